@@ -1,0 +1,86 @@
+"""Every error that worldsize raises on purpose.
+
+WorldsizeError                  exit 1
+├── UsageError                  exit 2   the user's words, files or configuration are at fault; nothing was created
+│   ├── JobError                         a job: file, line, YAML path, what was expected, the mend
+│   ├── ConfigError                      worldsize.toml: file, line, key
+│   └── NotFound                         a run, compute or path that does not exist
+├── PlanError                   exit 2   the job and the compute do not fit together
+├── SnapshotError               exit 2   the code cannot be snapshotted (too large, unreadable)
+├── StorageError                exit 1   the run directory cannot be written
+├── SubmitRejected              exit 1   the compute said no for good
+├── SubmitAgain                 exit 1   the compute could not answer now; trying again is safe
+├── RendezvousError             exit 1   a node could not learn the head's address, or the world is not complete
+└── RunFailed                   exit = the first failing rank's   raised by Run.wait(check=True)
+
+Standard library only: this module travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+
+class WorldsizeError(Exception):
+    """An expected problem, said in full: what happened, where, and what to do next.
+
+    `where` is a file with line, a key, or a command; `hint` is the mend. Neither ever holds a secret.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = "%s: %s" % (self.where, self.what) if self.where else self.what
+        return "%s\n  → %s" % (text, self.hint) if self.hint else text
+
+
+class UsageError(WorldsizeError):
+    exit_code = 2
+
+
+class JobError(UsageError):
+    pass
+
+
+class ConfigError(UsageError):
+    pass
+
+
+class NotFound(UsageError):
+    pass
+
+
+class PlanError(WorldsizeError):
+    exit_code = 2
+
+
+class SnapshotError(WorldsizeError):
+    exit_code = 2
+
+
+class StorageError(WorldsizeError):
+    pass
+
+
+class SubmitRejected(WorldsizeError):
+    pass
+
+
+class SubmitAgain(WorldsizeError):
+    pass
+
+
+class RendezvousError(WorldsizeError):
+    pass
+
+
+class RunFailed(WorldsizeError):
+    """A run that did not succeed; `exit_code` is the first failing rank's."""
+
+    def __init__(self, what: str, exit_code: int = 1, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what, where, hint)
+        self.exit_code = exit_code or 1

@@ -1,0 +1,132 @@
+"""The records that runs leave behind: exit records, the native job's observation, the result.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class RunState:
+    """Where a run stands. The first six are on the way, the last four final."""
+
+    CREATED = "CREATED"
+    PREPARING = "PREPARING"
+    QUEUED = "QUEUED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    LOST = "LOST"
+
+    FINAL = frozenset((SUCCEEDED, FAILED, CANCELLED, LOST))
+
+
+class Reason:
+    """Why a run did not succeed."""
+
+    EXIT_CODE = "EXIT_CODE"
+    SIGNAL = "SIGNAL"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    TIME_LIMIT = "TIME_LIMIT"
+    PREEMPTED = "PREEMPTED"
+    NODE_FAILURE = "NODE_FAILURE"
+    HANG = "HANG"
+    RENDEZVOUS = "RENDEZVOUS"
+    STORAGE = "STORAGE"
+    SUBMIT_REJECTED = "SUBMIT_REJECTED"
+    ENVIRONMENT = "ENVIRONMENT"
+    CANCELLED_BY_USER = "CANCELLED_BY_USER"
+
+
+class Failure(NamedTuple):
+    """The first thing that went wrong. `rank` is None where a whole node failed; times are Unix seconds.
+
+    code    the rank's exit code, 128+N for signal N
+    """
+
+    reason: str
+    message: str
+    node_rank: int | None = None
+    rank: int | None = None
+    code: int = 1
+    time: float = 0.0
+
+
+class RankExit(NamedTuple):
+    """How one rank ended. `code` is its exit code, 128+N for signal N; `stopped`: ended because we told it to."""
+
+    rank: int
+    code: int
+    started: float
+    ended: float
+    stopped: bool = False
+
+
+class ExitRecord(NamedTuple):
+    """What one node's agent wrote last.
+
+    stop    None for ranks that all ended by themselves; otherwise why the agent stopped them:
+            "failure" | "cancel" | "timeout" | "head-lost" | "conductor-lost" | "storage" | "deleted"
+    failure the first failure of the whole run, as far as this node knows
+    code    the agent's own exit code: the first failure's, on every node
+    """
+
+    node_rank: int
+    host: str
+    attempt: int
+    started: float
+    ended: float
+    ranks: tuple[RankExit, ...]
+    stop: str | None
+    failure: Failure | None
+    code: int
+
+    def to_json(self) -> dict[str, Any]:
+        value = self._asdict()
+        value["ranks"] = [rank._asdict() for rank in self.ranks]
+        value["failure"] = self.failure._asdict() if self.failure else None
+        return value
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> ExitRecord:
+        value = dict(value)
+        value["ranks"] = tuple(RankExit(**rank) for rank in value["ranks"])
+        value["failure"] = Failure(**value["failure"]) if value["failure"] else None
+        return cls(**value)
+
+
+class Observation(NamedTuple):
+    """What a compute says of one native job.
+
+    phase   "queued" | "running" | "ended" | "absent" | "unknown"; absent never means ended
+    reason  the compute's own verdict on a kill (a `Reason`), where it gives one
+    code    the native exit code of an ended job, where known
+    """
+
+    phase: str
+    reason: str | None = None
+    code: int | None = None
+    message: str = ""
+
+
+class Status(NamedTuple):
+    """What a run is, folded from everything known.
+
+    exit_code   None while it is not final; then what `run` and `wait` exit with
+    """
+
+    state: str
+    reason: str | None = None
+    exit_code: int | None = None
+    message: str = ""
+    failure: Failure | None = None
+    started: float | None = None
+    ended: float | None = None
+
+    @property
+    def final(self) -> bool:
+        return self.state in RunState.FINAL
