@@ -1,0 +1,72 @@
+# Everything a checkout can do. `make help` says what; `make demo` is the place to start.
+# Only POSIX sh, make and a Python >= 3.10 are assumed; where pip gets its packages is pip's own configuration.
+
+SHELL := /bin/sh
+PYTHON ?= $(shell sh scripts/find-python.sh)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check
+TEST_ARGS ?=
+FUZZ_CASES ?= 10000
+# Two training processes on two cores: more threads than cores only get into each other's way.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo setup test test-fast test-pythons fuzz lint bench docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## train on 2 nodes × 2 ranks of this machine and print the accuracy (sets up first)
+	@echo '==> $(BIN)/worldsize run examples/digits/job.yml -w 2x2'
+	@$(BIN)/worldsize run examples/digits/job.yml -w 2x2
+
+setup: $(VENV)/.stamp-torch ## .venv/ with the worldsize command and what the torch examples need
+	@echo '==> ready: $(BIN)/worldsize'
+
+$(VENV)/.stamp-base: pyproject.toml
+	@echo '==> [1/2] worldsize and its dependencies (about 5 MB) into $(VENV)/'
+	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh $(VENV)
+	@$(PIP_INSTALL) --quiet --editable .
+	@touch $@
+
+$(VENV)/.stamp-torch: $(VENV)/.stamp-base requirements/torch.txt
+	@echo '==> [2/2] torch, numpy and scikit-learn: about 1.2 GB on disk with the CPU build; this takes minutes, once'
+	@$(PIP_INSTALL) --requirement requirements/torch.txt
+	@touch $@
+
+$(VENV)/.stamp-test: $(VENV)/.stamp-base requirements/test.txt requirements/light.txt
+	@echo '==> test tools into $(VENV)/'
+	@$(PIP_INSTALL) --quiet --requirement requirements/test.txt
+	@touch $@
+
+test: $(VENV)/.stamp-torch $(VENV)/.stamp-test lint ## linters, every test, and the fast ones on other Pythons
+	@sh scripts/system-packages.sh
+	@$(BIN)/python scripts/run_tests.py $(TEST_ARGS)
+	@$(MAKE) --no-print-directory test-pythons
+
+test-fast: $(VENV)/.stamp-test ## the unit tests: seconds, without torch
+	@$(BIN)/python -m pytest -q -n 2 -m 'not slow and not serial' tests/unit $(TEST_ARGS)
+
+test-pythons: $(VENV)/.stamp-base ## the fast tests on the oldest and the newest supported Python found here
+	@$(BIN)/python scripts/test_pythons.py
+
+fuzz: $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each
+	@WORLDSIZE_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q -n 2 --timeout=3600 tests/unit/test_*fuzz*.py $(TEST_ARGS)
+
+lint: $(VENV)/.stamp-test ## ruff, mypy --strict, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/performance.md
+	@for file in benchmarks/bench_*.py; do echo "==> $$file"; $(BIN)/python "$$file" || exit 1; done
+
+docs: $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
+	@$(BIN)/python -m pytest -q tests/docs $(TEST_ARGS)
+
+clean: ## remove environments and caches; runs in WORLDSIZE_HOME stay
+	rm -rf .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests examples benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
