@@ -1,0 +1,40 @@
+"""What travels to a node, or is loaded inside a rank, imports nothing that the user's own Python lacks."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+
+import pytest
+
+SOURCE = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize")
+OWN = {"agent": "worldsize", "plan": "worldsize", "state": "worldsize", "inrank": "worldsize torch"}
+
+
+def sources() -> list[tuple[str, str]]:
+    """(path under src/worldsize, the packages beyond the standard library that it may import)."""
+    found = [("errors.py", "worldsize")]
+    for package, allowed in OWN.items():
+        for folder, _, names in os.walk(os.path.join(SOURCE, package)):
+            files = (os.path.relpath(os.path.join(folder, name), SOURCE) for name in names if name.endswith(".py"))
+            found += [(file, allowed) for file in sorted(files)]
+    return found
+
+
+def imported(path: str) -> set[str]:
+    """The top-level packages that a file imports anywhere, inside functions too."""
+    with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+        tree = ast.parse(file.read(), path, feature_version=(3, 8))
+    packages = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            packages.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            packages.add("worldsize" if node.level else (node.module or "").split(".")[0])
+    return packages
+
+
+@pytest.mark.parametrize(("path", "allowed"), sources(), ids=lambda value: value.replace(" ", "+"))
+def test_imports_only_what_a_node_has(path: str, allowed: str) -> None:
+    assert imported(path) <= set(sys.stdlib_module_names) | set(allowed.split())
