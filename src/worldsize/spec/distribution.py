@@ -1,0 +1,88 @@
+"""Distributions: how the ranks of a job find each other. One class per kind, one registry by type name.
+
+A new kind is a class here, an entry in `DISTRIBUTIONS` and its keys in `keys.py`; whether this release can run it
+is planning's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class PlainDistribution(NamedTuple):
+    """Ranks of no framework, with every convention set."""
+
+    process_count_per_instance: int = 1
+    type: str = "none"
+
+
+class PyTorchDistribution(NamedTuple):
+    """torch.distributed: its variables set directly, or by one torchrun per node (`launcher="torchrun"`)."""
+
+    process_count_per_instance: int = 1
+    launcher: str = "direct"
+    type: str = "pytorch"
+
+
+class TensorFlowDistribution(NamedTuple):
+    """`TF_CONFIG`; without a worker_count there is one worker per instance."""
+
+    parameter_server_count: int = 0
+    worker_count: int | None = None
+    type: str = "tensorflow"
+
+
+class MpiDistribution(NamedTuple):
+    """Ranks started by mpirun."""
+
+    process_count_per_instance: int = 1
+    type: str = "mpi"
+
+
+class RayDistribution(NamedTuple):
+    """A Ray cluster: a head and workers, one per instance."""
+
+    port: int | None = None
+    address: str | None = None
+    include_dashboard: bool | None = None
+    dashboard_port: int | None = None
+    head_node_additional_args: str | None = None
+    worker_node_additional_args: str | None = None
+    type: str = "ray"
+
+
+Distribution = PlainDistribution | PyTorchDistribution | TensorFlowDistribution | MpiDistribution | RayDistribution
+
+DISTRIBUTIONS: Mapping[str, type[Distribution]] = {
+    "pytorch": PyTorchDistribution,
+    "tensorflow": TensorFlowDistribution,
+    "mpi": MpiDistribution,
+    "ray": RayDistribution,
+    "none": PlainDistribution,
+}
+
+
+def processes_per_instance(distribution: Distribution | None) -> int | None:
+    """Processes on each node; None where the kind lays out roles instead (tensorflow, ray)."""
+    if distribution is None:
+        return 1
+    if isinstance(distribution, (TensorFlowDistribution, RayDistribution)):
+        return None
+    return distribution.process_count_per_instance
+
+
+def parse_distribution(value: Any, where: str, warnings: list[str]) -> Distribution | None:
+    """A distribution from a mapping or from one of the classes above; None stays None.
+
+    Keys that the kind does not know, at any depth, are appended to `warnings`.
+    Raises JobError, at `where`, for a missing or unknown type and for values of a wrong type or size.
+    """
+    from worldsize.spec.jobreader import read_distribution
+    from worldsize.spec.reading import Report, to_node
+
+    report = Report()
+    distribution = read_distribution(to_node(value, where), "distribution", report)
+    report.check()
+    warnings.extend(report.warnings)
+    return distribution
