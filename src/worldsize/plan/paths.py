@@ -5,6 +5,7 @@
   job.yml                 the job as resolved: what `rerun` starts again
   plan.json               what every node starts
   record.json             versions, git commit, hosts, who, when
+  code.json               what the snapshot holds: path, kind, size, digest of each file
   code.diff               uncommitted changes of the code, when it lies in a git repository
   submission.txt          exactly what the compute was given
   agent.pyz               the agent that ran it
@@ -12,6 +13,7 @@
   cancel.json             present once somebody asked to cancel
   result.json             the final state; written once, by whoever settles it first
   code/                   the snapshot, the ranks' working directory
+  inrank/                 what Python ranks load: the exception hook
   outputs/  user_logs/    what the job leaves behind (./outputs and ./logs of the command)
   attempt-0/
     rendezvous.json       the head's address and ports
@@ -37,6 +39,7 @@ class RunPaths:
         self.job = join(root, "job.yml")
         self.plan = join(root, "plan.json")
         self.record = join(root, "record.json")
+        self.manifest = join(root, "code.json")
         self.diff = join(root, "code.diff")
         self.submission = join(root, "submission.txt")
         self.agent = join(root, "agent.pyz")
@@ -46,6 +49,7 @@ class RunPaths:
         self.code = join(root, "code")
         self.outputs = join(root, "outputs")
         self.user_logs = join(root, "user_logs")
+        self.inrank = join(root, "inrank")
         self.attempt_dir = join(root, "attempt-%d" % attempt)
         self.rendezvous = join(self.attempt_dir, "rendezvous.json")
         self.events_dir = join(self.attempt_dir, "events")
@@ -66,6 +70,10 @@ class RunPaths:
     def agent_log(self, node_rank: int) -> str:
         return os.path.join(self.logs_dir, "agent-%04d.log" % node_rank)
 
+    def launcher_log(self, node_rank: int) -> str:
+        """What torchrun itself prints, where it starts the ranks."""
+        return os.path.join(self.logs_dir, "torchrun-%04d.log" % node_rank)
+
     def rank_log(self, rank: int) -> str:
         return os.path.join(self.logs_dir, "rank-%05d.log" % rank)
 
@@ -78,6 +86,7 @@ class RunPaths:
             self.code,
             self.outputs,
             self.user_logs,
+            self.inrank,
             self.attempt_dir,
             self.events_dir,
             self.logs_dir,

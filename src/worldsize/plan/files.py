@@ -1,0 +1,135 @@
+"""Files that a reader sees whole or not at all, and the words for a disk that says no.
+
+Every failure is an OSError, left to the caller; `storage_error` puts it into words for people.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import Any
+
+from worldsize.errors import StorageError
+
+_NO_LINKS = frozenset((errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV))
+
+_HINTS = {
+    errno.ENOSPC: "the disk is full: free some space (`worldsize prune`), or set WORLDSIZE_HOME to another disk",
+    errno.EDQUOT: "your quota is used up: free some space (`worldsize prune`), or set WORLDSIZE_HOME to another disk",
+    errno.EROFS: "the file system is read-only: set WORLDSIZE_HOME (or the compute's runs_dir) to a writable one",
+    errno.EACCES: "you may not write there: set WORLDSIZE_HOME (or the compute's runs_dir) to a directory of yours",
+    errno.EPERM: "you may not write there: set WORLDSIZE_HOME (or the compute's runs_dir) to a directory of yours",
+    errno.ENOTDIR: "a file stands where a directory is needed: move it away, or set WORLDSIZE_HOME elsewhere",
+    errno.EEXIST: "a file stands where a directory is needed: move it away, or set WORLDSIZE_HOME elsewhere",
+    errno.ENAMETOOLONG: "the path is too long: set WORLDSIZE_HOME (or the compute's runs_dir) to a shorter one",
+    errno.ELOOP: "symbolic links lead in a circle there: mend them, or set WORLDSIZE_HOME elsewhere",
+    errno.ESTALE: "the network file system was mounted anew or its directory removed: change to it again, and retry",
+    errno.EIO: "the disk or the network file system fails: ask its administrator, or set WORLDSIZE_HOME elsewhere",
+}
+
+
+def storage_error(error: OSError, path: str) -> StorageError:
+    """The error for people: what could not be written, why in words, and the mend."""
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return StorageError(
+        "cannot write: %s" % why, display(path), _HINTS.get(error.errno or 0, "check the path and its permissions")
+    )
+
+
+def display(path: str) -> str:
+    """A path fit for any terminal: undecodable bytes and control characters escaped."""
+    if path.isprintable():
+        return path
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in path)
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Replaces `path` by a file of mode 0600 that holds `data`; a reader sees the old file or the new one, whole."""
+    temporary = _write_beside(path, data)
+    try:
+        os.replace(temporary, path)
+    except OSError:
+        _unlink(temporary)
+        raise
+
+
+def write_text(path: str, text: str) -> None:
+    """`write_bytes` of UTF-8; undecodable bytes kept as surrogates go back as they were."""
+    write_bytes(path, text.encode("utf-8", "surrogateescape"))
+
+
+def write_json(path: str, value: Any) -> None:
+    """`write_bytes` of compact JSON in ASCII."""
+    write_bytes(path, _json(value))
+
+
+def write_once(path: str, value: Any) -> bool:
+    """Writes JSON unless `path` exists: True for the one writer whose value is there now, whole; False for all others.
+
+    Where the file system knows no hard links, an empty `<path>.once` decides who writes.
+    """
+    temporary = _write_beside(path, _json(value))
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        # NFS may repeat a request whose answer was lost: the link that "exists" can be ours.
+        return os.stat(temporary).st_nlink == 2
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return _claim(temporary, path)
+    finally:
+        _unlink(temporary)
+    return True
+
+
+def read_json(path: str) -> Any:
+    """The value in `path`, or None where there is no such file. ValueError: it is not JSON in UTF-8."""
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def _write_beside(path: str, data: bytes) -> str:
+    temporary = "%s.%s.tmp" % (path, os.urandom(6).hex())
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except OSError:
+        os.close(descriptor)
+        _unlink(temporary)
+        raise
+    try:
+        os.close(descriptor)  # where a network file system reports what it could not write
+    except OSError:
+        _unlink(temporary)
+        raise
+    return temporary
+
+
+def _claim(temporary: str, path: str) -> bool:
+    if os.path.lexists(path):
+        return False
+    try:
+        os.close(os.open(path + ".once", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return False
+    os.replace(temporary, path)
+    return True
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,102 @@
+"""From what a user types to a run directory."""
+
+from __future__ import annotations
+
+import os
+
+from worldsize.errors import NotFound, UsageError
+from worldsize.plan.files import display, storage_error
+from worldsize.plan.paths import RunPaths
+from worldsize.store.runs import is_run_id, runs_link_dir
+
+_SHOWN = 5
+_SEARCHED_FOR_NEAREST = 200
+
+
+def list_ids(home: str, limit: int | None = None) -> list[str]:
+    """Run ids, newest first. One directory read, whatever the number of old runs."""
+    directory = runs_link_dir(home)
+    try:
+        ids = [name for name in os.listdir(directory) if is_run_id(name)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise storage_error(error, directory) from None
+    if limit is None:
+        ids.sort(reverse=True)
+        return ids
+    from heapq import nlargest
+
+    return nlargest(limit, ids)
+
+
+def run_paths(home: str, run_id: str) -> RunPaths:
+    """The run's real directory: where the link in the home points, when it is one."""
+    root = os.path.join(runs_link_dir(home), run_id)
+    try:
+        root = os.readlink(root)
+    except OSError:
+        pass
+    return RunPaths(root)
+
+
+def resolve(home: str, text: str | None) -> RunPaths:
+    """The run that `text` names: an id, its unique beginning, the unique beginning of its last part, or the path of
+    a run directory, anybody's; None: the latest.
+
+    The directory of a known id may be gone. Raises NotFound; UsageError where several runs answer.
+    """
+    if text is None:
+        newest = list_ids(home, 1)
+        if not newest:
+            raise NotFound("there is no run yet", display(runs_link_dir(home)), "start one: `worldsize run …`")
+        return run_paths(home, newest[0])
+    if "\0" in text or not text.strip():
+        raise NotFound("%r names no run" % text, None, "`worldsize list` shows the runs")
+    if os.sep in text or text in (os.curdir, os.pardir):
+        return _by_path(text)
+    if is_run_id(text) and os.path.lexists(os.path.join(runs_link_dir(home), text)):
+        return run_paths(home, text)
+    ids = list_ids(home)
+    matches = [i for i in ids if i.startswith(text) or i[16:].startswith(text)]
+    if len(matches) == 1:
+        return run_paths(home, matches[0])
+    if matches:
+        raise _ambiguous(text, matches)
+    if os.path.isfile(os.path.join(text, "plan.json")):
+        return _by_path(text)
+    raise _not_found(text, ids)
+
+
+def _by_path(text: str) -> RunPaths:
+    root = os.path.realpath(text)
+    if not os.path.isfile(os.path.join(root, "plan.json")):
+        raise NotFound(
+            "not a run directory (it holds no plan.json)",
+            display(text),
+            "give a run's id, or the path of its directory",
+        )
+    return RunPaths(root)
+
+
+def _ambiguous(text: str, matches: list[str]) -> UsageError:
+    shown = ", ".join(matches[:_SHOWN])
+    if len(matches) > _SHOWN:
+        shown += ", and %d more" % (len(matches) - _SHOWN)
+    return UsageError("%r names %d runs: %s" % (text, len(matches), shown), None, "type more of the id")
+
+
+def _not_found(text: str, ids: list[str]) -> NotFound:
+    import difflib
+
+    newest = ids[:_SEARCHED_FOR_NEAREST]
+    names = {i: i for i in newest}
+    names.update((i[16:], i) for i in reversed(newest))
+    nearest = difflib.get_close_matches(text, names, 1)
+    if nearest:
+        hint = "did you mean %s? `worldsize list` shows the runs" % names[nearest[0]]
+    elif ids:
+        hint = "`worldsize list` shows the runs; the latest is %s" % ids[0]
+    else:
+        hint = "there is no run yet: start one with `worldsize run …`"
+    return NotFound("no run is called %r" % text, None, hint)

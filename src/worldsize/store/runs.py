@@ -1,0 +1,149 @@
+"""Run ids and run directories: made, and taken back before anything was submitted."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from worldsize.errors import StorageError
+from worldsize.plan.files import storage_error
+from worldsize.plan.paths import RunPaths
+
+_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+_ID_LENGTH = len("20261121-103158-417k3f")
+_ATTEMPTS = 20
+
+
+def home_dir(environ: Mapping[str, str]) -> str:
+    """Absolute: WORLDSIZE_HOME, or ~/.worldsize."""
+    return os.path.abspath(os.path.expanduser(environ.get("WORLDSIZE_HOME") or "~/.worldsize"))
+
+
+def runs_link_dir(home: str) -> str:
+    """Where every run of this home is found under its id."""
+    return os.path.join(home, "runs")
+
+
+def objects_dir(runs_dir: str) -> str:
+    """Where the snapshots' content of this user's runs in `runs_dir` lies, on the same file system.
+
+    One per user, since a site may name one runs_dir for all.
+    """
+    return os.path.join(runs_dir, ".objects-%d" % os.getuid())
+
+
+def new_run_id(now: float, random: Callable[[int], bytes]) -> str:
+    """`20261121-103158-417k3f`: UTC to the millisecond, then 15 random bits; sorts by time."""
+    milliseconds = int(now * 1000)
+    t = time.gmtime(milliseconds // 1000)
+    bits = int.from_bytes(random(2), "big")
+    return "%04d%02d%02d-%02d%02d%02d-%03d%s%s%s" % (
+        t.tm_year, t.tm_mon, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, milliseconds % 1000,
+        _BASE32[bits & 31], _BASE32[bits >> 5 & 31], _BASE32[bits >> 10 & 31],
+    )  # fmt: skip
+
+
+def is_run_id(name: str) -> bool:
+    """Whether a name in a runs directory is a run's; cheap enough for 10,000 of them."""
+    return len(name) == _ID_LENGTH and name[8] == name[15] == "-" and name[0] != "."
+
+
+def create_run(
+    home: str,
+    runs_dir: str | None = None,
+    *,
+    now: Callable[[], float] = time.time,
+    random: Callable[[int], bytes] = os.urandom,
+) -> RunPaths:
+    """Makes a run directory that nobody else has, with everything `RunPaths.directories` names, all 0700.
+
+    With a `runs_dir` (a compute's own), the directory is made there and `<home>/runs/<id>` links to it.
+    Raises StorageError, and leaves nothing behind, when the directory cannot be made.
+    """
+    home_runs = runs_link_dir(home)
+    target_dir = os.path.abspath(runs_dir) if runs_dir else home_runs
+    linked = target_dir != home_runs
+    for _ in range(_ATTEMPTS):
+        run_id = new_run_id(now(), random)
+        root = os.path.join(target_dir, run_id)
+        if not _make_exclusively(root):
+            continue
+        paths = RunPaths(root)
+        try:
+            if linked and not _link_exclusively(root, os.path.join(home_runs, run_id)):
+                os.rmdir(root)
+                continue
+            _fill(paths)
+        except OSError as error:
+            discard_run(home, paths)
+            raise storage_error(error, error.filename2 or error.filename or root) from None
+        return paths
+    raise StorageError("no free run id after %d attempts" % _ATTEMPTS, target_dir, "is the machine's clock stuck?")
+
+
+def discard_run(home: str, paths: RunPaths) -> None:
+    """Removes a run that was never submitted, and its link in the home; what is gone already is no error."""
+    import shutil
+
+    link = os.path.join(runs_link_dir(home), paths.run_id)
+    if os.path.islink(link) and os.readlink(link) == paths.root:
+        try:
+            os.unlink(link)
+        except OSError:
+            pass
+    shutil.rmtree(paths.root, ignore_errors=True)
+
+
+def _fill(paths: RunPaths) -> None:
+    for directory in paths.directories():
+        os.mkdir(directory, 0o700)
+    for name, target in (("outputs", paths.outputs), ("logs", paths.user_logs)):
+        link = os.path.join(paths.code, name)
+        try:
+            os.symlink(os.path.join("..", os.path.basename(target)), link)
+        except (OSError, NotImplementedError):
+            os.mkdir(link, 0o700)
+
+
+def _make_exclusively(path: str) -> bool:
+    """False where it exists. Makes missing parents, 0700 each."""
+    try:
+        try:
+            os.mkdir(path, 0o700)
+        except FileNotFoundError:
+            _make_parents(os.path.dirname(path))
+            os.mkdir(path, 0o700)
+    except FileExistsError as error:
+        if error.filename == path:
+            return False
+        raise storage_error(error, error.filename) from None
+    except OSError as error:
+        raise storage_error(error, error.filename or path) from None
+    return True
+
+
+def _link_exclusively(target: str, link: str) -> bool:
+    try:
+        try:
+            os.symlink(target, link)
+        except FileNotFoundError:
+            _make_parents(os.path.dirname(link))
+            os.symlink(target, link)
+    except FileExistsError as error:
+        if error.filename2 == link:
+            return False
+        raise
+    return True
+
+
+def _make_parents(directory: str) -> None:
+    """Unlike os.makedirs, 0700 for every directory made."""
+    parent = os.path.dirname(directory)
+    if parent != directory and not os.path.isdir(parent):
+        _make_parents(parent)
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(directory):
+            raise

@@ -1,0 +1,80 @@
+"""Files that are seen whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import threading
+
+import pytest
+
+from worldsize.plan import files
+
+
+def test_written_whole_private_and_nothing_left_beside(tmp_path):
+    path = str(tmp_path / "a.json")
+    files.write_json(path, {"name": "é\n", "raw": os.fsdecode(b"\xff")})
+    assert files.read_json(path) == {"name": "é\n", "raw": "\udcff"}
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    files.write_text(path, "\udcffend")
+    assert open(path, "rb").read() == b"\xffend"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_missing_file_reads_as_none(tmp_path):
+    assert files.read_json(str(tmp_path / "no.json")) is None
+
+
+def test_write_once_has_one_winner_among_many(tmp_path):
+    path = str(tmp_path / "result.json")
+    wins: list[int] = []
+    gate = threading.Barrier(16)
+
+    def race(number: int) -> None:
+        gate.wait()
+        if files.write_once(path, {"by": number}):
+            wins.append(number)
+
+    threads = [threading.Thread(target=race, args=(n,)) for n in range(16)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert len(wins) == 1
+    assert files.read_json(path) == {"by": wins[0]}
+    assert not files.write_once(path, {"by": "late"})
+    assert os.listdir(tmp_path) == ["result.json"]
+
+
+def test_write_once_without_hard_links(tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = str(tmp_path / "result.json")
+    assert files.write_once(path, 1) and not files.write_once(path, 2)
+    assert files.read_json(path) == 1
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+
+
+def test_a_full_disk_is_an_oserror_and_leaves_the_old_file(tmp_path, monkeypatch):
+    path = str(tmp_path / "a.json")
+    files.write_json(path, 1)
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError) as caught:
+        files.write_json(path, 2)
+    monkeypatch.undo()
+    assert caught.value.errno == errno.ENOSPC
+    assert json.load(open(path)) == 1
+    assert os.listdir(tmp_path) == ["a.json"]
+    said = files.storage_error(caught.value, path)
+    assert "No space left" in said.what and said.where == path and "prune" in (said.hint or "")
+
+
+def test_paths_are_shown_without_control_characters():
+    assert files.display("/a b/é") == "/a b/é"
+    assert files.display("/a\n\udcff") == "/a\\n\\udcff"
