@@ -1,0 +1,72 @@
+"""How the nodes of an attempt find their head.
+
+`file`   the head publishes rendezvous.json in the run directory, which all nodes share (the default)
+`given`  whoever started the agents knows it already: a local run's conductor
+
+A node that cannot learn the head's address fails; there is no fallback to localhost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from typing import NamedTuple
+
+from worldsize.agent.ports import PortReservation
+from worldsize.plan.files import write_json
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+
+
+class Rendezvous(NamedTuple):
+    """Where the head is: `port` for the ranks, `control_port` for the agents (0 on a single node)."""
+
+    address: str
+    port: int
+    control_port: int
+    token: str
+
+
+class Head(NamedTuple):
+    """What the head holds for as long as it lives."""
+
+    rendezvous: Rendezvous
+    reservation: PortReservation
+    listener: socket.socket | None
+
+
+def open_head(plan: Plan, paths: RunPaths, address: str) -> Head:
+    """Reserve the ranks' port, listen for the agents, and publish both."""
+    reservation = PortReservation()
+    listener = None
+    if len(plan.nodes) > 1:
+        listener = socket.create_server((address, 0), backlog=len(plan.nodes))
+        listener.setblocking(False)
+    rendezvous = Rendezvous(
+        address, reservation.port, listener.getsockname()[1] if listener else 0, os.urandom(16).hex()
+    )
+    write_json(paths.rendezvous, rendezvous._asdict())
+    return Head(rendezvous, reservation, listener)
+
+
+def read_published(paths: RunPaths) -> Rendezvous | None:
+    """What the head published, or None as long as it has not."""
+    try:
+        with open(paths.rendezvous) as file:
+            return Rendezvous(**json.load(file))
+    except FileNotFoundError:
+        return None
+
+
+def wait_published(paths: RunPaths, timeout: float) -> Rendezvous | None:
+    """The head's publication, looked for with a growing pause (2 ms to 0.5 s); None after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    pause = 0.002
+    while True:
+        found = read_published(paths)
+        if found is not None or time.monotonic() > deadline:
+            return found
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.5)

@@ -1,0 +1,63 @@
+"""Loaded by every Python rank through PYTHONPATH: keeps an uncaught exception as data, and changes nothing else.
+
+Written to the file that WORLDSIZE_ERROR_FILE names; the traceback is printed as ever. A sitecustomize of the user's
+or the distribution's own, further down the path, is run as it would have been.
+Standard library only, and next to nothing of it until something fails.
+"""
+
+import os
+import sys
+
+_MAX_TEXT = 20_000
+_MAX_FRAMES = 50
+
+
+def _run_the_next_one():
+    from importlib.machinery import PathFinder
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    path = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    spec = PathFinder.find_spec("sitecustomize", path)
+    if spec is not None and spec.loader is not None and spec.origin != __file__:
+        from importlib.util import module_from_spec
+
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+
+
+def _write(kind, value, trace):
+    import json
+    import linecache
+    import time
+
+    frames = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        line = linecache.getline(code.co_filename, trace.tb_lineno, trace.tb_frame.f_globals).strip()
+        frames.append({"file": code.co_filename, "line": trace.tb_lineno, "function": code.co_name, "code": line})
+        trace = trace.tb_next
+    name = kind.__qualname__ if kind.__module__ == "builtins" else "%s.%s" % (kind.__module__, kind.__qualname__)
+    try:
+        message = str(value)[:_MAX_TEXT]
+    except Exception:
+        message = "<the exception's message could not be made>"
+    report = {"type": name, "message": message, "frames": frames[-_MAX_FRAMES:], "time": time.time(), "pid": os.getpid()}
+    path = os.environ["WORLDSIZE_ERROR_FILE"]
+    temporary = "%s.%d.tmp" % (path, os.getpid())
+    with open(temporary, "w") as file:
+        json.dump(report, file)
+    os.replace(temporary, path)
+
+
+def _hook(kind, value, trace):
+    try:
+        _write(kind, value, trace)
+    except OSError:
+        pass  # a full disk or a deleted run directory must not hide the traceback itself
+    _printed(kind, value, trace)
+
+
+if os.environ.get("WORLDSIZE_ERROR_FILE"):
+    _printed = sys.excepthook
+    sys.excepthook = _hook
+_run_the_next_one()

@@ -1,0 +1,27 @@
+"""Reading what agents left: exit records, whole ones only."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from worldsize.plan.paths import RunPaths
+from worldsize.state.records import ExitRecord
+
+
+def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
+    try:
+        with open(paths.exit_record(node_rank)) as file:
+            return ExitRecord.from_json(json.load(file))
+    except (OSError, ValueError):
+        return None
+
+
+def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
+    try:
+        if not os.listdir(paths.exit_dir):
+            return ()
+    except OSError:
+        return ()
+    found = (read_exit(paths, node_rank) for node_rank in range(nodes))
+    return tuple(record for record in found if record is not None)

@@ -1,0 +1,35 @@
+"""result.json: a run's final state with all that a list of runs shows, so that each row costs one small file.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worldsize.plan.launch import Plan
+from worldsize.state.records import Status
+
+
+def summary(plan: Plan, status: Status) -> dict[str, Any]:
+    return {
+        "id": plan.run_id,
+        "name": plan.name,
+        "state": status.state,
+        "reason": status.reason,
+        "compute": plan.compute,
+        "nodes": len(plan.nodes),
+        "ranks": plan.world_size,
+        "created": plan.created,
+        "started": status.started,
+        "ended": status.ended,
+        "exit_code": status.exit_code,
+    }
+
+
+def result(plan: Plan, status: Status) -> dict[str, Any]:
+    return {
+        "summary": summary(plan, status),
+        "message": status.message,
+        "failure": status.failure._asdict() if status.failure else None,
+    }

@@ -1,0 +1,131 @@
+"""From facts to a run's state: one pure, monotone fold.
+
+Exit records win over the scheduler for success and failure; the scheduler wins for kills; a run that is in neither
+place is LOST after a grace period, never a success.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from worldsize.state.records import ExitRecord, Failure, Observation, Reason, RunState, Status
+
+CANCELLED_CODE = 130
+LOST_CODE = 1
+_KILLS = frozenset((Reason.OUT_OF_MEMORY, Reason.TIME_LIMIT, Reason.PREEMPTED, Reason.NODE_FAILURE))
+_DERIVED = frozenset(("head-lost", "conductor-lost"))
+
+
+class Facts(NamedTuple):
+    """Everything known of one attempt.
+
+    nodes        how many exit records there will be
+    prepared     the run directory is complete
+    submitted    the compute has it
+    rejected     why the compute refused it
+    cancelled    somebody asked to cancel
+    launched     the head's agent has started its ranks
+    exits        the exit records so far
+    observation  what the compute says
+    settled      the compute has said "ended" or "absent" for longer than the grace period: no record is to come
+    """
+
+    nodes: int
+    prepared: bool
+    submitted: bool
+    rejected: Failure | None
+    cancelled: bool
+    launched: bool
+    exits: tuple[ExitRecord, ...]
+    observation: Observation
+    settled: bool
+
+
+def fold(facts: Facts) -> Status:
+    """The run's state. Adding facts never takes a final state back."""
+    if facts.rejected is not None:
+        return _failed(facts.rejected, facts)
+    if facts.nodes and len(facts.exits) == facts.nodes:
+        return _all_ended(facts)
+    if facts.observation.phase in ("ended", "absent") and facts.submitted and facts.settled:
+        return _gone(facts)
+    if not facts.submitted:
+        if facts.settled:
+            return _final(facts, RunState.LOST, None, LOST_CODE, "it was interrupted while it was being submitted")
+        return Status(RunState.PREPARING if facts.prepared else RunState.CREATED)
+    return _on_the_way(facts)
+
+
+def _all_ended(facts: Facts) -> Status:
+    failure = first_failure(facts.exits)
+    if failure is not None:
+        return _failed(failure, facts)
+    if any(record.stop == "cancel" for record in facts.exits):
+        if facts.observation.reason in _KILLS and not facts.cancelled:
+            return _killed(facts)
+        return _final(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, "cancelled")
+    return _final(facts, RunState.SUCCEEDED, None, 0, "")
+
+
+def _gone(facts: Facts) -> Status:
+    """The native job is no more, and not every node has left a record."""
+    if facts.observation.reason in _KILLS:
+        return _killed(facts)
+    failure = first_failure(facts.exits)
+    if failure is not None:
+        return _failed(failure, facts)
+    if facts.cancelled:
+        return _final(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, "cancelled")
+    if facts.observation.phase == "ended" and facts.observation.code:
+        what = facts.observation.message or "the native job ended with code %d" % facts.observation.code
+        return _failed(Failure(facts.observation.reason or Reason.NODE_FAILURE, what, code=facts.observation.code), facts)
+    missing = facts.nodes - len(facts.exits)
+    what = facts.observation.message or "it is no longer there, and %d of %d nodes left no exit record" % (
+        missing,
+        facts.nodes,
+    )
+    return _final(facts, RunState.LOST, None, LOST_CODE, what)
+
+
+def _on_the_way(facts: Facts) -> Status:
+    if facts.observation.phase == "queued":
+        return Status(RunState.QUEUED, facts.observation.reason, message=facts.observation.message)
+    stopping = facts.cancelled or any(record.stop for record in facts.exits)
+    if stopping:
+        return Status(RunState.STOPPING, started=_started(facts))
+    if facts.launched:
+        return Status(RunState.RUNNING, started=_started(facts))
+    return Status(RunState.STARTING, started=_started(facts))
+
+
+def first_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
+    """The failure that the nodes agree on; one that a node only heard of as silence comes last."""
+    found = [(record.stop in _DERIVED, record.failure.time, record.failure) for record in exits if record.failure]
+    return min(found)[2] if found else None
+
+
+def _failed(failure: Failure, facts: Facts) -> Status:
+    reason, message = failure.reason, failure.message
+    if facts.observation.reason in _KILLS and reason == Reason.SIGNAL:
+        reason = facts.observation.reason or reason
+        message = facts.observation.message or message
+    return _final(facts, RunState.FAILED, reason, failure.code or 1, message, failure)
+
+
+def _killed(facts: Facts) -> Status:
+    reason = facts.observation.reason or Reason.SIGNAL
+    what = facts.observation.message or "ended by the scheduler: %s" % reason
+    failure = first_failure(facts.exits)
+    return _final(facts, RunState.FAILED, reason, facts.observation.code or 1, what, failure)
+
+
+def _final(
+    facts: Facts, state: str, reason: str | None, code: int, message: str, failure: Failure | None = None
+) -> Status:
+    ended = max((record.ended for record in facts.exits), default=None)
+    return Status(state, reason, code, message, failure, _started(facts), ended)
+
+
+def _started(facts: Facts) -> float | None:
+    return min((record.started for record in facts.exits), default=None)
