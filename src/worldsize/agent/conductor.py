@@ -24,14 +24,13 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.files import write_json, write_once
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.state.exits import read_exits
+from worldsize.state.exits import read_exit, read_exits
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason
 from worldsize.state.result import result
 from worldsize.state.status import Facts, fold
 
 LOCAL_ADDRESS = "127.0.0.1"
 _OVERTIME = 10.0
-_SPARE_BYTES = 4096
 
 
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
@@ -63,7 +62,6 @@ def _redirect(log: str) -> None:
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in ((0, null), (1, out), (2, out)):
         os.dup2(source, target)
-    os.closerange(3, 256) if null > 2 else None
 
 
 class Conductor:
@@ -133,8 +131,10 @@ class Conductor:
                 node_rank = self.agents.pop(pid, None)
                 if node_rank is not None and code != 0:
                     self.kill_at = self.kill_at or time.monotonic() + self.plan.grace + _OVERTIME
-                    if code in (128 + signal.SIGKILL, 1) or code > 128:
+                    if read_exit(self.paths, node_rank) is None:
                         self.lost[node_rank] = code
+            if self.lost:
+                self._end_orphans()
             if self.agents:
                 selector.select(1.0 if self.kill_at is None else 0.1)
                 self._forward(wakeup)
@@ -156,6 +156,13 @@ class Conductor:
         """Some agents have ended and others should have by now: they hang, so they are ended."""
         if self.kill_at is not None and time.monotonic() > self.kill_at:
             for pid in self.agents:
+                processes.signal_process(pid, signal.SIGKILL)
+
+    def _end_orphans(self) -> None:
+        """The ranks of a lost agent are our children now, and nobody supervises them."""
+        for pid in processes.children():
+            if pid not in self.agents:
+                processes.signal_group(pid, signal.SIGKILL)
                 processes.signal_process(pid, signal.SIGKILL)
 
     def _sweep(self) -> None:

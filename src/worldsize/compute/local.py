@@ -1,0 +1,112 @@
+"""This machine: N virtual nodes × M ranks under one detached conductor."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent import processes
+from worldsize.agent.conductor import fork_conductor
+from worldsize.compute.base import CheckResult, ComputeFacts, Handle, Submission
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.spec.job import Job
+from worldsize.state.records import Observation
+
+
+class LocalCompute:
+    capabilities = frozenset(("local",))
+
+    def __init__(self, name: str, environ: Mapping[str, str], gpus_per_node: int | None = None) -> None:
+        self.name = name
+        self._environ = environ
+        self._gpus_per_node = gpus_per_node
+
+    def facts(self, job: Job) -> ComputeFacts:
+        gpus = _gpus() if self._gpus_per_node is None else self._gpus_per_node
+        return ComputeFacts(gpus, len(os.sched_getaffinity(0)), shared_host=True)
+
+    def check(self, job: Job, plan: Plan) -> list[CheckResult]:
+        cores = len(os.sched_getaffinity(0))
+        if plan.world_size <= cores:
+            return []
+        what = "%d ranks share this machine's %d core%s" % (plan.world_size, cores, "" if cores == 1 else "s")
+        return [CheckResult("notice", what)]
+
+    def render(self, plan: Plan, paths: RunPaths) -> Submission:
+        words = ["python3", paths.agent, paths.root, "--node-rank"]
+        lines = [
+            "# %d virtual node%s on this machine, under one detached conductor;"
+            % (len(plan.nodes), "" if len(plan.nodes) == 1 else "s"),
+            "# forked from this interpreter, each agent does what its line would do as a program",
+        ]
+        lines += [" ".join(map(shlex.quote, [*words, str(node.node_rank)])) for node in plan.nodes]
+        return Submission(plan, paths, "\n".join(lines) + "\n")
+
+    def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
+        return [self._start(each) for each in submissions]
+
+    def observe(self, handles: Sequence[Handle]) -> list[Observation]:
+        return [self._observe(handle) for handle in handles]
+
+    def cancel(self, handle: Handle, now: bool = False) -> None:
+        """A conductor that is gone has agents that end by themselves; what is left of the run is found by its mark."""
+        if handle["host"] != socket.gethostname():
+            return
+        if _alive(handle):
+            for _ in range(2 if now else 1):
+                processes.signal_process(handle["pid"], signal.SIGTERM)
+        else:
+            _end_marked(handle["run_id"], signal.SIGKILL if now else signal.SIGTERM)
+
+    def _start(self, submission: Submission) -> Handle:
+        pid = fork_conductor(submission.plan, submission.paths, self._environ)
+        return {
+            "pid": pid,
+            "start_time": processes.start_time(pid),
+            "host": socket.gethostname(),
+            "run_id": submission.plan.run_id,
+        }
+
+    def _observe(self, handle: Handle) -> Observation:
+        if handle["host"] != socket.gethostname():
+            return Observation("unknown", message="it runs on %s" % handle["host"])
+        if _alive(handle):
+            return Observation("running")
+        return Observation("absent", message="its conductor (process %d) is gone" % handle["pid"])
+
+
+def _alive(handle: Handle) -> bool:
+    """Whether the conductor still runs; one that is our own child is reaped when it does not."""
+    pid = handle["pid"]
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+    return handle["start_time"] is not None and processes.start_time(pid) == handle["start_time"]
+
+
+def _end_marked(run_id: str, number: int) -> None:
+    mark = b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid() and mark in _environment(name):
+            processes.signal_process(int(name), number)
+
+
+def _environment(pid: str) -> bytes:
+    try:
+        with open("/proc/%s/environ" % pid, "rb") as file:
+            return file.read() + b"\0"
+    except OSError:
+        return b""
+
+
+def _gpus() -> int | None:
+    """NVIDIA devices of this machine, from /proc: no library is loaded to count them."""
+    try:
+        return len(os.listdir("/proc/driver/nvidia/gpus"))
+    except OSError:
+        return 0
