@@ -1,0 +1,62 @@
+"""The manifest of a snapshot, `code.json`: what the code of a run was, and how two runs' code differs.
+
+`{"version": 1, "digest": …, "files": {path: [kind, size, digest]}}`; kind is "file", "exec" or "link", and a link's
+digest is its target.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from worldsize.environment.objects import digest_of
+from worldsize.errors import NotFound
+from worldsize.plan.files import display, read_json, write_json
+
+Files = Mapping[str, tuple[str, int, str]]
+
+
+class TreeDiff(msgspec.Struct, frozen=True):
+    """Paths, sorted; `changed` in content, kind or target."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
+def tree_digest(files: Files) -> str:
+    """One name for the whole tree, whatever the order: every path, kind and content counts, sizes follow."""
+    entries = ["%s\0%s\0%s" % (path, kind, digest) for path, (kind, _, digest) in sorted(files.items())]
+    return digest_of(os.fsencode("\0\0".join(entries)))
+
+
+def write_manifest(path: str, files: Files) -> str:
+    """Writes it sorted; returns the tree's digest."""
+    files = dict(sorted(files.items()))
+    digest = tree_digest(files)
+    write_json(path, {"version": 1, "digest": digest, "files": files})
+    return digest
+
+
+def read_manifest(path: str) -> dict[str, Any]:
+    """Raises NotFound where there is none, or one that this version does not read."""
+    try:
+        manifest = read_json(path)
+    except (OSError, ValueError) as error:
+        raise NotFound("cannot read the manifest of the code: %s" % error, display(path)) from None
+    if not isinstance(manifest, dict) or manifest.get("version") != 1 or not isinstance(manifest.get("files"), dict):
+        raise NotFound("no manifest of the code", display(path), "only runs with a snapshot can be compared")
+    return manifest
+
+
+def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> TreeDiff:
+    """What changed from one manifest to the other."""
+    before, after = old["files"], new["files"]
+    return TreeDiff(
+        tuple(sorted(after.keys() - before.keys())),
+        tuple(sorted(before.keys() - after.keys())),
+        tuple(sorted(path for path in before.keys() & after.keys() if list(before[path]) != list(after[path]))),
+    )

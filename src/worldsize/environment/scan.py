@@ -1,0 +1,203 @@
+"""What a snapshot of a code directory would hold: one walk, nothing read, nothing written."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from worldsize.environment.ignore import Rules, always_ignored, is_environment
+from worldsize.errors import SnapshotError
+from worldsize.plan.files import display
+
+OWN = ("outputs", "logs")
+"""Directories at the top of the code that are the run's own: their files are copied, never linked."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The most that a snapshot may hold: `files` counts directories and links too."""
+
+    files: int = 20_000
+    bytes: int = 1 << 30
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """The content of a code directory; paths are relative, with "/", and any bytes as surrogates.
+
+    directories  parents first
+    files        with their stat, links to files outside followed
+    links        with the target that keeps its meaning inside the snapshot
+    started_ns   when the walk began, Unix time
+    """
+
+    root: str
+    directories: list[str]
+    files: list[tuple[str, os.stat_result]]
+    links: list[tuple[str, str]]
+    warnings: list[str]
+    started_ns: int
+
+
+def scan(code_dir: str, limits: Limits | None = None, excluded: Iterable[str] = ()) -> Listing:
+    """Lists what a snapshot would hold; `excluded` are directories left out, such as worldsize's home.
+
+    Raises SnapshotError where something cannot be read, and as soon as a limit is passed.
+    """
+    root = os.path.realpath(code_dir)
+    listing = Listing(root, [], [], [], [], time.time_ns())
+    _Walk(listing, limits or Limits(), frozenset(map(os.path.realpath, excluded))).run()
+    return listing
+
+
+class _Walk:
+    def __init__(self, listing: Listing, limits: Limits, excluded: frozenset[str]) -> None:
+        self.listing = listing
+        self.limits = limits
+        self.excluded = excluded
+        self.bytes = 0
+
+    def run(self) -> None:
+        pending = [("", Rules())]
+        while pending:
+            directory, rules = pending.pop()
+            pending.extend(self.enter(directory, rules))
+
+    def enter(self, directory: str, rules: Rules) -> list[tuple[str, Rules]]:
+        """Takes in one directory's entries; returns the directories below it that remain to be entered."""
+        listing = self.listing
+        path = "%s/%s" % (listing.root, directory) if directory else listing.root
+        try:
+            with os.scandir(path) as iterator:
+                entries = list(iterator)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and directory:
+                return []
+            raise _unreadable(error, path) from None
+        names = {entry.name for entry in entries}
+        if directory:
+            if is_environment(names):
+                return []
+            listing.directories.append(directory)
+        prefix = directory + "/" if directory else ""
+        rules = rules.enter(path, prefix, names, listing.warnings)
+        below = []
+        for entry in entries:
+            relative = prefix + entry.name
+            if always_ignored(entry.name):
+                continue
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if rules.specs and rules.ignore(relative, is_directory):
+                continue
+            if is_directory:
+                if "%s/%s" % (listing.root, relative) not in self.excluded:
+                    below.append((relative, rules))
+            else:
+                self.take(entry, relative)
+        self.check()
+        return below
+
+    def take(self, entry: os.DirEntry[str], relative: str) -> None:
+        if relative in OWN:
+            self.warn(relative, "left out: the run has a directory of that name")
+        elif entry.is_symlink():
+            self.take_link(entry, relative)
+        elif entry.is_file(follow_symlinks=False):
+            self.take_file(entry, relative)
+        else:
+            self.warn(relative, "left out: neither a file, a directory nor a link")
+
+    def take_file(self, entry: os.DirEntry[str], relative: str) -> None:
+        try:
+            status = entry.stat()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _unreadable(error, entry.path) from None
+        self.bytes += status.st_size
+        self.listing.files.append((relative, status))
+        if self.bytes > self.limits.bytes or len(self.listing.files) > self.limits.files:
+            self.check()
+
+    def take_link(self, entry: os.DirEntry[str], relative: str) -> None:
+        root = self.listing.root
+        here = os.path.dirname(relative)
+        try:
+            target = os.readlink(entry.path)
+        except OSError as error:
+            raise _unreadable(error, entry.path) from None
+        real = os.path.realpath(entry.path)
+        if real == root or real.startswith(root.rstrip("/") + "/"):
+            plain = os.path.normpath(os.path.join(here, target))
+            if os.path.isabs(target) or plain == ".." or plain.startswith("../"):
+                target = os.path.relpath(real, os.path.join(root, here))
+            self.listing.links.append((relative, target))
+        elif os.path.isfile(real):
+            self.take_file(entry, relative)
+        elif os.path.isdir(real):
+            self.listing.links.append((relative, real))
+            self.warn(relative, "links to %s, outside the code: kept as a link, its content not recorded", real)
+        else:
+            self.warn(relative, "left out: links to %s, where no file is", target)
+
+    def warn(self, relative: str, text: str, *paths: str) -> None:
+        self.listing.warnings.append("%s: %s" % (display(relative), text % tuple(map(display, paths))))
+
+    def check(self) -> None:
+        listing = self.listing
+        count = len(listing.files) + len(listing.directories) + len(listing.links)
+        if count > self.limits.files:
+            passed = "more than %s files and directories" % format(self.limits.files, ",")
+        elif self.bytes > self.limits.bytes:
+            passed = "more than %s" % human_bytes(self.limits.bytes)
+        else:
+            return
+        raise SnapshotError(
+            "the code is too large for a snapshot: %s; largest so far: %s" % (passed, _largest(listing)),
+            display(listing.root),
+            "name what the run does not need in .amlignore, or give the directory of the code alone: --code DIR",
+        )
+
+
+def human_bytes(number: int) -> str:
+    size = float(number)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return "%.4g %s" % (size, unit)
+        size /= 1024
+    return "%.4g GiB" % size
+
+
+def _largest(listing: Listing) -> str:
+    sizes: dict[str, list[int]] = {}
+    for relative, status in listing.files:
+        top, slash, _ = relative.partition("/")
+        total = sizes.setdefault(top + slash, [0, 0])
+        total[0] += status.st_size
+        total[1] += 1
+    for relative in listing.directories:
+        sizes.setdefault(relative.partition("/")[0] + "/", [0, 0])[1] += 1
+    worst = sorted(sizes, key=lambda top: sizes[top], reverse=True)[:3]
+    if worst:
+        most = max(sizes, key=lambda top: sizes[top][1])
+        if most not in worst:
+            worst[-1] = most
+    return ", ".join(
+        "%s (%s%s)"
+        % (display(top), human_bytes(sizes[top][0]), ", %d entries" % sizes[top][1] if top[-1] == "/" else "")
+        for top in worst
+    )
+
+
+def _unreadable(error: OSError, path: str) -> SnapshotError:
+    return SnapshotError(
+        "cannot read it: %s" % os.strerror(error.errno or 0),
+        display(path),
+        "make it readable, or name it in .amlignore",
+    )
+
+
+def is_executable(status: os.stat_result) -> bool:
+    return bool(status.st_mode & stat.S_IXUSR)
