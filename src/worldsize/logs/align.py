@@ -1,0 +1,149 @@
+"""Aligning the lines of several ranks, so that what is equal on all of them is said once.
+
+A pure merge of queues: each rank's lines keep their order, and every line comes out exactly once per rank.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LOOKAHEAD = 256
+"""Lines of each rank that are searched for one that all ranks have."""
+
+BLOCK = 64
+"""Lines of each rank that are given out at a time where the ranks have nothing in common."""
+
+Group = tuple[tuple[int, ...], str]
+
+
+class Lane:
+    """Lines of one rank, given out from `pos`; `keys` decide which lines count as equal."""
+
+    __slots__ = ("keys", "lines", "pos", "rank")
+
+    def __init__(self, rank: int, keys: list[str], lines: list[str]) -> None:
+        self.rank = rank
+        self.keys = keys
+        self.lines = lines
+        self.pos = 0
+
+    @property
+    def left(self) -> int:
+        return len(self.keys) - self.pos
+
+    def ahead(self, count: int) -> list[str]:
+        return self.keys[self.pos : self.pos + count]
+
+    def part(self, count: int) -> Lane:
+        """The next `count` lines as a lane of their own."""
+        end = self.pos + count
+        keys = self.keys[self.pos : end]
+        return Lane(self.rank, keys, keys if self.lines is self.keys else self.lines[self.pos : end])
+
+    def advance(self, count: int) -> None:
+        self.pos += count
+        if (self.pos > 4096 and self.pos * 2 > len(self.keys)) or self.pos == len(self.keys):
+            if self.lines is not self.keys:
+                del self.lines[: self.pos]
+            del self.keys[: self.pos]
+            self.pos = 0
+
+
+def emit(lanes: Sequence[Lane], count: int, out: list[Group]) -> None:
+    """Gives out the next `count` lines, whose keys are equal in all `lanes`, as groups."""
+    ranks = tuple([lane.rank for lane in lanes])
+    first = lanes[0]
+    lines = first.lines[first.pos : first.pos + count]
+    if len(lanes) > 1 and first.lines is not first.keys:
+        from worldsize.logs.numbers import merged
+
+        rows = zip(*[lane.lines[lane.pos : lane.pos + count] for lane in lanes], strict=True)
+        lines = [merged(list(row)) for row in rows]
+    out.extend(zip(repeat(ranks), lines))
+    for lane in lanes:
+        lane.advance(count)
+
+
+def common_prefix(left: list[str], right: list[str]) -> int:
+    if left == right:
+        return len(left)
+    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+
+
+def emit_equal(lanes: Sequence[Lane], out: list[Group]) -> None:
+    """Gives out lines as long as the next one is equal in all `lanes`."""
+    size = 16
+    while True:
+        size = count = min(size, min([lane.left for lane in lanes]))
+        keys = lanes[0].ahead(count)
+        for lane in lanes[1:]:
+            other = lane.ahead(count)
+            if other != keys:
+                count = common_prefix(keys, other)
+                del keys[count:]
+        if count:
+            emit(lanes, count, out)
+        if count < size or not count:
+            return
+        size = 4096 if size > 1024 else size * 4
+
+
+def find_common(lanes: Sequence[Lane]) -> list[int] | None:
+    """How many lines of each lane stand before the nearest line that all of them have; None: there is none near."""
+    longest = max([lane.left for lane in lanes])
+    for window in (8, 64, LOOKAHEAD):
+        common = set(lanes[0].ahead(window))
+        for lane in lanes[1:]:
+            common.intersection_update(lane.ahead(window))
+            if not common:
+                break
+        if common:
+            first = {next(key for key in lane.ahead(window) if key in common): None for lane in lanes}
+            gaps = [[lane.keys.index(key, lane.pos) - lane.pos for lane in lanes] for key in first]
+            return min(gaps, key=max)
+        if window >= longest:
+            return None
+    return None
+
+
+def emit_apart(lanes: Sequence[Lane], out: list[Group]) -> None:
+    """Gives out all lines, rank by rank; ranks whose lines are all equal together."""
+    same: dict[tuple[str, ...], list[Lane]] = {}
+    for lane in lanes:
+        same.setdefault(tuple(lane.ahead(lane.left)), []).append(lane)
+    for group in same.values():
+        emit(group, group[0].left, out)
+
+
+def emit_gaps(lanes: Sequence[Lane], gaps: list[int], out: list[Group]) -> None:
+    """Gives out the next `gaps[i]` lines of each lane."""
+    parts = [lane.part(gap) for lane, gap in zip(lanes, gaps, strict=True) if gap]
+    for lane, gap in zip(lanes, gaps, strict=True):
+        lane.advance(gap)
+    if len(parts) < len(lanes):
+        merge(parts, out)
+    else:
+        emit_apart(parts, out)
+
+
+def emit_block(lanes: Sequence[Lane], out: list[Group]) -> None:
+    """Gives out the next lines of lanes that have nothing in common nearby."""
+    count = min(BLOCK, min([lane.left for lane in lanes]))
+    emit_gaps(lanes, [count] * len(lanes), out)
+
+
+def merge(lanes: Sequence[Lane], out: list[Group]) -> None:
+    """Gives out everything."""
+    while lanes := [lane for lane in lanes if lane.left]:
+        emit_equal(lanes, out)
+        if not all(lane.left for lane in lanes):
+            continue
+        gaps = find_common(lanes)
+        if gaps is None:
+            emit_block(lanes, out)
+        else:
+            emit_gaps(lanes, gaps, out)

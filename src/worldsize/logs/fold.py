@@ -1,0 +1,150 @@
+"""Folding: lines that all ranks say become one.
+
+Pure: no I/O and no clock; whoever pushes says what time it is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import repeat
+
+from worldsize.logs.align import LOOKAHEAD, Group, Lane, common_prefix, emit_block, emit_equal, emit_gaps, find_common
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+WINDOW = 0.2
+FLOOD = 32 << 20
+"""Characters held back at most; above, everything is given out at once."""
+
+MODES = ("same", "numbers", "off")
+
+
+class LiveLane(Lane):
+    """A rank's lane that is still being filled; knows when its lines came."""
+
+    __slots__ = ("_arrivals", "_given", "closed")
+
+    def __init__(self, rank: int, mode: str) -> None:
+        lines: list[str] = []
+        super().__init__(rank, [] if mode == "numbers" else lines, lines)
+        self.closed = False
+        self._given = 0
+        self._arrivals: deque[tuple[int, float, int]] = deque()
+
+    def push(self, lines: list[str], now: float) -> None:
+        self.lines.extend(lines)
+        if self.keys is not self.lines:
+            from worldsize.logs.numbers import number_key
+
+            self.keys.extend(map(number_key, lines))
+        self._arrivals.append((self._given + self.left, now, sum(map(len, lines))))
+
+    def advance(self, count: int) -> None:
+        self._given += count
+        super().advance(count)
+        while self._arrivals and self._arrivals[0][0] <= self._given:
+            self._arrivals.popleft()
+
+    def arrived_by(self, time: float) -> int:
+        """How many of the lines left had come by then."""
+        count = 0
+        for end, arrival, _ in self._arrivals:
+            if arrival > time:
+                break
+            count = end - self._given
+        return count
+
+    def held(self) -> int:
+        """Characters of the portions that were not wholly given out."""
+        return sum([size for _, _, size in self._arrivals])
+
+
+class Folder:
+    """Takes the ranks' lines, gives out (ranks, line): the ranks, ascending, that said it.
+
+    mode    "same": equal lines fold; "numbers": also those that differ only in numbers, shown as `{min..max}`;
+            "off": lines come out as they were pushed
+    window  live: seconds for which a line waits for the other ranks to say it too.
+            None: lines wait for as long as it takes (until the other ranks are `LOOKAHEAD` lines ahead, or closed);
+            what comes out then depends on the ranks' lines alone, not on when and in which portions they came
+
+    Each rank's lines come out in their order, each once. A rank that was closed is no longer waited for.
+    """
+
+    def __init__(self, ranks: Iterable[int], mode: str = "same", window: float | None = WINDOW) -> None:
+        self._lanes = {rank: LiveLane(rank, mode) for rank in sorted(ranks)}
+        self._mode = mode
+        self._window = window
+        self._out: list[Group] = []
+
+    def push(self, rank: int, line: str, now: float) -> None:
+        self.push_lines(rank, [line], now)
+
+    def push_lines(self, rank: int, lines: list[str], now: float) -> None:
+        """Lines that a rank wrote next; `now` must not go backwards."""
+        if not lines:
+            return
+        if self._mode == "off":
+            self._out.extend(zip(repeat((rank,)), lines))
+        else:
+            self._lanes[rank].push(lines, now)
+
+    def close(self, rank: int) -> None:
+        """The rank will say no more."""
+        self._lanes[rank].closed = True
+
+    def pending(self, rank: int) -> int:
+        """Lines of the rank that were not given out yet."""
+        return self._lanes[rank].left
+
+    def pop(self, now: float, drain: bool = False) -> list[Group]:
+        """What can be given out now; with `drain` everything."""
+        out, self._out = self._out, []
+        if self._mode == "off":
+            return out
+        while lanes := [lane for lane in self._lanes.values() if lane.left or not (lane.closed or drain)]:
+            emit_equal(lanes, out)
+            if any(not lane.left and (lane.closed or drain) for lane in lanes):
+                continue
+            if not (self._settle(lanes, drain, out) or self._expire(lanes, now, out)):
+                break
+        return out
+
+    def _settle(self, lanes: list[LiveLane], drain: bool, out: list[Group]) -> bool:
+        """Gives out what will not find its like any more, as far as can be told without waiting."""
+        if not all(lane.left for lane in lanes):
+            return False
+        complete = drain or all(lane.closed or lane.left >= LOOKAHEAD for lane in lanes)
+        if self._window is None and not complete:
+            return False
+        gaps = find_common(lanes)
+        if gaps is not None:
+            emit_gaps(lanes, gaps, out)
+        elif complete:
+            emit_block(lanes, out)
+        else:
+            return False
+        return True
+
+    def _expire(self, lanes: list[LiveLane], now: float, out: list[Group]) -> bool:
+        """Gives out what waited long enough, and with it what others said of the same meanwhile."""
+        if self._window is None:
+            return False
+        if sum([lane.held() for lane in lanes]) > FLOOD:
+            takes = [lane.left for lane in lanes]
+        else:
+            takes = [lane.arrived_by(now - self._window) for lane in lanes]
+        if not any(takes):
+            return False
+        longest: dict[str, list[str]] = {}
+        for lane, take in zip(lanes, takes, strict=True):
+            if take and take > len(longest.get(lane.keys[lane.pos], ())):
+                longest[lane.keys[lane.pos]] = lane.ahead(take)
+        for i, lane in enumerate(lanes):
+            said = longest.get(lane.keys[lane.pos]) if lane.left else None
+            if said is not None and takes[i] < len(said):
+                takes[i] = max(takes[i], common_prefix(said, lane.ahead(len(said))))
+        emit_gaps(lanes, takes, out)
+        return True

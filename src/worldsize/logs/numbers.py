@@ -1,0 +1,35 @@
+"""Lines that differ only in numbers."""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = r"(?:(?<!\w)-)?(?:0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
+_PLACE = "\udc81"
+
+
+def number_key(line: str) -> str:
+    """Equal for lines that differ only in numbers; `nan` and `inf` are words, so that they stand out."""
+    return re.sub(_NUMBER, _PLACE, line)
+
+
+def merged(lines: list[str]) -> str:
+    """One line for lines of one `number_key`: the first, with `{min..max}` where the numbers differ."""
+    first = lines[0]
+    if lines.count(first) == len(lines):
+        return first
+    columns = zip(*[re.findall(_NUMBER, line) for line in lines], strict=False)
+    words = [_range(column) for column in columns]
+    texts = re.split(_NUMBER, first)
+    return "".join([text + word for text, word in zip(texts, words, strict=False)]) + texts[-1]
+
+
+def _range(column: tuple[str, ...]) -> str:
+    if column.count(column[0]) == len(column):
+        return column[0]
+    low, high = min(column, key=_value), max(column, key=_value)
+    return low if _value(low) == _value(high) else "{%s..%s}" % (low, high)
+
+
+def _value(number: str) -> float:
+    return float(int(number, 16)) if "0x" in number else float(number)

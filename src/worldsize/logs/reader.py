@@ -1,0 +1,133 @@
+"""One rank's log file, read as it grows."""
+
+from __future__ import annotations
+
+import os
+
+from worldsize.errors import StorageError
+from worldsize.logs.text import cut_long, last_state, split_lines, to_text
+
+CHUNK = 1 << 20
+PROGRESS_EVERY = 1.0
+
+
+def unreadable(path: str, error: OSError) -> StorageError:
+    return StorageError("cannot read the log: %s" % (error.strerror or error), where=path)
+
+
+def read_at(path: str, offset: int, size: int) -> bytes:
+    """Up to `size` bytes from `offset`; nothing when the file is gone. Raises StorageError."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(fd, size, offset)
+        finally:
+            os.close(fd)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def file_size(path: str) -> int:
+    """Bytes of the file, 0 when it does not exist. Raises StorageError."""
+    try:
+        return os.stat(path).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+class RankLog:
+    """Reads a file's new bytes, a bounded number at a time; holds no descriptor between reads.
+
+    The file may not exist yet. One that got shorter than what was read is read again from its start.
+
+    offset  bytes read so far
+    size    bytes of the file when it was last looked at
+    """
+
+    __slots__ = ("_partial", "_rewriting", "_shown", "_since", "offset", "path", "size")
+
+    def __init__(self, path: str, offset: int = 0) -> None:
+        self.path = path
+        self.offset = offset
+        self.size = offset
+        self._partial = b""
+        self._rewriting = False
+        self._since = 0.0
+        self._shown: str | None = None
+
+    @property
+    def behind(self) -> bool:
+        """Whether the last look saw more than has been read."""
+        return self.size > self.offset
+
+    def read(self, now: float = 0.0, limit: int = CHUNK) -> list[str]:
+        """The lines that came to their end, out of at most `limit` new bytes, as `split_lines` gives them.
+
+        A line without its newline waits for it, with two exceptions: what exceeds 64 KiB of it is given in pieces, and
+        of a progress bar (a line rewritten with carriage returns) the latest state is given as a line once a second of
+        `now`, then not again at its end if it is still the same.
+        """
+        size = file_size(self.path)
+        if size == self.offset:
+            self.size = size
+            return self._progress(now) if self._rewriting else []
+        lines = self.close() if size < self.offset else []
+        lines += self._feed(self._take(size, limit), now)
+        return lines + self._progress(now) if self._rewriting else lines
+
+    def read_bytes(self, limit: int = CHUNK) -> bytes:
+        """The next new bytes as they stand in the file. Not to be mixed with `read`."""
+        size = file_size(self.path)
+        return self._take(size, limit) if size != self.offset else b""
+
+    def close(self) -> list[str]:
+        """What stands without a newline, as the last line. What is written after it begins a new one."""
+        pieces, rest = cut_long(last_state(self._partial))
+        lines = [*pieces, to_text(rest)] if self._partial else []
+        if self._shown is not None and lines == [self._shown]:
+            lines = []
+        self.size = self.offset
+        self._forget(b"")
+        return lines
+
+    def _take(self, size: int, limit: int) -> bytes:
+        if size < self.offset:
+            self.offset = 0
+        data = read_at(self.path, self.offset, min(limit, size - self.offset))
+        self.offset += len(data)
+        self.size = size if data else self.offset
+        return data
+
+    def _feed(self, data: bytes, now: float) -> list[str]:
+        block, newline, rest = (self._partial + data).rpartition(b"\n")
+        lines: list[str] = []
+        if newline:
+            lines = split_lines(block)
+            if self._shown is not None and lines[0] == self._shown:
+                del lines[0]
+            self._forget(rest)
+        else:
+            self._partial = rest
+        if b"\r" in self._partial:
+            end = b"\r" if self._partial.endswith(b"\r") else b""
+            self._partial = last_state(self._partial) + end
+            if not self._rewriting:
+                self._rewriting, self._since = True, now
+        pieces, self._partial = cut_long(self._partial)
+        return lines + pieces
+
+    def _forget(self, partial: bytes) -> None:
+        self._partial, self._rewriting, self._shown = partial, False, None
+
+    def _progress(self, now: float) -> list[str]:
+        if now - self._since < PROGRESS_EVERY:
+            return []
+        state = to_text(last_state(self._partial))
+        if state == self._shown or not state.strip():
+            return []
+        self._since, self._shown = now, state
+        return [state]

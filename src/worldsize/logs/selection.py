@@ -1,0 +1,85 @@
+"""Which ranks, which lines: the words of --rank, --node and --grep."""
+
+from __future__ import annotations
+
+from worldsize.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Sequence
+
+    from worldsize.plan.launch import NodePlan
+
+
+def parse_ranks(spec: str, world_size: int) -> tuple[int, ...]:
+    """`0,5,8-11` → (0, 5, 8, 9, 10, 11). Raises UsageError, which names the valid range."""
+    return _parse(spec, world_size, "rank")
+
+
+def parse_nodes(spec: str, nodes: Sequence[NodePlan]) -> tuple[int, ...]:
+    """The ranks of the nodes that `spec` names. Raises UsageError."""
+    wanted = set(_parse(spec, len(nodes), "node"))
+    return tuple(sorted(rank.rank for node in nodes if node.node_rank in wanted for rank in node.ranks))
+
+
+def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str | None = None) -> tuple[int, ...]:
+    """Ranks that both specs name, ascending; all where none is given. Raises UsageError, also when none is left."""
+    selected = {rank_plan.rank for node_plan in nodes for rank_plan in node_plan.ranks}
+    everyone = len(selected)
+    if rank is not None:
+        selected &= set(parse_ranks(rank, everyone))
+    if node is not None:
+        on_nodes = parse_nodes(node, nodes)
+        if not selected.intersection(on_nodes):
+            from worldsize.logs.text import compact
+
+            raise UsageError(
+                "no rank of --rank %s is on --node %s" % (rank, node),
+                hint="node %s has ranks %s" % (node, compact(on_nodes)),
+            )
+        selected &= set(on_nodes)
+    return tuple(sorted(selected))
+
+
+def compile_grep(pattern: str) -> re.Pattern[str]:
+    """Raises UsageError that shows where the pattern is wrong."""
+    import re
+
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        at = "" if error.pos is None else " at position %d" % error.pos
+        raise UsageError(
+            "not a regular expression: %s%s: %r" % (error.msg, at, pattern),
+            where="--grep",
+            hint="put a \\ before characters that are meant as they stand, such as . [ ( * + ?",
+        ) from None
+    except (OverflowError, RecursionError) as overflow:
+        raise UsageError("not a usable regular expression: %s" % overflow, where="--grep") from None
+
+
+def _parse(spec: str, count: int, word: str) -> tuple[int, ...]:
+    chosen: set[int] = set()
+    for part in spec.split(","):
+        first, dash, last = part.strip().partition("-")
+        low = _number(first, spec, count, word)
+        high = _number(last, spec, count, word) if dash else low
+        if high < low:
+            raise _refused("%d-%d goes backwards" % (low, high), spec, count, word)
+        chosen.update(range(low, high + 1))
+    return tuple(sorted(chosen))
+
+
+def _number(text: str, spec: str, count: int, word: str) -> int:
+    text = text.strip()
+    if not (text.isascii() and text.isdigit()):
+        raise _refused("%r is not a %s" % (text, word), spec, count, word)
+    if len(text) > 9 or int(text) >= count:
+        raise _refused("there is no %s %s" % (word, text), spec, count, word)
+    return int(text)
+
+
+def _refused(what: str, spec: str, count: int, word: str) -> UsageError:
+    valid = "%ss are 0-%d" % (word, count - 1) if count > 1 else "the only %s is 0" % word
+    return UsageError(what, where="--%s %s" % (word, spec), hint="%s; write them as 0,2 or 0-3" % valid)

@@ -1,0 +1,75 @@
+"""The end of a log: its last lines, and what the other ranks said last."""
+
+from __future__ import annotations
+
+from worldsize.logs.reader import file_size, read_at
+from worldsize.logs.text import compact, split_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from worldsize.plan.paths import RunPaths
+
+_BLOCK = 64 * 1024
+_LAST_WORDS = 4096
+
+
+def read_text(path: str) -> str:
+    """The whole file as the rank wrote it, bad UTF-8 as U+FFFD; empty when there is none."""
+    return read_at(path, 0, file_size(path)).decode("utf-8", "replace")
+
+
+def tail_offset(path: str, lines: int, max_bytes: int | None = None) -> int:
+    """Where the last `lines` lines begin, or `max_bytes` before the end if that is later."""
+    size = position = file_size(path)
+    floor = 0 if max_bytes is None else max(0, size - max_bytes)
+    if lines <= 0:
+        return size
+    wanted = lines
+    while position > floor:
+        start = max(floor, position - _BLOCK)
+        block = read_at(path, start, position - start)
+        if position == size and block.endswith(b"\n"):
+            wanted += 1
+        found = block.count(b"\n")
+        if found >= wanted:
+            at = len(block)
+            for _ in range(wanted):
+                at = block.rindex(b"\n", 0, at)
+            return start + at + 1
+        wanted -= found
+        position = start
+    return floor
+
+
+def last_lines(path: str, n: int, max_bytes: int = 1 << 20) -> list[str]:
+    """The last `n` lines, out of at most the last `max_bytes`, safe to show; none when there is no file."""
+    if n <= 0:
+        return []
+    size = file_size(path)
+    start = tail_offset(path, n, max_bytes)
+    block = read_at(path, start, size - start)
+    return split_lines(block[:-1] if block.endswith(b"\n") else block)[-n:] if block else []
+
+
+def summarize_others(paths: RunPaths, ranks: Sequence[int], exclude: Collection[int] = (), limit: int = 5) -> list[str]:
+    """What the ranks said last, one line for all that said the same (numbers apart), most common first.
+
+    `ranks 0-2,5: "RuntimeError: Connection closed by peer"`. At most `limit` lines, then how many ranks are left out.
+    """
+    from worldsize.logs.numbers import merged, number_key
+
+    said: dict[str, list[tuple[int, str]]] = {}
+    for rank in sorted(set(ranks) - set(exclude)):
+        lines = [line.strip() for line in last_lines(paths.rank_log(rank), 20, _LAST_WORDS)]
+        line = next((line for line in reversed(lines) if line), "")
+        said.setdefault(number_key(line), []).append((rank, line))
+    groups = sorted(said.values(), key=lambda group: (-len(group), group[0][0]))
+    texts = []
+    for group in groups[:limit]:
+        text = merged([line for _, line in group])
+        who = "rank" if len(group) == 1 else "ranks"
+        texts.append("%s %s: %s" % (who, compact([rank for rank, _ in group]), '"%s"' % text if text else "no output"))
+    left = sum(map(len, groups[limit:]))
+    return [*texts, "%d more ranks said something else" % left] if left else texts
