@@ -1,8 +1,9 @@
-"""Make a small data set in CIFAR-10's format whose ten classes a small network tells apart, for tests without downloads.
+"""Make a small data set in CIFAR-10's format, whose ten classes a small network tells apart; downloads nothing.
 
     python examples/azure-cifar/make_small_cifar.py FOLDER [IMAGES PER BATCH, default 200]
 
-Each class is one coarse pattern of colours under noise. Five batches to train and one to test, in FOLDER/cifar-10-batches-py.
+Each class is one coarse pattern of colours under noise. FOLDER/cifar-10-batches-py gets five batches to train and one
+to test.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ inputs = {
 
 job = command(
     code="./src",
-    command="python train.py --data-dir ${{inputs.cifar}} --epochs ${{inputs.epoch}} --batch-size ${{inputs.batchsize}} "
-    "--workers ${{inputs.workers}} --learning-rate ${{inputs.lr}} --momentum ${{inputs.momen}} "
-    "--print-freq ${{inputs.prtfreq}} --model-dir ${{inputs.output}}",
+    command="python train.py --data-dir ${{inputs.cifar}} --epochs ${{inputs.epoch}} "
+    "--batch-size ${{inputs.batchsize}} --workers ${{inputs.workers}} --learning-rate ${{inputs.lr}} "
+    "--momentum ${{inputs.momen}} --print-freq ${{inputs.prtfreq}} --model-dir ${{inputs.output}}",
     inputs=inputs,
     environment="azureml:AzureML-pytorch-1.9-ubuntu18.04-py37-cuda11-gpu:6",
     compute="local",

@@ -52,8 +52,8 @@ def fetch(name: str, path: str, mirrors: tuple[str, ...] = MIRRORS) -> None:
         os.replace(path + ".part", path)
         return
     advice = (
-        "If this machine has no internet (compute nodes usually have none), run this script on the front end or on your "
-        "own machine, and copy the folder; or make a small stand-in with make_digits.py."
+        "If this machine has no internet (compute nodes usually have none), run this script on the front end or on\n"
+        "your own machine, and copy the folder; or make a small stand-in with make_digits.py."
     )
     sys.exit("%s could not be downloaded:\n  %s\n%s" % (name, "\n  ".join(problems), advice))
 
