@@ -99,12 +99,12 @@ _part = st.binary(min_size=1, max_size=12).filter(lambda b: not set(b) & {0, 0x2
 _contents = st.dictionaries(
     st.lists(_part, min_size=1, max_size=3).map(b"/".join),
     st.tuples(st.binary(max_size=50), st.booleans()),
-    max_size=12,
+    max_size=8,
 )
 _SPECIAL = (".git", ".amlignore", "__pycache__", "pyvenv.cfg", "conda-meta", "outputs", "logs")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_contents, st.sampled_from([0, 1 << 30]))
 def test_round_trip_of_any_tree(contents, index_from):
     with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
