@@ -1,0 +1,69 @@
+"""What several verbs share: their options, the configuration, a run by its name, output."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from worldsize.service.run import Run
+from worldsize.spec.config import Config, load_config
+from worldsize.store.find import resolve
+from worldsize.store.runs import home_dir
+
+
+def config_here() -> Config:
+    return load_config(os.getcwd(), os.environ)
+
+
+def add_run(parser: argparse.ArgumentParser, name: str = "run") -> None:
+    argument = parser.add_argument(name, nargs="?", metavar=name.upper(), help="a run; the latest when left out")
+    argument.completer = complete_runs  # type: ignore[attr-defined]
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text (default) or json")
+
+
+def complete_runs(**_: Any) -> list[str]:
+    from worldsize.store.find import list_ids
+
+    return list_ids(home_dir(os.environ), 50)
+
+
+def find_run(text: str | None) -> Run:
+    return Run(resolve(home_dir(os.environ), text), os.environ)
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def say(text: str) -> None:
+    """News for the person, beside the output: on stderr."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def duration(seconds: float) -> str:
+    if seconds < 10:
+        return "%.1f s" % seconds
+    if seconds < 120:
+        return "%d s" % seconds
+    if seconds < 7200:
+        return "%d min" % (seconds / 60)
+    if seconds < 172800:
+        return "%d h" % (seconds / 3600)
+    return "%d d" % (seconds / 86400)
+
+
+def size(nodes: int, ranks: int) -> str:
+    return "%d node%s, %d rank%s" % (nodes, "" if nodes == 1 else "s", ranks, "" if ranks == 1 else "s")
+
+
+def table(rows: list[list[str]], headers: list[str]) -> str:
+    widths = [max(len(row[column]) for row in [headers, *rows]) for column in range(len(headers))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [headers, *rows]]
+    return "\n".join(lines)

@@ -1,0 +1,129 @@
+"""Everything known of a run, read from its directory and its compute, folded into its status."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, NamedTuple
+
+from worldsize.compute.base import Compute, Handle
+from worldsize.plan.files import read_json, write_once
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.state.exits import read_exits
+from worldsize.state.records import Failure, Observation, RunState, Status
+from worldsize.state.result import result
+from worldsize.state.status import Facts, fold
+
+_LAG = 5.0
+_PREPARING_LIMIT = 600.0
+
+
+class Known(NamedTuple):
+    """A run's plan (None while it is being prepared) and status."""
+
+    plan: Plan | None
+    status: Status
+
+
+def read_plan(paths: RunPaths) -> Plan | None:
+    try:
+        with open(paths.plan) as file:
+            return Plan.from_json(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def read_result(paths: RunPaths) -> Status | None:
+    value = read_json(paths.result)
+    return None if value is None else status_of(value)
+
+
+def status_of(value: dict[str, Any]) -> Status:
+    row = value["summary"]
+    failure = Failure(**value["failure"]) if value["failure"] else None
+    return Status(
+        row["state"], row["reason"], row["exit_code"], value["message"], failure, row["started"], row["ended"]
+    )
+
+
+def look(paths: RunPaths, compute: Compute, plan: Plan) -> Status:
+    """The run's status now. A final one that nobody has settled yet is settled: result.json is written.
+
+    The compute is asked before the directory is read: who has ended by then has written what it had to say.
+    """
+    settled = read_result(paths)
+    if settled is not None:
+        return settled
+    handle: Handle | None = read_json(paths.handle)
+    observation = compute.observe([handle])[0] if handle else Observation("absent")
+    settled = read_result(paths)
+    if settled is not None:
+        return settled
+    status = fold(_facts(paths, plan, handle, observation))
+    if status.final:
+        _settle(paths, plan, status)
+    return status
+
+
+def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> Facts:
+    return Facts(
+        nodes=len(plan.nodes),
+        prepared=os.path.exists(paths.record),
+        submitted=handle is not None,
+        rejected=None,
+        cancelled=os.path.exists(paths.cancel),
+        launched=launched(paths),
+        exits=read_exits(paths, len(plan.nodes)),
+        observation=observation,
+        settled=_settled(paths, plan, handle),
+    )
+
+
+def launched(paths: RunPaths) -> bool:
+    """Whether the head's agent has started its ranks, which it does when all nodes are there."""
+    try:
+        with open(paths.events(0), "rb") as file:
+            return b'"ranks_started"' in file.read()
+    except OSError:
+        return False
+
+
+def _settled(paths: RunPaths, plan: Plan, handle: Handle | None) -> bool:
+    """Whether nothing has been written for so long that nothing more is to come."""
+    newest = 0.0
+    for path in (paths.root, paths.exit_dir, *(paths.events(node.node_rank) for node in plan.nodes)):
+        try:
+            newest = max(newest, os.stat(path).st_mtime)
+        except OSError:
+            continue
+    return time.time() - newest > (_PREPARING_LIMIT if handle is None else plan.grace + _LAG)
+
+
+def _settle(paths: RunPaths, plan: Plan, status: Status) -> None:
+    try:
+        write_once(paths.result, result(plan, status))
+    except OSError:
+        return  # read-only for us, or full: everybody who looks comes to the same conclusion
+
+
+def preparing(paths: RunPaths) -> Status:
+    """The status of a run directory without a plan."""
+    try:
+        age = time.time() - os.stat(paths.root).st_mtime
+    except FileNotFoundError:
+        return Status(RunState.LOST, exit_code=1, message="its run directory was deleted")
+    if age > _PREPARING_LIMIT:
+        return Status(RunState.LOST, exit_code=1, message="it was interrupted while it was being prepared")
+    return Status(RunState.PREPARING)
+
+
+def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:
+    """A node's events; a line that is still being written is left for the next time."""
+    try:
+        with open(paths.events(node_rank)) as file:
+            lines = file.read().split("\n")[:-1]
+    except OSError:
+        return []
+    return [json.loads(line) for line in lines]

@@ -1,0 +1,180 @@
+"""From a job to a run: check, snapshot, plan, write the run directory, submit. In that order, and nothing half."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from worldsize.compute.base import CheckResult, Compute, ComputeFacts, Submission
+from worldsize.errors import JobError, SubmitRejected, UsageError, WorldsizeError
+from worldsize.plan.files import storage_error, write_json, write_once, write_text
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.service.computes import choose_compute, open_compute
+from worldsize.service.planning import make_plan, output_path
+from worldsize.service.preflight import preflight, script_of
+from worldsize.spec.config import Config
+from worldsize.spec.job import Job
+from worldsize.state.records import Failure, Reason, RunState, Status
+from worldsize.state.result import result
+
+Progress = Callable[[str], None]
+
+
+class Request(NamedTuple):
+    """A job and everything around it that a submission needs.
+
+    lines   where each YAML path of the job file stands
+    argv    the words that the user typed, for the record
+    """
+
+    job: Job
+    config: Config
+    compute: str | None
+    environ: Mapping[str, str]
+    cwd: str
+    lines: Mapping[str, int] = {}
+    argv: Sequence[str] = ()
+
+
+class Prepared(NamedTuple):
+    job: Job
+    plan: Plan
+    compute: Compute
+    notices: tuple[CheckResult, ...]
+
+
+def plan_job(request: Request, paths: RunPaths, created: float) -> Prepared:
+    """What would run, and what is to be said about it; writes nothing. UsageError with every problem at once."""
+    job = request.job
+    name = choose_compute(request.config, request.compute, job.compute)
+    compute = open_compute(request.config, name, request.environ)
+    facts: ComputeFacts = compute.facts(job)
+    plan = make_plan(job, facts, name, paths, created, python_path(request.config, name, request.environ))
+    findings = preflight(job, plan, compute, request.lines)
+    errors = [finding for finding in findings if finding.level == "error"]
+    if errors:
+        raise _problems(errors)
+    return Prepared(job, plan, compute, tuple(findings))
+
+
+def start(request: Request, progress: Progress) -> RunPaths:
+    """Create, snapshot, write and submit one run; when this returns the compute has it.
+
+    Anything that fails before the compute has it leaves no run behind; a refusal by the compute leaves the run, FAILED.
+    """
+    from worldsize.store.runs import create_run, discard_run, home_dir
+
+    created = time.time()
+    dry = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "-")), created)
+    for notice in dry.notices:
+        progress(_said(notice))
+    home = home_dir(request.environ)
+    paths = create_run(home, request.config.computes[dry.plan.compute].runs_dir)
+    try:
+        prepared = plan_job(request, paths, created)
+        submission = _fill(request, prepared, paths, progress)
+    except (WorldsizeError, OSError, KeyboardInterrupt) as error:
+        discard_run(home, paths)
+        raise (storage_error(error, paths.root) if isinstance(error, OSError) else error) from None
+    try:
+        handle = prepared.compute.submit([submission])[0]
+    except SubmitRejected as error:
+        failure = Failure(Reason.SUBMIT_REJECTED, error.what, time=time.time())
+        status = Status(RunState.FAILED, failure.reason, error.exit_code, error.what, failure)
+        write_once(paths.result, result(prepared.plan, status))
+        raise
+    write_json(paths.handle, dict(handle))
+    return paths
+
+
+def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progress) -> Submission:
+    """The whole run directory, record last: a run with a record is complete."""
+    from worldsize.environment.bundle import agent_bundle
+    from worldsize.environment.record import make_record, start_git_diff
+    from worldsize.spec.dump import dump_job
+
+    job, plan = prepared.job, prepared.plan
+    _snapshot(job, paths, progress)
+    if job.code:
+        start_git_diff(job.code, paths.diff)
+    for name, output in job.outputs.items():
+        _make_output(output_path(paths, name, output), output.type)
+    _place_inrank(paths)
+    _link(agent_bundle(os.path.join(request.config.home, "cache")), paths.agent)
+    submission = prepared.compute.render(plan, paths)
+    write_text(paths.job, dump_job(job))
+    write_text(paths.plan, plan.to_json())
+    write_text(paths.submission, submission.preview)
+    record = make_record({}, request.argv, request.environ, request.cwd, job.code, plan.created)
+    write_json(paths.record, record)
+    return submission
+
+
+def _snapshot(job: Job, paths: RunPaths, progress: Progress) -> None:
+    if job.code is None:
+        return
+    from worldsize.environment.snapshot import take_snapshot
+    from worldsize.store.runs import objects_dir
+
+    runs_dir = os.path.dirname(paths.root)
+    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=[runs_dir])
+    for warning in snapshot.warnings:
+        progress("snapshot: " + warning)
+    script = script_of(job)
+    if script and not os.path.isabs(script) and not os.path.exists(os.path.join(paths.code, script)):
+        raise JobError(
+            "%s exists, but the snapshot leaves it out" % script,
+            os.path.join(job.code, ".amlignore or .gitignore"),
+            "take it out of the ignore file",
+        )
+
+
+def _make_output(path: str, kind: str) -> None:
+    os.makedirs(os.path.dirname(path) if kind == "uri_file" else path, mode=0o700, exist_ok=True)
+
+
+def _place_inrank(paths: RunPaths) -> None:
+    """The exception hook, read from this package and written where every rank's Python finds it."""
+    source = os.path.join(os.path.dirname(os.path.dirname(__file__)), "inrank", "sitecustomize.py")
+    with open(source) as file:
+        write_text(os.path.join(paths.inrank, "sitecustomize.py"), file.read())
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        import shutil
+
+        shutil.copyfile(source, target)
+
+
+def python_path(config: Config, compute: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Directories that decide what `python` means: the compute's `python`, else the activated environment's (already
+    first on PATH), else the one of the Python that runs us, unless that is a tool's private environment."""
+    configured = config.computes[compute].python
+    if configured:
+        return (os.path.dirname(configured) if os.path.isfile(configured) else configured,)
+    if environ.get("VIRTUAL_ENV") or environ.get("CONDA_PREFIX"):
+        return ()
+    if "/pipx/" in sys.prefix or "/uv/tools/" in sys.prefix:
+        return ()
+    return (os.path.dirname(sys.executable),)
+
+
+def _said(notice: CheckResult) -> str:
+    text = "%s: %s" % (notice.where, notice.what) if notice.where else notice.what
+    return "%s (%s)" % (text, notice.hint) if notice.hint else text
+
+
+def _problems(errors: Sequence[CheckResult]) -> UsageError:
+    first = errors[0]
+    if len(errors) == 1:
+        return UsageError(first.what, first.where, first.hint)
+    lines = ["%d problems:" % len(errors)]
+    lines += ["  " + _said(error) for error in errors]
+    return UsageError("\n".join(lines))

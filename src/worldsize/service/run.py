@@ -1,0 +1,181 @@
+"""A run, as Python and the command line hold it: look, wait, read, cancel."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from worldsize.compute.base import Compute
+from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
+from worldsize.plan.files import read_json, write_once
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.service import gather
+from worldsize.service.computes import compute_of_handle
+from worldsize.state.records import RunState, Status
+
+_FIRST_PAUSE = 0.002
+_LONGEST_PAUSE = 0.1
+_LOOK_EVERY = 0.25
+
+
+class RunOutput:
+    """One named output of a run; `path` can be the next job's `Input.path`."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name = name
+        self.path = path
+
+    def __repr__(self) -> str:
+        return "RunOutput(%r, %r)" % (self.name, self.path)
+
+
+class RunOutputs(Mapping[str, RunOutput]):
+    """A run's named outputs, by key or attribute: `run.outputs["model"].path`, `run.outputs.model.path`.
+
+    `run.outputs.path` is the directory that `./outputs` of the command was.
+    """
+
+    def __init__(self, path: str, outputs: Mapping[str, str]) -> None:
+        self.path = path
+        self._outputs = {name: RunOutput(name, where) for name, where in outputs.items()}
+
+    def __getitem__(self, name: str) -> RunOutput:
+        return self._outputs[name]
+
+    def __getattr__(self, name: str) -> RunOutput:
+        try:
+            return self.__dict__["_outputs"][name]
+        except KeyError:
+            raise AttributeError("the run has no output called %r" % name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outputs)
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+
+class Run:
+    """One submission of a job. Holds no state but its directory: every question reads it anew."""
+
+    def __init__(self, paths: RunPaths, environ: Mapping[str, str]) -> None:
+        self.paths = paths
+        self._environ = environ
+        self._plan: Plan | None = None
+        self._compute: Compute | None = None
+
+    def __repr__(self) -> str:
+        return "Run(%r)" % self.id
+
+    @property
+    def id(self) -> str:
+        return self.paths.run_id
+
+    @property
+    def directory(self) -> str:
+        return self.paths.root
+
+    @property
+    def plan(self) -> Plan:
+        """Raises NotFound while the run is being prepared, or when its directory is gone."""
+        if self._plan is None:
+            try:
+                self._plan = gather.read_plan(self.paths)
+            except (ValueError, KeyError, TypeError) as error:
+                raise WorldsizeError("its plan cannot be read: %s" % error, self.paths.plan) from None
+        if self._plan is None:
+            raise NotFound("the run has no plan (yet)", self.paths.root, "it is being prepared, or was interrupted")
+        return self._plan
+
+    def look(self) -> Status:
+        """Everything known of the run, folded, now. Never raises for a run that is damaged: that is LOST, and said."""
+        if not os.path.isdir(self.paths.root):
+            return Status(RunState.LOST, exit_code=1, message="its run directory was deleted: %s" % self.paths.root)
+        try:
+            if self._plan is None and not os.path.exists(self.paths.plan):
+                return gather.preparing(self.paths)
+            return gather.look(self.paths, self.compute, self.plan)
+        except (ValueError, KeyError, TypeError) as error:
+            return Status(RunState.LOST, exit_code=1, message="its run directory is damaged: %s" % error)
+
+    @property
+    def compute(self) -> Compute:
+        if self._compute is None:
+            self._compute = compute_of_handle(read_json(self.paths.handle), self.plan.compute, self._environ)
+        return self._compute
+
+    @property
+    def status(self) -> str:
+        """The state's name, such as "RUNNING" or "SUCCEEDED" (`RunState`)."""
+        return self.look().state
+
+    def follow(self, show: Callable[[], bool], timeout: float | None = None) -> Status:
+        """Call `show` (which says whether there was something new) until the run is final or `timeout` seconds are over.
+
+        A final run is noticed within 2 ms while it writes, 0.1 s while it is silent.
+        """
+        started = looked = time.monotonic()
+        pause = _FIRST_PAUSE
+        status = self.look()
+        while not status.final:
+            pause = _FIRST_PAUSE if show() else min(pause * 1.2, _LONGEST_PAUSE)
+            now = time.monotonic()
+            if timeout is not None and now - started >= timeout:
+                break
+            time.sleep(pause)
+            if now - looked > _LOOK_EVERY or os.path.exists(self.paths.result):
+                looked = now
+                status = self.look()
+        return status
+
+    def wait(self, timeout: float | None = None, check: bool = False) -> str:
+        """The final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
+        status = self.follow(lambda: False, timeout)
+        if not status.final:
+            raise TimeoutError("run %s is still %s after %g s" % (self.id, status.state, timeout or 0))
+        if check and status.state != RunState.SUCCEEDED:
+            raise RunFailed(status.message or status.state, status.exit_code or 1, "run %s" % self.id)
+        return status.state
+
+    def logs(self, rank: int | None = None) -> str:
+        """What one rank wrote, bytes that are not UTF-8 replaced; without a rank, all of it merged, with prefixes."""
+        from worldsize.logs.tail import read_text
+        from worldsize.logs.view import Follower
+
+        if rank is not None:
+            if not 0 <= rank < self.plan.world_size:
+                raise UsageError("there is no rank %r" % rank, None, "ranks are 0 to %d" % (self.plan.world_size - 1))
+            return read_text(self.paths.rank_log(rank))
+        texts: list[str] = []
+        Follower(self.paths, self.plan.nodes, None, "off", None, texts.append, time.monotonic, live=False).finish()
+        return "".join(texts)
+
+    @property
+    def outputs(self) -> RunOutputs:
+        """Where the job's outputs are; they may be read before the run has ended."""
+        from worldsize.service.planning import output_path
+        from worldsize.spec.jobfile import load_job
+
+        job = load_job(self.paths.job).job
+        return RunOutputs(
+            self.paths.outputs, {name: output_path(self.paths, name, output) for name, output in job.outputs.items()}
+        )
+
+    def cancel(self, now: bool = False) -> Status:
+        """Ask for the end; does not wait for it. Harmless on a run that has ended. `now`: KILL without grace."""
+        status = self.look()
+        if status.final:
+            return status
+        write_once(self.paths.cancel, {"time": time.time(), "pid": os.getpid()})
+        handle = read_json(self.paths.handle)
+        if handle is not None:
+            self.compute.cancel(handle, now)
+        return self.look()
+
+    def summary(self) -> dict[str, Any]:
+        from worldsize.state.result import summary
+
+        return summary(self.plan, self.look())
