@@ -1,0 +1,103 @@
+"""One line per run, for `list`: finished runs from their result.json, the others from whoever can look at them live."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from worldsize.plan.files import write_bytes
+from worldsize.plan.paths import RunPaths
+from worldsize.store.find import list_ids, run_paths
+from worldsize.store.runs import runs_link_dir
+
+_CACHED_FROM = 200
+_REWRITTEN_FROM = 100
+
+
+class Summary(msgspec.Struct, frozen=True, gc=False):
+    """A run in a row; times in Unix seconds, `exit_code` None until it is final."""
+
+    id: str
+    name: str
+    state: str
+    reason: str | None
+    compute: str
+    nodes: int
+    ranks: int
+    created: float
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+
+
+class _Result(msgspec.Struct):
+    summary: Summary
+
+
+_result_decoder = msgspec.json.Decoder(_Result)
+_cache_decoder = msgspec.msgpack.Decoder(list[Summary])
+
+
+def final_summary(result_path: str) -> Summary | None:
+    """What result.json says; None where there is none, or none that can be read."""
+    try:
+        descriptor = os.open(result_path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        data = os.read(descriptor, os.fstat(descriptor).st_size + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    try:
+        return _result_decoder.decode(data).summary
+    except msgspec.DecodeError:
+        return None
+
+
+def summaries(home: str, ids: Sequence[str], live: Callable[[RunPaths], Summary]) -> list[Summary]:
+    """A row for each id, in order; `live` is asked for the runs without a result.
+
+    More than a few hundred ids are looked up in a cache of final rows first, `<home>/runs/.summaries`, which anybody
+    may delete: it is made anew when many rows are missing in it.
+    """
+    directory = runs_link_dir(home)
+    cached = _read_cache(directory) if len(ids) > _CACHED_FROM else {}
+    rows = []
+    found: dict[str, Summary] = {}
+    for run_id in ids:
+        row = cached.get(run_id)
+        if row is None:
+            row = final_summary("%s/%s/result.json" % (directory, run_id))
+            if row is None:
+                row = live(run_paths(home, run_id))
+            else:
+                found[run_id] = row
+        rows.append(row)
+    if len(ids) > _CACHED_FROM and len(found) >= _REWRITTEN_FROM:
+        existing = set(list_ids(home))
+        _write_cache(directory, [row for run_id, row in {**cached, **found}.items() if run_id in existing])
+    return rows
+
+
+def _cache_path(directory: str) -> str:
+    return os.path.join(directory, ".summaries")
+
+
+def _read_cache(directory: str) -> dict[str, Summary]:
+    try:
+        with open(_cache_path(directory), "rb", buffering=0) as file:
+            return {row.id: row for row in _cache_decoder.decode(file.readall())}
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def _write_cache(directory: str, rows: list[Summary]) -> None:
+    """A cache that cannot be written costs time and nothing else."""
+    try:
+        write_bytes(_cache_path(directory), msgspec.msgpack.encode(rows))
+    except OSError:
+        pass
