@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-_NUMBER = r"(?:(?<!\w)-)?(?:0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
+_NUMBER = (
+    r"[-0-9](?:(?<!-)|(?<!\w-)(?=[0-9]))"  # a minus belongs to the number unless a word stands before it
+    r"(?:(?<=0)x[0-9a-fA-F]+|[0-9]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
+)
 _PLACE = "\udc81"
 
 
@@ -32,4 +35,4 @@ def _range(column: tuple[str, ...]) -> str:
 
 
 def _value(number: str) -> float:
-    return float(int(number, 16)) if "0x" in number else float(number)
+    return int(number, 16) if "0x" in number else float(number)
