@@ -11,7 +11,6 @@ from typing import Any
 from worldsize.service.run import Run
 from worldsize.spec.config import Config, load_config
 from worldsize.store.find import resolve
-from worldsize.store.runs import home_dir
 
 
 def config_here() -> Config:
@@ -30,11 +29,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def complete_runs(**_: Any) -> list[str]:
     from worldsize.store.find import list_ids
 
-    return list_ids(home_dir(os.environ), 50)
+    return list_ids(config_here().home, 50)
 
 
 def find_run(text: str | None) -> Run:
-    return Run(resolve(home_dir(os.environ), text), os.environ)
+    return Run(resolve(config_here().home, text), os.environ)
 
 
 def print_json(value: Any) -> None:

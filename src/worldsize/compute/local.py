@@ -26,8 +26,7 @@ class LocalCompute:
         self._gpus_per_node = gpus_per_node
 
     def facts(self, job: Job) -> ComputeFacts:
-        gpus = _gpus() if self._gpus_per_node is None else self._gpus_per_node
-        return ComputeFacts(gpus, len(os.sched_getaffinity(0)), shared_host=True)
+        return ComputeFacts(self._asked_gpus(job), len(os.sched_getaffinity(0)), shared_host=True)
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
         cores = len(os.sched_getaffinity(0))
@@ -62,9 +61,17 @@ class LocalCompute:
         else:
             _end_marked(handle["run_id"], signal.SIGKILL if now else signal.SIGTERM)
 
+    def _asked_gpus(self, job: Job) -> int | None:
+        """GPUs count once somebody asks for them: many CPU ranks may well run on a machine that has one GPU."""
+        if self._gpus_per_node is not None:
+            return self._gpus_per_node
+        asked = job.slurm.get("gpus_per_node")
+        return asked if isinstance(asked, int) else _gpus() if job.visible_devices else None
+
     def _start(self, submission: Submission) -> Handle:
         pid = fork_conductor(submission.plan, submission.paths, self._environ)
         return {
+            "type": "local",
             "pid": pid,
             "start_time": processes.start_time(pid),
             "host": socket.gethostname(),
@@ -104,7 +111,7 @@ def _environment(pid: str) -> bytes:
         return b""
 
 
-def _gpus() -> int | None:
+def _gpus() -> int:
     """NVIDIA devices of this machine, from /proc: no library is loaded to count them."""
     try:
         return len(os.listdir("/proc/driver/nvidia/gpus"))

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from worldsize.plan.paths import RunPaths
 
 _RESET = "\x1b[0m"
-_AT_ONCE = 32 << 20
+_AT_ONCE = 8 << 20
 
 
 def portion(logs: int) -> int:
     """Bytes to read from each of so many logs at a time."""
-    return max(64 << 10, min(1 << 20, _AT_ONCE // max(logs, 1)))
+    return max(16 << 10, min(1 << 20, _AT_ONCE // max(logs, 1)))
 
 
 def _no_clock() -> float:

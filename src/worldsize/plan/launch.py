@@ -29,18 +29,21 @@ class NodePlan(NamedTuple):
 class Plan(NamedTuple):
     """What every node must start.
 
+    created     when the run was made, in Unix seconds
     argv        what each rank executes, in `code/`; a job's shell command stands behind `bash -c`
     launcher    "direct", or "torchrun": one torch.distributed.run per node, which starts the node's ranks
     environment the job's own variables and its inputs' exact values; they win over every convention
     binding     the CPUs of each local rank of a node, where the agent is to bind them; empty: left alone
     grace       seconds between TERM and KILL
     timeout     seconds after which the run is stopped (limits.timeout), or None
-    python      the interpreter that `python` in the command should mean, its directory put first on PATH; or None
+    path        directories put first on PATH
+    umask       the ranks' and the run directory's
     """
 
     run_id: str
     name: str
     compute: str
+    created: float
     attempt: int
     nodes: tuple[NodePlan, ...]
     argv: tuple[str, ...]
@@ -54,7 +57,8 @@ class Plan(NamedTuple):
     grace: float = 10.0
     timeout: float | None = None
     rendezvous_timeout: float = 300.0
-    python: str | None = None
+    path: tuple[str, ...] = ()
+    umask: int = 0o077
 
     @property
     def world_size(self) -> int:
@@ -81,6 +85,7 @@ class Plan(NamedTuple):
             nodes=nodes,
             argv=tuple(value["argv"]),
             conventions=tuple(value["conventions"]),
+            path=tuple(value["path"]),
             binding=tuple(tuple(cpus) for cpus in value["binding"]),
         )
         return cls(**value)

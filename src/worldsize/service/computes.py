@@ -5,30 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from worldsize.compute.base import Compute, Handle
-from worldsize.errors import ConfigError, NotFound
+from worldsize.errors import ConfigError
 from worldsize.spec.config import Config
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
-    """The name to use: the command line's, else the job's, else the configured default."""
-    name = asked or in_job or config.default_compute
-    return name.removeprefix("azureml:")
+    """The name to use: the command line's, else the job's, else the configured default. ConfigError for an unknown one."""
+    name = (asked or in_job or config.default_compute).removeprefix("azureml:")
+    return config.compute(name, "--compute" if asked else "compute").name
 
 
 def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compute:
-    """NotFound for a name that is not configured; ConfigError for a type that this release cannot use."""
-    settings = config.computes.get(name)
-    if settings is None:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, config.computes, 1)
-        hint = "did you mean %s?" % near[0] if near else "known: %s" % ", ".join(sorted(config.computes))
-        raise NotFound("there is no compute called %s" % name, "compute", hint + " — computes are tables [compute.NAME] in worldsize.toml")
+    """ConfigError for a type that this release cannot use."""
+    settings = config.compute(name)
     if settings.type == "local":
         from worldsize.compute.local import LocalCompute
 
         return LocalCompute(name, environ, settings.gpus_per_node)
-    raise ConfigError("computes of type %s cannot be used yet" % settings.type, "compute.%s.type" % name, "this release runs on: local")
+    raise ConfigError(
+        "computes of type %s cannot be used yet" % settings.type,
+        "compute.%s.type" % name,
+        "this release runs on: local",
+    )
 
 
 def compute_of_handle(handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:

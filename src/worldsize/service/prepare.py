@@ -20,6 +20,7 @@ from worldsize.spec.config import Config
 from worldsize.spec.job import Job
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
+from worldsize.version import VERSION
 
 Progress = Callable[[str], None]
 
@@ -49,8 +50,8 @@ class Prepared(NamedTuple):
 
 def plan_job(request: Request, paths: RunPaths, created: float) -> Prepared:
     """What would run, and what is to be said about it; writes nothing. UsageError with every problem at once."""
-    job = request.job
-    name = choose_compute(request.config, request.compute, job.compute)
+    name = choose_compute(request.config, request.compute, request.job.compute)
+    job = _with_grace(request.job, request.config.computes[name].grace)
     compute = open_compute(request.config, name, request.environ)
     facts: ComputeFacts = compute.facts(job)
     plan = make_plan(job, facts, name, paths, created, python_path(request.config, name, request.environ))
@@ -61,18 +62,23 @@ def plan_job(request: Request, paths: RunPaths, created: float) -> Prepared:
     return Prepared(job, plan, compute, tuple(findings))
 
 
+def _with_grace(job: Job, configured: float | None) -> Job:
+    said_nothing = job.grace == Job._field_defaults["grace"]
+    return job._replace(grace=configured) if configured is not None and said_nothing else job
+
+
 def start(request: Request, progress: Progress) -> RunPaths:
     """Create, snapshot, write and submit one run; when this returns the compute has it.
 
     Anything that fails before the compute has it leaves no run behind; a refusal by the compute leaves the run, FAILED.
     """
-    from worldsize.store.runs import create_run, discard_run, home_dir
+    from worldsize.store.runs import create_run, discard_run
 
     created = time.time()
     dry = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "-")), created)
     for notice in dry.notices:
         progress(_said(notice))
-    home = home_dir(request.environ)
+    home = request.config.home
     paths = create_run(home, request.config.computes[dry.plan.compute].runs_dir)
     try:
         prepared = plan_job(request, paths, created)
@@ -94,13 +100,14 @@ def start(request: Request, progress: Progress) -> RunPaths:
 def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progress) -> Submission:
     """The whole run directory, record last: a run with a record is complete."""
     from worldsize.environment.bundle import agent_bundle
-    from worldsize.environment.record import make_record, start_git_diff
-    from worldsize.spec.dump import dump_job
+    from worldsize.environment.git import start_git_diff
+    from worldsize.environment.record import make_record
+    from worldsize.spec.dump import dump_job, job_tree
 
     job, plan = prepared.job, prepared.plan
-    _snapshot(job, paths, progress)
     if job.code:
-        start_git_diff(job.code, paths.diff)
+        start_git_diff(job.code, paths.diff, request.environ)
+    digest = _snapshot(job, paths, progress)
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type)
     _place_inrank(paths)
@@ -109,14 +116,17 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
     write_text(paths.job, dump_job(job))
     write_text(paths.plan, plan.to_json())
     write_text(paths.submission, submission.preview)
-    record = make_record({}, request.argv, request.environ, request.cwd, job.code, plan.created)
+    record = make_record(
+        VERSION, job_tree(job), request.argv, request.environ, request.cwd, job.code or "", digest, plan.created
+    )
     write_json(paths.record, record)
     return submission
 
 
-def _snapshot(job: Job, paths: RunPaths, progress: Progress) -> None:
+def _snapshot(job: Job, paths: RunPaths, progress: Progress) -> str | None:
+    """The digest of the code as it is now in the run, None for no code."""
     if job.code is None:
-        return
+        return None
     from worldsize.environment.snapshot import take_snapshot
     from worldsize.store.runs import objects_dir
 
@@ -131,6 +141,7 @@ def _snapshot(job: Job, paths: RunPaths, progress: Progress) -> None:
             os.path.join(job.code, ".amlignore or .gitignore"),
             "take it out of the ignore file",
         )
+    return snapshot.digest
 
 
 def _make_output(path: str, kind: str) -> None:

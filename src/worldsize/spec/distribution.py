@@ -4,8 +4,6 @@ A new kind is a class here, an entry in `DISTRIBUTIONS` and its keys in `keys.py
 is planning's to say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -79,7 +77,8 @@ def parse_distribution(value: Any, where: str, warnings: list[str]) -> Distribut
     Raises JobError, at `where`, for a missing or unknown type and for values of a wrong type or size.
     """
     from worldsize.spec.jobreader import read_distribution
-    from worldsize.spec.reading import Report, to_node
+    from worldsize.spec.report import Report
+    from worldsize.spec.tree import to_node
 
     report = Report()
     distribution = read_distribution(to_node(value, where), "distribution", report)

@@ -5,8 +5,6 @@ Python are validated before they become a `Job`; building one directly costs mic
 Named tuples rather than a schema library: importing one costs as much as a whole short run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,9 +12,6 @@ from worldsize.spec.distribution import Distribution
 
 MAX_RANKS = 1_000_000
 """No job has more ranks; a larger number is a slip of the keyboard."""
-
-CONVENTIONS = ("worldsize", "torch", "azureml", "slurm", "openmpi", "hpcpack")
-"""The environment conventions that `conventions:` can narrow to."""
 
 
 class AssetTypes:
@@ -131,6 +126,13 @@ class Job(NamedTuple):
     slurm: Mapping[str, Any] = {}
     hpcpack: Mapping[str, Any] = {}
     source: str = "python"
+
+
+def command_text(argv: tuple[str, ...]) -> str:
+    """The words as a shell command that means the same: the `command` of a job that has an `argv`."""
+    import shlex
+
+    return shlex.join(argv)
 
 
 def service_only(job: Job) -> list[str]:

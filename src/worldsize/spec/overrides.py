@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from worldsize.errors import JobError
-from worldsize.spec.distribution import PlainDistribution, RayDistribution, TensorFlowDistribution
+from worldsize.spec.distribution import (
+    PlainDistribution,
+    RayDistribution,
+    TensorFlowDistribution,
+    processes_per_instance,
+)
 from worldsize.spec.job import MAX_RANKS, Job
 
 _WORLD = re.compile(r"([0-9]{1,9})(?:[xX×]([0-9]{1,9}))?")
@@ -19,16 +25,15 @@ def with_world(job: Job, world: str, where: str = "-w") -> Job:
     """
     match = _WORLD.fullmatch(world.strip())
     if not match:
-        raise JobError(
-            "%r is not a world" % world[:40], where, "write nodes x processes per node, such as 2x4, or nodes alone"
-        )
+        hint = "write nodes x processes per node, such as 2x4, or nodes alone"
+        raise JobError("%.40r is not a world" % world, where, hint)
     nodes, processes = int(match[1]), int(match[2]) if match[2] else None
     if nodes < 1 or processes == 0:
         raise JobError("%s has no ranks" % world.strip(), where, "nodes and processes per node start at 1")
     changed = job if processes is None else _with_processes(job, processes, where)
-    count = getattr(changed.distribution, "process_count_per_instance", 1)
-    if nodes * count > MAX_RANKS:
-        raise JobError("%d ranks are more than the limit of %d" % (nodes * count, MAX_RANKS), where)
+    count = nodes * (processes_per_instance(changed.distribution) or 1)
+    if count > MAX_RANKS:
+        raise JobError("%d ranks are more than the limit of %d" % (count, MAX_RANKS), where)
     return changed._replace(resources=job.resources._replace(instance_count=nodes))
 
 
@@ -37,9 +42,40 @@ def _with_processes(job: Job, processes: int, where: str) -> Job:
     if distribution is None:
         return job._replace(distribution=PlainDistribution(processes))
     if isinstance(distribution, (TensorFlowDistribution, RayDistribution)):
-        raise JobError(
-            "a %s job lays out roles, so processes per node cannot be set" % distribution.type,
-            where,
-            "set the nodes alone, such as -w 2",
-        )
+        what = "a %s job lays out roles, so processes per node cannot be set" % distribution.type
+        raise JobError(what, where, "set the nodes alone, such as -w 2")
     return job._replace(distribution=distribution._replace(process_count_per_instance=processes))
+
+
+def apply_overrides(job: Job, settings: Iterable[str], warnings: list[str] | None = None) -> Job:
+    """`job` with each `key=value` of `settings` applied, in their order, and read again as a whole.
+
+    A key is a YAML path, such as inputs.lr or environment_variables.X; a value is read as a YAML scalar, or as a list
+    or mapping in brackets; where text is expected, it is taken as written. Relative paths start at the current
+    directory. What a reader would warn of is appended to `warnings`.
+
+    Raises JobError that names the setting, for unknown keys with the nearest one. Values stay out of its message's
+    place, since they may be secret.
+    """
+    from worldsize.spec.dump import job_tree
+    from worldsize.spec.jobreader import read_job
+    from worldsize.spec.paths import current_directory
+    from worldsize.spec.report import Report
+    from worldsize.spec.settings import set_value
+    from worldsize.spec.tree import to_node
+
+    node = to_node(job_tree(job), job.source)
+    for setting in settings:
+        node = set_value(node, setting)
+    report = Report(current_directory("--set"))
+    changed = read_job(node, report, job.source)
+    report.check()
+    if warnings is not None:
+        warnings.extend(report.warnings)
+    return changed
+
+
+def override_places(settings: Iterable[str]) -> dict[str, str]:
+    """The YAML paths that `settings` set, each with its place for messages."""
+    names = [setting.partition("=")[0].strip() for setting in settings]
+    return {name: "--set %s" % name for name in names}

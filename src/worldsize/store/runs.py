@@ -63,7 +63,7 @@ def create_run(
     """
     home_runs = runs_link_dir(home)
     target_dir = os.path.abspath(runs_dir) if runs_dir else home_runs
-    linked = target_dir != home_runs
+    linked = bool(runs_dir) and os.path.realpath(target_dir) != os.path.realpath(home_runs)
     for _ in range(_ATTEMPTS):
         run_id = new_run_id(now(), random)
         root = os.path.join(target_dir, run_id)

@@ -1,0 +1,5 @@
+"""`python -m worldsize`: the command line."""
+
+from worldsize.cli.main import run
+
+run()

@@ -1,0 +1,40 @@
+"""The address under which other nodes reach this one."""
+
+from __future__ import annotations
+
+import socket
+from typing import Iterator
+
+from worldsize.errors import RendezvousError
+
+_ELSEWHERE = "192.0.2.1"
+"""Reserved for documentation: no such host exists, and nothing is sent to it."""
+
+
+def own_address() -> str:
+    """This host's address as its name says, else that of the default route.
+
+    Raises RendezvousError where there is none but the loopback: a head that nobody can reach must not go ahead.
+    """
+    for address in _candidates():
+        if not address.startswith(("127.", "0.")):
+            return address
+    raise RendezvousError(
+        "no address of this host is known that other nodes could reach",
+        socket.gethostname(),
+        "give it with --address, or let the host's name resolve to it (`getent ahosts $(hostname)`)",
+    )
+
+
+def _candidates() -> Iterator[str]:
+    try:
+        for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET, socket.SOCK_STREAM):
+            yield str(entry[4][0])
+    except OSError:
+        pass  # a name that does not resolve
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((_ELSEWHERE, 9))
+            yield str(probe.getsockname()[0])
+        except OSError:
+            pass  # no default route

@@ -1,0 +1,72 @@
+"""schema, config, completion: about worldsize itself rather than about a run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from worldsize.cli.shared import add_output, config_here, print_json, table
+from worldsize.spec.config import Config
+
+_EXAMPLES = {
+    "schema": """examples:
+  worldsize schema > worldsize.schema.json      then, as the first line of a job file:
+                                                # yaml-language-server: $schema=worldsize.schema.json""",
+    "config": """examples:
+  worldsize config show --origin                every value with the file or variable that set it""",
+    "completion": """examples:
+  eval "$(worldsize completion bash)"           in ~/.bashrc; zsh alike
+  worldsize completion fish > ~/.config/fish/completions/worldsize.fish""",
+}
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES[verb]
+    if verb == "schema":
+        parser.set_defaults(act=schema)
+    elif verb == "config":
+        parser.add_argument("what", choices=("show",), help="show: print the configuration in force")
+        parser.add_argument("--origin", action="store_true", help="say where each value comes from")
+        add_output(parser)
+        parser.set_defaults(act=config)
+    else:
+        parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+        parser.set_defaults(act=completion)
+
+
+def schema(options: argparse.Namespace) -> int:
+    from worldsize.spec.schema import job_schema
+
+    print_json(job_schema())
+    return 0
+
+
+def config(options: argparse.Namespace) -> int:
+    settings = _settings(config_here())
+    if options.output == "json":
+        print_json({key: {"value": value, "origin": origin} for key, (value, origin) in settings.items()})
+    elif options.origin:
+        rows = [[key, str(value), origin] for key, (value, origin) in settings.items()]
+        sys.stdout.write(table(rows, ["KEY", "VALUE", "ORIGIN"]) + "\n")
+    else:
+        sys.stdout.write("".join("%s = %s\n" % (key, value) for key, (value, _) in settings.items()))
+    return 0
+
+
+def _settings(config: Config) -> dict[str, tuple[object, str]]:
+    """Each dotted key with its value and origin."""
+    values: dict[str, object] = {"home": config.home, "default_compute": config.default_compute}
+    for name, compute in config.computes.items():
+        fields = {**compute._asdict(), **compute.options}
+        for key in ("name", "options"):
+            fields.pop(key)
+        values.update({"compute.%s.%s" % (name, key): value for key, value in fields.items() if value is not None})
+    return {key: (value, config.origins.get(key, "default")) for key, value in values.items()}
+
+
+def completion(options: argparse.Namespace) -> int:
+    import argcomplete
+
+    sys.stdout.write(argcomplete.shellcode(["worldsize"], shell=options.shell) + os.linesep)
+    return 0

@@ -1,0 +1,217 @@
+"""list, status, wait, cancel, prune: runs that exist."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from typing import Any
+
+from worldsize.cli.shared import add_output, add_run, config_here, duration, find_run, print_json, say, size, table
+from worldsize.errors import UsageError
+from worldsize.service.run import Run
+from worldsize.state.records import RunState, Status
+
+NEWEST = 20
+TIMED_OUT = 124
+
+_EXAMPLES = {
+    "list": """examples:
+  worldsize list                              the newest 20
+  worldsize list --all --state FAILED -o json""",
+    "status": """examples:
+  worldsize status                            the latest run
+  worldsize status 417k -o json""",
+    "wait": """examples:
+  worldsize wait && echo trained              the exit code is the run's
+  worldsize wait 417k --timeout 3600          124 when the time is over; the run goes on""",
+    "cancel": """examples:
+  worldsize cancel                            the latest run: TERM, its grace, KILL
+  worldsize cancel 417k --now                 KILL at once""",
+    "prune": """examples:
+  worldsize prune --older-than 30d --dry-run
+  worldsize prune --keep 100 --state FAILED""",
+}
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES[verb]
+    if verb == "list":
+        parser.add_argument("-a", "--all", action="store_true", help="every run, not the newest %d" % NEWEST)
+        parser.add_argument("-n", metavar="N", type=int, default=NEWEST, dest="count", help="the newest N")
+        parser.add_argument("--state", metavar="STATE", help="only runs in this state")
+        add_output(parser)
+    elif verb == "prune":
+        _configure_prune(parser)
+    else:
+        add_run(parser)
+        if verb == "wait":
+            parser.add_argument("--timeout", metavar="SECONDS", type=float, help="give up after so long, with code 124")
+        if verb == "cancel":
+            parser.add_argument("--now", action="store_true", help="without grace")
+        else:
+            add_output(parser)
+    parser.set_defaults(act={"list": list_runs, "status": status, "wait": wait, "cancel": cancel, "prune": prune}[verb])
+
+
+def _configure_prune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this: 30d, 12h, 90m, 45s")
+    parser.add_argument("--keep", metavar="N", type=int, help="the newest N runs stay")
+    parser.add_argument("--state", metavar="STATE", action="append", help="only runs that ended so (may be repeated)")
+    parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
+    add_output(parser)
+
+
+def _state(text: str | None) -> str | None:
+    known = [name for name in vars(RunState) if name.isupper() and name != "FINAL"]
+    if text is not None and text.upper() not in known:
+        raise UsageError("there is no state %s" % text, "--state", "one of %s" % ", ".join(known))
+    return text.upper() if text else None
+
+
+def list_runs(options: argparse.Namespace) -> int:
+    from worldsize.store.find import list_ids
+    from worldsize.store.summaries import summaries
+
+    wanted = _state(options.state)
+    home = config_here().home
+    everything = options.all or wanted is not None
+    ids = list_ids(home, None if everything else max(options.count, 0))
+    rows = [row for row in summaries(home, ids, live_summary) if wanted in (None, row.state)]
+    if not options.all:
+        rows = rows[: max(options.count, 0)]
+    if options.output == "json":
+        import msgspec
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
+    elif rows:
+        headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
+        sys.stdout.write(table([_row(row) for row in rows], headers) + "\n")
+    else:
+        say("no runs yet: worldsize run -w 1x2 -- python train.py")
+    return 0
+
+
+def live_summary(paths: Any) -> Any:
+    """The row of a run that has no result yet."""
+    from worldsize.store.summaries import Summary
+
+    run = Run(paths, os.environ)
+    now = run.look()
+    if not os.path.exists(paths.plan):
+        made = os.stat(paths.root).st_mtime if os.path.isdir(paths.root) else 0.0
+        return Summary(run.id, "", now.state, now.reason, "", 0, 0, made, exit_code=now.exit_code)
+    from worldsize.state.result import summary
+
+    return Summary(**summary(run.plan, now))
+
+
+def _row(row: Any) -> list[str]:
+    now = time.time()
+    took = duration((row.ended or now) - row.started) if row.started else ""
+    return [
+        row.id, row.name, row.state, row.reason or "", row.compute, "%dx%d" % (row.nodes, row.ranks // max(row.nodes, 1)),
+        duration(max(now - row.created, 0)), took,
+    ]  # fmt: skip
+
+
+def status(options: argparse.Namespace) -> int:
+    run = find_run(options.run)
+    now = run.look()
+    if options.output == "json":
+        print_json(status_data(run, now))
+        return 0
+    sys.stdout.write("\n".join(_status_lines(run, now)) + "\n")
+    return 0
+
+
+def status_data(run: Run, now: Status) -> dict[str, Any]:
+    """{id, name, state, reason, exit_code, …, message, directory, failure}"""
+    from worldsize.diagnose.screen import failure_data
+    from worldsize.state.result import summary
+
+    data: dict[str, Any] = {"id": run.id, "state": now.state, "reason": now.reason, "exit_code": now.exit_code}
+    if os.path.exists(run.paths.plan):
+        data = summary(run.plan, now)
+        data["failure"] = failure_data(run.paths, run.plan, now)
+    data["message"] = now.message
+    data["directory"] = run.directory
+    return data
+
+
+def _status_lines(run: Run, now: Status) -> list[str]:
+    from worldsize.cli.failure import failure_text
+
+    lines = ["%s  %s%s" % (run.id, now.state, " (%s)" % now.reason if now.reason else "")]
+    if os.path.exists(run.paths.plan):
+        plan = run.plan
+        lines.append("%s: %s on %s" % (plan.name, size(len(plan.nodes), plan.world_size), plan.compute))
+        lines.append("made %s ago%s" % (duration(time.time() - plan.created), _took(now)))
+    lines.append(run.directory)
+    text = failure_text(run, now)
+    return [*lines, "", text] if text else lines
+
+
+def _took(now: Status) -> str:
+    if now.started is None:
+        return ""
+    return ", ran for %s" % duration((now.ended or time.time()) - now.started)
+
+
+def wait(options: argparse.Namespace) -> int:
+    run = find_run(options.run)
+    now = run.follow(lambda: False, options.timeout)
+    if options.output == "json":
+        print_json(status_data(run, now))
+    else:
+        say("%s is %s" % (run.id, now.state))
+    if not now.final:
+        return TIMED_OUT
+    return now.exit_code or 0
+
+
+def cancel(options: argparse.Namespace) -> int:
+    run = find_run(options.run)
+    before = run.look()
+    if before.final:
+        say("%s is %s already" % (run.id, before.state))
+        return 0
+    run.cancel(options.now)
+    say("cancelling %s" % run.id)
+    return 0
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if match is None:
+        raise UsageError("%r is not an age" % text[:40], "--older-than", "a number and a unit: 30d, 12h, 90m, 45s")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def prune(options: argparse.Namespace) -> int:
+    from worldsize.store.prune import prune as remove
+
+    if options.older_than is None and options.keep is None and not options.state:
+        raise UsageError("nothing says which runs may go", "prune", "--older-than 30d, --keep 100 or --state FAILED")
+    if options.keep is not None and options.keep < 0:
+        raise UsageError("%d is negative" % options.keep, "--keep", "the number of newest runs that stay")
+    gone = remove(
+        config_here().home,
+        now=time.time(),
+        older_than=None if options.older_than is None else _seconds(options.older_than),
+        keep=options.keep or 0,
+        states=[_state(text) or "" for text in options.state] if options.state else None,
+        dry_run=options.dry_run,
+    )
+    freed = sum(size for _, size in gone)
+    if options.output == "json":
+        print_json([{"id": run_id, "bytes": size} for run_id, size in gone])
+    else:
+        sys.stdout.write("".join("%s  %d bytes\n" % row for row in gone))
+        say("%s %d run(s), %.1f MB" % ("would remove" if options.dry_run else "removed", len(gone), freed / 1e6))
+    return 0

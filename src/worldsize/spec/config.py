@@ -1,0 +1,129 @@
+"""Configuration: `worldsize.toml` in the project, of the user and of the site, key by key the nearest winning.
+
+```
+default_compute = "lab"
+
+[compute.lab]
+type = "slurm"
+runs_dir = "/shared/me/runs"
+python = "/shared/me/env/bin/python"
+gpus_per_node = 4
+partition = "gpu"          # other keys of a compute that is not local are its own: Compute.options
+```
+Paths are relative to the file that names them. Finding that there is no file costs a few system calls, no import.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from worldsize.errors import NotFound
+
+FILE_NAME = "worldsize.toml"
+SITE_FILE = "/etc/worldsize/worldsize.toml"
+LOCAL = "local"
+
+_DEFAULTS = {"home": "default", "default_compute": "default", "compute.local.type": "default"}
+
+
+class Compute(NamedTuple):
+    """A named place to run jobs.
+
+    runs_dir        where its runs are kept; None: in the home
+    gpus_per_node   None: found out, where possible
+    python          the interpreter that runs agents and that `python` means in commands; None: this one, or the PATH's
+    grace           seconds between TERM and KILL for jobs that say nothing; None: the job's default
+    options         what else its table says, for the compute of its type
+    """
+
+    name: str = LOCAL
+    type: str = LOCAL
+    runs_dir: str | None = None
+    gpus_per_node: int | None = None
+    python: str | None = None
+    grace: float | None = None
+    options: Mapping[str, Any] = {}
+
+
+class Config(NamedTuple):
+    """What is configured. `origins` tells for each dotted key where its value comes from: a file, an environment
+    variable by name, or "default"."""
+
+    home: str = ""
+    default_compute: str = LOCAL
+    computes: Mapping[str, Compute] = {}
+    origins: Mapping[str, str] = {}
+
+    def compute(self, name: str | None = None, where: str | None = None) -> Compute:
+        """The compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none."""
+        wanted = name or self.default_compute
+        if wanted in self.computes:
+            return self.computes[wanted]
+        from worldsize.spec.nearest import did_you_mean
+
+        origin = where if name else self.origins.get("default_compute")
+        raise NotFound("there is no compute %.60r" % wanted, origin, did_you_mean(wanted, self.computes, "there are"))
+
+
+def load_config(cwd: str, environ: Mapping[str, str]) -> Config:
+    """The configuration that holds in the directory `cwd` (absolute).
+
+    Raises ConfigError, with file and line where known, for files that cannot be read, are not TOML, or say what is
+    not understood; all such problems at once.
+    """
+    files = config_files(cwd, environ)
+    if files:
+        from worldsize.spec.configfile import read_files
+
+        config = read_files(files)
+    else:
+        config = Config(computes={LOCAL: Compute()})
+    return _with_environment(config, cwd, environ)
+
+
+def _with_environment(config: Config, cwd: str, environ: Mapping[str, str]) -> Config:
+    origins = {**_DEFAULTS, **config.origins}
+    home = config.home or os.path.join(_user_home(environ), ".worldsize")
+    default_compute = config.default_compute
+    if environ.get("WORLDSIZE_HOME"):
+        home = os.path.abspath(os.path.join(cwd, os.path.expanduser(environ["WORLDSIZE_HOME"])))
+        origins["home"] = "WORLDSIZE_HOME"
+    if environ.get("WORLDSIZE_COMPUTE"):
+        default_compute = environ["WORLDSIZE_COMPUTE"]
+        origins["default_compute"] = "WORLDSIZE_COMPUTE"
+    return config._replace(home=home, default_compute=default_compute, origins=origins)
+
+
+def _user_home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
+def config_files(cwd: str, environ: Mapping[str, str]) -> list[str]:
+    """The files that exist, the weakest first: the site's, the user's, the project's (the nearest above `cwd`)."""
+    config_home = environ.get("XDG_CONFIG_HOME") or os.path.join(_user_home(environ), ".config")
+    site = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
+    places = [site, os.path.join(config_home, "worldsize", FILE_NAME)]
+    project = _project_file(cwd)
+    if project and project not in places:
+        places.append(project)
+    return [place for place in places if os.path.isfile(place)]
+
+
+def _project_file(cwd: str) -> str | None:
+    directory = cwd
+    while True:
+        path = os.path.join(directory, FILE_NAME)
+        if os.path.isfile(path) and _trusted(path):
+            return path
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return None
+        directory = parent
+
+
+def _trusted(path: str) -> bool:
+    """Whether the file is ours, root's, or in a directory that not everybody may write to, as /tmp is."""
+    owner = os.stat(path).st_uid
+    return owner in (0, os.geteuid()) or not os.stat(os.path.dirname(path)).st_mode & 0o002

@@ -1,0 +1,165 @@
+"""Reading `worldsize.toml` files and laying them over each other."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+from worldsize.errors import ConfigError
+from worldsize.spec.config import LOCAL, Compute, Config
+from worldsize.spec.keys import MAX_SECONDS, Key, Keys
+from worldsize.spec.nearest import did_you_mean
+from worldsize.spec.reading import mapping_of, read_keys
+from worldsize.spec.report import Report
+from worldsize.spec.tree import Node, plain, to_node
+
+MAX_BYTES = 1 << 20
+TYPES = (LOCAL, "slurm", "hpcpack", "azureml")
+TOP: Keys = {
+    "home": Key("path", "Where runs are kept.", blank=False),
+    "default_compute": Key("text", "The compute of jobs that name none.", blank=False),
+}
+COMPUTE: Keys = {
+    "type": Key("text", "What kind of compute this is.", choices=TYPES),
+    "runs_dir": Key("path", "Where this compute's runs are kept.", blank=False),
+    "gpus_per_node": Key("int", "GPUs on each node.", minimum=0, maximum=1024),
+    "python": Key("text", "The interpreter on the nodes.", blank=False),
+    "grace": Key("number", "Seconds between TERM and KILL.", minimum=0, maximum=MAX_SECONDS),
+}
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)$")
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
+_KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
+
+Settings = dict[tuple[str, ...], Node]
+
+
+def read_files(files: list[str]) -> Config:
+    """The configuration of `files`, the weakest first. Raises one ConfigError for all that is wrong in them."""
+    report = Report(error=ConfigError)
+    settings: Settings = {}
+    for file in files:
+        settings.update(_flat(_root(file), report))
+    report.check()
+    values: dict[str, Any] = {}
+    for path, node in settings.items():
+        if len(path) == 1:
+            report.base = os.path.dirname(node.origin)
+            values.update(read_keys({path[0]: node}, "", TOP, report, of="worldsize.toml"))
+    names = dict.fromkeys([LOCAL, *(path[1] for path in settings if len(path) > 1)])
+    computes = {name: _compute(name, settings, report) for name in names}
+    report.check()
+    origins = {".".join(path): node.origin for path, node in settings.items() if len(path) != 2}
+    return Config(computes=computes, origins=origins, **values)
+
+
+def _root(file: str) -> Node:
+    """The file's tables as a tree. Raises ConfigError when it is not a readable TOML file."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        with open(file, "rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ConfigError("larger than %d bytes, so not a configuration" % MAX_BYTES, file)
+        text = data.decode("utf-8-sig")
+        tables = tomllib.loads(text)
+        root = to_node(tables, file, error=ConfigError)
+    except OSError as error:
+        raise ConfigError("cannot be read: %s" % error.strerror, file) from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError("not UTF-8 text", "%s:%d" % (file, line)) from None
+    except RecursionError:
+        raise ConfigError("nested too deep", file) from None
+    except ValueError as error:
+        raise _not_toml(str(error), file) from None
+    return _with_lines(root, (), _key_lines(text))
+
+
+def _not_toml(message: str, file: str) -> ConfigError:
+    place = _PLACE.search(message)
+    if not place:
+        return ConfigError("not TOML: %s" % message, file)
+    what = "not TOML, column %s: %s" % (place[2], message[: place.start()].rstrip())
+    return ConfigError(what, "%s:%s" % (file, place[1]))
+
+
+def _key_lines(text: str) -> dict[tuple[str, ...], int]:
+    """The lines of tables and keys, found as people write them; what is written otherwise has no line."""
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        header, key = _HEADER.match(line), _KEY.match(line)
+        if header:
+            table = _steps(header[1])
+            lines.setdefault(table, number)
+        elif key:
+            lines.setdefault(table + _steps(key[1]), number)
+    return lines
+
+
+def _steps(dotted: str) -> tuple[str, ...]:
+    return tuple(step.strip().strip("\"'") for step in dotted.split("."))
+
+
+def _with_lines(node: Node, path: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> Node:
+    node = node._replace(line=lines.get(path, node.line))
+    if not isinstance(node.value, dict):
+        return node
+    children = {name: _with_lines(child, (*path, name), lines) for name, child in node.value.items()}
+    return node._replace(value=children)
+
+
+def _flat(root: Node, report: Report) -> Settings:
+    """One entry per setting, and one per compute's table."""
+    settings: Settings = {}
+    for name, node in root.value.items():
+        if name != "compute":
+            settings[(name,)] = node
+            continue
+        for compute, table in (mapping_of(node, name, report) or {}).items():
+            path = "compute.%s" % compute[:60]
+            if not _NAME.fullmatch(compute):
+                report.problem(table, path, "is not a compute's name", "use letters, digits, '-' and '_'")
+                continue
+            settings[(name, compute)] = table
+            entries = mapping_of(table, path, report) or {}
+            settings.update({(name, compute, key): item for key, item in entries.items()})
+    return settings
+
+
+def _compute(name: str, settings: Settings, report: Report) -> Compute:
+    entries = {path[2]: node for path, node in settings.items() if path[:2] == ("compute", name) and len(path) == 3}
+    path = "compute.%s" % name
+    values: dict[str, Any] = {"type": LOCAL} if name == LOCAL else {}
+    for key, node in entries.items():
+        report.base = os.path.dirname(node.origin)
+        if key in COMPUTE:
+            values.update(read_keys({key: node}, path, COMPUTE, report))
+    if "type" not in values and "type" not in entries:
+        hint = "one of: %s" % ", ".join(TYPES)
+        report.problem(settings[("compute", name)], path + ".type", "is missing", hint)
+    if name == LOCAL and values["type"] != LOCAL:
+        report.problem(entries["type"], path + ".type", "is always local", "give the compute another name")
+    return Compute(name, **_finished(path, values, entries, report))
+
+
+def _finished(path: str, values: dict[str, Any], entries: dict[str, Node], report: Report) -> dict[str, Any]:
+    """Adds the options that only this type of compute knows, which a local one does not have."""
+    others = {key: node for key, node in entries.items() if key not in COMPUTE}
+    if values.get("type") == LOCAL:
+        for key, node in others.items():
+            what = "is not a key of a local compute"
+            report.problem(node, "%s.%s" % (path, key[:60]), what, did_you_mean(key, COMPUTE))
+    else:
+        values["options"] = {key: plain(node) for key, node in others.items()}
+    python = values.get("python")
+    if python and (os.sep in python or python.startswith("~")):
+        values["python"] = os.path.join(os.path.dirname(entries["python"].origin), os.path.expanduser(python))
+    return values

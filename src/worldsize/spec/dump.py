@@ -1,0 +1,122 @@
+"""A job as YAML text, without a YAML library: every submission writes one, and importing a library costs more."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from worldsize.spec.job import Job
+
+_PLAIN = re.compile(r"[A-Za-z_/$.][A-Za-z0-9_/${}.+*-]*(?: [A-Za-z0-9_/${}.+*-]+)*")
+_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+_SAFE = "\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
+_ESCAPED = re.compile('[^%s]|["\\\\]' % _SAFE)
+_BLOCK_LINE = re.compile("[%s]*" % _SAFE)
+_LONGEST_KEY = 1000
+
+
+def job_tree(job: Job) -> dict[str, Any]:
+    """The keys of `job` that differ from their defaults, as plain values: what a file would say."""
+    tree = _changed(job)
+    tree.pop("source", None)
+    tree.pop("command" if job.argv else "argv", None)
+    return tree
+
+
+def _changed(value: Any) -> dict[str, Any]:
+    defaults = value._field_defaults
+    tree = {}
+    for name, item in value._asdict().items():
+        if item != defaults[name] or type(item) is not type(defaults[name]):
+            tree[name] = _plain(item)
+    return tree
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "_field_defaults"):
+        tree = _changed(value)
+        return {"type": value.type, **tree} if hasattr(value, "type") else tree
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def dump_job(job: Job) -> str:
+    """YAML text that `parse_job` reads back as an equal job, but for its `source`."""
+    lines: list[str] = []
+    _write_mapping(job_tree(job), "", lines)
+    return "\n".join(lines) + "\n"
+
+
+def _write_mapping(tree: Mapping[str, Any], indent: str, lines: list[str]) -> None:
+    for name, value in tree.items():
+        key = _text(name)
+        if len(key) > _LONGEST_KEY:
+            lines.append(indent + "? " + key)
+            key = ""
+        _write(indent + key + ":", value, indent + "  ", lines)
+
+
+def _write(head: str, value: Any, indent: str, lines: list[str]) -> None:
+    if isinstance(value, dict) and value:
+        lines.append(head)
+        _write_mapping(value, indent, lines)
+    elif isinstance(value, list) and value:
+        lines.append(head)
+        for item in value:
+            _write(indent + "-", item, indent + "  ", lines)
+    elif isinstance(value, str) and _is_block(value):
+        lines.append(head + " |" + ("" if value.endswith("\n") else "-"))
+        lines.extend(indent + line if line else "" for line in value.removesuffix("\n").split("\n"))
+    else:
+        lines.append("%s %s" % (head, _scalar(value)))
+
+
+def _is_block(text: str) -> bool:
+    """Whether a literal block says the text exactly: several printable lines, no blank at the start or end."""
+    body = text.removesuffix("\n")
+    return "\n" in body and body == body.strip() and all(_BLOCK_LINE.fullmatch(line) for line in body.split("\n"))
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return _text(value)
+    return "{}" if isinstance(value, dict) else "[]"
+
+
+def _float(value: float) -> str:
+    if math.isnan(value):
+        return ".nan"
+    if math.isinf(value):
+        return ".inf" if value > 0 else "-.inf"
+    text = repr(value)
+    if "e" not in text:
+        return text
+    mantissa, exponent = text.split("e")
+    sign = "" if exponent[0] in "+-" else "+"
+    return "%s%se%s%s" % (mantissa, "" if "." in mantissa else ".0", sign, exponent)
+
+
+def _text(text: str) -> str:
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS and not text.startswith("."):
+        return text
+    return '"%s"' % _ESCAPED.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if match[0] in '"\\':
+        return "\\" + match[0]
+    if match[0] == "\n":
+        return "\\n"
+    return "\\x%02x" % code if code < 256 else "\\u%04x" % code if code < 65536 else "\\U%08x" % code

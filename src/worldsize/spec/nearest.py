@@ -1,0 +1,25 @@
+"""The valid word that a wrong one was probably meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def nearest(word: str, valid: Iterable[str]) -> str | None:
+    """The entry of `valid` closest to `word`, or None when nothing is close. Case counts for little."""
+    import difflib
+
+    choices = {choice.lower(): choice for choice in valid}
+    found = difflib.get_close_matches(word[:100].lower(), choices, n=1, cutoff=0.6)
+    return choices[found[0]] if found else None
+
+
+def did_you_mean(word: str, valid: Iterable[str], otherwise: str = "one of") -> str | None:
+    """A hint: the nearest valid word, or all of them when there are few; None when there is nothing to say."""
+    choices = list(valid)
+    close = nearest(word, choices)
+    if close:
+        return "did you mean %r?" % close
+    if not choices:
+        return None
+    return "%s: %s" % (otherwise, ", ".join(choices)) if len(choices) <= 40 else None

@@ -1,0 +1,36 @@
+"""Local paths and URIs in a job."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from worldsize.errors import JobError
+
+_REMOTE = re.compile(r"azureml:|[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def is_remote(path: str) -> bool:
+    """Whether `path` names something on a service: azureml:…, or a URI."""
+    return _REMOTE.match(path) is not None and not path.startswith("file:")
+
+
+def absolute(path: str, base: str) -> str:
+    """`path` made absolute against `base` (the current directory when empty); what is remote stays as it is."""
+    if is_remote(path):
+        return path
+    if path.startswith("file:"):
+        path = path[7:] if path.startswith("file:///") else path[5:]
+    return os.path.abspath(os.path.join(base, _home(path)))
+
+
+def _home(path: str) -> str:
+    return os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
+
+
+def current_directory(origin: str) -> str:
+    """The current directory. Raises JobError when it no longer exists."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise JobError("the current directory cannot be read: %s" % error.strerror, origin) from None

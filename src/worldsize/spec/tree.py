@@ -1,0 +1,107 @@
+"""Values with the place where they stand: what a job is read from, be it YAML, Python or the command line."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from worldsize.errors import JobError, UsageError
+
+MAX_DEPTH = 60
+
+
+class Node(NamedTuple):
+    """A value and where it stands.
+
+    value   None, bool, int, float, str, list of Node, dict of str to Node, or an object that nothing accepts
+    text    a scalar as it was written
+    origin  a file, "command()", or an option of the command line; `line` counts from 1, 0 for no line
+    loose   written on a command line, where text carries no quotes
+    """
+
+    value: Any
+    text: str
+    origin: str
+    line: int = 0
+    loose: bool = False
+
+    @property
+    def where(self) -> str:
+        return "%s:%d" % (self.origin, self.line) if self.line else self.origin
+
+    @property
+    def kind(self) -> str:
+        """What the value is, in a user's words; never the value."""
+        value = self.value
+        if value is None:
+            return "nothing"
+        if isinstance(value, bool):
+            return "a boolean"
+        for type_, name in _KINDS:
+            if isinstance(value, type_):
+                return name
+        return "a %s object" % type(value).__name__
+
+
+_KINDS: tuple[tuple[type, str], ...] = (
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "text"),
+    (list, "a list"),
+    (dict, "a mapping"),
+)
+
+
+def to_node(value: Any, origin: str, depth: int = 0, error: type[UsageError] = JobError) -> Node:
+    """A Python value as a Node. Raises `error` for keys that are no text and for structures without an end."""
+    if depth > MAX_DEPTH:
+        raise error("nested more than %d deep" % MAX_DEPTH, origin)
+    if hasattr(value, "_asdict"):
+        value = {name: item for name, item in value._asdict().items() if item is not None}
+    if isinstance(value, dict):
+        return Node(_dict_of_nodes(value, origin, depth, error), "", origin)
+    if isinstance(value, (list, tuple)):
+        return Node([to_node(item, origin, depth + 1, error) for item in value], "", origin)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    elif hasattr(value, "isoformat"):
+        value = value.isoformat()
+    if value is None or isinstance(value, bool):
+        return Node(value, {None: "", True: "true", False: "false"}[value], origin)
+    if isinstance(value, str):
+        text = str.__str__(value)
+        return Node(text, text, origin)
+    if isinstance(value, float):
+        return Node(float(value), float.__repr__(value), origin)
+    if isinstance(value, int):
+        return Node(int(value), _digits(value, origin, error), origin)
+    return Node(value, "", origin)
+
+
+def _digits(value: int, origin: str, error: type[UsageError]) -> str:
+    if value.bit_length() > 1024:
+        raise error("a number of more than 300 digits", origin)
+    return int.__repr__(value)
+
+
+def _dict_of_nodes(value: dict[Any, Any], origin: str, depth: int, error: type[UsageError]) -> dict[str, Node]:
+    for key in value:
+        if not isinstance(key, str):
+            raise error("the key %.40r is not text" % (key,), origin, "write it in quotes")
+    return {str.__str__(key): to_node(item, origin, depth + 1, error) for key, item in value.items()}
+
+
+def plain(node: Node) -> Any:
+    """The value alone, at any depth."""
+    if isinstance(node.value, dict):
+        return {name: plain(item) for name, item in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain(item) for item in node.value]
+    return node.value
+
+
+def shown(node: Node) -> str:
+    """The value's kind, with the value itself where it is a short scalar."""
+    if node.value is None or isinstance(node.value, (list, dict)) or not node.text or len(node.text) > 40:
+        return node.kind
+    return "%s (%s)" % (repr(node.value) if isinstance(node.value, str) else node.text, node.kind)
