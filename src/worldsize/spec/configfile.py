@@ -20,6 +20,7 @@ TYPES = (LOCAL, "slurm", "hpcpack", "azureml")
 TOP: Keys = {
     "home": Key("path", "Where runs are kept.", blank=False),
     "default_compute": Key("text", "The compute of jobs that name none.", blank=False),
+    "compute": Key("any", "The computes, a table each."),
 }
 COMPUTE: Keys = {
     "type": Key("text", "What kind of compute this is.", choices=TYPES),
@@ -77,8 +78,10 @@ def _root(file: str) -> Node:
         raise ConfigError("not UTF-8 text", "%s:%d" % (file, line)) from None
     except RecursionError:
         raise ConfigError("nested too deep", file) from None
-    except ValueError as error:
+    except tomllib.TOMLDecodeError as error:
         raise _not_toml(str(error), file) from None
+    except ValueError:
+        raise ConfigError("not TOML: a number with too many digits", file) from None
     return _with_lines(root, (), _key_lines(text))
 
 
