@@ -7,8 +7,10 @@ import os
 import stat
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from worldsize.errors import NotFound, StorageError, UsageError
+from worldsize.errors import NotFound, StorageError, UsageError, WorldsizeError
 from worldsize.store import find, runs
 
 NOW = 1795257118.417  # 2026-11-21 10:31:58.417 UTC
@@ -86,6 +88,14 @@ def test_a_runs_dir_elsewhere_is_linked_from_home(home, tmp_path):
     assert os.listdir(tmp_path / "shared" / "runs") == [paths.run_id + "x"]
 
 
+def test_a_runs_dir_that_is_the_homes_own_by_another_name(home, tmp_path):
+    first = make(home)
+    os.symlink(home, tmp_path / "alias")
+    paths = make(home, NOW + 1, runs_dir=str(tmp_path / "alias" / "runs"))
+    assert find.list_ids(home) == [paths.run_id, first.run_id]
+    assert os.path.samefile(find.resolve(home, None).root, paths.root)
+
+
 def test_discarded_without_a_trace(home, tmp_path):
     for runs_dir in (None, str(tmp_path / "elsewhere")):
         paths = make(home, runs_dir=runs_dir)
@@ -154,6 +164,17 @@ def test_what_is_no_run_is_refused(home, tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotFound):
         find.resolve(home, text)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.text(st.characters(), max_size=12) | st.text("./2016-\ud800\udcff", max_size=6))
+def test_any_text_is_a_run_or_a_clear_error(home, text):
+    if not find.list_ids(home):
+        make(home)
+    try:
+        assert runs.is_run_id(find.resolve(home, text).run_id)
+    except WorldsizeError as error:
+        assert error.what
 
 
 def test_a_run_is_found_by_its_directory(home, tmp_path, monkeypatch):

@@ -51,7 +51,7 @@ def resolve(home: str, text: str | None) -> RunPaths:
         if not newest:
             raise NotFound("there is no run yet", display(runs_link_dir(home)), "start one: `worldsize run …`")
         return run_paths(home, newest[0])
-    if "\0" in text or not text.strip():
+    if not _can_name_a_file(text):
         raise NotFound("%r names no run" % text, None, "`worldsize list` shows the runs")
     if os.sep in text or text in (os.curdir, os.pardir):
         return _by_path(text)
@@ -66,6 +66,13 @@ def resolve(home: str, text: str | None) -> RunPaths:
     if os.path.isfile(os.path.join(text, "plan.json")):
         return _by_path(text)
     raise _not_found(text, ids)
+
+
+def _can_name_a_file(text: str) -> bool:
+    try:
+        return bool(text.strip()) and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _by_path(text: str) -> RunPaths:
