@@ -1,0 +1,77 @@
+"""worldsize: a training script, from one process to a cluster.
+
+    from worldsize import PyTorchDistribution, command, submit
+
+    job = command(code="./src", command="python train.py", instance_count=2,
+                  distribution=PyTorchDistribution(process_count_per_instance=4), compute="local")
+    run = submit(job)
+    run.wait()
+
+Every name is loaded when it is first used: importing worldsize costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from worldsize.errors import RunFailed as RunFailed
+    from worldsize.errors import WorldsizeError as WorldsizeError
+    from worldsize.inrank.place import RankInfo as RankInfo
+    from worldsize.inrank.place import once_per_node as once_per_node
+    from worldsize.inrank.place import rank_info as rank_info
+    from worldsize.service.client import load_job as load_job
+    from worldsize.service.client import open_run as open_run
+    from worldsize.service.client import submit as submit
+    from worldsize.service.run import Run as Run
+    from worldsize.spec.command import CommandJob as CommandJob
+    from worldsize.spec.command import command as command
+    from worldsize.spec.distribution import MpiDistribution as MpiDistribution
+    from worldsize.spec.distribution import PyTorchDistribution as PyTorchDistribution
+    from worldsize.spec.distribution import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.spec.job import AssetTypes as AssetTypes
+    from worldsize.spec.job import Data as Data
+    from worldsize.spec.job import Input as Input
+    from worldsize.spec.job import Output as Output
+    from worldsize.state.records import RunState as RunState
+    from worldsize.version import VERSION as __version__
+
+_HOMES = {
+    "command": "spec.command",
+    "CommandJob": "spec.command",
+    "Input": "spec.job",
+    "Output": "spec.job",
+    "Data": "spec.job",
+    "AssetTypes": "spec.job",
+    "PyTorchDistribution": "spec.distribution",
+    "MpiDistribution": "spec.distribution",
+    "TensorFlowDistribution": "spec.distribution",
+    "submit": "service.client",
+    "load_job": "service.client",
+    "open_run": "service.client",
+    "Run": "service.run",
+    "RunState": "state.records",
+    "rank_info": "inrank.place",
+    "RankInfo": "inrank.place",
+    "once_per_node": "inrank.place",
+    "WorldsizeError": "errors",
+    "RunFailed": "errors",
+}
+
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from worldsize.version import VERSION
+
+        return VERSION
+    if name not in _HOMES:
+        raise AttributeError("module 'worldsize' has no attribute %r" % name)
+    from importlib import import_module
+
+    value = getattr(import_module("worldsize." + _HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,109 @@
+"""For scripts: this rank's place in the world, and work that one rank per node does for all.
+
+Read from the environment alone, whoever set it: worldsize, torchrun, srun or mpirun; without any, one rank of one.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from typing import Any, Callable, Mapping, NamedTuple, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_NAMES = {
+    "rank": ("WORLDSIZE_RANK", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"),
+    "world_size": ("WORLDSIZE_WORLD_SIZE", "WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"),
+    "local_rank": ("WORLDSIZE_LOCAL_RANK", "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    "local_world_size": ("WORLDSIZE_LOCAL_WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    "node_rank": ("WORLDSIZE_NODE_RANK", "NODE_RANK", "GROUP_RANK", "SLURM_NODEID"),
+    "node_count": ("WORLDSIZE_NODE_COUNT", "GROUP_WORLD_SIZE", "SLURM_NNODES"),
+}
+_DEFAULTS = {"world_size": 1, "local_world_size": 1, "node_count": 1}
+_PAUSE = 0.05
+
+
+class RankInfo(NamedTuple):
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    node_rank: int
+    node_count: int
+
+
+def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
+    """This process's place. Raises ValueError for a variable that is not a number."""
+    environ = os.environ if environ is None else environ
+    return RankInfo(**{field: _first(environ, names, _DEFAULTS.get(field, 0)) for field, names in _NAMES.items()})
+
+
+def _first(environ: Mapping[str, str], names: tuple[str, ...], default: int) -> int:
+    for name in names:
+        if environ.get(name):
+            return int(environ[name])
+    return default
+
+
+class OncePerNode:
+    """Local rank 0 does it, the other ranks of the node wait until it is done.
+
+    True for local rank 0 (that alone does not wait). As a context manager it says the same, and the others wait at
+    its end; as a decorator it calls the function on local rank 0 and returns None on the others, after it. What
+    fails on local rank 0 fails on the others too (RuntimeError). Waiting goes through the run directory, which all
+    ranks of a node see; outside a run there is one rank, and nothing to wait for.
+    """
+
+    _count = 0
+
+    def __init__(self) -> None:
+        self.info = rank_info()
+        self._mine = self.info.local_rank == 0
+        self._mark = self._next_mark()
+
+    def _next_mark(self) -> str | None:
+        run_dir = os.environ.get("WORLDSIZE_RUN_DIR")
+        if run_dir is None:
+            return None
+        attempt = os.environ.get("WORLDSIZE_ATTEMPT", "0")
+        number = OncePerNode._count
+        OncePerNode._count += 1
+        return os.path.join(run_dir, "attempt-" + attempt, "once-%04d-%d" % (self.info.node_rank, number))
+
+    def __bool__(self) -> bool:
+        return self._mine
+
+    def __enter__(self) -> bool:
+        return self._mine
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._mark is None:
+            return
+        if self._mine:
+            with open(self._mark + ".tmp", "w") as file:
+                file.write("done" if kind is None else "failed")
+            os.replace(self._mark + ".tmp", self._mark)
+        elif kind is None:
+            self._wait(self._mark)
+
+    def _wait(self, mark: str) -> None:
+        while not os.path.exists(mark):
+            time.sleep(_PAUSE)
+        with open(mark) as file:
+            if file.read() != "done":
+                raise RuntimeError("local rank 0 failed in what it did once for this node")
+
+    def __call__(self, function: Function) -> Function:
+        @functools.wraps(function)
+        def once(*args: Any, **keywords: Any) -> Any:
+            with OncePerNode() as mine:
+                return function(*args, **keywords) if mine else None
+
+        return once  # type: ignore[return-value]
+
+
+def once_per_node() -> OncePerNode:
+    """`if once_per_node(): …` · `with once_per_node() as mine: …` · `@once_per_node()` — see `OncePerNode`."""
+    return OncePerNode()
