@@ -356,6 +356,14 @@ def test_a_full_disk_is_a_storage_error_and_leaves_no_half_object(place, monkeyp
     assert place.stored() == []
 
 
+def test_a_run_deleted_meanwhile_is_a_storage_error(place):
+    place.write("a", "content")
+    paths = create_run(place.home)
+    os.rename(paths.root, paths.root + "x")
+    with pytest.raises(StorageError, match="No such file"):
+        take_snapshot(place.code, paths, place.objects)
+
+
 def old(path: str) -> None:
     """Lets the file look as if it had been there for a while."""
     status = os.stat(path)

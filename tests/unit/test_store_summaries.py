@@ -170,6 +170,21 @@ def test_prune_follows_a_runs_dir_elsewhere(home, tmp_path):
     assert stored(str(tmp_path / "lab")) == []
 
 
+def test_what_a_broken_snapshot_left_goes_after_a_while(home):
+    paths = make(home)
+    objects = runs.objects_dir(os.path.dirname(paths.root))
+    os.makedirs(objects)
+    for name in ("tmp-0123", "index-0123"):
+        files.write_text(os.path.join(objects, name), "")
+    now = os.stat(objects).st_mtime
+    prune.prune(home, now=now + 60)
+    assert len(os.listdir(objects)) == 2
+    prune.prune(home, now=now + 2 * 3600)
+    assert os.listdir(objects) == ["index-0123"]
+    prune.prune(home, now=now + 31 * 86400)
+    assert os.listdir(objects) == []
+
+
 def test_prune_finishes_what_was_interrupted_and_leaves_strangers_alone(home, tmp_path):
     paths = make(home)
     finish(paths)

@@ -24,7 +24,6 @@ FIXED_TIME_NS = 1_577_836_800 * 10**9
 
 _WHOLE = 1 << 20
 _CHUNK = 1 << 20
-_ATTEMPTS = 5
 _CANNOT_LINK = frozenset((errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP))
 
 
@@ -79,11 +78,7 @@ class Objects:
         digest, size = digest_of(data), len(data)
         if not self.link(digest, executable, size, target):
             mode = _mode(executable)
-            for _ in range(_ATTEMPTS):
-                if self._store(self._write_whole(data, mode), self._path(digest, mode), target, mode):
-                    break
-            else:
-                raise _vanished(self._path(digest, mode))
+            self._store(self._write_whole(data, mode), self._path(digest, mode), target, mode)
         return digest, size
 
     def _add_stream(self, source: int, size: int, name: str, executable: bool, target: str) -> tuple[str, int]:
@@ -91,8 +86,8 @@ class Objects:
         temporary, digest, size = self._write_stream(source, size, name, mode)
         if self.link(digest, executable, size, target):
             os.unlink(temporary)
-        elif not self._store(temporary, self._path(digest, mode), target, mode):
-            raise _vanished(self._path(digest, mode))
+        else:
+            self._store(temporary, self._path(digest, mode), target, mode)
         return digest, size
 
     def _path(self, digest: str, mode: int) -> str:
@@ -126,8 +121,10 @@ class Objects:
             os.close(descriptor)
         return path, digest, size
 
-    def _store(self, temporary: str, path: str, target: str, mode: int) -> bool:
-        """Makes `temporary` the object at `path`, and links it; False where it vanished in between."""
+    def _store(self, temporary: str, path: str, target: str, mode: int) -> None:
+        """Makes `temporary` the object at `path`; linked into the run first, so that no prune finds it unused."""
+        if not _link(temporary, target, mode):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
         try:
             os.replace(temporary, path)
         except FileNotFoundError:
@@ -136,7 +133,6 @@ class Objects:
             except FileExistsError:
                 pass
             os.replace(temporary, path)
-        return _link(path, target, mode)
 
 
 def open_source(path: str) -> int | None:
@@ -198,10 +194,6 @@ def _link(path: str, target: str, mode: int) -> bool:
             raise
         return _copy_object(path, target, mode)
     return True
-
-
-def _vanished(path: str) -> StorageError:
-    return StorageError("vanished while it was linked into the run", display(path), "does a prune run? Try again")
 
 
 def _copy_object(path: str, target: str, mode: int) -> bool:

@@ -107,13 +107,26 @@ def _sweep_objects(directory: str, now: float) -> None:
     for entry in _entries(directory):
         if entry.is_dir(follow_symlinks=False):
             for stored in _entries(entry.path):
-                if stored.stat(follow_symlinks=False).st_nlink == 1:
+                status = _status(stored)
+                if status and status.st_nlink == 1:
                     _unlink(stored.path)
-        elif entry.name.startswith("index-"):
-            if entry.stat(follow_symlinks=False).st_mtime < now - _STALE_INDEX:
-                _unlink(entry.path)
-        elif entry.stat(follow_symlinks=False).st_ctime < now - _STALE_TEMPORARY:
+            continue
+        status = _status(entry)
+        if status is None:
+            continue
+        if entry.name.startswith("index-"):
+            stale = status.st_mtime < now - _STALE_INDEX
+        else:
+            stale = status.st_ctime < now - _STALE_TEMPORARY
+        if stale:
             _unlink(entry.path)
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
 
 
 def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
