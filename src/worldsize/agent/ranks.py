@@ -5,15 +5,10 @@ from __future__ import annotations
 import os
 from typing import Mapping, NamedTuple
 
+from worldsize.agent.torchrun import torchrun_argv
 from worldsize.plan.environ import RankContext, World, rank_environment
 from worldsize.plan.launch import NodePlan, Plan
 from worldsize.plan.paths import RunPaths
-
-_TORCHRUN_RANK = (
-    'r=$(printf %05d "$RANK"); export WORLDSIZE_RANK="$RANK" WORLDSIZE_LOCAL_RANK="$LOCAL_RANK" '
-    'WORLDSIZE_ERROR_FILE="$1/rank-$r.json"; log="$2/rank-$r.log"; shift 2; exec "$@" >>"$log" 2>&1'
-)
-"""What torchrun starts for each rank: it gives the rank its own log and error file, then becomes the command."""
 
 
 class Process(NamedTuple):
@@ -54,24 +49,10 @@ def node_processes(
 
     if plan.launcher == "torchrun":
         every = tuple(rank.rank for rank in node.ranks)
-        argv = torchrun_argv(plan, world, node, paths)
-        return [Process(every, argv, environment(0), paths.launcher_log(node.node_rank), ())]
+        values = environment(0)
+        argv = torchrun_argv(plan, world, node, paths, values)
+        return [Process(every, argv, values, paths.launcher_log(node.node_rank), ())]
     return [
         Process((rank.rank,), plan.argv, environment(index), paths.rank_log(rank.rank), cpus(index))
         for index, rank in enumerate(node.ranks)
     ]
-
-
-def torchrun_argv(plan: Plan, world: World, node: NodePlan, paths: RunPaths) -> tuple[str, ...]:
-    """One torch.distributed.run with c10d rendezvous on the head's port, as HPC Pack's guide starts it."""
-    return (
-        "python", "-m", "torch.distributed.run",
-        "--nnodes=%d" % len(plan.nodes), "--nproc-per-node=%d" % len(node.ranks),
-        "--rdzv-id=%s" % plan.run_id, "--rdzv-backend=c10d",
-        "--rdzv-endpoint=%s:%d" % (world.address, world.port),
-        "--rdzv-conf=is_host=%d" % (node.node_rank == 0),
-        "--max-restarts=0", "--no-python",
-        "/bin/sh", "-c", _TORCHRUN_RANK, "sh", paths.errors_dir, paths.logs_dir, *plan.argv,
-    )  # fmt: skip
-
-
