@@ -6,17 +6,16 @@ before it was looked at is not remembered: a second change within the file syste
 
 from __future__ import annotations
 
+import json
 import os
-
-import msgspec
+from typing import Any
 
 from worldsize.environment.objects import digest_of
-from worldsize.plan.files import write_bytes
+from worldsize.plan.files import write_json
 
 _RACY_NS = 2 * 10**9
 
-_Entry = tuple[int, int, int, int, str]
-_decoder = msgspec.msgpack.Decoder(dict[bytes, _Entry])
+_Entry = list[Any]
 
 
 class Index:
@@ -25,34 +24,39 @@ class Index:
     def __init__(self, directory: str, root: str, started_ns: int) -> None:
         self.path = "%s/index-%s" % (directory, digest_of(os.fsencode(root)))
         self.limit_ns = started_ns - _RACY_NS
-        self.new: dict[bytes, _Entry] = {}
-        try:
-            with open(self.path, "rb", buffering=0) as file:
-                self.old = _decoder.decode(file.readall())
-        except (OSError, msgspec.DecodeError):
-            self.old = {}
+        self.new: dict[str, _Entry] = {}
+        self.old = _read(self.path)
 
     def known(self, relative: str, status: os.stat_result) -> str | None:
         """The digest of the file's content, if it is certain; remembered for the next time."""
-        key = os.fsencode(relative)
-        entry = self.old.get(key)
+        entry = self.old.get(relative)
         if entry is None or entry[:4] != stamp(status):
             return None
-        self.new[key] = entry
-        return entry[4]
+        self.new[relative] = entry
+        return str(entry[4])
 
     def learn(self, relative: str, status: os.stat_result, digest: str) -> None:
         if status.st_mtime_ns < self.limit_ns and status.st_ctime_ns < self.limit_ns:
-            self.new[os.fsencode(relative)] = (*stamp(status), digest)
+            self.new[relative] = [*stamp(status), digest]
 
     def save(self) -> None:
         if self.new == self.old:
             return
         try:
-            write_bytes(self.path, msgspec.msgpack.encode(self.new))
+            write_json(self.path, self.new)
         except OSError:
             pass
 
 
-def stamp(status: os.stat_result) -> tuple[int, int, int, int]:
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+def _read(path: str) -> dict[str, _Entry]:
+    try:
+        with open(path, "rb") as file:
+            entries = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    whole = isinstance(entries, dict) and all(isinstance(entry, list) and len(entry) == 5 for entry in entries.values())
+    return entries if whole else {}
+
+
+def stamp(status: os.stat_result) -> list[int]:
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from worldsize.environment.objects import digest_of
 from worldsize.errors import NotFound
@@ -19,7 +17,7 @@ from worldsize.plan.files import display, read_json, write_json
 Files = Mapping[str, tuple[str, int, str]]
 
 
-class TreeDiff(msgspec.Struct, frozen=True):
+class TreeDiff(NamedTuple):
     """Paths, sorted; `changed` in content, kind or target."""
 
     added: tuple[str, ...]

@@ -6,8 +6,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable
-
-import msgspec
+from typing import NamedTuple
 
 from worldsize.environment.ignore import Rules, always_ignored, is_environment
 from worldsize.errors import SnapshotError
@@ -17,14 +16,14 @@ OWN = ("outputs", "logs")
 """Directories at the top of the code that are the run's own: their files are copied, never linked."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class Limits(NamedTuple):
     """The most that a snapshot may hold: `files` counts directories and links too."""
 
     files: int = 20_000
     bytes: int = 1 << 30
 
 
-class Listing(msgspec.Struct, frozen=True):
+class Listing(NamedTuple):
     """The content of a code directory; paths are relative, with "/", and any bytes as surrogates.
 
     directories  parents first

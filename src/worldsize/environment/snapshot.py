@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-
-import msgspec
+from typing import NamedTuple
 
 from worldsize.environment.index import Index, stamp
 from worldsize.environment.manifest import write_manifest
@@ -18,7 +17,7 @@ _INDEX_FROM_FILES = 16
 _INDEX_FROM_BYTES = 1 << 18
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class Snapshot(NamedTuple):
     """What was stored; `digest` names the whole tree: every path, kind and content."""
 
     digest: str
