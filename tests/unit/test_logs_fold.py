@@ -22,6 +22,14 @@ ACTION = (
 )
 
 
+def flat(groups):
+    return [(ranks, line) for ranks, lines in groups for line in lines]
+
+
+def pop(folder, now, drain=False):
+    return flat(folder.pop(now, drain))
+
+
 def said_by(rank, groups):
     return [line for ranks, line in groups if rank in ranks]
 
@@ -32,14 +40,14 @@ def play(folder, actions, steps):
     for i, (action, rank, lines) in enumerate(actions):
         now += steps[i % len(steps)]
         if action == "pop":
-            out += folder.pop(now)
+            out += pop(folder, now)
         elif action == "close":
             folder.close(rank)
             closed.add(rank)
         elif rank not in closed:
             folder.push_lines(rank, list(lines), now)
             said[rank] += lines
-    return out + folder.pop(now, drain=True), said
+    return out + pop(folder, now, drain=True), said
 
 
 @pytest.mark.parametrize("window", [0.2, None])
@@ -77,8 +85,8 @@ def test_without_a_window_the_portions_do_not_matter(lines, portions):
                 del of_rank[:size]
                 if not of_rank:
                     folder.close(rank)
-            out += folder.pop(0.0)
-        return out + folder.pop(0.0, drain=True)
+            out += pop(folder, 0.0)
+        return out + pop(folder, 0.0, drain=True)
 
     assert fold([1000]) == fold(portions)
 
@@ -87,28 +95,28 @@ def test_equal_lines_fold_at_once():
     folder = Folder(range(8))
     for rank in range(8):
         folder.push_lines(rank, ["a", "b"], 1.0)
-    assert folder.pop(1.0) == [(tuple(range(8)), "a"), (tuple(range(8)), "b")]
+    assert pop(folder, 1.0) == [(tuple(range(8)), "a"), (tuple(range(8)), "b")]
 
 
 def test_a_line_waits_for_the_others_to_say_it_too_and_no_longer_than_the_window():
     folder = Folder([0, 1, 2])
     folder.push(0, "a", 1.0)
-    assert folder.pop(1.1) == []
+    assert pop(folder, 1.1) == []
     folder.push(2, "a", 1.15)
-    assert folder.pop(1.19) == []
-    assert folder.pop(1.21) == [((0, 2), "a")], "the other that said it is not kept back"
+    assert pop(folder, 1.19) == []
+    assert pop(folder, 1.21) == [((0, 2), "a")], "the other that said it is not kept back"
     folder.push(1, "a", 1.3)
-    assert folder.pop(1.4) == []
-    assert folder.pop(1.51) == [((1,), "a")]
+    assert pop(folder, 1.4) == []
+    assert pop(folder, 1.51) == [((1,), "a")]
 
 
 def test_a_rank_that_ended_is_not_waited_for():
     folder = Folder([0, 1, 2])
     folder.push(0, "a", 1.0)
     folder.push(1, "a", 1.0)
-    assert folder.pop(1.0) == []
+    assert pop(folder, 1.0) == []
     folder.close(2)
-    assert folder.pop(1.0) == [((0, 1), "a")]
+    assert pop(folder, 1.0) == [((0, 1), "a")]
 
 
 def test_extra_lines_of_one_rank_do_not_stop_the_folding_after_them():
@@ -116,7 +124,7 @@ def test_extra_lines_of_one_rank_do_not_stop_the_folding_after_them():
     for rank in range(3):
         extra = ["saved %d" % i for i in range(60)] if rank == 0 else []
         folder.push_lines(rank, ["epoch 1", *extra, "epoch 2", "epoch 3"], 1.0)
-    out = folder.pop(1.0)
+    out = pop(folder, 1.0)
     assert [line for ranks, line in out if ranks == (0, 1, 2)] == ["epoch 1", "epoch 2", "epoch 3"]
     assert len(out) == 63
 
@@ -127,7 +135,7 @@ def test_lines_that_some_ranks_share_are_grouped():
         middle = ["mine"] if rank == 3 else ["ours", "too"]
         folder.push_lines(rank, ["start", *middle, "end"], 0.0)
     every = (0, 1, 2, 3)
-    assert folder.pop(0.0, drain=True) == [
+    assert pop(folder, 0.0, drain=True) == [
         (every, "start"),
         ((0, 1, 2), "ours"),
         ((0, 1, 2), "too"),
@@ -140,20 +148,20 @@ def test_what_differs_comes_rank_by_rank():
     folder = Folder([0, 1], window=None)
     folder.push_lines(0, ["Traceback:", "  a", "  b"], 0.0)
     folder.push_lines(1, ["Error:", "  c", "  d"], 0.0)
-    assert [ranks[0] for ranks, _ in folder.pop(0.0, drain=True)] == [0, 0, 0, 1, 1, 1]
+    assert [ranks[0] for ranks, _ in pop(folder, 0.0, drain=True)] == [0, 0, 0, 1, 1, 1]
 
 
 def test_bulk_output_that_differs_does_not_wait_for_the_window():
     folder = Folder([0, 1])
     for rank in range(2):
         folder.push_lines(rank, ["rank %d line %d" % (rank, i) for i in range(10_000)], 1.0)
-    assert len(folder.pop(1.0)) > 2 * (10_000 - LOOKAHEAD)
+    assert len(pop(folder, 1.0)) > 2 * (10_000 - LOOKAHEAD)
 
 
 def test_a_flood_of_one_rank_is_not_held_back():
     folder = Folder([0, 1])
     folder.push_lines(0, ["x" * 1000] * 40_000, 1.0)
-    assert len(folder.pop(1.0)) == 40_000
+    assert len(pop(folder, 1.0)) == 40_000
 
 
 def test_delays_do_not_add_up():
@@ -163,7 +171,7 @@ def test_delays_do_not_add_up():
     for i in range(1000):
         now = i / 100
         folder.push(0, str(i), now)
-        late += [now - int(line) / 100 for _, line in folder.pop(now)]
+        late += [now - int(line) / 100 for _, line in pop(folder, now)]
     assert len(late) >= 975
     assert max(late) < 0.25
 
@@ -172,7 +180,7 @@ def test_numbers_fold_to_their_range():
     folder = Folder(range(3), "numbers")
     for rank, loss in enumerate(("0.51", "0.63", "0.55")):
         folder.push_lines(rank, ["[rank%d] step 7: loss %s" % (rank, loss), "same 1"], 0.0)
-    assert folder.pop(0.0) == [
+    assert pop(folder, 0.0) == [
         ((0, 1, 2), "[rank{0..2}] step 7: loss {0.51..0.63}"),
         ((0, 1, 2), "same 1"),
     ]
@@ -211,7 +219,7 @@ def test_throughput(mode, differ):
     for first in range(0, 5000, 500):
         for rank in range(64):
             folder.push_lines(rank, lines[rank][first : first + 500], 0.0)
-        count += sum(len(ranks) for ranks, _ in folder.pop(0.0))
-    count += sum(len(ranks) for ranks, _ in folder.pop(0.0, drain=True))
+        count += sum(len(ranks) for ranks, _ in pop(folder, 0.0))
+    count += sum(len(ranks) for ranks, _ in pop(folder, 0.0, drain=True))
     assert count == 64 * 5000
     assert count / (time.perf_counter() - started) > 300_000

@@ -5,8 +5,6 @@ A pure merge of queues: each rank's lines keep their order, and every line comes
 
 from __future__ import annotations
 
-from itertools import repeat
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +15,8 @@ LOOKAHEAD = 256
 BLOCK = 64
 """Lines of each rank that are given out at a time where the ranks have nothing in common."""
 
-Group = tuple[tuple[int, ...], str]
+Group = tuple[tuple[int, ...], list[str]]
+"""Ranks, ascending, and what they said one line after the other."""
 
 
 class Lane:
@@ -54,7 +53,7 @@ class Lane:
 
 
 def emit(lanes: Sequence[Lane], count: int, out: list[Group]) -> None:
-    """Gives out the next `count` lines, whose keys are equal in all `lanes`, as groups."""
+    """Gives out the next `count` lines, whose keys are equal in all `lanes`."""
     ranks = tuple([lane.rank for lane in lanes])
     first = lanes[0]
     lines = first.lines[first.pos : first.pos + count]
@@ -63,7 +62,7 @@ def emit(lanes: Sequence[Lane], count: int, out: list[Group]) -> None:
 
         rows = zip(*[lane.lines[lane.pos : lane.pos + count] for lane in lanes], strict=True)
         lines = [merged(list(row)) for row in rows]
-    out.extend(zip(repeat(ranks), lines))
+    out.append((ranks, lines))
     for lane in lanes:
         lane.advance(count)
 

@@ -6,7 +6,6 @@ Pure: no I/O and no clock; whoever pushes says what time it is.
 from __future__ import annotations
 
 from collections import deque
-from itertools import repeat
 
 from worldsize.logs.align import LOOKAHEAD, Group, Lane, common_prefix, emit_block, emit_equal, emit_gaps, find_common
 
@@ -62,7 +61,7 @@ class LiveLane(Lane):
 
 
 class Folder:
-    """Takes the ranks' lines, gives out (ranks, line): the ranks, ascending, that said it.
+    """Takes the ranks' lines, gives out (ranks, lines): which ranks said them.
 
     mode    "same": equal lines fold; "numbers": also those that differ only in numbers, shown as `{min..max}`;
             "off": lines come out as they were pushed
@@ -87,7 +86,7 @@ class Folder:
         if not lines:
             return
         if self._mode == "off":
-            self._out.extend(zip(repeat((rank,)), lines))
+            self._out.append(((rank,), lines))
         else:
             self._lanes[rank].push(lines, now)
 

@@ -61,15 +61,15 @@ class Printer:
     def show(self, groups: list[Group]) -> None:
         """One write for all of them; what the writer raises goes to the caller."""
         texts: list[str] = []
-        last: tuple[int, ...] | None = None
-        before: tuple[str, ...] = ()
-        for ranks, line in groups:
-            if ranks is not last:
-                last, before = ranks, self._prefixes(ranks)
-            if self._open is None and len(before) == 1 and "\x1b" not in line and not line.endswith(MORE):
-                texts.append(before[0] + line + "\n")
+        for ranks, lines in groups:
+            prefixes = self._prefixes(ranks)
+            text = "\n".join(lines)
+            if self._open is None and len(prefixes) == 1 and "\x1b" not in text and MORE not in text:
+                prefix = prefixes[0]
+                texts.append(prefix + text.replace("\n", "\n" + prefix) + "\n")
             else:
-                self._show_rare(ranks, before, line, texts)
+                for line in lines:
+                    self._show_rare(ranks, prefixes, line, texts)
         if texts:
             self._write("".join(texts))
 
