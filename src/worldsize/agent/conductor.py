@@ -6,7 +6,6 @@ a fraction of what 256 programs would take), and writes the result when they hav
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import selectors
@@ -14,11 +13,13 @@ import signal
 import socket
 import sys
 import time
-import traceback
-from typing import Mapping, NoReturn
+from functools import partial
+from typing import Callable, Mapping, NoReturn
 
 from worldsize.agent import processes
 from worldsize.agent.rendezvous import Head, open_head
+from worldsize.agent.report import write_unstarted
+from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, release
 from worldsize.agent.supervise import Supervisor
 from worldsize.errors import WorldsizeError
 from worldsize.plan.files import write_json, write_once
@@ -31,6 +32,10 @@ from worldsize.state.status import Facts, fold
 
 LOCAL_ADDRESS = "127.0.0.1"
 _OVERTIME = 10.0
+_OVERTIME_NOW = 2.0
+_TICK = 1.0
+_BUSY_TICK = 0.1
+_RESULT_BYTES = 8192
 
 
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
@@ -45,23 +50,35 @@ def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> i
 
 
 def _detached(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> NoReturn:
-    code = 1
-    try:
+    def conduct() -> int:
         os.setsid()
         os.umask(plan.umask)
         _redirect(os.path.join(paths.logs_dir, "conductor.log"))
-        code = Conductor(plan, paths, environ).run()
-    except BaseException:  # the top of a process: what it could not do must be on record before it ends
+        return Conductor(plan, paths, environ).run()
+
+    _as_program(conduct)
+
+
+def _as_program(run: Callable[[], int]) -> NoReturn:
+    """The top of a forked process: it ends here, with `run`'s code, whatever happens."""
+    code = 1
+    try:
+        code = run()
+    except BaseException:  # noqa: BLE001  what it could not do must be on record before it ends
+        import traceback
+
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
 def _redirect(log: str) -> None:
+    """Keep nothing open of the process that we were forked from: its pipes and sockets end when it does."""
     null = os.open(os.devnull, os.O_RDONLY)
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in ((0, null), (1, out), (2, out)):
         os.dup2(source, target)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
 
 
 class Conductor:
@@ -69,113 +86,127 @@ class Conductor:
         self.plan = plan
         self.paths = paths
         self.environ = environ
-        self.agents: dict[int, int] = {}
-        self.lost: dict[int, int] = {}
         self.started = time.time()
-        self.kill_at: float | None = None
+        self._agents: dict[int, int] = {}
+        self._lost: dict[int, int] = {}
+        self._stopped: dict[int, float] = {}
+        self._kill_at: float | None = None
+        self._spare = paths.result + ".spare"
+        self._signals = Signals()
+        # The agents watch the reading end: it tells them when the one process that holds the other end is no more.
+        self._lifeline, self._held = os.pipe()
 
     def run(self) -> int:
         """Start the agents, wait for all of them, write the result; the run's exit code."""
         processes.become_subreaper()
-        wakeup = self._listen_to_signals()
+        self._reserve_result()
         try:
             head = open_head(self.plan, self.paths, LOCAL_ADDRESS)
         except (OSError, WorldsizeError) as error:
             return self._could_not_start(error)
-        held, lifeline = os.pipe()
-        os.set_inheritable(held, False)
+        hold()
         for node in self.plan.nodes:
             pid = os.fork()
             if pid == 0:
-                self._agent(node.node_rank, head, held, lifeline, wakeup)
-            self.agents[pid] = node.node_rank
+                _as_program(partial(self._agent, node.node_rank, head))
+            self._agents[pid] = node.node_rank
+        release()
+        os.close(self._lifeline)
         if head.listener:
             head.listener.close()
-        self._wait(wakeup)
+        self._wait()
         self._sweep()
         return self._conclude()
 
-    def _agent(self, node_rank: int, head: Head, lifeline: int, held: int, wakeup: int) -> NoReturn:
-        code = 1
-        try:
-            os.setpgid(0, 0)
-            os.close(held)
-            signal.set_wakeup_fd(-1)
-            os.close(wakeup)
-            mine = head if node_rank == 0 else None
-            if node_rank != 0 and head.listener:
-                head.listener.close()
-            supervisor = Supervisor(
-                self.plan, self.paths, node_rank, head.rendezvous, mine, self.environ, lifeline=lifeline
-            )
-            code = supervisor.run()
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
+    def _agent(self, node_rank: int, head: Head) -> int:
+        os.setpgid(0, 0)
+        os.close(self._held)
+        self._signals.forget()
+        mine = head if node_rank == 0 else None
+        if mine is None and head.listener:
+            head.listener.close()
+        return Supervisor(self.plan, self.paths, node_rank, head.rendezvous, mine, self.environ, self._lifeline).run()
 
-    def _listen_to_signals(self) -> int:
-        reading, writing = os.pipe()
-        os.set_blocking(reading, False)
-        os.set_blocking(writing, False)
-        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(number, lambda *_: None)
-        return reading
-
-    def _wait(self, wakeup: int) -> None:
+    def _wait(self) -> None:
         selector = selectors.DefaultSelector()
-        selector.register(wakeup, selectors.EVENT_READ)
-        while self.agents:
-            for pid, code in processes.reap():
-                node_rank = self.agents.pop(pid, None)
-                if node_rank is not None and code != 0:
-                    self.kill_at = self.kill_at or time.monotonic() + self.plan.grace + _OVERTIME
-                    if read_exit(self.paths, node_rank) is None:
-                        self.lost[node_rank] = code
-            if self.lost:
+        selector.register(self._signals, selectors.EVENT_READ)
+        while self._agents:
+            self._reap()
+            if self._lost:
                 self._end_orphans()
-            if self.agents:
-                selector.select(1.0 if self.kill_at is None else 0.1)
-                self._forward(wakeup)
+            if self._agents:
+                selector.select(_TICK if self._kill_at is None else _BUSY_TICK)
+                self._forward()
+                self._end_stopped()
                 self._hurry()
 
-    def _forward(self, wakeup: int) -> None:
-        """Tell every agent what we were told. TERM stands for cancel; a second one for at once."""
-        try:
-            numbers = os.read(wakeup, 4096)
-        except BlockingIOError:
-            return
-        for number in numbers:
-            if number != signal.SIGCHLD:
-                for pid in self.agents:
-                    processes.signal_process(pid, signal.SIGTERM)
-                self.kill_at = self.kill_at or time.monotonic() + self.plan.grace + _OVERTIME
+    def _reap(self) -> None:
+        for pid, code in processes.reap():
+            node_rank = self._agents.pop(pid, None)
+            if node_rank is not None and code != 0:
+                self._end_within(self.plan.grace + _OVERTIME)
+                if read_exit(self.paths, node_rank) is None:
+                    self._lost[node_rank] = code
+
+    def _forward(self) -> None:
+        """Tell every agent what we were told: TERM stands for cancel, QUIT for at once."""
+        heard = self._signals.take()
+        if STOP_NOW in heard:
+            self._tell(STOP_NOW)
+            self._end_within(_OVERTIME_NOW)
+        elif heard & STOP:
+            self._tell(signal.SIGTERM)
+            self._end_within(self.plan.grace + _OVERTIME)
+
+    def _tell(self, number: int) -> None:
+        for pid in self._agents:
+            processes.signal_process(pid, number)
+            processes.signal_process(pid, signal.SIGCONT)
+
+    def _end_within(self, seconds: float) -> None:
+        at = time.monotonic() + seconds
+        self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
 
     def _hurry(self) -> None:
         """Some agents have ended and others should have by now: they hang, so they are ended."""
-        if self.kill_at is not None and time.monotonic() > self.kill_at:
-            for pid in self.agents:
+        if self._kill_at is not None and time.monotonic() > self._kill_at:
+            for pid in self._agents:
+                processes.signal_process(pid, signal.SIGKILL)
+
+    def _end_stopped(self) -> None:
+        """An agent that stays stopped (SIGSTOP) cannot supervise: it counts as lost, as a silent node does."""
+        now = time.monotonic()
+        for pid in processes.newly_stopped():
+            if pid in self._agents:
+                self._stopped[pid] = now
+        for pid, since in list(self._stopped.items()):
+            if not processes.is_stopped(pid):
+                del self._stopped[pid]
+            elif now - since > self.plan.silence:
                 processes.signal_process(pid, signal.SIGKILL)
 
     def _end_orphans(self) -> None:
         """The ranks of a lost agent are our children now, and nobody supervises them."""
         for pid in processes.children():
-            if pid not in self.agents:
+            if pid not in self._agents:
                 processes.signal_group(pid, signal.SIGKILL)
                 processes.signal_process(pid, signal.SIGKILL)
 
     def _sweep(self) -> None:
         """End what lost agents left: nothing of a run outlives its conductor."""
-        while processes.children():
-            for pid in processes.descendants():
-                processes.signal_process(pid, signal.SIGKILL)
+        pause = 0.001
+        while True:
             for _ in processes.reap():
                 pass
-            time.sleep(0.002)
+            left = processes.descendants()
+            if not left:
+                return
+            for pid in left:
+                processes.signal_process(pid, signal.SIGKILL)
+            time.sleep(pause)
+            pause = min(2 * pause, _BUSY_TICK)
 
     def _conclude(self) -> int:
-        exits = self._complete_exits()
         facts = Facts(
             len(self.plan.nodes),
             prepared=True,
@@ -183,17 +214,31 @@ class Conductor:
             rejected=None,
             cancelled=os.path.exists(self.paths.cancel),
             launched=True,
-            exits=exits,
+            exits=self._complete_exits(),
             observation=Observation("ended"),
             settled=True,
         )
         status = fold(facts)
         try:
+            self._release_result()
             write_once(self.paths.result, result(self.plan, status))
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.ENOENT):
-                raise
+            print("no result written: %s" % error, file=sys.stderr)
         return status.exit_code or 0
+
+    def _reserve_result(self) -> None:
+        """Room for the result, so that a run that fills its disk can still say so."""
+        try:
+            with open(self._spare, "wb") as file:
+                file.write(b"\n" * _RESULT_BYTES)
+        except OSError as error:
+            print("no room for the result: %s" % error, file=sys.stderr)
+
+    def _release_result(self) -> None:
+        try:
+            os.unlink(self._spare)
+        except FileNotFoundError:
+            pass
 
     def _complete_exits(self) -> tuple[ExitRecord, ...]:
         """The exit records, with one written by us for each agent that could not."""
@@ -204,10 +249,10 @@ class Conductor:
         return tuple(exits[node_rank] for node_rank in sorted(exits))
 
     def _stand_in(self, node_rank: int) -> ExitRecord:
-        code = self.lost.get(node_rank, 1)
+        code = self._lost.get(node_rank, 1)
         how = "was killed by signal %d" % (code - 128) if code > 128 else "failed (see logs/conductor.log)"
         now = time.time()
-        failure = Failure(Reason.NODE_FAILURE, "the agent of node %d %s" % (node_rank, how), node_rank, None, code, now)
+        failure = Failure(Reason.NODE_FAILURE, "node %d: its agent %s" % (node_rank, how), node_rank, None, code, now)
         record = ExitRecord(
             node_rank, socket.gethostname(), self.plan.attempt, self.started, now, (), "agent-lost", failure, code
         )
@@ -218,10 +263,6 @@ class Conductor:
         return record
 
     def _could_not_start(self, error: Exception) -> int:
-        failure = Failure(Reason.RENDEZVOUS, "the head could not be opened: %s" % error, 0, None, 1, time.time())
-        record = ExitRecord(
-            0, socket.gethostname(), self.plan.attempt, self.started, time.time(), (), "failure", failure, 1
-        )
         for node in self.plan.nodes:
-            write_json(self.paths.exit_record(node.node_rank), record._replace(node_rank=node.node_rank).to_json())
+            write_unstarted(self.plan, self.paths, node.node_rank, "the head could not be opened: %s" % error)
         return self._conclude()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import os
 import socket
 import sys
 
@@ -23,7 +23,7 @@ class PortReservation:
         self._mark: socket.socket | None = None
         low, high = _candidates(_ephemeral_range())
         for _ in range(_TRIES):
-            port = random.randint(low, high)
+            port = low + int.from_bytes(os.urandom(4), "big") % (high - low + 1)
             mark = _mark(port)
             if mark is not None and _is_free(port):
                 self.port = port

@@ -6,11 +6,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import NamedTuple, NoReturn
 
-from worldsize.errors import WorldsizeError
+from worldsize.errors import UsageError, WorldsizeError
+
+INTERRUPTED = 130
+PIPE_CLOSED = 141
 
 
 class Verb(NamedTuple):
@@ -47,13 +50,15 @@ RUN is a run id, a unique beginning of it or of its last part; the latest when l
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with our exit code and a pointer to the verb's help."""
+    """argparse with our exit code and a pointer to the verb's help; `verbs` holds the parsers of the verbs."""
+
+    verbs: Mapping[str, argparse.ArgumentParser] = {}
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, "worldsize: %s\n  → %s --help\n" % (message, self.prog))
 
 
-def build_parser(verbs: Sequence[str], only: str | None = None) -> argparse.ArgumentParser:
+def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
     """The parser that knows all verbs by name, and in full those of `only` (None: every one)."""
     parser = Parser(
         prog="worldsize",
@@ -63,7 +68,7 @@ def build_parser(verbs: Sequence[str], only: str | None = None) -> argparse.Argu
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version")
-    table = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
+    table = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser, prog="worldsize")
     for name in verbs:
         verb = VERBS[name]
         one = table.add_parser(name, help=verb.help, add_help=True, allow_abbrev=False)
@@ -71,6 +76,7 @@ def build_parser(verbs: Sequence[str], only: str | None = None) -> argparse.Argu
         one.description = verb.help[0].upper() + verb.help[1:] + "."
         if only in (None, name):
             import_module("worldsize.cli." + verb.module).configure(name, one)
+    parser.verbs = table.choices
     return parser
 
 
@@ -93,57 +99,94 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words, command)
     except WorldsizeError as error:
-        print("worldsize: %s" % error, file=sys.stderr)
-        return error.exit_code
+        return _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        print("worldsize: interrupted", file=sys.stderr)
-        return 130
+        return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        _forget_stdout()
-        return 141
+        _forget(1)
+        return PIPE_CLOSED
+    except OSError as error:
+        _forget(1)
+        return _fail(str(error), 1)
+
+
+def _fail(text: str, code: int) -> int:
+    try:
+        print("worldsize: %s" % text, file=sys.stderr)
+    except OSError:
+        _forget(2)
+    return code
 
 
 def _dispatch(words: list[str], command: list[str] | None) -> int:
+    words = _plain_words(words)
     verb = next((word for word in words if not word.startswith("-")), None)
-    known = [verb] if verb in VERBS else list(VERBS)
-    parser = build_parser(known, only=verb if verb in VERBS else "")
     if verb is not None and verb not in VERBS:
-        _unknown(parser, verb)
-    options = parser.parse_args(words)
+        from worldsize.cli.mistakes import unknown_verb
+
+        raise unknown_verb(words, verb, VERBS)
+    parser = build_parser(list(VERBS) if verb is None else [verb], only=verb or "")
+    options, extra = parser.parse_known_args(words)
+    if extra:
+        _refuse(parser, verb, words, extra)
     if options.version:
         from worldsize.version import VERSION
 
         print("worldsize %s" % VERSION)
         return 0
     if verb is None:
+        if command is not None:
+            raise UsageError("no verb before --", None, "worldsize run -w 2x4 -- python train.py")
         parser.print_help()
         return 0
     options.words = command
     if command is not None and verb not in ("run", "submit"):
-        parser.error("%s takes no command after --" % verb)
+        raise UsageError("%s takes no command after --" % verb, None, "worldsize %s --help" % verb)
     code: int = options.act(options)
     return code
 
 
-def _unknown(parser: argparse.ArgumentParser, verb: str) -> NoReturn:
-    from difflib import get_close_matches
+def _plain_words(words: list[str]) -> list[str]:
+    """`help`, `help VERB` and `version` mean the options of those names."""
+    if words[:1] == ["help"]:
+        return [*words[1:], "--help"]
+    return ["--version"] if words == ["version"] else words
 
-    near = get_close_matches(verb, VERBS, 1)
-    guess = ": did you mean %s?" % near[0] if near else ""
-    parser.error("there is no verb %s%s" % (verb[:40], guess))
+
+def _refuse(parser: Parser, verb: str | None, words: list[str], extra: list[str]) -> NoReturn:
+    if verb is None:
+        raise UsageError("there is no option %s" % extra[0][:60], None, "worldsize --help")
+    from worldsize.cli.mistakes import not_understood
+
+    raise not_understood(parser.verbs[verb], verb, words, extra)
 
 
-def _forget_stdout() -> None:
-    """Whoever read us has gone; nothing more may be written, not even by the interpreter's last flush."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def _forget(descriptor: int) -> None:
+    """Whoever read us has gone, or its disk is full: nothing more may be written, not even by a last flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
+def _open_streams() -> None:
+    """Whatever we were started with, printing works: closed streams go nowhere, odd characters are escaped."""
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        while os.open(os.devnull, os.O_RDWR) <= 2:
+            pass
+        sys.stdin = sys.stdin or open(0, closefd=False)
+        sys.stdout = sys.stdout or open(1, "w", closefd=False)
+        sys.stderr = sys.stderr or open(2, "w", closefd=False)
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def run() -> NoReturn:
     """The console script: leaves without the interpreter's tear-down, which costs milliseconds and does nothing."""
-    code = main()
+    _open_streams()
+    try:
+        code = main()
+    except SystemExit as end:  # argparse: help was printed, or a mistake
+        code = end.code if isinstance(end.code, int) else 0
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _forget_stdout()
-    sys.stderr.flush()
+        sys.stderr.flush()
+    except OSError as error:
+        code = code or (PIPE_CLOSED if isinstance(error, BrokenPipeError) else 1)
     os._exit(code)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from worldsize.spec.job import Job
 
-_PLAIN = re.compile(r"[A-Za-z_/$.][A-Za-z0-9_/${}.+*-]*(?: [A-Za-z0-9_/${}.+*-]+)*")
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_/${}.+*- ")
+_PLAIN_FIRST = _PLAIN - frozenset("0123456789{}.+*- ")
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
-_SAFE = "\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
-_ESCAPED = re.compile('[^%s]|["\\\\]' % _SAFE)
-_BLOCK_LINE = re.compile("[%s]*" % _SAFE)
 _LONGEST_KEY = 1000
 
 
@@ -77,7 +74,7 @@ def _write(head: str, value: Any, indent: str, lines: list[str]) -> None:
 def _is_block(text: str) -> bool:
     """Whether a literal block says the text exactly: several printable lines, no blank at the start or end."""
     body = text.removesuffix("\n")
-    return "\n" in body and body == body.strip() and all(_BLOCK_LINE.fullmatch(line) for line in body.split("\n"))
+    return "\n" in body and body == body.strip() and all(line.isprintable() for line in body.split("\n"))
 
 
 def _scalar(value: Any) -> str:
@@ -108,15 +105,26 @@ def _float(value: float) -> str:
 
 
 def _text(text: str) -> str:
-    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS and not text.startswith("."):
+    if _is_plain(text):
         return text
-    return '"%s"' % _ESCAPED.sub(_escaped, text)
+    return '"%s"' % "".join([c if c.isprintable() and c not in '"\\' else _escaped(c) for c in text])
 
 
-def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if match[0] in '"\\':
-        return "\\" + match[0]
-    if match[0] == "\n":
+def _is_plain(text: str) -> bool:
+    """Whether the text may stand without quotes: words that YAML takes for nothing else."""
+    return (
+        text[:1] in _PLAIN_FIRST
+        and _PLAIN.issuperset(text)
+        and text.lower() not in _WORDS
+        and not text.endswith(" ")
+        and "  " not in text
+    )
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character in '"\\':
+        return "\\" + character
+    if character == "\n":
         return "\\n"
     return "\\x%02x" % code if code < 256 else "\\u%04x" % code if code < 65536 else "\\U%08x" % code
