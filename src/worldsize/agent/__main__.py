@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import List, NoReturn, Tuple
+from typing import NoReturn
 
 from worldsize.agent.address import own_address
 from worldsize.agent.rendezvous import Head, Rendezvous, open_head, wait_published
@@ -22,7 +22,7 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
     try:
         options = _options(argv)
         plan, paths = _plan(options.run_dir, options.attempt)
@@ -33,7 +33,7 @@ def main(argv: List[str]) -> int:
         return error.exit_code
 
 
-def _options(argv: List[str]) -> argparse.Namespace:
+def _options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("agent.pyz", description="One node of a worldsize run.", allow_abbrev=False)
     parser.add_argument("run_dir", help="the run directory, shared by all nodes")
     who = parser.add_mutually_exclusive_group(required=True)
@@ -44,15 +44,17 @@ def _options(argv: List[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _plan(run_dir: str, attempt: int) -> Tuple[Plan, RunPaths]:
+def _plan(run_dir: str, attempt: int) -> tuple[Plan, RunPaths]:
     paths = RunPaths(os.path.abspath(run_dir), attempt)
     try:
         with open(paths.plan, encoding="utf-8") as file:
             return Plan.from_json(file.read())._replace(attempt=attempt), paths
     except OSError as error:
-        raise UsageError("cannot be read: %s" % error.strerror, paths.plan, "the first word is a run directory")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError("not a plan of this version: %s" % error, paths.plan)
+        raise UsageError(
+            "cannot be read: %s" % error.strerror, paths.plan, "the first word is a run directory"
+        ) from None
+    except ValueError as error:
+        raise UsageError("cannot be used: %s" % error, paths.plan) from None
 
 
 def _node_rank(options: argparse.Namespace, nodes: int) -> int:
@@ -80,11 +82,11 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, address: str | None) -> in
         rendezvous, head = _meet(plan, paths, node_rank, address)
     except (RendezvousError, OSError) as error:
         write_unstarted(plan, paths, node_rank, "node %d: %s" % (node_rank, error))
-        raise error if isinstance(error, WorldsizeError) else RendezvousError(str(error))
+        raise error if isinstance(error, WorldsizeError) else RendezvousError(str(error)) from None
     return Supervisor(plan, paths, node_rank, rendezvous, head, os.environ).run()
 
 
-def _meet(plan: Plan, paths: RunPaths, node_rank: int, address: str | None) -> Tuple[Rendezvous, Head | None]:
+def _meet(plan: Plan, paths: RunPaths, node_rank: int, address: str | None) -> tuple[Rendezvous, Head | None]:
     if node_rank == 0:
         head = open_head(plan, paths, address or ("127.0.0.1" if len(plan.nodes) == 1 else own_address()))
         return head.rendezvous, head

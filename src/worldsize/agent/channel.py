@@ -1,10 +1,10 @@
 """The control channel: every agent keeps one authenticated TCP connection to the head's agent.
 
 Files are the record, not the signal: shared file systems show news seconds late. One JSON object a line, `kind` first:
-member → head   hello {node_rank, token, host, cores} · failed {failure} · done · ping
-head → member   start {hosts} · stop {why, failure} · end {failure} · ping
+member → head   hello {node_rank, token, host, cores} · verdict {why, failure} · done · ping
+head → member   start {hosts} · verdict {why, failure} · end {verdict} · ping
 
-Nothing here blocks. `Head` and `Member` turn readable sockets into messages; the supervisor decides.
+Nothing here blocks but a member's `connect`. Both sides turn readable sockets into messages; `peers` gives them sense.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ import json
 import selectors
 import socket
 import time
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
+HELLO = "hello"
 GONE = "gone"
 _MAX_LINE = 1 << 20
+_MAX_GREETING = 4096
+_MAX_STRANGERS = 64
 
 
 class Link:
     """One connection: lines in, lines out, and when it was last heard of."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, max_line: int = _MAX_LINE) -> None:
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection = connection
+        self.max_line = max_line
         self.heard = time.monotonic()
-        self.node_rank: int | None = None
         self._in = b""
         self._out = b""
 
@@ -44,33 +47,41 @@ class Link:
             pass
 
     def receive(self) -> list[dict[str, Any]]:
-        """The messages that have arrived; one of kind "gone" ends the list when the other side is no more."""
+        """The messages that have arrived; one of kind "gone" ends the list when the other side is no more, or talks
+        nonsense."""
         self.heard = time.monotonic()
-        gone = False
-        try:
-            while True:
-                data = self.connection.recv(1 << 16)
-                self._in += data
-                if not data:
-                    gone = True
-                    break
-        except BlockingIOError:
-            pass
-        except OSError:
-            gone = True
+        gone = self._fill()
         *lines, self._in = self._in.split(b"\n")
-        messages = [message for message in map(_parse, lines) if message is not None]
-        if gone or len(self._in) > _MAX_LINE:
+        messages = []
+        for line in lines:
+            messages.append(_parse(line))
+            if messages[-1]["kind"] == GONE:
+                return messages
+        if gone or len(self._in) > self.max_line:
             messages.append({"kind": GONE})
         return messages
 
+    def _fill(self) -> bool:
+        """Take in what there is; whether the other side is gone."""
+        try:
+            while len(self._in) <= _MAX_LINE:
+                data = self.connection.recv(1 << 16)
+                if not data:
+                    return True
+                self._in += data
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return False
 
-def _parse(line: bytes) -> dict[str, Any] | None:
+
+def _parse(line: bytes) -> dict[str, Any]:
     try:
         message = json.loads(line)
-    except ValueError:
-        return None
-    return message if isinstance(message, dict) and isinstance(message.get("kind"), str) else None
+    except (ValueError, RecursionError):
+        return {"kind": GONE}
+    return message if isinstance(message, dict) and isinstance(message.get("kind"), str) else {"kind": GONE}
 
 
 class News(NamedTuple):
@@ -87,21 +98,24 @@ class HeadChannel:
         self._listener = listener
         self._token = token
         self._selector = selector
+        self._nodes = nodes
+        self._strangers: list[Link] = []
         self._links: dict[int, Link] = {}
-        self.expected = nodes - 1
+        self._news: list[News] = []
         self.hosts: dict[int, tuple[str, int]] = {}
-        self.news: list[News] = []
         selector.register(listener, selectors.EVENT_READ, self._accept)
-
-    def complete(self) -> bool:
-        return len(self.hosts) == self.expected
 
     def send(self, kind: str, **fields: Any) -> None:
         for link in self._links.values():
             link.send(kind, **fields)
 
+    def send_to(self, node_rank: int, kind: str, **fields: Any) -> None:
+        if node_rank in self._links:
+            self._links[node_rank].send(kind, **fields)
+
     def take(self) -> list[News]:
-        news, self.news = self.news, []
+        """What the nodes have said since the last call, their greeting included."""
+        news, self._news = self._news, []
         return news
 
     def silent(self, seconds: float) -> list[int]:
@@ -109,51 +123,65 @@ class HeadChannel:
         before = time.monotonic() - seconds
         return [node_rank for node_rank, link in self._links.items() if link.heard < before]
 
+    def forgive(self) -> None:
+        """Whatever the silence so far, it does not count."""
+        for link in self._links.values():
+            link.heard = time.monotonic()
+
     def drop(self, node_rank: int) -> None:
         link = self._links.pop(node_rank, None)
         if link is not None:
             self._close(link)
 
     def close(self) -> None:
-        for node_rank in list(self._links):
-            self.drop(node_rank)
+        for link in (*self._links.values(), *self._strangers):
+            self._close(link)
         self._selector.unregister(self._listener)
         self._listener.close()
 
     def _accept(self) -> None:
+        """Strangers wait for their greeting in a short queue, so that they cannot take all our descriptors."""
         while True:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            link = Link(connection)
-            self._selector.register(connection, selectors.EVENT_READ, lambda link=link: self._read(link))
+            link = Link(connection, _MAX_GREETING)
+            self._strangers.append(link)
+            self._selector.register(connection, selectors.EVENT_READ, lambda link=link: self._greet(link))
+            if len(self._strangers) > self._nodes + _MAX_STRANGERS:
+                self._close(self._strangers.pop(0))
 
-    def _read(self, link: Link) -> None:
-        for message in link.receive():
-            if link.node_rank is None:
-                if not self._greet(link, message):
-                    self._close(link)
-                    return
-            else:
-                self.news.append(News(link.node_rank, message))
-                if message["kind"] == GONE:
-                    self.drop(link.node_rank)
+    def _greet(self, link: Link) -> None:
+        messages = link.receive()
+        if not messages:
+            return
+        self._strangers.remove(link)
+        hello, *rest = messages
+        if not self._knows(hello):
+            self._close(link)
+            return
+        node_rank = hello["node_rank"]
+        link.max_line = _MAX_LINE
+        self._links[node_rank] = link
+        self.hosts[node_rank] = (str(hello["host"]), int(hello["cores"]))
+        self._selector.modify(link.connection, selectors.EVENT_READ, lambda: self._hear(node_rank, link.receive()))
+        self._hear(node_rank, [hello, *rest])
 
-    def _greet(self, link: Link, message: dict[str, Any]) -> bool:
+    def _knows(self, message: dict[str, Any]) -> bool:
         node_rank = message.get("node_rank")
-        known = (
-            message["kind"] == "hello"
+        return (
+            message["kind"] == HELLO
             and message.get("token") == self._token
             and isinstance(node_rank, int)
-            and 0 < node_rank <= self.expected
+            and 0 < node_rank < self._nodes
             and node_rank not in self._links
         )
-        if known:
-            link.node_rank = node_rank
-            self._links[node_rank] = link
-            self.hosts[node_rank] = (str(message["host"]), int(message["cores"]))
-        return known
+
+    def _hear(self, node_rank: int, messages: list[dict[str, Any]]) -> None:
+        self._news += [News(node_rank, message) for message in messages]
+        if messages and messages[-1]["kind"] == GONE:
+            self.drop(node_rank)
 
     def _close(self, link: Link) -> None:
         self._selector.unregister(link.connection)
@@ -167,7 +195,7 @@ class MemberChannel:
         self._address = address
         self._selector = selector
         self._link: Link | None = None
-        self.news: list[dict[str, Any]] = []
+        self._news: list[dict[str, Any]] = []
 
     @property
     def connected(self) -> bool:
@@ -187,18 +215,15 @@ class MemberChannel:
             self._link.send(kind, **fields)
 
     def take(self) -> list[dict[str, Any]]:
-        news, self.news = self.news, []
+        news, self._news = self._news, []
         return news
 
     def silent(self, seconds: float) -> bool:
         return self._link is not None and self._link.heard < time.monotonic() - seconds
 
-    def _read(self) -> None:
-        assert self._link is not None
-        messages = self._link.receive()
-        self.news.extend(messages)
-        if messages and messages[-1]["kind"] == GONE:
-            self.close()
+    def forgive(self) -> None:
+        if self._link is not None:
+            self._link.heard = time.monotonic()
 
     def close(self) -> None:
         if self._link is not None:
@@ -206,4 +231,9 @@ class MemberChannel:
             self._link.connection.close()
             self._link = None
 
-
+    def _read(self) -> None:
+        assert self._link is not None
+        messages = self._link.receive()
+        self._news += messages
+        if messages and messages[-1]["kind"] == GONE:
+            self.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 from worldsize.plan.paths import RunPaths
@@ -68,8 +69,16 @@ def rank_failure(
     message = "rank %d on node %d (%s) %s" % (rank, node_rank, host, how)
     if said:
         message += ": " + said.strip().splitlines()[0][:500]
-    time = float(error.get("time") or ended) if error else ended
-    return Failure(reason, message, node_rank, rank, code, min(time, ended))
+    raised = float(error.get("time") or ended) if error else ended
+    return Failure(reason, message, node_rank, rank, code, min(raised, ended))
+
+
+def start_failure(command: str, rank: int, node_rank: int, error: OSError, disk_full: bool) -> Failure:
+    """The failure of a rank that could not be started: 127 for a command that is not there, else 126."""
+    missing = isinstance(error, FileNotFoundError)
+    what = "%s: %s" % (command, error.strerror)
+    reason = Reason.STORAGE if disk_full else Reason.EXIT_CODE
+    return Failure(reason, what, node_rank, rank, 127 if missing else 126, time.time())
 
 
 def is_peer_loss(failure: Failure) -> bool:

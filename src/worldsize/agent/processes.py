@@ -6,31 +6,42 @@ process that leaves its group or session still becomes our child when its parent
 
 from __future__ import annotations
 
-import ctypes
+import _ctypes  # ctypes itself, which only wraps it here, takes 2 ms of every start
+import errno
 import os
 import signal
+import sys
 from contextlib import contextmanager
 from typing import Iterator, Mapping, Sequence
 
 _PR_SET_CHILD_SUBREAPER = 36
+_RESTORED = (
+    signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGQUIT,
+)  # fmt: skip
+"""What Python or we ourselves ignore or catch: a rank finds these as a login shell would leave them."""
 
 
 def become_subreaper() -> None:
     """Orphaned descendants become our children from now on (Linux; elsewhere nothing)."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if sys.platform == "linux":
+        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+        _ctypes.call_function(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 
 
-def find_program(name: str, environment: Mapping[str, str]) -> str | None:
-    """`name` as a rank with this environment would find it, or None."""
-    if os.sep in name:
-        return name if os.access(name, os.X_OK) else None
-    for directory in os.get_exec_path(dict(environment)):
+def find_program(name: str, environment: Mapping[str, str]) -> str:
+    """`name` as a rank with this environment would find it.
+
+    Raises FileNotFoundError, or PermissionError for what is there and cannot be executed.
+    """
+    directories = [""] if os.sep in name else os.get_exec_path(dict(environment))
+    refused: OSError = FileNotFoundError(errno.ENOENT, "no such file" if os.sep in name else "command not found")
+    for directory in directories:
         path = os.path.join(directory, name)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return None
+        if os.path.isfile(path):
+            if os.access(path, os.X_OK):
+                return path
+            refused = PermissionError(errno.EACCES, "cannot be executed (is it `chmod +x`?)")
+    raise refused
 
 
 def spawn(program: str, argv: Sequence[str], environment: Mapping[str, str], log: str) -> int:
@@ -41,7 +52,7 @@ def spawn(program: str, argv: Sequence[str], environment: Mapping[str, str], log
     """
     return os.posix_spawn(
         program,
-        argv,
+        tuple(argv),
         environment,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -50,7 +61,7 @@ def spawn(program: str, argv: Sequence[str], environment: Mapping[str, str], log
         ],
         setsid=True,
         setsigmask=[],
-        setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGQUIT],
+        setsigdef=_RESTORED,
     )
 
 
@@ -85,6 +96,23 @@ def reap() -> Iterator[tuple[int, int]]:
         yield pid, exit_code(status)
 
 
+def newly_stopped() -> Iterator[int]:
+    """The children that were stopped (SIGSTOP) since the last call."""
+    while True:
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)
+        except ChildProcessError:
+            return
+        if found is None:
+            return
+        yield found.si_pid
+
+
+def is_stopped(pid: int) -> bool:
+    fields = stat_fields(pid)
+    return fields is not None and fields[0] == b"T"
+
+
 def signal_group(leader: int, number: int) -> None:
     """Signal the group that `leader` leads, if any of it is left; a stopped one is continued, so that TERM is heard."""
     for each in (number, signal.SIGCONT):
@@ -103,33 +131,51 @@ def signal_process(pid: int, number: int) -> None:
 
 def children() -> list[int]:
     """Our living children, adopted orphans included; zombies count until they are reaped."""
-    own = os.getpid()
-    try:
-        with open("/proc/%d/task/%d/children" % (own, own)) as file:
-            return [int(pid) for pid in file.read().split()]
-    except OSError:
-        return [pid for pid, parent in _parents() if parent == own]
+    return _children(os.getpid())
 
 
 def descendants() -> list[int]:
-    """Everything below us, in no order."""
-    below: dict[int, list[int]] = {}
-    for pid, parent in _parents():
-        below.setdefault(parent, []).append(pid)
+    """Everything below us, parents before children."""
     found: list[int] = []
-    front = [os.getpid()]
+    front = children()
     while front:
-        front = [child for parent in front for child in below.get(parent, ())]
-        found.extend(front)
+        found += front
+        front = [child for parent in front for child in _children(parent)]
     return found
 
 
-def _parents() -> Iterator[tuple[int, int]]:
+def _children(pid: int) -> list[int]:
+    """The children of each of its threads. Only our own tree is read: there may be hundreds of agents on a machine."""
+    found: list[int] = []
+    try:
+        threads = os.listdir("/proc/%d/task" % pid)
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open("/proc/%d/task/%s/children" % (pid, thread)) as file:
+                found += map(int, file.read().split())
+        except FileNotFoundError:
+            if not _kernel_lists_children():
+                return _children_by_parent(pid)
+        except OSError:
+            continue
+    return found
+
+
+def _kernel_lists_children() -> bool:
+    """CONFIG_PROC_CHILDREN: true of every distribution's kernel, not of every sandbox."""
+    return os.path.exists("/proc/thread-self/children")
+
+
+def _children_by_parent(pid: int) -> list[int]:
+    found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
-            identity = stat_fields(int(name))
-            if identity is not None:
-                yield int(name), int(identity[1])
+            fields = stat_fields(int(name))
+            if fields is not None and int(fields[1]) == pid:
+                found.append(int(name))
+    return found
 
 
 def stat_fields(pid: int) -> list[bytes] | None:

@@ -5,64 +5,82 @@ from __future__ import annotations
 import errno
 import json
 import os
+import socket
 import time
-from typing import Any
+from typing import Any, Callable
 
 from worldsize.plan.files import write_json
+from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.state.records import ExitRecord
+from worldsize.state.records import ExitRecord, Failure, Reason
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_SPARE_BYTES = 4096
+_GONE = (errno.ENOENT, errno.ESTALE)
+_BLOCK = 4096
+_BYTES_PER_RANK = 256
 
 
 class Report:
     """One node's events file, of which we are the only writer. A full disk is remembered in `full`, not raised."""
 
-    def __init__(self, paths: RunPaths, node_rank: int) -> None:
-        self.paths = paths
-        self.node_rank = node_rank
+    def __init__(self, paths: RunPaths, node_rank: int, ranks: int) -> None:
         self.full = False
-        self._file = os.open(paths.events(node_rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._spare = paths.exit_record(node_rank) + ".spare"
-        self._reserve()
+        self._file = -1
+        self._record = paths.exit_record(node_rank)
+        self._spare = self._record + ".spare"
+        self._guard(lambda: self._open(paths.events(node_rank)))
+        self._guard(lambda: _reserve(self._spare, _BLOCK + ranks * _BYTES_PER_RANK))
 
     def event(self, kind: str, **fields: Any) -> None:
         line = json.dumps({"time": time.time(), "event": kind, **fields}, separators=(",", ":")) + "\n"
-        self._guard(lambda: os.write(self._file, line.encode()))
+        if self._file >= 0:
+            self._guard(lambda: _write(self._file, line.encode()))
 
     def exit(self, record: ExitRecord) -> None:
-        """The record is written even on a full disk: into the blocks that were reserved at the start."""
-
-        def write() -> None:
-            if os.path.exists(self._spare):
-                os.unlink(self._spare)
-            write_json(self.paths.exit_record(self.node_rank), record.to_json())
-
-        self._guard(write)
+        """Written whole even on a full disk: over the bytes that were reserved at the start."""
+        self._guard(lambda: self._exit(record))
 
     def deleted(self) -> bool:
         """Whether the run directory was removed under us."""
         try:
             return os.fstat(self._file).st_nlink == 0
         except OSError:
-            return True
+            return not self.full
 
-    def _reserve(self) -> None:
-        def write() -> None:
-            with open(self._spare, "wb") as file:
-                file.write(b"\n" * _SPARE_BYTES)
+    def _open(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-        self._guard(write)
+    def _exit(self, record: ExitRecord) -> None:
+        try:
+            spare = os.open(self._spare, os.O_WRONLY)
+        except FileNotFoundError:
+            write_json(self._record, record.to_json())
+            return
+        data = json.dumps(record.to_json(), separators=(",", ":")).encode()
+        try:
+            _write(spare, data)
+            os.ftruncate(spare, len(data))
+        finally:
+            os.close(spare)
+        os.replace(self._spare, self._record)
 
-    def _guard(self, write: Any) -> None:
+    def _guard(self, write: Callable[[], None]) -> None:
         try:
             write()
         except OSError as error:
             if error.errno in _FULL:
                 self.full = True
-            elif error.errno not in (errno.ENOENT, errno.ESTALE):
+            elif error.errno not in _GONE:
                 raise
+
+
+def write_unstarted(plan: Plan, paths: RunPaths, node_rank: int, what: str) -> ExitRecord:
+    """The exit record of a node that could not begin: no meeting with the others. Raises OSError."""
+    now = time.time()
+    failure = Failure(Reason.RENDEZVOUS, what, node_rank, None, 1, now)
+    record = ExitRecord(node_rank, socket.gethostname(), plan.attempt, now, now, (), "failure", failure, 1)
+    write_json(paths.exit_record(node_rank), record.to_json())
+    return record
 
 
 def disk_full(directory: str) -> bool:
@@ -71,4 +89,18 @@ def disk_full(directory: str) -> bool:
         room = os.statvfs(directory)
     except OSError:
         return False
-    return room.f_bavail * room.f_frsize < 2 * _SPARE_BYTES
+    return room.f_bavail * room.f_frsize < 2 * _BLOCK
+
+
+def _reserve(path: str, size: int) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        _write(file, b"\n" * size)
+    finally:
+        os.close(file)
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.agent import processes
 from worldsize.agent.conductor import fork_conductor
+from worldsize.agent.signals import STOP_NOW
 from worldsize.compute.base import CheckResult, ComputeFacts, Handle, Submission
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -56,8 +57,8 @@ class LocalCompute:
         if handle["host"] != socket.gethostname():
             return
         if _alive(handle):
-            for _ in range(2 if now else 1):
-                processes.signal_process(handle["pid"], signal.SIGTERM)
+            processes.signal_process(handle["pid"], STOP_NOW if now else signal.SIGTERM)
+            processes.signal_process(handle["pid"], signal.SIGCONT)
         else:
             _end_marked(handle["run_id"], signal.SIGKILL if now else signal.SIGTERM)
 

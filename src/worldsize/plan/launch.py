@@ -35,6 +35,7 @@ class Plan(NamedTuple):
     environment the job's own variables and its inputs' exact values; they win over every convention
     binding     the CPUs of each local rank of a node, where the agent is to bind them; empty: left alone
     grace       seconds between TERM and KILL
+    silence     seconds without a sign of life after which a node counts as lost
     timeout     seconds after which the run is stopped (limits.timeout), or None
     path        directories put first on PATH
     umask       the ranks' and the run directory's
@@ -57,6 +58,7 @@ class Plan(NamedTuple):
     grace: float = 10.0
     timeout: float | None = None
     rendezvous_timeout: float = 300.0
+    silence: float = 45.0
     path: tuple[str, ...] = ()
     umask: int = 0o077
 
@@ -73,19 +75,20 @@ class Plan(NamedTuple):
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """Raises ValueError for a plan of another version, or one that is not a plan."""
-        value: dict[str, Any] = json.loads(text)
-        version = value.pop("version", None)
+        value = json.loads(text)
+        version = value.pop("version", None) if isinstance(value, dict) else None
         if version != PLAN_VERSION:
             raise ValueError("plan version %r, this worldsize reads version %d" % (version, PLAN_VERSION))
-        nodes = tuple(
-            NodePlan(node_rank, tuple(RankPlan(*rank) for rank in ranks))
-            for node_rank, ranks in enumerate(value["nodes"])
-        )
-        value.update(
-            nodes=nodes,
-            argv=tuple(value["argv"]),
-            conventions=tuple(value["conventions"]),
-            path=tuple(value["path"]),
-            binding=tuple(tuple(cpus) for cpus in value["binding"]),
-        )
-        return cls(**value)
+        try:
+            return cls(**_typed(value))
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError("not a plan: %s" % error) from None
+
+
+def _typed(value: dict[str, Any]) -> dict[str, Any]:
+    """JSON's lists as the tuples that they were."""
+    nodes = tuple(
+        NodePlan(node_rank, tuple(RankPlan(*rank) for rank in ranks)) for node_rank, ranks in enumerate(value["nodes"])
+    )
+    lists = {name: tuple(value[name]) for name in ("argv", "conventions", "path")}
+    return {**value, **lists, "nodes": nodes, "binding": tuple(tuple(cpus) for cpus in value["binding"])}
