@@ -29,7 +29,9 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node", metavar="NODES", help="only the ranks of these nodes")
     parser.add_argument("--grep", metavar="REGEX", help="only lines in which it is found")
     parser.add_argument("--tail", metavar="N", type=_count, help="begin with the last N lines of each rank")
-    parser.add_argument("--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)")
+    parser.add_argument(
+        "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)"
+    )
     parser.add_argument("--raw", action="store_true", help="the bytes as they are, without prefixes")
     add_output(parser)
     parser.set_defaults(act=logs)

@@ -22,7 +22,8 @@ def preview(prepared: Prepared, environ: Mapping[str, str]) -> str:
         "# %s on %s: %d node(s), world size %d" % (plan.name, plan.compute, len(plan.nodes), plan.world_size),
         "# framework %s, launcher %s, conventions %s"
         % (plan.framework, plan.launcher, ", ".join(plan.conventions or CONVENTIONS)),
-        "# threads per rank: %s; CPU binding: %s" % (plan.threads or "the node's share", "per rank" if plan.binding else "none"),
+        "# threads per rank: %s; CPU binding: %s"
+        % (plan.threads or "the node's share", "per rank" if plan.binding else "none"),
         "# stop: TERM, %g s, KILL; time limit: %s" % (plan.grace, "%g s" % plan.timeout if plan.timeout else "none"),
         prepared.compute.render(plan, paths).preview.rstrip(),
         "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from worldsize.cli.shared import add_output, config_here, print_json, table
@@ -66,7 +65,7 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
 
 
 def completion(options: argparse.Namespace) -> int:
-    import argcomplete
+    from argcomplete.shell_integration import shellcode
 
-    sys.stdout.write(argcomplete.shellcode(["worldsize"], shell=options.shell) + os.linesep)
+    sys.stdout.write(shellcode(["worldsize"], shell=options.shell) + "\n")
     return 0

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
 from typing import Any
 
-from worldsize.cli.shared import add_run, config_here, duration, find_run, say, size
+from worldsize.cli.shared import add_run, config_here, find_run, say, size
 from worldsize.errors import UsageError
 from worldsize.plan.paths import RunPaths
 from worldsize.service.prepare import Request, plan_job, start
 from worldsize.service.run import Run
 from worldsize.spec.job import Job
-from worldsize.state.records import RunState, Status
-
-CANCELLED = 130
 
 _EXAMPLES = {
     "run": """examples:
@@ -44,16 +40,22 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         parser.set_defaults(act=rerun)
     else:
         parser.add_argument("job", nargs="?", metavar="JOB.YML", help="the job file; or a command after --")
-        parser.add_argument("--code", metavar="DIR", help="with a command after --: the code to snapshot (default: here)")
+        parser.add_argument(
+            "--code", metavar="DIR", help="with a command after --: the code to snapshot (default: here)"
+        )
         parser.set_defaults(act=run_or_submit)
     parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the job", dest="sets")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the job", dest="sets"
+    )
     parser.add_argument("--compute", metavar="NAME", help="where to run (default: the job's, else the configured)")
     parser.add_argument("--name", help="the run's display name")
     parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
     if verb != "submit":
         parser.add_argument("-d", "--detach", action="store_true", help="do not follow: print the run id and return")
-        parser.add_argument("--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)")
+        parser.add_argument(
+            "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)"
+        )
         parser.add_argument("-q", "--quiet", action="store_true", help="no logs while it runs")
 
 
@@ -82,13 +84,29 @@ def _job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
         code = os.path.abspath(options.code or os.getcwd())
         return Job(command=_quoted(options.words), argv=tuple(options.words), code=code, source="command line"), (), {}
     if options.job is None:
-        raise UsageError("nothing to run", None, "name a job file, or a command: worldsize run -w 2x4 -- python train.py")
+        raise UsageError(
+            "nothing to run", None, "name a job file, or a command: worldsize run -w 2x4 -- python train.py"
+        )
     if options.code:
         raise UsageError("--code goes with a command after --", None, "a job file says code: itself")
     from worldsize.spec.jobfile import load_job
 
-    loaded = load_job(options.job)
+    loaded = load_job(_job_file(options.job))
     return loaded.job, loaded.warnings, loaded.lines
+
+
+def _job_file(name: str) -> str:
+    """Raises UsageError for what is plainly meant otherwise, such as a script, and for a file that is not there."""
+    if name.endswith((".yml", ".yaml")) and os.path.exists(name):
+        return name
+    from worldsize.cli.mistakes import no_such_file, not_a_job_file
+
+    mistake = not_a_job_file(name, sys.argv[1:])
+    if mistake is not None:
+        raise mistake
+    if not os.path.lexists(name):
+        raise no_such_file(name)
+    return name
 
 
 def _quoted(words: list[str]) -> str:
@@ -134,83 +152,16 @@ def _dry_run(request: Request) -> int:
 
 
 def _run(request: Request, options: argparse.Namespace) -> int:
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-    try:
-        paths = start(request, _notice)
-    except BaseException:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
-        raise
-    run = Run(paths, request.environ)
+    from worldsize.cli.follow import Signals, follow_to_end
+
+    signals = Signals()
+
+    def submitting(paths: RunPaths) -> None:
+        signals.run = Run(paths, request.environ)
+
+    run = Run(start(request, _notice, submitting), request.environ)
     say("run %s: %s on %s" % (run.id, size(len(run.plan.nodes), run.plan.world_size), run.plan.compute))
     if options.detach:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
         print(run.id)
         return 0
-    return follow_to_end(run, options.fold, options.quiet)
-
-
-class Detached(Exception):
-    """The user leaves; the run goes on."""
-
-
-class Signals:
-    """Ctrl-C cancels, a second one at once; Ctrl-\\ and a closing terminal detach."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self.cancelled = 0
-        signal.signal(signal.SIGINT, self._cancel)
-        signal.signal(signal.SIGQUIT, self._detach)
-        signal.signal(signal.SIGHUP, self._detach)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
-
-    def _cancel(self, *_: object) -> None:
-        self.cancelled += 1
-        if self.cancelled == 1:
-            say("cancelling %s (Ctrl-C again: at once)" % self._run.id)
-            self._run.cancel()
-        elif self.cancelled == 2:
-            self._run.cancel(now=True)
-
-    def _detach(self, *_: object) -> None:
-        raise Detached
-
-
-def follow_to_end(run: Run, fold: str | None, quiet: bool = False) -> int:
-    """Show the run's log until it ends, then how it ended; its exit code."""
-    from worldsize.logs.view import Follower
-
-    signals = Signals(run)
-    ranks: list[int] | None = [] if quiet else None
-    follower = Follower(run.paths, run.plan.nodes, ranks, fold, None, _write, time.monotonic)
-    try:
-        status = run.follow(follower.poll)
-        follower.finish()
-    except Detached:
-        say("\ndetached: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
-        return 0
-    except BrokenPipeError:
-        say("nobody reads the output any more: %s goes on" % run.id)
-        raise
-    show_end(run, status)
-    return CANCELLED if signals.cancelled else status.exit_code or 0
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
-
-
-def show_end(run: Run, status: Status) -> None:
-    took = ""
-    if status.started and status.ended:
-        took = " after %s" % duration(status.ended - status.started)
-    if status.state == RunState.SUCCEEDED:
-        say("run %s SUCCEEDED%s" % (run.id, took))
-        return
-    say("run %s %s%s%s" % (run.id, status.state, took, ": " + status.reason if status.reason else ""))
-    from worldsize.cli.failure import failure_text
-
-    text = failure_text(run, status)
-    if text:
-        say(text)
+    return follow_to_end(run, signals, options.fold, options.quiet)

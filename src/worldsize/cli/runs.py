@@ -111,10 +111,9 @@ def live_summary(paths: Any) -> Any:
 def _row(row: Any) -> list[str]:
     now = time.time()
     took = duration((row.ended or now) - row.started) if row.started else ""
-    return [
-        row.id, row.name, row.state, row.reason or "", row.compute, "%dx%d" % (row.nodes, row.ranks // max(row.nodes, 1)),
-        duration(max(now - row.created, 0)), took,
-    ]  # fmt: skip
+    size = "%dx%d" % (row.nodes, row.ranks // max(row.nodes, 1))
+    age = duration(max(now - row.created, 0))
+    return [row.id, row.name, row.state, row.reason or "", row.compute, size, age, took]
 
 
 def status(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 from worldsize.service.run import Run
 from worldsize.spec.config import Config, load_config
@@ -46,6 +46,16 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def state_text(state: str, stream: TextIO, width: int = 0) -> str:
+    """A state's name, coloured where `stream` is a terminal."""
+    text = state.ljust(width)
+    if not stream.isatty():
+        return text
+    from worldsize.cli.colour import paint_state
+
+    return paint_state(text, state, stream)
+
+
 def duration(seconds: float) -> str:
     if seconds < 10:
         return "%.1f s" % seconds
@@ -64,5 +74,8 @@ def size(nodes: int, ranks: int) -> str:
 
 def table(rows: list[list[str]], headers: list[str]) -> str:
     widths = [max(len(row[column]) for row in [headers, *rows]) for column in range(len(headers))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [headers, *rows]]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [headers, *rows]
+    ]
     return "\n".join(lines)

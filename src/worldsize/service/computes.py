@@ -10,7 +10,7 @@ from worldsize.spec.config import Config
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
-    """The name to use: the command line's, else the job's, else the configured default. ConfigError for an unknown one."""
+    """The name to use: the command line's, else the job's, else the configured default. NotFound for an unknown one."""
     name = (asked or in_job or config.default_compute).removeprefix("azureml:")
     return config.compute(name, "--compute" if asked else "compute").name
 

@@ -18,7 +18,9 @@ from worldsize.spec.job import Input, Job, Output
 _SUPPORTED = (PlainDistribution, PyTorchDistribution)
 
 
-def make_plan(job: Job, facts: ComputeFacts, compute: str, paths: RunPaths, created: float, path: tuple[str, ...]) -> Plan:
+def make_plan(
+    job: Job, facts: ComputeFacts, compute: str, paths: RunPaths, created: float, path: tuple[str, ...]
+) -> Plan:
     """Raises PlanError where the job and the compute do not fit, JobError for an expression that names nothing."""
     distribution = job.distribution or PlainDistribution()
     if not isinstance(distribution, _SUPPORTED):

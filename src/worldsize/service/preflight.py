@@ -76,7 +76,9 @@ def _script(job: Job, lines: Mapping[str, int]) -> list[CheckResult]:
     if not missing:
         return []
     hint = "the command runs in the snapshot of `code:`; name the script relative to it"
-    return [CheckResult("error", "script not found: %s (looked in %s)" % (script, looked), _at(job, lines, "command"), hint)]
+    return [
+        CheckResult("error", "script not found: %s (looked in %s)" % (script, looked), _at(job, lines, "command"), hint)
+    ]
 
 
 def _inputs(job: Job, lines: Mapping[str, int]) -> list[CheckResult]:
@@ -87,12 +89,19 @@ def _inputs(job: Job, lines: Mapping[str, int]) -> list[CheckResult]:
         key = "inputs.%s.path" % name
         if value.path.startswith(_REMOTE):
             found.append(
-                CheckResult("error", "%s cannot be read here" % value.path, _at(job, lines, key), "download it, and name the local path")
+                CheckResult(
+                    "error",
+                    "%s cannot be read here" % value.path,
+                    _at(job, lines, key),
+                    "download it, and name the local path",
+                )
             )
         elif not os.path.exists(value.path):
             found.append(CheckResult("error", "no such file or directory: %s" % value.path, _at(job, lines, key), None))
         elif not _readable(value.path):
-            found.append(CheckResult("error", "cannot be read: %s" % value.path, _at(job, lines, key), "mend its permissions"))
+            found.append(
+                CheckResult("error", "cannot be read: %s" % value.path, _at(job, lines, key), "mend its permissions")
+            )
     return found
 
 
@@ -104,7 +113,8 @@ def _rank_variables(job: Job, plan: Plan, lines: Mapping[str, int]) -> list[Chec
     return [
         CheckResult(
             "error",
-            "%s is a rank variable: the plan makes it %s, the job %s" % (name, expected, job.environment_variables[name]),
+            "%s is a rank variable: the plan makes it %s, the job %s"
+            % (name, expected, job.environment_variables[name]),
             _at(job, lines, "environment_variables." + name),
             "leave it out: every rank gets the right value",
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts, Submission
-from worldsize.errors import JobError, SubmitRejected, UsageError, WorldsizeError
+from worldsize.errors import JobError, SubmitAgain, SubmitRejected, UsageError
 from worldsize.plan.files import storage_error, write_json, write_once, write_text
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -20,6 +21,7 @@ from worldsize.spec.config import Config
 from worldsize.spec.job import Job
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
+from worldsize.state.status import CANCELLED_CODE
 from worldsize.version import VERSION
 
 Progress = Callable[[str], None]
@@ -59,7 +61,7 @@ def plan_job(request: Request, paths: RunPaths, created: float) -> Prepared:
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
         raise _problems(errors)
-    return Prepared(job, plan, compute, tuple(findings))
+    return Prepared(job._replace(compute=name), plan, compute, tuple(findings))
 
 
 def _with_grace(job: Job, configured: float | None) -> Job:
@@ -67,10 +69,12 @@ def _with_grace(job: Job, configured: float | None) -> Job:
     return job._replace(grace=configured) if configured is not None and said_nothing else job
 
 
-def start(request: Request, progress: Progress) -> RunPaths:
+def start(request: Request, progress: Progress, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
     """Create, snapshot, write and submit one run; when this returns the compute has it.
 
-    Anything that fails before the compute has it leaves no run behind; a refusal by the compute leaves the run, FAILED.
+    Anything that fails or interrupts before the compute has it leaves no run behind; a refusal by the compute leaves
+    the run, FAILED. `submitting` is called when the run is complete, right before the compute gets it: from then on
+    what asks for its end is `Run.cancel`, and not an exception.
     """
     from worldsize.store.runs import create_run, discard_run
 
@@ -83,18 +87,54 @@ def start(request: Request, progress: Progress) -> RunPaths:
     try:
         prepared = plan_job(request, paths, created)
         submission = _fill(request, prepared, paths, progress)
-    except (WorldsizeError, OSError, KeyboardInterrupt) as error:
+        submitting(paths)
+    except OSError as error:
         discard_run(home, paths)
-        raise (storage_error(error, paths.root) if isinstance(error, OSError) else error) from None
-    try:
-        handle = prepared.compute.submit([submission])[0]
-    except SubmitRejected as error:
-        failure = Failure(Reason.SUBMIT_REJECTED, error.what, time=time.time())
-        status = Status(RunState.FAILED, failure.reason, error.exit_code, error.what, failure)
-        write_once(paths.result, result(prepared.plan, status))
+        raise storage_error(error, error.filename or paths.root) from None
+    except BaseException:
+        discard_run(home, paths)
         raise
-    write_json(paths.handle, dict(handle))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        _submit(prepared, submission, home, paths)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return paths
+
+
+def _submit(prepared: Prepared, submission: Submission, home: str, paths: RunPaths) -> None:
+    """Whoever cancels meanwhile writes cancel.json, then looks for the handle; we do it the other way round."""
+    compute, plan = prepared.compute, prepared.plan
+    if os.path.exists(paths.cancel):
+        what = "cancelled before it was submitted"
+        _conclude(paths, plan, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, what))
+        return
+    try:
+        handle = compute.submit([submission])[0]
+    except SubmitRejected as error:
+        failure = Failure(Reason.SUBMIT_REJECTED, error.what, code=error.exit_code, time=time.time())
+        _conclude(paths, plan, Status(RunState.FAILED, failure.reason, error.exit_code, error.what, failure))
+        raise
+    except SubmitAgain:
+        _discard(home, paths)
+        raise
+    try:
+        write_json(paths.handle, dict(handle))
+    except OSError as error:
+        compute.cancel(handle, now=True)
+        raise storage_error(error, paths.handle) from None
+    if os.path.exists(paths.cancel):
+        compute.cancel(handle)
+
+
+def _conclude(paths: RunPaths, plan: Plan, status: Status) -> None:
+    write_once(paths.result, result(plan, status))
+
+
+def _discard(home: str, paths: RunPaths) -> None:
+    from worldsize.store.runs import discard_run
+
+    discard_run(home, paths)
 
 
 def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progress) -> Submission:

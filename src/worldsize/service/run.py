@@ -46,10 +46,10 @@ class RunOutputs(Mapping[str, RunOutput]):
         return self._outputs[name]
 
     def __getattr__(self, name: str) -> RunOutput:
-        try:
-            return self.__dict__["_outputs"][name]
-        except KeyError:
-            raise AttributeError("the run has no output called %r" % name) from None
+        output: RunOutput | None = self.__dict__.get("_outputs", {}).get(name)
+        if output is None:
+            raise AttributeError("the run has no output called %r" % name)
+        return output
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._outputs)
@@ -113,7 +113,7 @@ class Run:
         return self.look().state
 
     def follow(self, show: Callable[[], bool], timeout: float | None = None) -> Status:
-        """Call `show` (which says whether there was something new) until the run is final or `timeout` seconds are over.
+        """Call `show`, which says whether something was new, until the run is final or `timeout` seconds are over.
 
         A final run is noticed within 2 ms while it writes, 0.1 s while it is silent.
         """
@@ -169,7 +169,10 @@ class Run:
         status = self.look()
         if status.final:
             return status
-        write_once(self.paths.cancel, {"time": time.time(), "pid": os.getpid()})
+        try:
+            write_once(self.paths.cancel, {"time": time.time(), "pid": os.getpid()})
+        except OSError:
+            pass  # a full disk: the agents will still be told, and say themselves that they were cancelled
         handle = read_json(self.paths.handle)
         if handle is not None:
             self.compute.cancel(handle, now)

@@ -1,0 +1,116 @@
+"""Following a run on a terminal: its log as it comes, the keys that end or leave it, how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from worldsize.cli.shared import duration, say, state_text
+from worldsize.errors import WorldsizeError
+from worldsize.service.run import Run
+from worldsize.state.records import RunState, Status
+
+
+class Detached(Exception):
+    """The user leaves; the run goes on. `code` is what we exit with."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self.code = code
+
+
+class Signals:
+    """Ctrl-C cancels, a second one at once; Ctrl-\\, a closing terminal and TERM leave the run running.
+
+    As long as there is no run (`run` is None), each of them just ends us. Signals that were ignored when we were
+    started (nohup, a background job) stay so.
+    """
+
+    def __init__(self) -> None:
+        self.run: Run | None = None
+        self._cancels = 0
+        self._left: int | None = None
+        self._following = False
+        self._listen(signal.SIGINT, self._cancel)
+        for number in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+            self._listen(number, self._leave)
+
+    def _listen(self, number: int, act: object) -> None:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, act)  # type: ignore[arg-type]
+
+    def _cancel(self, *_: object) -> None:
+        if self.run is None:
+            raise KeyboardInterrupt
+        self._cancels += 1
+        if self._cancels > 2:
+            return
+        _tell("cancelling %s%s" % (self.run.id, " (Ctrl-C again: at once)" if self._cancels == 1 else " at once"))
+        try:
+            self.run.cancel(now=self._cancels == 2)
+        except WorldsizeError as error:
+            _tell("worldsize: %s" % error)
+
+    def _leave(self, number: int, _: object) -> None:
+        if self.run is None:
+            raise SystemExit(128 + number)
+        if self._left is None:
+            self._left = 128 + number if number == signal.SIGTERM else 0
+            if self._following:
+                raise Detached(self._left)
+
+    def follow(self) -> None:
+        """From now on leaving is raised as `Detached`; at once when it was asked for before."""
+        self._following = True
+        if self._left is not None:
+            raise Detached(self._left)
+
+
+def _tell(text: str) -> None:
+    """From inside a signal handler, where the buffered streams may be in use."""
+    try:
+        os.write(2, ("\n%s\n" % text).encode(errors="backslashreplace"))
+    except OSError:
+        pass  # nobody is there to be told
+
+
+def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = False) -> int:
+    """Show the run's log until it ends, then how it ended; its exit code."""
+    from worldsize.logs.view import Follower
+
+    ranks: list[int] | None = [] if quiet else None
+    follower = Follower(run.paths, run.plan.nodes, ranks, fold, None, write, time.monotonic)
+    try:
+        signals.follow()
+        status = run.follow(follower.poll)
+        follower.finish()
+        show_end(run, status)
+    except Detached as detached:
+        say("\ndetached: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
+        return detached.code
+    except BrokenPipeError:
+        say("nobody reads the output any more: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
+        raise
+    return status.exit_code or 0
+
+
+def write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def show_end(run: Run, status: Status) -> None:
+    took = ""
+    if status.started and status.ended:
+        took = " after %s" % duration(status.ended - status.started)
+    reason = "" if status.reason in (None, "CANCELLED_BY_USER") else ": %s" % status.reason
+    say("run %s %s%s%s" % (run.id, state_text(status.state, sys.stderr), took, reason))
+    if status.state == RunState.SUCCEEDED:
+        return
+    from worldsize.cli.failure import failure_text
+
+    text = failure_text(run, status)
+    if text:
+        say(text)
