@@ -14,7 +14,7 @@ from worldsize.state.records import ExitRecord, Failure, Observation, Reason, Ru
 CANCELLED_CODE = 130
 LOST_CODE = 1
 _KILLS = frozenset((Reason.OUT_OF_MEMORY, Reason.TIME_LIMIT, Reason.PREEMPTED, Reason.NODE_FAILURE))
-_DERIVED = frozenset(("head-lost", "conductor-lost"))
+_DERIVED = frozenset(("head-lost", "node-lost", "conductor-lost"))
 
 
 class Facts(NamedTuple):
@@ -51,6 +51,8 @@ def fold(facts: Facts) -> Status:
     if facts.observation.phase in ("ended", "absent") and facts.submitted and facts.settled:
         return _gone(facts)
     if not facts.submitted:
+        if facts.settled and facts.cancelled:
+            return _cancelled(facts)
         if facts.settled:
             return _final(facts, RunState.LOST, None, LOST_CODE, "it was interrupted while it was being submitted")
         return Status(RunState.PREPARING if facts.prepared else RunState.CREATED)
@@ -58,14 +60,23 @@ def fold(facts: Facts) -> Status:
 
 
 def _all_ended(facts: Facts) -> Status:
+    """A signal that nobody of ours sent may be the scheduler's: its word is waited for, as long as it may come."""
     failure = first_failure(facts.exits)
+    stopped = any(record.stop == "cancel" for record in facts.exits)
+    unexplained = failure.reason == Reason.SIGNAL if failure else stopped and not facts.cancelled
+    if unexplained and facts.observation.phase not in ("ended", "absent") and not facts.settled:
+        return Status(RunState.STOPPING, started=_started(facts))
     if failure is not None:
         return _failed(failure, facts)
-    if any(record.stop == "cancel" for record in facts.exits):
+    if stopped:
         if facts.observation.reason in _KILLS and not facts.cancelled:
             return _killed(facts)
-        return _final(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, "cancelled")
+        return _cancelled(facts)
     return _final(facts, RunState.SUCCEEDED, None, 0, "")
+
+
+def _cancelled(facts: Facts) -> Status:
+    return _final(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, "cancelled")
 
 
 def _gone(facts: Facts) -> Status:
@@ -76,10 +87,12 @@ def _gone(facts: Facts) -> Status:
     if failure is not None:
         return _failed(failure, facts)
     if facts.cancelled:
-        return _final(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, "cancelled")
+        return _cancelled(facts)
     if facts.observation.phase == "ended" and facts.observation.code:
         what = facts.observation.message or "the native job ended with code %d" % facts.observation.code
-        return _failed(Failure(facts.observation.reason or Reason.NODE_FAILURE, what, code=facts.observation.code), facts)
+        return _failed(
+            Failure(facts.observation.reason or Reason.NODE_FAILURE, what, code=facts.observation.code), facts
+        )
     missing = facts.nodes - len(facts.exits)
     what = facts.observation.message or "it is no longer there, and %d of %d nodes left no exit record" % (
         missing,
@@ -101,8 +114,16 @@ def _on_the_way(facts: Facts) -> Status:
 
 def first_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
     """The failure that the nodes agree on; one that a node only heard of as silence comes last."""
-    found = [(record.stop in _DERIVED, record.failure.time, record.failure) for record in exits if record.failure]
-    return min(found)[2] if found else None
+    found = [(record.stop in _DERIVED, failure) for record in exits for failure in (_failure_of(record),) if failure]
+    return min(found, key=lambda each: (each[0], each[1].time))[1] if found else None
+
+
+def _failure_of(record: ExitRecord) -> Failure | None:
+    """What the record says went wrong; a code that it does not explain is a failure all the same."""
+    if record.failure is not None or record.code == 0 or record.stop == "cancel":
+        return record.failure
+    what = "the agent of node %d ended with code %d and told no reason" % (record.node_rank, record.code)
+    return Failure(Reason.EXIT_CODE, what, record.node_rank, None, record.code, record.ended)
 
 
 def _failed(failure: Failure, facts: Facts) -> Status:
