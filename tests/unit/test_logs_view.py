@@ -277,3 +277,11 @@ def test_memory_stays_bounded_while_a_large_log_is_read(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 32 << 20
+
+
+def test_no_rank_at_all_is_quiet(world):
+    world.say_all("line\n")
+    follower = world.follow(ranks=[])
+    assert not follower.poll()
+    follower.finish()
+    assert world.new() == ""

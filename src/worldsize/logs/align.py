@@ -45,7 +45,7 @@ class Lane:
 
     def advance(self, count: int) -> None:
         self.pos += count
-        if (self.pos > 4096 and self.pos * 2 > len(self.keys)) or self.pos == len(self.keys):
+        if self.pos * 2 >= len(self.keys):
             if self.lines is not self.keys:
                 del self.lines[: self.pos]
             del self.keys[: self.pos]
