@@ -61,6 +61,9 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
         for key in ("name", "options"):
             fields.pop(key)
         values.update({"compute.%s.%s" % (name, key): value for key, value in fields.items() if value is not None})
+    from worldsize.environment.secrets import mask_tree
+
+    values = {key: mask_tree(value, key.rpartition(".")[2]) for key, value in values.items()}
     return {key: (value, config.origins.get(key, "default")) for key, value in values.items()}
 
 

@@ -9,7 +9,20 @@ import sys
 import time
 from typing import Any
 
-from worldsize.cli.shared import add_output, add_run, config_here, duration, find_run, print_json, say, size, table
+from worldsize.cli.shared import (
+    add_output,
+    add_run,
+    config_here,
+    count,
+    duration,
+    find_run,
+    print_json,
+    say,
+    seconds,
+    size,
+    state_text,
+    table,
+)
 from worldsize.errors import UsageError
 from worldsize.service.run import Run
 from worldsize.state.records import RunState, Status
@@ -40,7 +53,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[verb]
     if verb == "list":
         parser.add_argument("-a", "--all", action="store_true", help="every run, not the newest %d" % NEWEST)
-        parser.add_argument("-n", metavar="N", type=int, default=NEWEST, dest="count", help="the newest N")
+        parser.add_argument("-n", metavar="N", type=count, default=NEWEST, dest="count", help="the newest N")
         parser.add_argument("--state", metavar="STATE", help="only runs in this state")
         add_output(parser)
     elif verb == "prune":
@@ -48,7 +61,9 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     else:
         add_run(parser)
         if verb == "wait":
-            parser.add_argument("--timeout", metavar="SECONDS", type=float, help="give up after so long, with code 124")
+            parser.add_argument(
+                "--timeout", metavar="SECONDS", type=seconds, help="give up after so long, with code 124"
+            )
         if verb == "cancel":
             parser.add_argument("--now", action="store_true", help="without grace")
         else:
@@ -58,7 +73,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def _configure_prune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this: 30d, 12h, 90m, 45s")
-    parser.add_argument("--keep", metavar="N", type=int, help="the newest N runs stay")
+    parser.add_argument("--keep", metavar="N", type=count, help="the newest N runs stay")
     parser.add_argument("--state", metavar="STATE", action="append", help="only runs that ended so (may be repeated)")
     parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
     add_output(parser)
@@ -78,20 +93,32 @@ def list_runs(options: argparse.Namespace) -> int:
     wanted = _state(options.state)
     home = config_here().home
     everything = options.all or wanted is not None
-    ids = list_ids(home, None if everything else max(options.count, 0))
+    ids = list_ids(home, None if everything else options.count)
     rows = [row for row in summaries(home, ids, live_summary) if wanted in (None, row.state)]
     if not options.all:
-        rows = rows[: max(options.count, 0)]
+        rows = rows[: options.count]
     if options.output == "json":
         import msgspec
 
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
     elif rows:
         headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
-        sys.stdout.write(table([_row(row) for row in rows], headers) + "\n")
-    else:
+        sys.stdout.write(_coloured(table([_row(row) for row in rows], headers), rows) + "\n")
+    elif wanted:
+        say("no run is %s" % wanted)
+    elif options.count:
         say("no runs yet: worldsize run -w 1x2 -- python train.py")
     return 0
+
+
+def _coloured(text: str, rows: list[Any]) -> str:
+    if not sys.stdout.isatty():
+        return text
+    head, *lines = text.split("\n")
+    painted = [
+        line.replace(row.state, state_text(row.state, sys.stdout), 1) for line, row in zip(lines, rows, strict=True)
+    ]
+    return "\n".join([head, *painted])
 
 
 def live_summary(paths: Any) -> Any:
@@ -100,12 +127,12 @@ def live_summary(paths: Any) -> Any:
 
     run = Run(paths, os.environ)
     now = run.look()
-    if not os.path.exists(paths.plan):
-        made = os.stat(paths.root).st_mtime if os.path.isdir(paths.root) else 0.0
-        return Summary(run.id, "", now.state, now.reason, "", 0, 0, made, exit_code=now.exit_code)
-    from worldsize.state.result import summary
+    if run.has_plan():
+        from worldsize.state.result import summary
 
-    return Summary(**summary(run.plan, now))
+        return Summary(**summary(run.plan, now))
+    made = os.stat(paths.root).st_mtime if os.path.isdir(paths.root) else 0.0
+    return Summary(run.id, "", now.state, now.reason, "", 0, 0, made, exit_code=now.exit_code)
 
 
 def _row(row: Any) -> list[str]:
@@ -132,7 +159,7 @@ def status_data(run: Run, now: Status) -> dict[str, Any]:
     from worldsize.state.result import summary
 
     data: dict[str, Any] = {"id": run.id, "state": now.state, "reason": now.reason, "exit_code": now.exit_code}
-    if os.path.exists(run.paths.plan):
+    if run.has_plan():
         data = summary(run.plan, now)
         data["failure"] = failure_data(run.paths, run.plan, now)
     data["message"] = now.message
@@ -143,8 +170,8 @@ def status_data(run: Run, now: Status) -> dict[str, Any]:
 def _status_lines(run: Run, now: Status) -> list[str]:
     from worldsize.cli.failure import failure_text
 
-    lines = ["%s  %s%s" % (run.id, now.state, " (%s)" % now.reason if now.reason else "")]
-    if os.path.exists(run.paths.plan):
+    lines = ["%s  %s%s" % (run.id, state_text(now.state, sys.stdout), " (%s)" % now.reason if now.reason else "")]
+    if run.has_plan():
         plan = run.plan
         lines.append("%s: %s on %s" % (plan.name, size(len(plan.nodes), plan.world_size), plan.compute))
         lines.append("made %s ago%s" % (duration(time.time() - plan.created), _took(now)))
@@ -185,7 +212,7 @@ def cancel(options: argparse.Namespace) -> int:
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
-def _seconds(text: str) -> float:
+def _age(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if match is None:
         raise UsageError("%r is not an age" % text[:40], "--older-than", "a number and a unit: 30d, 12h, 90m, 45s")
@@ -197,12 +224,10 @@ def prune(options: argparse.Namespace) -> int:
 
     if options.older_than is None and options.keep is None and not options.state:
         raise UsageError("nothing says which runs may go", "prune", "--older-than 30d, --keep 100 or --state FAILED")
-    if options.keep is not None and options.keep < 0:
-        raise UsageError("%d is negative" % options.keep, "--keep", "the number of newest runs that stay")
     gone = remove(
         config_here().home,
         now=time.time(),
-        older_than=None if options.older_than is None else _seconds(options.older_than),
+        older_than=None if options.older_than is None else _age(options.older_than),
         keep=options.keep or 0,
         states=[_state(text) or "" for text in options.state] if options.state else None,
         dry_run=options.dry_run,

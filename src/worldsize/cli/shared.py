@@ -26,6 +26,22 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text (default) or json")
 
 
+def count(text: str) -> int:
+    """The type of an option that takes a number of things."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("%d is negative" % value)
+    return value
+
+
+def seconds(text: str) -> float:
+    """The type of an option that takes a time."""
+    value = float(text)
+    if not value >= 0:
+        raise argparse.ArgumentTypeError("%s is no time" % text)
+    return value
+
+
 def complete_runs(**_: Any) -> list[str]:
     from worldsize.store.find import list_ids
 

@@ -147,7 +147,7 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
     job, plan = prepared.job, prepared.plan
     if job.code:
         start_git_diff(job.code, paths.diff, request.environ)
-    digest = _snapshot(job, paths, progress)
+    digest = _snapshot(job, paths, request.config.home, progress)
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type)
     _place_inrank(paths)
@@ -163,7 +163,7 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
     return submission
 
 
-def _snapshot(job: Job, paths: RunPaths, progress: Progress) -> str | None:
+def _snapshot(job: Job, paths: RunPaths, home: str, progress: Progress) -> str | None:
     """The digest of the code as it is now in the run, None for no code."""
     if job.code is None:
         return None
@@ -171,7 +171,7 @@ def _snapshot(job: Job, paths: RunPaths, progress: Progress) -> str | None:
     from worldsize.store.runs import objects_dir
 
     runs_dir = os.path.dirname(paths.root)
-    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=[runs_dir])
+    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=[runs_dir, home])
     for warning in snapshot.warnings:
         progress("snapshot: " + warning)
     script = script_of(job)

@@ -84,22 +84,40 @@ class Run:
         if self._plan is None:
             try:
                 self._plan = gather.read_plan(self.paths)
-            except (ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError) as error:
                 raise WorldsizeError("its plan cannot be read: %s" % error, self.paths.plan) from None
         if self._plan is None:
             raise NotFound("the run has no plan (yet)", self.paths.root, "it is being prepared, or was interrupted")
         return self._plan
 
+    def has_plan(self) -> bool:
+        """Whether there is a plan that can be read."""
+        try:
+            return bool(self.plan)
+        except WorldsizeError:
+            return False
+
     def look(self) -> Status:
         """Everything known of the run, folded, now. Never raises for a run that is damaged: that is LOST, and said."""
         if not os.path.isdir(self.paths.root):
-            return Status(RunState.LOST, exit_code=1, message="its run directory was deleted: %s" % self.paths.root)
+            return self._deleted()
+        if self._plan is None and not os.path.exists(self.paths.plan):
+            return gather.preparing(self.paths)
         try:
-            if self._plan is None and not os.path.exists(self.paths.plan):
-                return gather.preparing(self.paths)
-            return gather.look(self.paths, self.compute, self.plan)
+            plan = self.plan
+        except WorldsizeError as error:
+            return Status(RunState.LOST, exit_code=1, message=str(error))
+        try:
+            return gather.look(self.paths, self.compute, plan)
         except (ValueError, KeyError, TypeError) as error:
             return Status(RunState.LOST, exit_code=1, message="its run directory is damaged: %s" % error)
+        except OSError as error:
+            if os.path.isdir(self.paths.root):
+                raise WorldsizeError("cannot be read: %s" % error.strerror, error.filename or self.paths.root) from None
+            return self._deleted()
+
+    def _deleted(self) -> Status:
+        return Status(RunState.LOST, exit_code=1, message="its run directory was deleted: %s" % self.paths.root)
 
     @property
     def compute(self) -> Compute:
