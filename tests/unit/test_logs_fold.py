@@ -144,6 +144,28 @@ def test_lines_that_some_ranks_share_are_grouped():
     ]
 
 
+@pytest.mark.parametrize("one", [0, 1])
+def test_of_several_common_lines_the_nearest_is_taken(one):
+    folder = Folder([0, 1], window=None)
+    folder.push_lines(one, ["far", "a", "near", "b"], 0.0)
+    folder.push_lines(1 - one, ["near", "c", "d", "e", "far"], 0.0)
+    assert ((0, 1), "near") in pop(folder, 0.0, drain=True)
+
+
+def test_ranks_that_say_more_than_another_are_folded_among_themselves():
+    folder = Folder(range(4), window=None)
+    for rank in range(4):
+        middle = ["rank %d" % rank, "warning"] if rank else []
+        folder.push_lines(rank, [*middle, "end"], 0.0)
+    assert pop(folder, 0.0, drain=True) == [
+        ((1,), "rank 1"),
+        ((2,), "rank 2"),
+        ((3,), "rank 3"),
+        ((1, 2, 3), "warning"),
+        ((0, 1, 2, 3), "end"),
+    ]
+
+
 def test_what_differs_comes_rank_by_rank():
     folder = Folder([0, 1], window=None)
     folder.push_lines(0, ["Traceback:", "  a", "  b"], 0.0)

@@ -73,12 +73,6 @@ class Printer:
         if texts:
             self._write("".join(texts))
 
-    def end_line(self) -> None:
-        """Ends a line that is still open."""
-        if self._open is not None:
-            self._open = None
-            self._write("\n")
-
     def _prefixes(self, ranks: tuple[int, ...]) -> tuple[str, ...]:
         known = self._known.get(ranks)
         if known is None:
@@ -172,7 +166,6 @@ class Follower:
         else:
             self._drain(list(self._logs))
         self._printer.show(self._folder.pop(self._now(), drain=True))
-        self._printer.end_line()
 
     def _drain(self, ranks: list[int]) -> None:
         limit = portion(len(ranks))
