@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from worldsize.diagnose.screen import failure_data, failure_lines
+from worldsize.service.screen import failure_data, failure_lines
 from worldsize.service.run import Run
 from worldsize.state.records import RunState, Status
 

@@ -155,7 +155,7 @@ def status(options: argparse.Namespace) -> int:
 
 def status_data(run: Run, now: Status) -> dict[str, Any]:
     """{id, name, state, reason, exit_code, …, message, directory, failure}"""
-    from worldsize.diagnose.screen import failure_data
+    from worldsize.service.screen import failure_data
     from worldsize.state.result import summary
 
     data: dict[str, Any] = {"id": run.id, "state": now.state, "reason": now.reason, "exit_code": now.exit_code}

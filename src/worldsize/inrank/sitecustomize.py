@@ -5,14 +5,20 @@ or the distribution's own, further down the path, is run as it would have been.
 Standard library only, and next to nothing of it until something fails.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _MAX_TEXT = 20_000
 _MAX_FRAMES = 50
 
 
-def _run_the_next_one():
+def _run_the_next_one() -> None:
     from importlib.machinery import PathFinder
 
     here = os.path.dirname(os.path.abspath(__file__))
@@ -25,7 +31,7 @@ def _run_the_next_one():
         spec.loader.exec_module(module)
 
 
-def _write(kind, value, trace):
+def _write(kind: Any, value: Any, trace: Any) -> None:
     import json
     import linecache
     import time
@@ -49,7 +55,7 @@ def _write(kind, value, trace):
     os.replace(temporary, path)
 
 
-def _hook(kind, value, trace):
+def _hook(kind: Any, value: Any, trace: Any) -> None:
     try:
         _write(kind, value, trace)
     except OSError:
