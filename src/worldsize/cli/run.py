@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from worldsize.cli.shared import add_run, config_here, find_run, say, size
+from worldsize.cli.shared import add_run, config_here, find_run, here, say, size
 from worldsize.errors import UsageError
 from worldsize.plan.paths import RunPaths
 from worldsize.service.prepare import Request, plan_job, start
@@ -81,7 +81,7 @@ def _job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
             raise UsageError("both a job file (%s) and a command after --" % options.job, None, "give one of them")
         if not options.words:
             raise UsageError("no command after --", None, "worldsize run -w 2x4 -- python train.py")
-        code = os.path.abspath(options.code or os.getcwd())
+        code = os.path.abspath(os.path.join(here(), options.code or ""))
         return Job(command=_quoted(options.words), argv=tuple(options.words), code=code, source="command line"), (), {}
     if options.job is None:
         raise UsageError(
@@ -128,7 +128,7 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
         job = job._replace(display_name=options.name)
     for warning in warnings:
         say("warning: " + warning)
-    request = Request(job, config_here(), options.compute, os.environ, os.getcwd(), lines, sys.argv)
+    request = Request(job, config_here(), options.compute, os.environ, here(), lines, sys.argv)
     if options.dry_run:
         return _dry_run(request)
     if options.verb == "submit":

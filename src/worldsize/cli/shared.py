@@ -8,13 +8,22 @@ import os
 import sys
 from typing import Any, TextIO
 
+from worldsize.errors import UsageError
 from worldsize.service.run import Run
 from worldsize.spec.config import Config, load_config
 from worldsize.store.find import resolve
 
 
+def here() -> str:
+    """The current directory. UsageError where it is no more."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise UsageError("the current directory: %s" % error.strerror, None, "change to one that exists") from None
+
+
 def config_here() -> Config:
-    return load_config(os.getcwd(), os.environ)
+    return load_config(here(), os.environ)
 
 
 def add_run(parser: argparse.ArgumentParser, name: str = "run") -> None:

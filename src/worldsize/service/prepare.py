@@ -145,6 +145,8 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
     from worldsize.spec.dump import dump_job, job_tree
 
     job, plan = prepared.job, prepared.plan
+    if job.share == "group":
+        _share(paths, progress)
     if job.code:
         start_git_diff(job.code, paths.diff, request.environ)
     digest = _snapshot(job, paths, request.config.home, progress)
@@ -163,6 +165,15 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
     return submission
 
 
+def _share(paths: RunPaths, progress: Progress) -> None:
+    from worldsize.service.share import closed_parent, open_directories
+
+    open_directories(paths)
+    closed = closed_parent(paths)
+    if closed:
+        progress("share: the group cannot enter %s (name a runs_dir that it can: worldsize.toml)" % closed)
+
+
 def _snapshot(job: Job, paths: RunPaths, home: str, progress: Progress) -> str | None:
     """The digest of the code as it is now in the run, None for no code."""
     if job.code is None:
@@ -172,6 +183,10 @@ def _snapshot(job: Job, paths: RunPaths, home: str, progress: Progress) -> str |
 
     runs_dir = os.path.dirname(paths.root)
     snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=[runs_dir, home])
+    if job.share == "group":
+        from worldsize.service.share import open_code
+
+        open_code(paths)
     for warning in snapshot.warnings:
         progress("snapshot: " + warning)
     script = script_of(job)

@@ -1,0 +1,149 @@
+"""The command line as tests drive it: real processes, a home of their own, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+class Cli:
+    """`cli("run", "job.yml")` runs `worldsize run job.yml` in `project`; `home` holds its runs."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.home = os.path.join(root, "home")
+        self.project = os.path.join(root, "project")
+        os.mkdir(self.project)
+        kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
+        self.environ = {
+            **kept,
+            "HOME": root,
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": SOURCE,
+            "WORLDSIZE_HOME": self.home,
+            "WORLDSIZE_SITE_CONFIG": os.path.join(root, "no-site.toml"),
+        }
+
+    def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:
+        with self.start(*words, cwd=cwd, **environ) as process:
+            try:
+                out, err = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return Result(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+    def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
+        """The running command line, its two streams as pipes; what the test runner ignores is not ignored."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "worldsize", *words],
+            cwd=cwd or self.project,
+            env={**self.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=_default_signals,
+        )
+
+    def ok(self, *words: str, **environ: str) -> Result:
+        """The result, which must be a success."""
+        result = self(*words, **environ)
+        assert result.code == 0, result
+        return result
+
+    def json(self, *words: str, **environ: str) -> Any:
+        return json.loads(self.ok(*words, "-o", "json", **environ).out)
+
+    def submit(self, *words: str) -> str:
+        """The id of a run that goes on by itself."""
+        return self.ok("submit", *words).out.strip()
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """The id of a run that has ended with `code`."""
+        result = self("run", *words)
+        assert result.code == code, result
+        return self.latest()
+
+    def latest(self) -> str:
+        run_id: str = self.json("list", "-n", "1")[0]["id"]
+        return run_id
+
+    def status(self, *run: str) -> Mapping[str, Any]:
+        status: Mapping[str, Any] = self.json("status", *run)
+        return status
+
+    def path(self, run: str, *parts: str) -> str:
+        return os.path.join(self.home, "runs", run, *parts)
+
+    def read(self, run: str, *parts: str) -> str:
+        with open(self.path(run, *parts)) as file:
+            return file.read()
+
+    def write(self, name: str, text: str) -> str:
+        """A file of the project; its path."""
+        path = os.path.join(self.project, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def processes(self) -> dict[int, str]:
+        """Every living process that this home's runs started, and those that drive it: pid and command line."""
+        mark = b"WORLDSIZE_HOME=%s\0" % self.home.encode()
+        found = {}
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open("/proc/%s/environ" % name, "rb") as file:
+                        ours = mark in file.read() + b"\0"
+                    if ours:
+                        with open("/proc/%s/cmdline" % name) as file:
+                            found[int(name)] = file.read().replace("\0", " ")
+                except OSError:
+                    continue
+        return {pid: words for pid, words in found.items() if words}
+
+    def close(self) -> None:
+        """Fails when a process is left; ends it."""
+        if not wait_for(lambda: not self.processes(), 5, raises=False):
+            left = self.processes()
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            raise AssertionError("left behind: %s" % left)
+
+
+def _default_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def wait_for(true: Callable[[], object], timeout: float = 20, raises: bool = True) -> bool:
+    """Waits until `true()` is; AssertionError after `timeout` seconds, or False."""
+    deadline = time.monotonic() + timeout
+    while not true():
+        if time.monotonic() > deadline:
+            assert not raises, "still not so after %g s" % timeout
+            return False
+        time.sleep(0.01)
+    return True

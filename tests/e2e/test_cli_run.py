@@ -1,0 +1,283 @@
+"""run: what it prints, its exit code, what a job sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from driver import Cli
+
+ECHO = """
+command: echo $RANK $LOCAL_RANK $NODE_RANK $MASTER_ADDR $MASTER_PORT
+distribution:
+  type: pytorch
+  process_count_per_instance: 2
+resources:
+  instance_count: 2
+"""
+
+
+def test_two_processes_on_each_of_two_instances(cli: Cli) -> None:
+    """The four right lines, as anybody who follows Azure's guide expects them."""
+    cli.write("job.yml", ECHO)
+    result = cli.ok("run", "job.yml", "--fold", "off")
+    words = sorted(line.split()[1:] for line in result.lines)
+    assert [line[:3] for line in words] == [["0", "0", "0"], ["1", "1", "0"], ["2", "0", "1"], ["3", "1", "1"]]
+    assert {line[3] for line in words} == {"127.0.0.1"}
+    (port,) = {int(line[4]) for line in words}
+    assert 1024 < port < 65536
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("exit 255", 255),
+        ("kill -9 $$", 137),
+        ("kill -TERM $$", 143),
+        ("kill -SEGV $$", 139),
+        ("no-such-command", 127),
+        ("[ $RANK = 2 ] && exit 7; sleep 60", 7),
+    ],
+)
+def test_exit_code_is_the_first_failing_ranks(cli: Cli, command: str, code: int) -> None:
+    result = cli("run", "-w", "2x2", "--", "sh", "-c", command)
+    assert result.code == code, result
+    assert ("SUCCEEDED" if code == 0 else "FAILED") in result.err
+
+
+def test_a_command_that_does_not_exist(cli: Cli) -> None:
+    result = cli("run", "-w", "1x2", "--", "no-such-program", "--lr", "1")
+    assert result.code == 127
+    assert "no-such-program" in result.err and "not found" in result.err
+
+
+def test_a_file_that_cannot_be_executed(cli: Cli) -> None:
+    cli.write("data.bin", "no program")
+    result = cli("run", "-w", "1x1", "--", "./data.bin")
+    assert result.code == 126, result
+
+
+def test_the_failing_rank_is_told_about(cli: Cli) -> None:
+    cli.write(
+        "train.py", "import os\nif os.environ['RANK'] == '1':\n    raise ValueError('bad batch')\nprint('fine')\n"
+    )
+    result = cli("run", "-w", "1x2", "--", "python", "train.py")
+    assert result.code == 1
+    assert "ValueError: bad batch" in result.err
+    assert "train.py:3" in result.err
+    assert "rank 1" in result.err
+
+
+def test_lines_carry_node_and_rank_and_equal_ones_are_folded(cli: Cli) -> None:
+    result = cli.ok("run", "-w", "2x2", "--", "sh", "-c", "echo same; echo mine $RANK")
+    assert "×4: same" in result.lines
+    assert {"0:0: mine 0", "0:1: mine 1", "1:2: mine 2", "1:3: mine 3"} <= set(result.lines)
+
+
+def test_folding_can_be_turned_off_or_reach_numbers(cli: Cli) -> None:
+    command = ("--", "sh", "-c", "echo same; echo loss 0.$RANK")
+    off = cli.ok("run", "-w", "1x2", "--fold", "off", *command)
+    assert sorted(off.lines) == ["0:0: loss 0.0", "0:0: same", "0:1: loss 0.1", "0:1: same"]
+    numbers = cli.ok("run", "-w", "1x2", "--fold", "numbers", *command)
+    assert any(line.startswith("×2: loss") for line in numbers.lines), numbers
+
+
+def test_quiet_prints_no_logs(cli: Cli) -> None:
+    result = cli.ok("run", "-q", "-w", "1x2", "--", "echo", "hello")
+    assert result.out == ""
+    assert cli.ok("logs").out == "×2: hello\n"
+
+
+def test_dry_run_prints_and_creates_nothing(cli: Cli) -> None:
+    cli.write("job.yml", ECHO)
+    result = cli.ok("run", "job.yml", "--dry-run")
+    assert "RANK=3" in result.out and "WORLD_SIZE=4" in result.out
+    assert "bash -c 'echo $RANK $LOCAL_RANK $NODE_RANK $MASTER_ADDR $MASTER_PORT'" in result.out
+    assert not os.path.exists(cli.home)
+
+
+def test_dry_run_says_what_a_run_would_refuse(cli: Cli) -> None:
+    result = cli("run", "--dry-run", "--", "python", "missing.py")
+    assert result.code == 2 and "missing.py" in result.err
+
+
+def test_set_changes_inputs_and_keys(cli: Cli) -> None:
+    cli.write("job.yml", "command: echo lr ${{inputs.lr}} $X\ninputs:\n  lr: 0.1\nenvironment_variables:\n  X: a\n")
+    assert cli.ok("run", "job.yml").out == "0:0: lr 0.1 a\n"
+    changed = cli.ok("run", "job.yml", "--set", "inputs.lr=0.5", "--set", "environment_variables.X=b c")
+    assert changed.out == "0:0: lr 0.5 b c\n"
+    assert cli.ok("run", "job.yml", "-w", "2x1", "--set", "command=echo new").out == "×2: new\n"
+
+
+def test_w_alone_sets_the_nodes(cli: Cli) -> None:
+    cli.write("job.yml", ECHO)
+    run = cli.run("job.yml", "-w", "3")
+    assert (cli.status(run)["nodes"], cli.status(run)["ranks"]) == (3, 6)
+
+
+def test_inputs_are_textual_as_on_azure(cli: Cli) -> None:
+    """An input may hold several words; what looks like the shell's stays the shell's, per rank."""
+    cli.write("job.yml", "command: printf '[%s]' ${{inputs.args}}\ninputs:\n  args: --lr 0.1 --name $RANK\n")
+    assert cli.ok("run", "job.yml", "-w", "1x2").lines == ["0:0: [--lr][0.1][--name][0]", "0:1: [--lr][0.1][--name][1]"]
+
+
+VALUES = [
+    "two words",
+    'it\'s "quoted"',
+    "line one\nline two\n",
+    "$(touch outputs/pwned) `touch outputs/pwned` $HOME",
+    "größe 数 🦊",
+    " lead and trail ",
+    "back\\slash * ? [x] ; & | < > # !",
+    "-n",
+]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_rank_gets_an_inputs_exact_value(cli: Cli, value: str) -> None:
+    cli.write("job.yml", 'command: printf %s "$WORLDSIZE_INPUT_TEXT" > outputs/exact\ninputs:\n  text: x\n')
+    run = cli.run("job.yml", "--set", "inputs.text=" + _quoted(value))
+    assert cli.read(run, "outputs", "exact") == value
+    assert os.listdir(cli.path(run, "outputs")) == ["exact"]
+
+
+def _quoted(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_words_after_the_dashes_arrive_exactly(cli: Cli, value: str) -> None:
+    cli.write("args.py", "import sys\nopen('outputs/args', 'w', newline='').write('|'.join(sys.argv[1:]))\n")
+    run = cli.run("--", "python", "args.py", value, "--", value)
+    with open(cli.path(run, "outputs", "args"), newline="") as file:
+        assert file.read() == "|".join((value, "--", value))
+
+
+def test_outputs_and_logs_exist_before_the_command_and_are_kept(cli: Cli) -> None:
+    run = cli.run(
+        "--", "sh", "-c", "test -d outputs && test -d logs && echo w > outputs/model && echo l > logs/train.log"
+    )
+    assert cli.read(run, "outputs", "model") == "w\n"
+    assert cli.read(run, "user_logs", "train.log") == "l\n"
+
+
+def test_named_outputs_are_writable_directories(cli: Cli) -> None:
+    cli.write(
+        "job.yml", "command: echo w > ${{outputs.model}}/w && echo $WORLDSIZE_OUTPUT_MODEL\noutputs:\n  model: {}\n"
+    )
+    result = cli.ok("run", "job.yml")
+    run = cli.latest()
+    assert cli.read(run, "outputs", "model", "w") == "w\n"
+    assert result.out == "0:0: %s\n" % cli.path(run, "outputs", "model")
+
+
+def test_odd_output_passes(cli: Cli) -> None:
+    """Bytes that are not UTF-8, NULs, a line without an end: shown with replacement, kept as they were."""
+    run = cli.run("--", "sh", "-c", r"printf 'a\377b\n\000\033[2Jx\nlast'")
+    assert cli.ok("logs", run).out == "0:0: a\ufffdb\n0:0: x\n0:0: last\n"
+    with open(cli.path(run, "attempt-0", "logs", "rank-00000.log"), "rb") as file:
+        assert file.read() == b"a\xffb\n\0\x1b[2Jx\nlast"
+
+
+def test_a_line_of_ten_megabytes_passes(cli: Cli) -> None:
+    result = cli.ok("run", "--", "sh", "-c", "head -c 10000000 /dev/zero | tr '\\0' x; echo end")
+    assert result.out == "0:0: %send\n" % ("x" * 10_000_000)
+
+
+def test_the_run_directory_is_private(cli: Cli) -> None:
+    cli.write("sub/code.py", "print(1)\n")
+    run = cli.run("--", "sh", "-c", "echo x > outputs/x; mkdir outputs/d; python sub/code.py")
+    modes = {}
+    for folder, names, files in os.walk(cli.path(run)):
+        for name in [*names, *files]:
+            status = os.lstat(os.path.join(folder, name))
+            if not stat.S_ISLNK(status.st_mode):
+                modes[os.path.join(folder, name)] = status.st_mode
+    assert len(modes) > 20
+    assert not {path: oct(mode) for path, mode in modes.items() if mode & 0o077}
+    assert stat.S_IMODE(os.stat(cli.path(run)).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(cli.home).st_mode) == 0o700
+
+
+def test_share_group_opens_the_run_to_the_group(cli: Cli) -> None:
+    cli.write("job.yml", "command: echo x > outputs/x\nshare: group\n")
+    run = cli.run("job.yml")
+    for path in ("", "plan.json", "result.json", "attempt-0", "attempt-0/logs/rank-00000.log", "outputs", "outputs/x"):
+        mode = stat.S_IMODE(os.stat(cli.path(run, path)).st_mode)
+        assert mode & 0o040, (path, oct(mode))
+        assert not mode & 0o007, (path, oct(mode))
+
+
+def test_secrets_stay_out_of_the_record(cli: Cli) -> None:
+    cli.write("job.yml", "command: test ${#API_TOKEN} = 11\nenvironment_variables:\n  API_TOKEN: x\n")
+    words = ("job.yml", "--set", "environment_variables.API_TOKEN=hunter2-job")
+    run = cli.ok("run", *words, DB_PASSWORD="hunter2-env", URL="https://me:hunter2-url@host/")
+    run_id = cli.latest()
+    assert "hunter2" not in cli.read(run_id, "record.json")
+    assert "hunter2" not in run.out + run.err
+    assert "hunter2" not in cli.ok("run", *words, "--dry-run").out
+
+
+def test_a_compute_may_name_its_own_runs_dir(cli: Cli) -> None:
+    cli.write("worldsize.toml", '[compute.scratch]\ntype = "local"\nruns_dir = "scratch/runs"\ngrace = 3\n')
+    run = cli.run("--compute", "scratch", "--", "echo", "hi")
+    assert os.path.isfile(os.path.join(cli.project, "scratch", "runs", run, "plan.json"))
+    assert cli.ok("logs", run, cwd=cli.root).out == "0:0: hi\n"
+    assert cli.status(run)["compute"] == "scratch"
+    assert os.path.realpath(cli.path(run)) == os.path.realpath(os.path.join(cli.project, "scratch", "runs", run))
+
+
+def test_the_default_compute_is_configured(cli: Cli) -> None:
+    cli.write("worldsize.toml", 'default_compute = "other"\n[compute.other]\ntype = "local"\n')
+    assert cli.status(cli.run("--", "true"))["compute"] == "other"
+    assert cli.status(cli.run("--compute", "local", "--", "true"))["compute"] == "local"
+
+
+def test_azure_keys_are_kept_and_reported(cli: Cli) -> None:
+    text = "environment: azureml:AzureML-pytorch-1.9@latest\nresources:\n  instance_type: Standard_NC6\n"
+    cli.write("job.yml", "$schema: https://x/commandJob.schema.json\ncommand: 'true'\n" + text)
+    result = cli.ok("run", "job.yml")
+    assert "resources.instance_type" in result.err and "environment" in result.err
+
+
+def test_extras_under_distribution_only_warn(cli: Cli) -> None:
+    cli.write("job.yml", "command: 'true'\ndistribution:\n  type: PyTorch\n  added_property: {a: 1}\n")
+    result = cli.ok("run", "job.yml")
+    assert re.search(r"warning: job.yml:4: .*added_property", result.err), result.err
+
+
+def test_more_ranks_than_cores_is_a_notice(cli: Cli) -> None:
+    cores = len(os.sched_getaffinity(0))
+    result = cli.ok("run", "-w", "1x%d" % (cores + 1), "--", "true")
+    assert "notice: %d ranks share this machine's %d core" % (cores + 1, cores) in result.err
+
+
+def test_several_runs_at_a_time(cli: Cli) -> None:
+    """Twelve runs at once: each is its own, with its own port."""
+    started = [cli.start("run", "-w", "2x1", "--", "sh", "-c", "echo %d $MASTER_PORT" % i) for i in range(12)]
+    outputs = [process.communicate(timeout=60)[0].decode() for process in started]
+    assert [process.returncode for process in started] == [0] * 12
+    assert [output.split()[1] for output in outputs] == [str(i) for i in range(12)]
+    assert len(cli.json("list")) == 12
+
+
+def test_the_stdin_of_a_rank_is_empty(cli: Cli) -> None:
+    assert cli.ok("run", "--", "cat").out == ""
+
+
+@pytest.mark.parametrize("words", ["run -- true", "run job.yml", "list", "status", "run --code . -- true"])
+def test_in_a_directory_that_is_gone(cli: Cli, words: str) -> None:
+    gone = os.path.join(cli.root, "gone")
+    os.mkdir(gone)
+    script = 'cd "%s" && rmdir "%s" && exec "%s" -m worldsize %s' % (gone, gone, sys.executable, words)
+    ended = subprocess.run(["sh", "-c", script], env=cli.environ, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr, ended
+    assert not os.path.exists(cli.home)
