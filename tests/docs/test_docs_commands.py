@@ -1,0 +1,63 @@
+"""Every ```console block of the documentation is run as a reader would type it, and prints what the page says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from documents import PAGES, Step, environment, matches, run_steps, steps
+
+_WITH_STEPS = [page for page in PAGES if any(step.name is None for step in steps(page))]
+
+
+@pytest.mark.parametrize("page", _WITH_STEPS, ids=lambda page: page.name)
+def test_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
+    todo = steps(page)
+    folder = tmp_path / "project"
+    folder.mkdir()
+    printed = run_steps(todo, folder, environment(tmp_path / "home"))
+    wrong = [
+        "%s:%d\n$ %s\n--- the page says\n%s--- it printed\n%s" % (page.name, step.line, step.text, step.printed, actual)
+        for step, actual in zip(todo, printed, strict=True)
+        if not matches(step.printed, actual)
+    ]
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_enough_pages_have_commands() -> None:
+    assert len(_WITH_STEPS) >= 5
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "same"),
+    [
+        ("a\n", "a\n", True),
+        ("a\n", "b\n", False),
+        ("run … ended\n", "run 17 ended\n", True),
+        ("run … ended\n", "run 17 failed\n", False),
+        ("…\n", "", True),
+        ("a\n…\nd\n", "a\nb\nc\nd\n", True),
+        ("a\n…\nd\n", "a\nb\nc\n", False),
+        ("", "noise\n", False),
+        ("", "notice: 4 ranks share this machine's 2 cores\n", True),
+        ("×2: hi\n", "0:1: hi\n0:0: hi\n", True),
+        ("×2: hi\n", "0:1: hi\n0:0: ho\n", False),
+        ("×2: hi\n", "0:0: hi\n", False),
+        ("0:0: a\n0:0: b\n", "0:0: b\n0:0: a\n", False),
+        ("[0-1,3] ×3: x\n1:2: y\n", "×4: x\n", False),
+        ("[0-1,3] ×3: x\n1:2: y\n", "1:2: y\n1:3: x\n[0-1] ×2: x\n", True),
+    ],
+)
+def test_comparison(expected: str, actual: str, same: bool) -> None:
+    assert matches(expected, actual) is same
+
+
+def test_a_shell_keeps_codes_and_files_between_steps(tmp_path: Path) -> None:
+    todo = [
+        Step("# a.sh\nexit 3\n", "", 1, "a.sh"),
+        Step("sh a.sh", "", 2),
+        Step("echo $?", "", 3),
+        Step("x=$(echo 'two'\necho lines)", "", 4),
+        Step('echo "$x" >&2', "", 5),
+    ]
+    assert run_steps(todo, tmp_path, environment(tmp_path / "home")) == ["", "", "3\n", "", "two\nlines\n"]

@@ -1,0 +1,105 @@
+"""The documentation speaks of verbs, options and keys that exist, and of every one of them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from documents import PAGES, ROOT, blocks, prose
+
+from worldsize.cli.main import VERBS, build_parser
+from worldsize.spec.configfile import COMPUTE, TOP
+from worldsize.spec.keys import DISTRIBUTION_KEYS, ENVIRONMENT, INPUT, JOB, OUTPUT, Keys
+from worldsize.state.records import Reason, RunState
+
+_CODE = re.compile(r"`([^`\n]+)`")
+_OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
+_COMMAND = re.compile(r"(?:^|[\s;&|(])worldsize ([^#\n|;&)]+)")
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    parser = build_parser([v for v in VERBS if v != "init"])  # TEMPORARY
+    table = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(table.choices)
+
+
+PARSERS = parsers()
+
+
+def options_of(verb: str) -> set[str]:
+    return {option for action in PARSERS[verb]._actions for option in action.option_strings}
+
+
+def commands(page: Path) -> Iterator[str]:
+    """What follows `worldsize` wherever a page shows a command of ours."""
+    texts = [block.text for block in blocks(page) if block.language in ("console", "sh")]
+    texts += _CODE.findall(prose(page))
+    for text in texts:
+        yield from (found[1] for found in _COMMAND.finditer(text.replace("\\\n", " ")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_shown_commands_exist(page: Path) -> None:
+    wrong = []
+    for command in commands(page):
+        words = re.split(r"\s--(?:\s|$)", command)[0].split()
+        verb = words[0]
+        known = options_of(verb) if verb in PARSERS else {"--help", "--version"}
+        if verb not in PARSERS and verb not in ("VERB", "…", "--help", "--version"):
+            wrong.append("worldsize %s" % command)
+        wrong += ["worldsize %s: %s" % (command, word) for word in words if _OPTION.match(word) and word not in known]
+    assert not wrong
+
+
+def sections() -> dict[str, str]:
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_and_option_is_documented(verb: str) -> None:
+    section = sections()[verb]
+    documented = set(_OPTION.findall(" ".join(_CODE.findall(section))))
+    assert options_of(verb) - {"-h", "--help"} <= documented
+
+
+def test_no_section_without_its_verb() -> None:
+    assert set(sections()) == {*VERBS, "Exit codes"}
+
+
+def key_names(keys: Keys, prefix: str = "") -> Iterator[str]:
+    for name, key in keys.items():
+        yield prefix + name
+        if key.kind == "object" and name in ("resources", "limits"):
+            yield from key_names(key.keys, prefix + name + ".")
+        else:
+            yield from key_names(key.keys)
+
+
+JOB_KEYS = {
+    *key_names(JOB), *key_names(INPUT), *key_names(OUTPUT), *key_names(ENVIRONMENT),
+    *(name for keys in DISTRIBUTION_KEYS.values() for name in keys), *DISTRIBUTION_KEYS,
+} - {"resources", "limits", "inputs", "outputs"}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", sorted(JOB_KEYS))
+def test_every_job_key_is_documented(key: str) -> None:
+    rows = [line for line in prose(ROOT / "docs" / "job-file.md").splitlines() if line.startswith("|")]
+    assert any(key in _CODE.findall(row) for row in rows)
+
+
+@pytest.mark.parametrize("key", [*TOP, *COMPUTE])
+def test_every_configuration_key_is_documented(key: str) -> None:
+    assert "`%s`" % key in prose(ROOT / "docs" / "configuration.md")
+
+
+@pytest.mark.parametrize(
+    "word", [value for kind in (RunState, Reason) for value in vars(kind).values() if value in vars(kind)]
+)
+def test_every_state_and_reason_is_explained(word: str) -> None:
+    rows = [line for line in prose(ROOT / "docs" / "failures.md").splitlines() if line.startswith("| ")]
+    assert any(row.startswith("| %s |" % word) for row in rows)
