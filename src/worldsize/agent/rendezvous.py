@@ -19,6 +19,9 @@ from worldsize.plan.files import write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 
+_STRANGERS = 128
+"""Room for connections that are none of ours (port scans): a node's that finds none is tried again a second later."""
+
 
 class Rendezvous(NamedTuple):
     """Where the head is: `port` for the ranks, `control_port` for the agents (0 on a single node)."""
@@ -42,7 +45,7 @@ def open_head(plan: Plan, paths: RunPaths, address: str) -> Head:
     reservation = PortReservation()
     listener = None
     if len(plan.nodes) > 1:
-        listener = socket.create_server((address, 0), backlog=len(plan.nodes))
+        listener = socket.create_server((address, 0), backlog=len(plan.nodes) + _STRANGERS)
         listener.setblocking(False)
     rendezvous = Rendezvous(
         address, reservation.port, listener.getsockname()[1] if listener else 0, os.urandom(16).hex()

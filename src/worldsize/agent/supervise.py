@@ -257,7 +257,7 @@ class Supervisor:
     def _finish(self) -> int:
         if self.verdict is None:
             self._report.event("agent_ended")
-            if self._report.full:
+            if self._report.full or disk_full(self.paths.root):
                 self._storage_full()
         found = self.verdict
         code = found.code if found else 0

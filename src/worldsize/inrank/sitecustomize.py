@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MAX_TEXT = 20_000
 _MAX_FRAMES = 50
+_CONSEQUENCE_SECONDS = 30
 
 
 def _run_the_next_one() -> None:
@@ -45,19 +46,41 @@ def _write(kind: Any, value: Any, trace: Any) -> None:
     name = kind.__qualname__ if kind.__module__ == "builtins" else "%s.%s" % (kind.__module__, kind.__qualname__)
     try:
         message = str(value)[:_MAX_TEXT]
-    except Exception:
+    except Exception:  # noqa: BLE001  the user's own __str__ may raise anything
         message = "<the exception's message could not be made>"
-    report = {"type": name, "message": message, "frames": frames[-_MAX_FRAMES:], "time": time.time(), "pid": os.getpid()}
+    report = {
+        "type": name,
+        "message": message,
+        "frames": frames[-_MAX_FRAMES:],
+        "time": time.time(),
+        "pid": os.getpid(),
+    }
     path = os.environ["WORLDSIZE_ERROR_FILE"]
+    if _follows_from_another(path, report):
+        return
     temporary = "%s.%d.tmp" % (path, os.getpid())
     with open(temporary, "w") as file:
         json.dump(report, file)
     os.replace(temporary, path)
 
 
+def _follows_from_another(path: str, report: dict[str, Any]) -> bool:
+    """Whether a child process of this rank failed a moment ago: what its parent then raises tells less."""
+    import json
+
+    try:
+        with open(path) as file:
+            first = json.load(file)
+    except (OSError, ValueError):
+        return False
+    return bool(first["pid"] != report["pid"] and report["time"] - first["time"] < _CONSEQUENCE_SECONDS)
+
+
 def _hook(kind: Any, value: Any, trace: Any) -> None:
     try:
-        _write(kind, value, trace)
+        # Recording imports, which makes Python forget that an interrupted program is to end by SIGINT.
+        if not issubclass(kind, KeyboardInterrupt):
+            _write(kind, value, trace)
     except OSError:
         pass  # a full disk or a deleted run directory must not hide the traceback itself
     _printed(kind, value, trace)

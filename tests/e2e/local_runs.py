@@ -1,0 +1,170 @@
+"""Real runs through the local compute, each in a home of its own; after each, nothing of it may be left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from worldsize.agent import processes
+from worldsize.compute.local import LocalCompute
+from worldsize.plan.launch import Plan
+from worldsize.plan.layout import node_major
+from worldsize.plan.paths import RunPaths
+from worldsize.state.exits import read_exits
+from worldsize.state.records import Observation, Status
+from worldsize.state.status import Facts, fold
+from worldsize.store.runs import create_run
+
+HOOK = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize", "inrank", "sitecustomize.py")
+ENVIRON = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
+
+
+def until(happens: Callable[[], Any], timeout: float = 15.0, what: str = "it") -> Any:
+    """The first true answer; fails after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        found = happens()
+        if found:
+            return found
+        assert time.monotonic() < deadline, "%s did not happen within %g s" % (what, timeout)
+        time.sleep(0.005)
+
+
+class LocalRun:
+    """One run, started at once. Short grace and silence, so that tests are."""
+
+    def __init__(
+        self, home: str, argv: tuple[str, ...], nodes: int, ranks: int, environ: dict[str, str], **fields: Any
+    ) -> None:
+        self.paths: RunPaths = create_run(home)
+        shutil.copy(HOOK, self.paths.inrank)
+        values: dict[str, Any] = {"environment": {}, "grace": 0.5, "silence": 2.0, **fields}
+        self.plan = Plan(self.paths.run_id, "t", "local", time.time(), 0, node_major(nodes, ranks), argv, **values)
+        with open(self.paths.plan, "w") as file:
+            file.write(self.plan.to_json())
+        self.compute = LocalCompute("local", {**ENVIRON, **environ})
+        self.handle = self.compute.submit([self.compute.render(self.plan, self.paths)])[0]
+        self.conductor: int = self.handle["pid"]
+
+    # what it is doing
+
+    def events(self, node_rank: int) -> list[dict[str, Any]]:
+        try:
+            with open(self.paths.events(node_rank)) as file:
+                return [json.loads(line) for line in file if line.endswith("\n")]
+        except FileNotFoundError:
+            return []
+
+    def event(self, node_rank: int, kind: str) -> dict[str, Any]:
+        def find() -> dict[str, Any] | None:
+            return next((event for event in self.events(node_rank) if event["event"] == kind), None)
+
+        return until(find, what="event %s of node %d" % (kind, node_rank))
+
+    def agent(self, node_rank: int) -> int:
+        return self.event(node_rank, "agent_started")["pid"]
+
+    def agents(self) -> list[int]:
+        return [self.agent(node.node_rank) for node in self.plan.nodes]
+
+    def rank(self, rank: int) -> int:
+        """The process of a rank."""
+        node = next(node for node in self.plan.nodes if any(each.rank == rank for each in node.ranks))
+        return self.event(node.node_rank, "ranks_started")["pids"][str(rank)]
+
+    def log(self, rank: int) -> str:
+        try:
+            with open(self.paths.rank_log(rank), encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def said(self, word: str, ranks: int | None = None) -> None:
+        """Wait until every rank, or the first so many, has printed `word`."""
+        for rank in range(self.plan.world_size if ranks is None else ranks):
+            until(lambda rank=rank: word in self.log(rank), what="%r of rank %d" % (word, rank))
+
+    def marked(self) -> list[int]:
+        """Every process that has this run's mark in its environment: ranks and all that they started."""
+        mark = b"WORLDSIZE_RUN_ID=%s" % self.paths.run_id.encode()
+        return [pid for pid in _pids() if mark in _read("/proc/%d/environ" % pid).split(b"\0")]
+
+    # its end
+
+    def over(self) -> bool:
+        return self.compute.observe([self.handle])[0].phase == "absent"
+
+    def ended(self, timeout: float = 15.0) -> dict[str, Any]:
+        """result.json, once the conductor is gone; nothing of the run is left then."""
+        until(self.over, timeout, "the run's end")
+        self.nothing_left()
+        with open(self.paths.result) as file:
+            found = json.load(file)
+        return {**found["summary"], "message": found["message"], "failure": found["failure"]}
+
+    def nothing_left(self, within: float = 0.0) -> None:
+        until(lambda: not self.left(), within, "the end of all processes")
+
+    def left(self) -> list[int]:
+        agents = [event["pid"] for node in self.plan.nodes for event in self.events(node.node_rank)[:1]]
+        return self.marked() + [pid for pid in agents if processes.start_time(pid) is not None]
+
+    def fold(self, settled: bool = False) -> Status:
+        """The state as the service would fold it."""
+        gone = Observation("absent") if self.over() else Observation("running")
+        exits = read_exits(self.paths, len(self.plan.nodes))
+        cancelled = os.path.exists(self.paths.cancel)
+        return fold(Facts(len(self.plan.nodes), True, True, None, cancelled, True, exits, gone, settled))
+
+    def destroy(self) -> None:
+        """Whatever a failed test left."""
+        for pid in [self.conductor, *self.left()]:
+            if pid != os.getpid() and processes.start_time(pid) is not None:
+                os.kill(pid, signal.SIGKILL)
+
+
+class LocalRuns:
+    """Starts runs in one home; `destroy` ends what is left of any."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self.runs: list[LocalRun] = []
+
+    def argv(
+        self, *argv: str, nodes: int = 1, ranks: int = 1, environ: dict[str, str] | None = None, **fields: Any
+    ) -> LocalRun:
+        self.runs.append(LocalRun(self.home, argv, nodes, ranks, environ or {}, **fields))
+        return self.runs[-1]
+
+    def sh(self, script: str, **options: Any) -> LocalRun:
+        return self.argv("/bin/sh", "-c", script, **options)
+
+    def python(self, program: str, **options: Any) -> LocalRun:
+        """A program in a file, so that its frames have lines."""
+        path = os.path.join(self.home, "program-%d.py" % len(self.runs))
+        os.makedirs(self.home, exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(program)
+        return self.argv(sys.executable, path, **options)
+
+    def destroy(self) -> None:
+        for run in self.runs:
+            run.destroy()
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
