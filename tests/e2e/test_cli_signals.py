@@ -1,0 +1,198 @@
+"""run and its follower: who may leave, what then goes on, and what ends at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from driver import Cli, wait_for
+
+PATIENT = "trap '' TERM; touch outputs/up-$RANK; while :; do sleep 0.1; done"
+WAITING = "touch outputs/up-$RANK; while ! test -e outputs/go; do sleep 0.05; done; echo gone on"
+
+
+def begin(cli: Cli, command: str, *words: str) -> tuple[subprocess.Popen[bytes], str]:
+    """A followed run of two nodes, both ranks up: the follower and the run's id."""
+    process = cli.start("run", *words, "-w", "2x1", "--", "sh", "-c", command)
+    runs = os.path.join(cli.home, "runs")
+    wait_for(lambda: os.path.isdir(runs) and [name for name in os.listdir(runs) if name[0] == "2"])
+    (run,) = [name for name in os.listdir(runs) if name[0] == "2"]
+    await_ranks(cli, run)
+    return process, run
+
+
+def await_ranks(cli: Cli, run: str) -> None:
+    wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in (0, 1)))
+
+
+def go_on(cli: Cli, run: str) -> None:
+    open(cli.path(run, "outputs", "go"), "w").close()
+
+
+def end(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out.decode(), err.decode()
+
+
+def test_ctrl_c_cancels(cli: Cli) -> None:
+    process, run = begin(cli, "touch outputs/up-$RANK; sleep 60")
+    process.send_signal(signal.SIGINT)
+    code, _, err = end(process)
+    assert code == 130, err
+    assert "cancelling" in err and "CANCELLED" in err and "Traceback" not in err
+    assert cli.status(run)["state"] == "CANCELLED"
+    assert cli.status(run)["exit_code"] == 130
+
+
+def test_a_second_ctrl_c_ends_at_once_what_ignores_term(cli: Cli) -> None:
+    process, run = begin(cli, PATIENT)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: os.path.exists(cli.path(run, "cancel.json")))
+    process.send_signal(signal.SIGINT)
+    code, _, err = end(process)
+    assert code == 130, err
+    assert time.monotonic() - began < 5
+    assert cli.status(run)["state"] == "CANCELLED"
+
+
+def test_one_ctrl_c_gives_the_grace_that_the_job_asks_for(cli: Cli) -> None:
+    command = (
+        "trap 'sleep 0.5; touch outputs/saved-$RANK; exit 0' TERM; touch outputs/up-$RANK; while :; do sleep 0.1; done"
+    )
+    process, run = begin(cli, command)
+    process.send_signal(signal.SIGINT)
+    assert end(process)[0] == 130
+    assert os.path.exists(cli.path(run, "outputs", "saved-0")) and os.path.exists(cli.path(run, "outputs", "saved-1"))
+
+
+def test_grace_is_the_jobs(cli: Cli) -> None:
+    process, run = begin(cli, PATIENT, "--set", "grace=0.5")
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert end(process)[0] == 130
+    assert 0.4 < time.monotonic() - began < 3
+    assert cli.status(run)["state"] == "CANCELLED"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGQUIT, 0), (signal.SIGHUP, 0), (signal.SIGTERM, 143)])
+def test_leaving_lets_the_run_go_on(cli: Cli, number: int, code: int) -> None:
+    process, run = begin(cli, WAITING)
+    process.send_signal(number)
+    ended, _, err = end(process)
+    assert ended == code, err
+    assert "worldsize logs -f " + run in err
+    assert cli.status(run)["state"] == "RUNNING"
+    go_on(cli, run)
+    assert cli("wait", run).code == 0
+    assert cli.ok("logs", run).out == "×2: gone on\n"
+
+
+def test_a_killed_follower_leaves_the_run_and_others_attach(cli: Cli) -> None:
+    process, run = begin(cli, WAITING + "; sleep 0.3; exit 4")
+    process.kill()
+    process.communicate()
+    assert cli.status(run)["state"] == "RUNNING"
+    waiting = cli.start("wait", run)
+    following = cli.start("logs", "-f", run)
+    time.sleep(0.3)
+    assert waiting.poll() is None and following.poll() is None
+    go_on(cli, run)
+    assert end(waiting)[0] == 4
+    code, out, _ = end(following)
+    assert (code, out) == (4, "×2: gone on\n")
+
+
+def test_the_whole_terminal_going_away_leaves_the_run(cli: Cli) -> None:
+    """The signal that a closing terminal sends to its foreground group reaches nothing of the run."""
+    words = ["run", "-w", "2x1", "--", "sh", "-c", WAITING]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "worldsize", *words],
+        cwd=cli.project,
+        env=cli.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")))
+    (run,) = [name for name in os.listdir(os.path.join(cli.home, "runs")) if name[0] == "2"]
+    await_ranks(cli, run)
+    os.killpg(process.pid, signal.SIGHUP)
+    process.wait(timeout=10)
+    assert cli.status(run)["state"] == "RUNNING"
+    go_on(cli, run)
+    assert cli("wait", run).code == 0
+
+
+def test_nohup_goes_on_following(cli: Cli) -> None:
+    process = subprocess.Popen(
+        ["nohup", sys.executable, "-m", "worldsize", "run", "-w", "2x1", "--", "sh", "-c", WAITING],
+        cwd=cli.project,
+        env=cli.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")))
+    (run,) = [name for name in os.listdir(os.path.join(cli.home, "runs")) if name[0] == "2"]
+    await_ranks(cli, run)
+    process.send_signal(signal.SIGHUP)
+    go_on(cli, run)
+    code, out, _ = end(process)
+    assert (code, out) == (0, "×2: gone on\n")
+
+
+def test_detach_returns_at_once(cli: Cli) -> None:
+    began = time.monotonic()
+    result = cli.ok("run", "--detach", "-w", "2x1", "--", "sh", "-c", WAITING)
+    assert time.monotonic() - began < 5
+    run = result.out.strip()
+    await_ranks(cli, run)
+    go_on(cli, run)
+    assert cli("wait", run).code == 0
+
+
+def test_a_reader_that_leaves_lets_the_run_go_on(cli: Cli) -> None:
+    loop = "for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.05; done"
+    script = "exec 3>&1; { worldsize run -- sh -c '%s'; echo $? >&3; } | head -1" % loop
+    result = subprocess.run(
+        ["bash", "-c", 'worldsize() { "%s" -m worldsize "$@"; }; %s' % (sys.executable, script)],
+        cwd=cli.project,
+        env=cli.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert sorted(result.stdout.split("\n")) == ["", "0:0: 1", "141"], result
+    assert "Traceback" not in result.stderr and "goes on" in result.stderr
+    assert cli("wait").code == 0
+
+
+def test_ctrl_c_while_the_code_is_copied_leaves_nothing(cli: Cli) -> None:
+    os.mkdir(os.path.join(cli.project, "data"))
+    for index in range(5000):
+        with open(os.path.join(cli.project, "data", str(index)), "w") as file:
+            file.write(str(index))
+    process = cli.start("run", "--", "sh", "-c", "true")
+    runs = os.path.join(cli.home, "runs")
+    wait_for(lambda: os.path.isdir(runs) and [name for name in os.listdir(runs) if name[0] == "2"])
+    process.send_signal(signal.SIGINT)
+    code, _, err = end(process)
+    assert code == 130 and err == "worldsize: interrupted\n"
+    assert not [name for name in os.listdir(runs) if name[0] == "2"]
+
+
+def test_logs_can_be_left_too(cli: Cli) -> None:
+    run = cli.submit("-w", "2x1", "--", "sh", "-c", WAITING)
+    await_ranks(cli, run)
+    following = cli.start("logs", "-f")
+    time.sleep(0.3)
+    following.send_signal(signal.SIGINT)
+    code, _, err = end(following)
+    assert code == 130 and "Traceback" not in err
+    assert cli.status(run)["state"] == "RUNNING"
+    cli.ok("cancel", run, "--now")
+    assert cli("wait", run).code == 130
