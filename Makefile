@@ -41,7 +41,13 @@ $(VENV)/.stamp-test: $(VENV)/.stamp-base requirements/test.txt requirements/ligh
 	@$(PIP_INSTALL) --quiet --requirement requirements/test.txt
 	@touch $@
 
-test: $(VENV)/.stamp-torch $(VENV)/.stamp-test lint ## linters, every test, and the fast ones on other Pythons
+.venv-azure/.stamp: requirements/azure.txt
+	@echo "==> Azure's own SDK, to compare with, into .venv-azure/ (about 110 MB)"
+	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh .venv-azure
+	@.venv-azure/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/azure.txt
+	@touch $@
+
+test: $(VENV)/.stamp-torch $(VENV)/.stamp-test .venv-azure/.stamp lint ## linters, every test, and the fast ones on other Pythons
 	@sh scripts/system-packages.sh
 	@$(BIN)/python scripts/run_tests.py $(TEST_ARGS)
 	@$(MAKE) --no-print-directory test-pythons

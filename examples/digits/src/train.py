@@ -84,15 +84,18 @@ def train(arguments: argparse.Namespace, device: torch.device) -> float:
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, arguments.epochs)
     for epoch in range(1, arguments.epochs + 1):
         order = torch.randperm(count, generator=torch.Generator().manual_seed(SEED + epoch))
+        total = torch.zeros((), device=device)
         for start in range(0, count - batch_size + 1, batch_size):
             mine = order[start + rank : start + batch_size : world_size].to(device)
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(images[mine]), digits[mine])
             loss.backward()
             optimizer.step()
+            total += loss.detach()
         schedule.step()
         if rank == 0:
-            print("epoch %2d/%d  loss=%.4f" % (epoch, arguments.epochs, loss.item()), flush=True)
+            mean = total.item() / (count // batch_size)
+            print("epoch %2d/%d  loss=%.4f" % (epoch, arguments.epochs, mean), flush=True)
     if rank == 0:
         os.makedirs("outputs", exist_ok=True)
         torch.save(model.module.state_dict(), os.path.join("outputs", "model.pt"))

@@ -1,0 +1,190 @@
+"""Every example runs from its job file, and what it computes is right."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from driver import SOURCE, Cli
+
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+EXAMPLES = os.path.join(os.path.dirname(SOURCE), "examples")
+# Every example holds to at most one thread per rank, so that two tests side by side do not starve each other.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def job(name: str) -> str:
+    return os.path.join(EXAMPLES, name, "job.yml")
+
+
+def python(*words: str, cwd: str | Path | None = None, **environ: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *words], cwd=cwd, env={**os.environ, **environ}, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def trained(cli: Cli, *words: str, ranks: int) -> list[str]:
+    """What each rank printed, once the run has succeeded."""
+    result = cli("run", *words, timeout=240)
+    assert result.code == 0, result
+    return [cli.read(cli.latest(), "attempt-0", "logs", "rank-%05d.log" % rank) for rank in range(ranks)]
+
+
+def accuracy(log: str) -> float:
+    found = re.findall(r"^accuracy=(\d\.\d+)$", log, re.MULTILINE)
+    assert len(found) == 1, log
+    return float(found[0])
+
+
+def test_hello_prints_what_the_slurm_tutorial_prints(cli: Cli) -> None:
+    logs = trained(cli, job("hello"), ranks=4)
+    host = re.escape(os.uname().nodename)
+    for rank, log in enumerate(logs):
+        lines = [r"WORLD_SIZE=4 MASTER_PORT=\d+ MASTER_ADDR=\S+"] if rank == 0 else []
+        lines += [r"Hello from rank %d of 4 on %s where there are \d+ allocated GPUs per node\." % (rank, host)]
+        lines += [r"Group initialized\? True"] if rank == 0 else []
+        lines += ["host: %s, rank: %d, local_rank: %d" % (host, rank, rank % 2)]
+        assert re.fullmatch("".join(line + "\n" for line in lines), log), log
+
+
+def test_hello_counts_what_slurm_allocated(cli: Cli) -> None:
+    path = os.path.join(cli.project, "job.yml")
+    shutil.copytree(os.path.join(EXAMPLES, "hello"), cli.project, dirs_exist_ok=True)
+    with open(path, "a") as file:
+        file.write("environment_variables:\n  SLURM_GPUS_ON_NODE: '8'\n")
+    assert "where there are 8 allocated GPUs per node." in trained(cli, path, "-w", "1x1", ranks=1)[0]
+
+
+def test_digits_learns_and_the_world_size_does_not_matter(cli: Cli) -> None:
+    logs = trained(cli, job("digits"), "-w", "2x2", ranks=4)
+    four = accuracy(logs[0])
+    assert four >= 0.95
+    assert logs[1:] == ["", "", ""]
+    assert len(re.findall(r"^epoch +\d+/10  loss=\d", logs[0], re.MULTILINE)) == 10
+    assert os.path.getsize(cli.path(cli.latest(), "outputs", "model.pt")) > 10_000
+    one = accuracy(trained(cli, job("digits"), "-w", "1x1", ranks=1)[0])
+    assert abs(one - four) < 0.015
+
+
+def test_digits_takes_its_inputs_from_the_job(cli: Cli) -> None:
+    words = ("--set", "inputs.epochs=1", "--set", "inputs.lr=0", "-w", "1x2")
+    log = trained(cli, job("digits"), *words, ranks=2)[0]
+    assert "epoch  1/1" in log
+    assert accuracy(log) < 0.3
+
+
+def test_mnist_trains_the_tutorials_network_on_digits(cli: Cli) -> None:
+    data = os.path.join(cli.root, "data")
+    python(os.path.join(EXAMPLES, "mnist", "make_digits.py"), data)
+    words = ("-w", "1x2", "--set", "inputs.data.path=" + data, "--set", "inputs.epochs=3")
+    log = trained(cli, job("mnist"), *words, ranks=2)[0]
+    assert re.search(r"^Train Epoch: 1 \[0/1437 \(0%\)\]\tLoss: \d\.\d{6}$", log, re.MULTILINE)
+    # 719 images per rank are 12 batches of 64: the eleventh begins after 640 of them.
+    assert re.search(r"^Train Epoch: 3 \[640/1437 \(83%\)\]\tLoss: ", log, re.MULTILINE)
+    tests = re.findall(r"^Test set: Average loss: (\d\.\d{4}), Accuracy: (\d+)/360 \((\d+)%\)$", log, re.MULTILINE)
+    assert len(tests) == 3
+    assert int(tests[-1][1]) > 0.9 * 360
+    assert round(100 * int(tests[-1][1]) / 360) == int(tests[-1][2])
+    assert os.path.exists(cli.path(cli.latest(), "outputs", "mnist_cnn.pt"))
+
+
+def test_mnist_without_its_data_says_so_and_creates_nothing(cli: Cli) -> None:
+    result = cli("run", job("mnist"), "--set", "inputs.data.path=/no/such/folder")
+    assert result.code == 2
+    assert "/no/such/folder" in result.err
+    assert cli.json("list") == []
+
+
+def test_mnist_files_are_read_plain_and_zipped_and_refused_when_cut(tmp_path: Path) -> None:
+    program = (
+        "import gzip, os, sys, numpy as np\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from idx import read_idx, write_idx\n"
+        "whole = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)\n"
+        "write_idx('a', whole)\n"
+        "content = open('a', 'rb').read()\n"
+        "assert content[:16] == bytes.fromhex('00000803 00000002 00000003 00000004'), content\n"
+        "assert (read_idx('a') == whole).all()\n"
+        "gzip.open('b.gz', 'wb').write(content)\n"
+        "assert (read_idx('b') == whole).all()\n"
+        "for bad in (content[:-1], b'', b'\\x01' + content):\n"
+        "    open('c', 'wb').write(bad)\n"
+        "    try:\n"
+        "        read_idx('c')\n"
+        "    except ValueError as error:\n"
+        "        print(error)\n"
+    )
+    said = python("-c", program, os.path.join(EXAMPLES, "mnist", "src"), cwd=tmp_path).splitlines()
+    assert len(said) == 3
+    assert "cut short" in said[0]
+
+
+def test_toy_ddp_is_started_by_its_own_torchrun_line_and_resumes(cli: Cli) -> None:
+    words = ("--set", "inputs.procs=1", "--set", "inputs.epochs=6", "--set", "inputs.save_every=4")
+    first = "".join(trained(cli, job("toy-ddp"), *words, ranks=2))
+    assert "resumed" not in first
+    losses = [float(loss) for loss in re.findall(r"^epoch \d+/6 loss=([\d.]+)$", first, re.MULTILINE)]
+    assert len(losses) == 6
+    assert losses[-1] < 0.2 * losses[0]
+    earlier = cli.path(cli.latest(), "outputs")
+    words = ("--set", "inputs.procs=1", "--set", "inputs.epochs=8", "--set", "inputs.resume=" + earlier)
+    second = "".join(trained(cli, job("toy-ddp"), *words, ranks=2))
+    assert "resumed from epoch 6\n" in second
+    assert re.findall(r"^epoch (\d+)/8", second, re.MULTILINE) == ["7", "8"]
+    assert float(re.findall(r"^final loss=([\d.]+)$", second, re.MULTILINE)[0]) < losses[-1]
+
+
+def test_toy_ddp_refuses_to_resume_from_nothing(cli: Cli) -> None:
+    result = cli("run", job("toy-ddp"), "--set", "inputs.procs=1", "--set", "inputs.resume=/no/such", timeout=120)
+    assert result.code != 0
+    assert "no checkpoint in /no/such" in result.out + result.err
+    assert cli.status()["state"] == "FAILED"
+
+
+@pytest.fixture
+def cifar(cli: Cli) -> str:
+    python(os.path.join(EXAMPLES, "azure-cifar", "make_small_cifar.py"), os.path.join(cli.root, "cifar"))
+    return os.path.join(cli.root, "cifar")
+
+
+def test_azure_cifar_takes_the_guides_eight_arguments(cli: Cli, cifar: str) -> None:
+    words = ("--set", "inputs.cifar.path=" + cifar, "--set", "inputs.prtfreq=4")
+    log = trained(cli, job("azure-cifar"), *words, ranks=2)[0]
+    assert accuracy(log) >= 0.9
+    assert "epoch 10, batch 4/8: loss " in log
+    assert os.path.exists(cli.path(cli.latest(), "outputs", "cifar_net.pt"))
+
+
+def test_the_azure_guides_python_sample(cli: Cli, cifar: str) -> None:
+    folder = os.path.join(EXAMPLES, "azure-cifar")
+    printed = python("submit.py", cifar, cwd=folder, **cli.environ)
+    assert printed.startswith("SUCCEEDED\n")
+    assert accuracy(printed) >= 0.9
+    assert cli.status()["nodes"] == 2
+
+
+def test_azure_cifar_reads_no_pickle_that_calls_functions(tmp_path: Path) -> None:
+    program = (
+        "import os, pickle, sys\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from cifar import read_batch\n"
+        "class Bad:\n"
+        "    def __reduce__(self):\n"
+        "        return os.mkdir, ('called',)\n"
+        "pickle.dump(Bad(), open('batch', 'wb'))\n"
+        "try:\n"
+        "    read_batch('batch')\n"
+        "except pickle.UnpicklingError as error:\n"
+        "    print(error, os.path.exists('called'))\n"
+    )
+    said = python("-c", program, os.path.join(EXAMPLES, "azure-cifar", "src"), cwd=tmp_path)
+    assert said == "not a batch of images: it asks for posix.mkdir False\n"
