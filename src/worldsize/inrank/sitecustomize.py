@@ -20,13 +20,13 @@ _CONSEQUENCE_SECONDS = 30
 
 
 def _run_the_next_one() -> None:
-    from importlib.machinery import PathFinder
+    from _frozen_importlib_external import PathFinder  # importlib's own, without importing it: 0.5 ms of every rank
 
     here = os.path.dirname(os.path.abspath(__file__))
     path = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
     spec = PathFinder.find_spec("sitecustomize", path)
     if spec is not None and spec.loader is not None and spec.origin != __file__:
-        from importlib.util import module_from_spec
+        from _frozen_importlib import module_from_spec
 
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
