@@ -1,6 +1,7 @@
 """The agent as a program: one for each node of an attempt, started by the cluster.
 
     python agent.pyz RUN_DIR (--node-rank N | --node-rank-var SLURM_NODEID) [--attempt K] [--address ADDRESS]
+    python agent.pyz RUN_DIR --conduct                   all nodes, on this machine
 
 Node 0 is the head: it publishes its address in the run directory, where the others read it.
 Exit code: the first failure's, on every node; 2 where it could not begin.
@@ -14,6 +15,7 @@ import sys
 from typing import NoReturn
 
 from worldsize.agent.address import own_address
+from worldsize.agent.conductor import Conductor
 from worldsize.agent.rendezvous import Head, Rendezvous, open_head, wait_published
 from worldsize.agent.report import write_unstarted
 from worldsize.agent.supervise import Supervisor
@@ -25,7 +27,12 @@ from worldsize.plan.paths import RunPaths
 def main(argv: list[str]) -> int:
     try:
         options = _options(argv)
+        if options.attempt < 0:
+            raise UsageError("%d is no attempt: they count from 0" % options.attempt, "--attempt")
         plan, paths = _plan(options.run_dir, options.attempt)
+        if options.conduct:
+            os.umask(plan.umask)
+            return Conductor(plan, paths, os.environ).run()
         node_rank = _node_rank(options, len(plan.nodes))
         return _run(plan, paths, node_rank, options.address)
     except WorldsizeError as error:
@@ -39,6 +46,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     who = parser.add_mutually_exclusive_group(required=True)
     who.add_argument("--node-rank", type=int, help="which node of the plan this is; 0 is the head")
     who.add_argument("--node-rank-var", metavar="NAME", help="the environment variable that says so")
+    who.add_argument("--conduct", action="store_true", help="start every node's agent here, as virtual nodes")
     parser.add_argument("--attempt", type=int, default=0)
     parser.add_argument("--address", help="where the other nodes reach this one, should it be the head")
     return parser.parse_args(argv)

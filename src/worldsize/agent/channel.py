@@ -189,7 +189,7 @@ class HeadChannel:
 
 
 class MemberChannel:
-    """Any other node's side. `connect` may be called again until it says True."""
+    """Any other node's side."""
 
     def __init__(self, address: tuple[str, int], selector: selectors.BaseSelector) -> None:
         self._address = address
@@ -202,8 +202,11 @@ class MemberChannel:
         return self._link is not None
 
     def connect(self, timeout: float) -> bool:
+        """May be called again until it says True. Raises ConnectionRefusedError where nobody listens."""
         try:
             connection = socket.create_connection(self._address, timeout)
+        except ConnectionRefusedError:
+            raise
         except OSError:
             return False
         self._link = Link(connection)

@@ -49,11 +49,31 @@ def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> i
     return pid
 
 
+def spawn_conductor(paths: RunPaths, environ: Mapping[str, str]) -> int:
+    """The same as a program of its own, for a process with several threads: a fork would copy their locks, held."""
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, paths.agent, paths.root, "--conduct"],
+        environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, _log(paths), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+        setsigmask=[],
+    )
+
+
+def _log(paths: RunPaths) -> str:
+    return os.path.join(paths.logs_dir, "conductor.log")
+
+
 def _detached(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> NoReturn:
     def conduct() -> int:
         os.setsid()
         os.umask(plan.umask)
-        _redirect(os.path.join(paths.logs_dir, "conductor.log"))
+        _redirect(_log(paths))
         return Conductor(plan, paths, environ).run()
 
     _as_program(conduct)

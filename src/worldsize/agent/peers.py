@@ -16,6 +16,8 @@ from worldsize.plan.environ import Host
 from worldsize.state.records import Failure, Reason
 
 CONNECT_TIMEOUT = 1.0
+REFUSALS = 50
+"""As many attempts in a row, 20 ms apart: the head listens before it says where, so one that refuses is no more."""
 
 
 class Heard(NamedTuple):
@@ -75,6 +77,7 @@ class AsHead(Alone):
         assert head.listener is not None
         self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector)
         self._nodes = nodes
+        self._started = False
         self._done: set[int] = set()
         self._verdict: Verdict | None = None
 
@@ -83,6 +86,7 @@ class AsHead(Alone):
         if len(others) < self._nodes - 1:
             return None
         hosts = (self._own, *(Host(*others[node_rank]) for node_rank in sorted(others)))
+        self._started = True
         self._channel.send("start", hosts=hosts)
         return hosts
 
@@ -108,7 +112,9 @@ class AsHead(Alone):
         self._channel.send("verdict", **verdict.fields())
 
     def may_end(self, late: bool) -> bool:
-        return late or len(self._done) >= self._nodes - 1
+        """Those who never came are not waited for: they will find nobody here."""
+        expected = range(1, self._nodes) if self._started else self._channel.hosts
+        return late or self._done.issuperset(expected)
 
     def beat(self, silence: float) -> list[Heard]:
         self._channel.send("ping")
@@ -141,18 +147,32 @@ class AsMember(Alone):
         self._hosts: tuple[Host, ...] | None = None
         self._ended = False
         self._head_gone = False
+        self._refusals = 0
 
     @property
     def impatient(self) -> bool:
         return not self._channel.connected and not self._head_gone
 
     def gather(self) -> tuple[Host, ...] | None:
-        if self.impatient and self._channel.connect(CONNECT_TIMEOUT):
-            name, cores = self._own
-            self._channel.send(HELLO, node_rank=self._node_rank, token=self._token, host=name, cores=cores)
+        if self.impatient:
+            self._connect()
         return self._hosts
 
+    def _connect(self) -> None:
+        try:
+            connected = self._channel.connect(CONNECT_TIMEOUT)
+        except ConnectionRefusedError:
+            self._refusals += 1
+            return
+        self._refusals = 0
+        if connected:
+            name, cores = self._own
+            self._channel.send(HELLO, node_rank=self._node_rank, token=self._token, host=name, cores=cores)
+
     def hear(self) -> list[Heard]:
+        if self._refusals > REFUSALS and not self._head_gone:
+            self._head_gone = True
+            return [_lost(HEAD_LOST, 0, "the head's agent is gone (connection refused)")]
         found = (self._hear(message) for message in self._channel.take())
         return [heard for heard in found if heard is not None]
 

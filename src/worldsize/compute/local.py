@@ -6,10 +6,11 @@ import os
 import shlex
 import signal
 import socket
+import threading
 from collections.abc import Mapping, Sequence
 
 from worldsize.agent import processes
-from worldsize.agent.conductor import fork_conductor
+from worldsize.agent.conductor import fork_conductor, spawn_conductor
 from worldsize.agent.signals import STOP_NOW
 from worldsize.compute.base import CheckResult, ComputeFacts, Handle, Submission
 from worldsize.plan.launch import Plan
@@ -70,7 +71,10 @@ class LocalCompute:
         return asked if isinstance(asked, int) else _gpus() if job.visible_devices else None
 
     def _start(self, submission: Submission) -> Handle:
-        pid = fork_conductor(submission.plan, submission.paths, self._environ)
+        if _threads() == 1:
+            pid = fork_conductor(submission.plan, submission.paths, self._environ)
+        else:
+            pid = spawn_conductor(submission.paths, self._environ)
         return {
             "type": "local",
             "pid": pid,
@@ -110,6 +114,14 @@ def _environment(pid: str) -> bytes:
             return file.read() + b"\0"
     except OSError:
         return b""
+
+
+def _threads() -> int:
+    """Threads of this process, those of native libraries included."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return threading.active_count()
 
 
 def _gpus() -> int:
