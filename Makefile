@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check
 TEST_ARGS ?=
+BENCH_ARGS ?=
 FUZZ_CASES ?= 10000
 # Two training processes on two cores: more threads than cores only get into each other's way.
 export OMP_NUM_THREADS ?= 1
@@ -68,7 +69,8 @@ lint: $(VENV)/.stamp-test ## ruff, mypy --strict, import-linter
 	@$(BIN)/lint-imports
 
 bench: $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/performance.md
-	@for file in benchmarks/bench_*.py; do echo "==> $$file"; $(BIN)/python "$$file" || exit 1; done
+	@sh scripts/system-packages.sh
+	@for file in benchmarks/bench_*.py; do echo "==> $$file"; $(BIN)/python "$$file" $(BENCH_ARGS) || exit 1; done
 
 docs: $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
 	@$(BIN)/python -m pytest -q tests/docs $(TEST_ARGS)
