@@ -173,7 +173,7 @@ def test_a_reader_that_leaves_lets_the_run_go_on(cli: Cli) -> None:
 
 def test_ctrl_c_while_the_code_is_copied_leaves_nothing(cli: Cli) -> None:
     os.mkdir(os.path.join(cli.project, "data"))
-    for index in range(5000):
+    for index in range(3000):
         with open(os.path.join(cli.project, "data", str(index)), "w") as file:
             file.write(str(index))
     process = cli.start("run", "--", "sh", "-c", "true")
