@@ -18,6 +18,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "limits": ("timeout",),
     "queue_settings": ("job_tier", "priority"),
 }
+_DICTS = ("inputs", "outputs", "tags", "environment_variables")
 _IGNORED = ("is_deterministic",)
 
 
@@ -33,7 +34,7 @@ class CommandJob:
     def __init__(self, values: Mapping[str, Any]) -> None:
         for name in attributes():
             object.__setattr__(self, name, None)
-        for name in ("inputs", "outputs", "tags", "environment_variables"):
+        for name in _DICTS:
             object.__setattr__(self, name, {})
         for name, value in values.items():
             if value is not None:
@@ -45,7 +46,7 @@ class CommandJob:
             from worldsize.spec.nearest import did_you_mean
 
             raise JobError("a job has no %.60r" % name, ORIGIN, did_you_mean(name, attributes()))
-        object.__setattr__(self, name, dict(value) if name in ("inputs", "outputs") and value else value)
+        object.__setattr__(self, name, dict(value) if name in _DICTS and isinstance(value, dict) else value)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError("a job has no attribute %r" % name)
@@ -78,12 +79,17 @@ class CommandJob:
             given = {name: tree.pop(name) for name in names if name in tree}
             if given:
                 tree[section] = {**_as_dict(tree.get(section)), **given}
-        tree["inputs"] = {name: _input(value) for name, value in self.inputs.items()}
+        if isinstance(self.inputs, dict):
+            tree["inputs"] = {name: _input(value) for name, value in self.inputs.items()}
         return to_node(tree, ORIGIN)
 
 
 def _as_dict(section: Any) -> dict[str, Any]:
-    return dict(section._asdict() if hasattr(section, "_asdict") else section or {})
+    if hasattr(section, "_asdict"):
+        return dict(section._asdict())
+    if section is None or isinstance(section, dict):
+        return section or {}
+    raise JobError("a section is a mapping of keys, not a %s" % type(section).__name__, ORIGIN)
 
 
 def _input(value: Any) -> Any:

@@ -122,7 +122,7 @@ def _read_inputs(node: Node, path: str, key: Key, report: Report) -> dict[str, I
 def _read_input(node: Node, path: str, report: Report) -> InputValue | None:
     value = node.value
     if value is None and node.loose:
-        return ""
+        return node.text
     if isinstance(value, str):
         fault = text_fault(value)
         if fault:

@@ -122,7 +122,7 @@ def read_text_map(node: Node, path: str, key: Key, report: Report) -> dict[str, 
             report.problem(item, join(path, name), "is not a name")
             continue
         if item.value is None and (item.loose or key.kind == "labels"):
-            item = item._replace(value="")
+            item = item._replace(value=item.text if item.loose else "")
         value = read_as_text(item, join(path, name), key, report)
         if value is not None:
             values[name] = value

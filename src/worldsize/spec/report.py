@@ -32,11 +32,10 @@ class Report:
         self.warnings: list[str] = []
 
     def problem(self, node: Node, path: str, what: str, hint: str | None = None) -> None:
-        where = node.where
-        self.problems.append(Problem(where, "" if where.endswith(" " + path) else path, what, hint))
+        self.problems.append(Problem(node.where, _unsaid(node, path), what, hint))
 
     def warn(self, node: Node, path: str, what: str) -> None:
-        self.warnings.append("%s: %s: %s" % (node.where, path, what))
+        self.warnings.append(Problem(node.where, _unsaid(node, path), what, None).line)
 
     def check(self) -> None:
         """Raises one error that tells all problems, at the first one's place."""
@@ -51,3 +50,8 @@ class Report:
         if len(problems) > MAX_LISTED:
             lines.append("and %d more" % (len(problems) - MAX_LISTED))
         raise self.error("%d problems\n  %s" % (len(problems), "\n  ".join(lines)), first.where)
+
+
+def _unsaid(node: Node, path: str) -> str:
+    """The path, unless the place ends with it already, as "--set inputs.lr" does."""
+    return "" if node.where.endswith(" " + path) else path

@@ -14,7 +14,7 @@ _NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
 def job_schema() -> dict[str, Any]:
-    """A schema (draft 2020-12) that every job file without problems satisfies."""
+    """A schema (draft 2020-12) that every job file without problems satisfies, but for the case of fixed words."""
     schema = _mapping(JOB)
     return {
         "$schema": SCHEMA_ID,

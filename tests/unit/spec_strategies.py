@@ -1,0 +1,131 @@
+"""Jobs, and the values they are made of, as hypothesis strategies; how many examples the property tests take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from worldsize.plan.environ import CONVENTIONS
+from worldsize.spec import keys
+from worldsize.spec.distribution import (
+    MpiDistribution,
+    PlainDistribution,
+    PyTorchDistribution,
+    RayDistribution,
+    TensorFlowDistribution,
+)
+from worldsize.spec.job import Input, Job, Limits, Output, Resources, command_text
+
+fuzz = settings(
+    max_examples=int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200")),
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+def made(kind: Callable[..., Any], *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Values of a named tuple; the fields that are not given keep their defaults."""
+    return st.tuples(*fields).map(lambda values: kind(*values))
+
+
+# Text that a process can be given: no NUL, undecodable bytes as the system's own arguments bring them.
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12) | st.sampled_from(
+    ["\udcff", "a\nb", "a\n", " x\ny", "yes", "010", "1e3", "", "2024-01-01", "~", "é: x #", "<<", "---", "a\n b\n\n"]
+)
+filled = texts.filter(lambda text: bool(text.strip()))
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
+labels = st.dictionaries(filled.filter(lambda text: "=" not in text), texts, max_size=3)
+numbers = st.integers() | st.floats(allow_nan=False)
+scalars = st.none() | st.booleans() | numbers | texts
+trees = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=6
+)
+options = st.dictionaries(texts, trees, max_size=3)
+paths = st.sampled_from(["/data/a b", "azureml:x:1", "https://h/p", "/é"])
+processes = st.integers(1, 1000)
+distributions = st.one_of(
+    st.none(),
+    made(PlainDistribution, processes),
+    made(PyTorchDistribution, processes, st.sampled_from(["direct", "torchrun"])),
+    made(MpiDistribution, processes),
+    made(TensorFlowDistribution, st.integers(0, 9), st.none() | processes),
+    made(RayDistribution, st.none() | st.integers(1, 65535), st.none() | texts, st.none() | st.booleans()),
+)
+inputs = (
+    st.booleans()
+    | numbers
+    | texts
+    | made(
+        Input,
+        st.sampled_from(keys.ASSET_TYPES),
+        paths,
+        st.none() | st.sampled_from(keys.INPUT_MODES),
+        st.booleans(),
+        st.none() | texts,
+    )
+)
+outputs = made(
+    Output,
+    st.sampled_from(keys.ASSET_TYPES),
+    st.none() | st.sampled_from(keys.OUTPUT_MODES),
+    st.none() | paths,
+    st.none() | filled,
+    st.none() | filled,
+    st.none() | texts,
+)
+resources = made(
+    Resources,
+    st.integers(1, 1000),
+    st.none() | texts,
+    st.none() | texts,
+    st.none() | texts | st.lists(texts, min_size=1, max_size=3).map(tuple),
+    st.lists(texts, max_size=2).map(tuple),
+    st.none() | processes,
+    options,
+)
+
+
+def _with_words(job: Job, argv: tuple[str, ...]) -> Job:
+    return job._replace(argv=argv, command=command_text(argv)) if argv and argv[0] else job
+
+
+some_jobs = st.fixed_dictionaries(
+    {"command": filled, "source": st.just("job.yml")},
+    optional={
+        "code": st.none() | paths,
+        "name": st.none() | st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,8}", fullmatch=True),
+        "display_name": st.none() | texts,
+        "description": st.none() | texts,
+        "tags": labels,
+        "properties": labels,
+        "environment": st.none() | st.sampled_from(["azureml:a@latest", "file:/p/env.yml"]) | st.just({"image": "x"}),
+        "environment_variables": labels,
+        "distribution": distributions,
+        "compute": st.none() | filled,
+        "resources": resources,
+        "limits": made(Limits, st.none() | st.floats(1e-3, 1e6) | st.integers(1, 10**6)),
+        "inputs": st.dictionaries(names, inputs, max_size=4),
+        "outputs": st.dictionaries(names, outputs, max_size=3),
+        "queue_settings": st.sampled_from([{}, {"job_tier": "spot"}, {"priority": "low"}]),
+        "services": st.dictionaries(texts, st.just({"type": "ssh", "nodes": "all"}), max_size=2),
+        "conventions": st.lists(st.sampled_from(CONVENTIONS), max_size=3).map(tuple),
+        "grace": st.integers(0, 100) | st.floats(0, 100),
+        "threads": st.none() | st.integers(1, 64),
+        "bind": st.sampled_from(["auto", "none"]),
+        "share": st.none() | st.just("group"),
+        "share_gpus": st.booleans(),
+        "visible_devices": st.booleans(),
+        "slurm": options,
+        "hpcpack": options,
+    },
+).map(lambda values: Job(**values))
+worded_jobs = st.builds(_with_words, some_jobs, st.lists(texts, max_size=4).map(tuple))
+
+
+def jobs(test: Callable[[Any], None]) -> Callable[[], None]:
+    return fuzz(given(worded_jobs)(test))

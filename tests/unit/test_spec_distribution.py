@@ -1,0 +1,80 @@
+"""The axis of distributions: kinds by name, extras that only warn, wrong values that do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from worldsize.errors import JobError
+from worldsize.spec.distribution import (
+    MpiDistribution,
+    PlainDistribution,
+    PyTorchDistribution,
+    RayDistribution,
+    TensorFlowDistribution,
+    parse_distribution,
+    processes_per_instance,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        ({"type": "PyTorch"}, PyTorchDistribution(1)),
+        ({"type": "PYTORCH", "process_count_per_instance": 4}, PyTorchDistribution(4)),
+        ({"type": "pytorch", "process_count_per_instance": None}, PyTorchDistribution(1)),
+        ({"type": "pytorch", "launcher": "torchrun"}, PyTorchDistribution(1, "torchrun")),
+        ({"type": "TensorFlow", "parameter_server_count": 1, "worker_count": 2}, TensorFlowDistribution(1, 2)),
+        ({"type": "Mpi", "process_count_per_instance": 3}, MpiDistribution(3)),
+        ({"type": "ray", "port": 6379, "include_dashboard": True}, RayDistribution(6379, include_dashboard=True)),
+        ({"type": "none", "process_count_per_instance": 8}, PlainDistribution(8)),
+        (MpiDistribution(process_count_per_instance=2), MpiDistribution(2)),
+    ],
+)
+def test_kinds(value: Any, expected: Any) -> None:
+    warnings: list[str] = []
+    assert parse_distribution(value, "here", warnings) == expected
+    assert warnings == []
+
+
+def test_extras_warn_at_any_depth_and_are_dropped() -> None:
+    warnings: list[str] = []
+    value = {"type": "pytorch", "process_count_per_instance": 4, "additional_prop": {"nested_prop": {"deep": [3]}}}
+    assert parse_distribution(value, "here", warnings) == PyTorchDistribution(4)
+    assert warnings == ["here: distribution.additional_prop: is not a key of pytorch; ignored"]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({}, "distribution.type: is missing"),
+        ({"process_count_per_instance": 2}, "one of: pytorch, tensorflow, mpi, ray, none"),
+        ({"type": "pytroch"}, "did you mean 'pytorch'?"),
+        ({"type": 3}, "distribution.type: expected text, found 3"),
+        ({"type": "pytorch", "process_count_per_instance": 0}, "is 0, must be at least 1"),
+        ({"type": "pytorch", "process_count_per_instance": -2}, "is -2, must be at least 1"),
+        ({"type": "pytorch", "process_count_per_instance": "2"}, "write it without quotes"),
+        ({"type": "pytorch", "process_count_per_instance": 1.5}, "expected a whole number"),
+        ({"type": "pytorch", "process_count_per_instance": True}, "found true (a boolean)"),
+        ({"type": "pytorch", "process_count_per_instance": 10**9}, "must be at most 1000000"),
+        ({"type": "pytorch", "launcher": "torchrunn"}, "did you mean 'torchrun'?"),
+        ({"type": "tensorflow", "worker_count": 0}, "must be at least 1"),
+        ({"type": "tensorflow", "parameter_server_count": -1}, "must be at least 0"),
+        (PyTorchDistribution(process_count_per_instance=0), "is 0, must be at least 1"),
+        ("pytorch", "expected a mapping of keys"),
+        ([], "expected a mapping of keys"),
+    ],
+)
+def test_what_is_wrong_is_said(value: Any, message: str) -> None:
+    with pytest.raises(JobError) as caught:
+        parse_distribution(value, "here", [])
+    assert message in str(caught.value)
+    assert caught.value.where == "here"
+
+
+def test_processes_of_each_kind() -> None:
+    assert processes_per_instance(None) == 1
+    assert processes_per_instance(PyTorchDistribution(4)) == 4
+    assert processes_per_instance(TensorFlowDistribution(1, 2)) is None

@@ -1,0 +1,91 @@
+"""The values of a job: frozen, cheap, and honest about what only a service can do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from worldsize.plan.environ import CONVENTIONS
+from worldsize.spec.distribution import DISTRIBUTIONS, MpiDistribution, PyTorchDistribution
+from worldsize.spec.job import AssetTypes, Input, Job, Limits, Output, Resources, command_text, service_only
+from worldsize.spec.keys import ASSET_TYPES, DISTRIBUTION_KEYS, ENVIRONMENT, INPUT, JOB, LIMITS, OUTPUT, RESOURCES
+
+
+def test_a_job_cannot_be_changed() -> None:
+    job = Job(command="echo")
+    with pytest.raises(AttributeError):
+        job.command = "rm"  # type: ignore[misc]
+    assert job._replace(command="true").command == "true"
+    assert job.command == "echo"
+
+
+def test_reading_a_job_on_the_hot_path_imports_neither_yaml_nor_toml_nor_a_schema_library() -> None:
+    code = (
+        "import sys, worldsize.spec.job, worldsize.spec.overrides, worldsize.spec.dump, worldsize.spec.config, "
+        "worldsize.spec.expressions as e\n"
+        "job = worldsize.spec.overrides.with_world(worldsize.spec.job.Job(argv=('true',)), '1x2')\n"
+        "worldsize.spec.dump.dump_job(job)\n"
+        "worldsize.spec.config.load_config('/', {'HOME': '/nonexistent', 'WORLDSIZE_SITE_CONFIG': '/nonexistent'})\n"
+        "e.resolve('true', {}, {})\n"
+        "heavy = {'yaml', 'msgspec', 'tomllib', 'tomli', 'difflib', 'dataclasses', 'inspect', 'pathlib'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", code], env=_path(), capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def _path() -> dict[str, str]:
+    import worldsize.errors
+
+    return {"PYTHONPATH": worldsize.errors.__file__.rpartition("/worldsize/")[0]}
+
+
+def test_every_field_has_a_key_and_every_key_a_field() -> None:
+    assert set(Job._fields) - {"source"} == set(JOB) - {"$schema"}
+    for fields, keys in ((Resources, RESOURCES), (Limits, LIMITS), (Input, INPUT), (Output, OUTPUT)):
+        assert set(fields._fields) == set(keys)
+    for name, kind in DISTRIBUTIONS.items():
+        assert set(kind._fields) - {"type"} == set(DISTRIBUTION_KEYS[name])
+        assert kind().type == name
+    assert {value for name, value in vars(AssetTypes).items() if name.isupper()} == set(ASSET_TYPES)
+    assert JOB["conventions"].choices == CONVENTIONS
+    assert "conda_file" in ENVIRONMENT
+
+
+def test_distributions_take_keywords_and_tell_their_type() -> None:
+    assert PyTorchDistribution(process_count_per_instance=2).type == "pytorch"
+    assert PyTorchDistribution(2) != MpiDistribution(2)
+
+
+def test_what_only_the_service_honours_is_named() -> None:
+    job = Job(
+        command="echo",
+        compute="azureml:gpu-cluster",
+        properties={"a": "b"},
+        resources=Resources(2, instance_type="STANDARD_NC6", shm_size="2g", docker_args="--ipc=host"),
+        outputs={"model": Output(name="best", version="1"), "log": Output()},
+        services={"ssh": {"type": "ssh"}},
+        identity={"type": "managed"},
+        queue_settings={"job_tier": "spot"},
+        parent_job_name="sweep_7",
+    )
+    assert service_only(job) == [
+        "properties",
+        "compute",
+        "resources.instance_type",
+        "resources.shm_size",
+        "resources.docker_args",
+        "queue_settings",
+        "services",
+        "identity",
+        "parent_job_name",
+        "outputs.model.name",
+        "outputs.model.version",
+    ]
+    assert service_only(Job(command="echo", compute="local", tags={"a": "b"}, inputs={"x": Input(path="/d")})) == []
+
+
+def test_the_words_of_a_command_line_are_shown_so_that_a_shell_would_read_the_same() -> None:
+    assert command_text(("python", "a b.py", "$HOME", "it's")) == "python 'a b.py' '$HOME' 'it'\"'\"'s'"
