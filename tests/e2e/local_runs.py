@@ -6,13 +6,16 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from worldsize.agent import processes
+from worldsize.agent.conductor import fork_conductor, spawn_conductor
 from worldsize.compute.local import LocalCompute
+from worldsize.environment.bundle import agent_bundle
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
@@ -49,8 +52,17 @@ class LocalRun:
         with open(self.paths.plan, "w") as file:
             file.write(self.plan.to_json())
         self.compute = LocalCompute("local", {**ENVIRON, **environ})
-        self.handle = self.compute.submit([self.compute.render(self.plan, self.paths)])[0]
-        self.conductor: int = self.handle["pid"]
+        self.conductor = self._start({**ENVIRON, **environ})
+        self.handle = {
+            "pid": self.conductor,
+            "start_time": processes.start_time(self.conductor),
+            "host": socket.gethostname(),
+            "run_id": self.plan.run_id,
+        }
+
+    def _start(self, environ: dict[str, str]) -> int:
+        """By a fork, whether or not the test runner has threads."""
+        return fork_conductor(self.plan, self.paths, environ)
 
     # what it is doing
 
@@ -129,12 +141,24 @@ class LocalRun:
                 os.kill(pid, signal.SIGKILL)
 
 
+class SpawnedRun(LocalRun):
+    """One whose conductor is a program of its own, started from agent.pyz."""
+
+    def _start(self, environ: dict[str, str]) -> int:
+        os.link(agent_bundle(os.path.join(os.path.dirname(self.paths.root), "..", "cache")), self.paths.agent)
+        return spawn_conductor(self.paths, environ)
+
+
 class LocalRuns:
     """Starts runs in one home; `destroy` ends what is left of any."""
 
     def __init__(self, home: str) -> None:
         self.home = home
         self.runs: list[LocalRun] = []
+
+    def spawned(self, script: str, nodes: int = 1, ranks: int = 1, **fields: Any) -> LocalRun:
+        self.runs.append(SpawnedRun(self.home, ("/bin/sh", "-c", script), nodes, ranks, {}, **fields))
+        return self.runs[-1]
 
     def argv(
         self, *argv: str, nodes: int = 1, ranks: int = 1, environ: dict[str, str] | None = None, **fields: Any

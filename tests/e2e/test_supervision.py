@@ -380,8 +380,8 @@ print(json.dumps([result, [record.stop for record in read_exits(run.paths, 2)]])
     "script",
     [
         pytest.param("yes worldsize", id="logs fill it"),
-        pytest.param("dd if=/dev/zero of=outputs/model bs=4k 2>/dev/null; exit 1", id="outputs fill it"),
-        pytest.param("dd if=/dev/zero of=outputs/model bs=4k; true", id="ranks do not mind"),
+        pytest.param("dd if=/dev/zero of=outputs/$RANK bs=4k 2>/dev/null; exit 1", id="outputs fill it"),
+        pytest.param("dd if=/dev/zero of=outputs/$RANK bs=4k; true", id="ranks do not mind"),
     ],
 )
 def test_the_run_directory_fills_up(tmp_path, script):
@@ -552,6 +552,16 @@ def test_a_lost_peer_alone_is_a_failure(start):
         "time.sleep(60)\n"
     )
     assert_failed(start.python(program, nodes=2).ended(), "EXIT_CODE", 1, "rank 1 on node 1")
+
+
+def test_a_conductor_that_is_a_program_of_its_own_is_no_different(start):
+    runs = [start.spawned(SLEEPS, nodes=2, ranks=2) for _ in range(2)]
+    for run in runs:
+        run.said("ready")
+    os.kill(runs[0].rank(3), signal.SIGKILL)
+    runs[1].compute.cancel(runs[1].handle)
+    assert_failed(runs[0].ended(), "SIGNAL", 137, "rank 3 on node 1")
+    assert runs[1].ended()["state"] == "CANCELLED"
 
 
 def test_the_conductor_keeps_nothing_open_of_its_starter(start):

@@ -1,0 +1,257 @@
+"""The agent as a program of its own, from agent.pyz, on the oldest Python that is found here."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from local_runs import HOOK, until
+
+from worldsize.environment.bundle import agent_bundle
+from worldsize.plan.files import read_json
+from worldsize.plan.launch import Plan
+from worldsize.plan.layout import node_major
+from worldsize.plan.paths import RunPaths
+from worldsize.state.exits import read_exits
+from worldsize.state.records import Observation
+from worldsize.state.status import Facts, fold
+from worldsize.store.runs import create_run
+
+
+def installed(*versions: str) -> list[str]:
+    """A Python of each of these versions, where it is found."""
+    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    found = []
+    for version in versions:
+        paths = [
+            shutil.which("python" + version),
+            *sorted(glob.glob(root + "/versions/%s.*/bin/python%s" % (version, version))),
+        ]
+        found += [path for path in paths if path and subprocess.call([path, "-c", ""], stderr=subprocess.DEVNULL) == 0][
+            :1
+        ]
+    return found
+
+
+SUPPORTED = installed("3.8", "3.9", "3.10", "3.11", "3.12", "3.13") or [sys.executable]
+TOO_OLD = installed("2.7", "3.6", "3.7")
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory) -> str:
+    return agent_bundle(str(tmp_path_factory.mktemp("cache")))
+
+
+class Agents:
+    """A run directory with a plan, and the agents that were started for it."""
+
+    def __init__(self, home: str, bundle: str, script: str, nodes: int = 2, ranks: int = 2, **fields) -> None:
+        self.bundle = bundle
+        self.paths: RunPaths = create_run(home)
+        shutil.copy(HOOK, self.paths.inrank)
+        values = {"environment": {}, "grace": 0.5, "silence": 2.0, **fields}
+        argv = ("/bin/sh", "-c", script)
+        self.plan = Plan(self.paths.run_id, "t", "lab", time.time(), 0, node_major(nodes, ranks), argv, **values)
+        with open(self.paths.plan, "w") as file:
+            file.write(self.plan.to_json())
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(
+        self, *options: str, python: str = SUPPORTED[0], environ: dict[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        argv = [python, self.bundle, self.paths.root, *options]
+        environ = {"PATH": os.environ["PATH"], **(environ or {})}
+        self.started.append(
+            subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ, cwd="/")
+        )
+        return self.started[-1]
+
+    def head(self, *options: str) -> subprocess.Popen[str]:
+        return self.start("--node-rank", "0", "--address", "127.0.0.1", *options)
+
+    def ended(self, agent: subprocess.Popen[str]) -> tuple[int, str]:
+        """Its exit code and what it said."""
+        output, errors = agent.communicate(timeout=20)
+        return agent.returncode, output + errors
+
+    def state(self, attempt: int = 0) -> tuple[str, str | None]:
+        exits = read_exits(RunPaths(self.paths.root, attempt), len(self.plan.nodes))
+        status = fold(Facts(len(self.plan.nodes), True, True, None, False, True, exits, Observation("ended"), True))
+        return status.state, status.reason
+
+    def log(self, rank: int) -> str:
+        with open(self.paths.rank_log(rank)) as file:
+            return file.read()
+
+
+@pytest.fixture
+def agents(tmp_path, bundle):
+    made: list[Agents] = []
+
+    def make(script: str, **options) -> Agents:
+        made.append(Agents(str(tmp_path / "home"), bundle, script, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for agent in each.started:
+            agent.kill()
+            agent.communicate()
+
+
+@pytest.mark.parametrize("python", SUPPORTED, ids=lambda path: os.path.basename(path))
+def test_every_module_of_the_bundle_imports_on_every_python(bundle, python):
+    program = (
+        "import importlib, sys, zipfile\n"
+        "names = [name[:-3].replace('/', '.') for name in zipfile.ZipFile(sys.argv[1]).namelist()]\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "for name in names:\n"
+        "    if name.startswith('worldsize.'): importlib.import_module(name)\n"
+        "print(len(names))\n"
+    )
+    done = subprocess.run([python, "-E", "-W", "error", "-c", program, bundle], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20
+
+
+@pytest.mark.parametrize("python", TOO_OLD or [None], ids=lambda path: os.path.basename(path or "none found"))
+def test_a_python_that_is_too_old_is_refused_in_words(bundle, python, tmp_path):
+    if python is None:
+        compile(b"from __future__ import print_function\n", "x", "exec")
+        pytest.xfail("no Python older than 3.8 here")
+    done = subprocess.run([python, bundle, str(tmp_path), "--node-rank", "0"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "needs Python 3.8 or newer" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("python", [SUPPORTED[0], SUPPORTED[-1]], ids=["oldest", "newest"])
+def test_two_agents_meet_by_file_and_run(agents, python):
+    run = agents(
+        'echo "$RANK $LOCAL_RANK $NODE_RANK $WORLD_SIZE $MASTER_ADDR $MASTER_PORT $SLURM_NODEID $AZUREML_NODE_COUNT"'
+    )
+    second = run.start(
+        "--node-rank-var", "SLURM_NODEID", python=python, environ={"SLURM_NODEID": "1", "SLURM_PROCID": "9"}
+    )
+    time.sleep(0.1)
+    first = run.start("--node-rank", "0", "--address", "127.0.0.1", python=python)
+    assert run.ended(first) == (0, "") and run.ended(second) == (0, "")
+    port = read_json(run.paths.rendezvous)["port"]
+    expected = ["%d %d %d 4 127.0.0.1 %d %d 2\n" % (rank, rank % 2, rank // 2, port, rank // 2) for rank in range(4)]
+    assert [run.log(rank) for rank in range(4)] == expected
+    assert run.state() == ("SUCCEEDED", None)
+
+
+def test_every_agent_exits_with_the_first_failures_code(agents):
+    run = agents("[ $RANK = 3 ] && exit 9; sleep 60")
+    both = [run.head(), run.start("--node-rank", "1")]
+    assert [run.ended(agent) for agent in both] == [(9, ""), (9, "")]
+    assert run.state() == ("FAILED", "EXIT_CODE")
+
+
+def test_an_attempt_has_paths_of_its_own(agents):
+    run = agents("echo $TORCHELASTIC_RESTART_COUNT", nodes=1, ranks=1)
+    assert run.ended(run.head("--attempt", "2"))[0] == 0
+    with open(RunPaths(run.paths.root, 2).rank_log(0)) as file:
+        assert file.read() == "2\n"
+    assert run.state(attempt=2) == ("SUCCEEDED", None)
+    assert os.listdir(run.paths.logs_dir) == []
+
+
+def test_term_is_a_cancel(agents):
+    run = agents("echo ready; exec sleep 60", ranks=1)
+    both = [run.head(), run.start("--node-rank", "1")]
+    until(lambda: os.path.exists(run.paths.rank_log(1)) and "ready" in run.log(1))
+    both[1].send_signal(signal.SIGTERM)
+    assert [run.ended(agent)[0] for agent in both] == [143, 143]
+    assert run.state() == ("CANCELLED", "CANCELLED_BY_USER")
+
+
+def test_a_head_that_is_killed_ends_the_others(agents):
+    run = agents("echo ready; exec sleep 60", ranks=1)
+    head, member = run.head(), run.start("--node-rank", "1")
+    until(lambda: os.path.exists(run.paths.rank_log(1)) and "ready" in run.log(1))
+    with open(run.paths.events(0)) as file:
+        orphan = int(re.search(r'"pids":\{"0":(\d+)', file.read())[1])
+    head.kill()
+    assert run.ended(member)[0] == 1
+    assert run.state() == ("FAILED", "NODE_FAILURE")
+    os.kill(orphan, signal.SIGKILL)  # on a cluster it is the scheduler that ends what a dead agent leaves
+
+
+def test_one_node_needs_no_address(agents):
+    run = agents("echo $MASTER_ADDR", nodes=1, ranks=1)
+    assert run.ended(run.start("--node-rank", "0"))[0] == 0
+    assert run.log(0) == "127.0.0.1\n"
+
+
+def test_a_head_without_an_address_names_one_that_is_not_the_loopback(agents):
+    run = agents("true", ranks=1)
+    head = run.start("--node-rank", "0")
+    found = until(lambda: read_json(run.paths.rendezvous) or head.poll() is not None)
+    if isinstance(found, dict):
+        assert not found["address"].startswith("127.")
+        head.terminate()
+        run.ended(head)
+    else:  # a machine without a network
+        assert "give it with --address" in run.ended(head)[1]
+
+
+def test_a_head_that_never_comes(agents):
+    run = agents("true", ranks=1, rendezvous_timeout=0.3)
+    code, said = run.ended(run.start("--node-rank", "1"))
+    assert code == 1 and "did not say within 0.3 s" in said
+    assert read_exits(run.paths, 2)[0].failure.reason == "RENDEZVOUS"
+
+
+def test_a_node_that_never_comes(agents):
+    run = agents("true", ranks=1, rendezvous_timeout=0.3)
+    assert run.ended(run.head())[0] == 1
+    failure = read_exits(run.paths, 2)[0].failure
+    assert failure.reason == "RENDEZVOUS" and "1 of 2 nodes did not come up: 1 within 0.3 s" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "words"),
+    [
+        ((), {}, "one of the arguments --node-rank --node-rank-var"),
+        (("--node-rank", "2"), {}, "'2' is no node of this run, which has nodes 0 to 1"),
+        (("--node-rank", "-1"), {}, "'-1' is no node"),
+        (("--node-rank", "one"), {}, "invalid int value"),
+        (("--node-rank-var", "SLURM_NODEID"), {}, "SLURM_NODEID: not set"),
+        (("--node-rank-var", "SLURM_NODEID"), {"SLURM_NODEID": "x"}, "'x' is no node"),
+        (("--node-rank", "0", "--attempt", "-1"), {}, "attempt"),
+        (("--node-rank", "0", "--nonsense"), {}, "unrecognized arguments"),
+    ],
+)
+def test_refusals(agents, options, environ, words):
+    run = agents("true")
+    code, said = run.ended(run.start(*options, environ=environ))
+    assert code == 2 and words in said and "Traceback" not in said
+    assert not os.path.exists(run.paths.rendezvous)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "No such file"),
+        ("", "cannot be used"),
+        ("[]", "plan version None"),
+        ('{"version": 99}', "plan version 99"),
+        ('{"version": 1}', "not a plan"),
+    ],
+)
+def test_a_run_directory_without_a_plan(agents, text, words):
+    run = agents("true")
+    os.unlink(run.paths.plan)
+    if text is not None:
+        with open(run.paths.plan, "w") as file:
+            file.write(text)
+    code, said = run.ended(run.head())
+    assert code == 2 and words in said and "plan.json" in said and "Traceback" not in said

@@ -1,0 +1,92 @@
+"""agent.pyz: whole, the same bytes for the same sources, and cheap to ask for again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from worldsize.environment import bundle
+from worldsize.environment.bundle import agent_bundle
+
+SOURCE = os.path.join(os.path.dirname(bundle.__file__), "..")
+
+
+@pytest.fixture
+def other_sources(tmp_path, monkeypatch):
+    """A copy of the package's sources, of which bundles are made from now on."""
+    copy = str(tmp_path / "worldsize")
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(bundle, "__file__", os.path.join(copy, "environment", "bundle.py"))
+    return copy
+
+
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def test_made_once_and_private(tmp_path):
+    cache = str(tmp_path / "a" / "cache")
+    first = agent_bundle(cache)
+    before = os.stat(first)
+    assert agent_bundle(cache) == first
+    assert os.stat(first) == before
+    assert stat.S_IMODE(before.st_mode) == 0o600
+    assert os.listdir(cache) == [os.path.basename(first)]
+
+
+def test_the_same_sources_give_the_same_bytes(tmp_path, other_sources):
+    """Wherever they lie, and whenever they were written."""
+    copied = agent_bundle(str(tmp_path / "one"))
+    for folder, _, names in os.walk(other_sources):
+        for name in names:
+            os.utime(os.path.join(folder, name), (1_000_000, 1_000_000))
+    touched = agent_bundle(str(tmp_path / "two"))
+    assert os.path.basename(copied) != os.path.basename(touched)
+    assert read(copied) == read(touched)
+
+
+def test_other_sources_give_another_bundle(tmp_path, other_sources):
+    cache = str(tmp_path / "cache")
+    first = agent_bundle(cache)
+    with open(os.path.join(other_sources, "agent", "verdict.py"), "a") as file:
+        file.write("\nMORE = 1\n")
+    second = agent_bundle(cache)
+    assert second != first and read(second) != read(first)
+    assert b"MORE = 1" in zipfile.ZipFile(second).read("worldsize/agent/verdict.py")
+
+
+def test_holds_the_nodes_side_and_nothing_else(tmp_path):
+    names = set(zipfile.ZipFile(agent_bundle(str(tmp_path))).namelist())
+    assert {"__main__.py", "worldsize/__init__.py", "worldsize/errors.py", "worldsize/agent/__main__.py"} <= names
+    packages = {name.split("/")[1] for name in names if name.count("/") == 2}
+    assert packages == {"agent", "plan", "state"}
+    assert all(name.endswith(".py") for name in names)
+
+
+def test_asking_again_imports_no_zipfile(tmp_path):
+    program = (
+        "import sys\n"
+        "from worldsize.environment.bundle import agent_bundle\n"
+        "agent_bundle(sys.argv[1])\n"
+        "sys.exit('zipfile' in sys.modules)\n"
+    )
+    agent_bundle(str(tmp_path))
+    environ = {**os.environ, "PYTHONPATH": os.path.join(SOURCE, "..")}
+    assert subprocess.call([sys.executable, "-c", program, str(tmp_path)], env=environ) == 0
+
+
+def test_an_interrupted_writer_leaves_no_half_bundle(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError):
+        agent_bundle(str(tmp_path))
+    assert os.listdir(tmp_path) == []
