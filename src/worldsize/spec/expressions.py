@@ -6,14 +6,17 @@ The variables of the shell (`$VAR`, `${VAR}`, `$$`, `$(…)`) stay for bash, at 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 from worldsize.errors import JobError
 from worldsize.spec.job import InputValue
 
-_EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
-_OPTIONAL = re.compile(r"\$\[\[(.*?)\]\]", re.DOTALL)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from re import Match
+
+_EXPRESSION = r"(?s)\$\{\{(.*?)\}\}"
+_OPTIONAL = r"(?s)\$\[\[(.*?)\]\]"
 _KINDS = ("inputs", "outputs")
 
 
@@ -32,10 +35,12 @@ def resolve(
     """
     if "${{" not in command:
         return command
+    import re
+
     names = _Names(inputs, outputs, where, optional)
     parts: list[str] = []
     end = 0
-    for match in _OPTIONAL.finditer(command):
+    for match in re.finditer(_OPTIONAL, command):
         parts.append(names.replace(command[end : match.start()]))
         parts.append(names.optional_part(match))
         end = match.end()
@@ -64,22 +69,26 @@ class _Names:
         self.absent = frozenset(optional) - inputs.keys()
 
     def replace(self, text: str) -> str:
-        replaced = _EXPRESSION.sub(self.value, text)
-        if "${{" in _EXPRESSION.sub("", text):
+        import re
+
+        replaced = re.sub(_EXPRESSION, self.value, text)
+        if "${{" in re.sub(_EXPRESSION, "", text):
             begin = text.rindex("${{")
             raise JobError("%.40r has no closing }}" % text[begin:], self.where)
         return replaced
 
-    def optional_part(self, match: re.Match[str]) -> str:
+    def optional_part(self, match: Match[str]) -> str:
+        import re
+
         inside = match[1]
-        names = [found[1].strip() for found in _EXPRESSION.finditer(inside)]
+        names = [found.strip() for found in re.findall(_EXPRESSION, inside)]
         if not names:
             return match[0]
         if any(name.startswith("inputs.") and name[len("inputs.") :] in self.absent for name in names):
             return ""
         return self.replace(inside)
 
-    def value(self, match: re.Match[str]) -> str:
+    def value(self, match: Match[str]) -> str:
         expression = "${{%s}}" % match[1]
         kind, _, name = match[1].strip().partition(".")
         if kind == "search_space":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from worldsize.errors import JobError
@@ -14,8 +13,6 @@ from worldsize.spec.distribution import (
 )
 from worldsize.spec.job import MAX_RANKS, Job
 
-_WORLD = re.compile(r"([0-9]{1,9})(?:[xX×]([0-9]{1,9}))?")
-
 
 def with_world(job: Job, world: str, where: str = "-w") -> Job:
     """`job` on N nodes × M processes each, for `world` "NxM"; "N" alone sets the nodes and keeps the processes.
@@ -23,11 +20,11 @@ def with_world(job: Job, world: str, where: str = "-w") -> Job:
     A job without a distribution gets plain ranks. Raises JobError for anything else, for zero, for more than
     MAX_RANKS ranks, and for M where the distribution lays out roles (tensorflow, ray).
     """
-    match = _WORLD.fullmatch(world.strip())
-    if not match:
+    first, cross, second = world.strip().replace("X", "x").replace("×", "x").partition("x")
+    if not _is_count(first) or (cross and not _is_count(second)):
         hint = "write nodes x processes per node, such as 2x4, or nodes alone"
         raise JobError("%.40r is not a world" % world, where, hint)
-    nodes, processes = int(match[1]), int(match[2]) if match[2] else None
+    nodes, processes = int(first), int(second) if cross else None
     if nodes < 1 or processes == 0:
         raise JobError("%s has no ranks" % world.strip(), where, "nodes and processes per node start at 1")
     changed = job if processes is None else _with_processes(job, processes, where)
@@ -35,6 +32,10 @@ def with_world(job: Job, world: str, where: str = "-w") -> Job:
     if count > MAX_RANKS:
         raise JobError("%d ranks are more than the limit of %d" % (count, MAX_RANKS), where)
     return changed._replace(resources=job.resources._replace(instance_count=nodes))
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _with_processes(job: Job, processes: int, where: str) -> Job:
