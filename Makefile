@@ -23,7 +23,7 @@ demo: setup ## train on 2 nodes × 2 ranks of this machine and print the accurac
 	@echo '==> $(BIN)/worldsize run examples/digits/job.yml -w 2x2'
 	@$(BIN)/worldsize run examples/digits/job.yml -w 2x2
 
-setup: $(VENV)/.stamp-torch ## .venv/ with the worldsize command and what the torch examples need
+setup: $(VENV)/.stamp-base $(VENV)/.stamp-torch ## .venv/ with the worldsize command and what the torch examples need
 	@echo '==> ready: $(BIN)/worldsize'
 
 $(VENV)/.stamp-base: pyproject.toml
@@ -32,12 +32,13 @@ $(VENV)/.stamp-base: pyproject.toml
 	@$(PIP_INSTALL) --quiet --editable .
 	@touch $@
 
-$(VENV)/.stamp-torch: $(VENV)/.stamp-base requirements/torch.txt
-	@echo '==> [2/2] torch, numpy and scikit-learn: about 1.2 GB on disk with the CPU build; this takes minutes, once'
+$(VENV)/.stamp-torch: requirements/torch.txt | $(VENV)/.stamp-base
+	@echo '==> [2/2] torch, numpy and scikit-learn: about 270 MB to download and 1.2 GB on disk'
+	@echo '    with the CPU build; this takes minutes, once'
 	@$(PIP_INSTALL) --requirement requirements/torch.txt
 	@touch $@
 
-$(VENV)/.stamp-test: $(VENV)/.stamp-base requirements/test.txt requirements/light.txt
+$(VENV)/.stamp-test: requirements/test.txt requirements/light.txt | $(VENV)/.stamp-base
 	@echo '==> test tools into $(VENV)/'
 	@$(PIP_INSTALL) --quiet --requirement requirements/test.txt
 	@touch $@
@@ -48,31 +49,31 @@ $(VENV)/.stamp-test: $(VENV)/.stamp-base requirements/test.txt requirements/ligh
 	@.venv-azure/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/azure.txt
 	@touch $@
 
-test: $(VENV)/.stamp-torch $(VENV)/.stamp-test .venv-azure/.stamp lint ## linters, every test, and the fast ones on other Pythons
+test: $(VENV)/.stamp-base $(VENV)/.stamp-torch $(VENV)/.stamp-test .venv-azure/.stamp lint ## linters, every test, and the fast ones on other Pythons
 	@sh scripts/system-packages.sh
 	@$(BIN)/python scripts/run_tests.py $(TEST_ARGS)
 	@$(MAKE) --no-print-directory test-pythons
 
-test-fast: $(VENV)/.stamp-test ## the unit tests: seconds, without torch
+test-fast: $(VENV)/.stamp-base $(VENV)/.stamp-test ## the unit tests: seconds, without torch
 	@$(BIN)/python -m pytest -q -n 2 -m 'not slow and not serial' tests/unit $(TEST_ARGS)
 
 test-pythons: $(VENV)/.stamp-base ## the fast tests on the oldest and the newest supported Python found here
 	@$(BIN)/python scripts/test_pythons.py
 
-fuzz: $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each
+fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each
 	@WORLDSIZE_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q -n 2 --timeout=3600 tests/unit/test_*fuzz*.py $(TEST_ARGS)
 
-lint: $(VENV)/.stamp-test ## ruff, mypy --strict, import-linter
+lint: $(VENV)/.stamp-base $(VENV)/.stamp-test ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/performance.md
+bench: $(VENV)/.stamp-base $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/performance.md
 	@sh scripts/system-packages.sh
 	@for file in benchmarks/bench_*.py; do echo "==> $$file"; $(BIN)/python "$$file" $(BENCH_ARGS) || exit 1; done
 
-docs: $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
+docs: $(VENV)/.stamp-base $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
 	@$(BIN)/python -m pytest -q tests/docs $(TEST_ARGS)
 
 clean: ## remove environments and caches; runs in WORLDSIZE_HOME stay
