@@ -192,15 +192,25 @@ def rank_environment(context: RankContext, inherited: Mapping[str, str], threads
     environment["PATH"] = ":".join((*context.plan.path, environment.get("PATH", "/usr/bin:/bin")))
     environment.update(convention_variables(context))
     if context.plan.visible_devices:
-        environment["CUDA_VISIBLE_DEVICES"] = str(context.rank.local_rank)
+        device = _own_device(environment.get("CUDA_VISIBLE_DEVICES"), context.rank.local_rank)
+        environment["CUDA_VISIBLE_DEVICES"] = device
     environment.update(context.plan.environment)
     return environment
+
+
+def _own_device(visible: str | None, local_rank: int) -> str:
+    """One of the devices that the node was given, which are not always 0, 1, …; none where it was given none."""
+    if visible is None:
+        return str(local_rank)
+    devices = visible.split(",")
+    return devices[local_rank % len(devices)]
 
 
 def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
     """Rank variables that a job sets against the plan: (name, what it will be) for each.
 
-    A variable is only ours to set where its convention is in force; a value equal for all ranks may be repeated.
+    A variable is only ours to set where its convention is in force and it applies; a value equal for all ranks may
+    be repeated.
     """
     in_force = plan.conventions or CONVENTIONS
     unknown = World("\0", -1, tuple(Host("\0", -1) for _ in plan.nodes))
@@ -211,12 +221,13 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
         if variable.name == "TORCHELASTIC_ERROR_FILE":
             continue
         values = {
-            str(variable.value(RankContext(plan, unknown, node, rank, "\0", "\0")))
+            variable.value(RankContext(plan, unknown, node, rank, "\0", "\0"))
             for node in plan.nodes
             for rank in node.ranks
         }
-        if values != {wanted[variable.name]}:
-            found.append((variable.name, _expected(values)))
+        expected = {str(value) for value in values if value is not None}
+        if expected and expected != {wanted[variable.name]}:
+            found.append((variable.name, _expected(expected)))
     return found
 
 
