@@ -97,6 +97,10 @@ class Cli:
         with open(self.path(run, *parts)) as file:
             return file.read()
 
+    def read_project(self, name: str) -> str:
+        with open(os.path.join(self.project, name)) as file:
+            return file.read()
+
     def write(self, name: str, text: str) -> str:
         """A file of the project; its path."""
         path = os.path.join(self.project, name)

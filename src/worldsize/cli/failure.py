@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worldsize.service.screen import failure_data, failure_lines
 from worldsize.service.run import Run
+from worldsize.service.screen import failure_data, failure_lines
 from worldsize.state.records import RunState, Status
 
 

@@ -1,0 +1,157 @@
+"""What is in a directory and on this machine, as far as `init` wants to know.
+
+Reads only; what cannot be read counts as not there.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shlex
+import shutil
+from typing import NamedTuple
+
+_PLACES = ("", "src")
+_PREFERRED = ("train.py", "main.py", "run.py", "run_ddp.py")
+_NO_SCRIPTS = re.compile(r"(test_.*|.*_test|conftest|setup|__init__|__main__|_.*)\.py")
+_DISTRIBUTED = re.compile(
+    r"\b(torch\.distributed|from torch import distributed|init_process_group|DistributedDataParallel"
+    r"|import (deepspeed|accelerate|lightning)|from (deepspeed|accelerate|lightning)\b|pytorch_lightning)"
+)
+_MAIN = re.compile(r"^if\s+__name__\s*==", re.MULTILINE)
+_MOST_BYTES = 1 << 20
+_PATIENCE = 5.0
+
+
+class Option(NamedTuple):
+    """An option of a script's argparse; `default` is None where it has to be given."""
+
+    flag: str
+    default: int | float | str | None
+
+    @property
+    def name(self) -> str:
+        return self.flag.lstrip("-").replace("-", "_")
+
+
+class Script(NamedTuple):
+    """`path` is relative to the directory; `positionals` are arguments that the script insists on."""
+
+    path: str
+    distributed: bool = False
+    options: tuple[Option, ...] = ()
+    positionals: tuple[str, ...] = ()
+
+
+class Cluster(NamedTuple):
+    partitions: tuple[str, ...] = ()
+    gpus_per_node: int | None = None
+
+
+def find_scripts(directory: str) -> list[str]:
+    """Python scripts there and in src/, the likeliest to train first."""
+    found = []
+    for place in _PLACES:
+        try:
+            names = sorted(os.listdir(os.path.join(directory, place)))
+        except OSError:
+            continue
+        found += [
+            os.path.join(place, name) for name in names if name.endswith(".py") and not _NO_SCRIPTS.fullmatch(name)
+        ]
+    paths = [path for path in found if os.path.isfile(os.path.join(directory, path))]
+    return sorted(paths, key=lambda path: _likelihood(directory, path))
+
+
+def _likelihood(directory: str, path: str) -> tuple[int, int]:
+    name = os.path.basename(path)
+    if name in _PREFERRED:
+        return 0, _PREFERRED.index(name)
+    text = _read(os.path.join(directory, path))
+    return 1, -bool(_DISTRIBUTED.search(text)) * 2 - bool(_MAIN.search(text))
+
+
+def read_script(directory: str, path: str) -> Script:
+    text = _read(os.path.join(directory, path))
+    try:
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and _adds_argument(node)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        calls = []
+    options: dict[str, Option] = {}
+    positionals = []
+    for call in calls:
+        flags = [word.value for word in call.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+        flag = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
+        if flag.startswith("-"):
+            option = _option(flag, call)
+            if option is not None:
+                options.setdefault(option.name, option)
+        elif flag and not _keyword(call, "nargs") and not _keyword(call, "default"):
+            positionals.append(flag)
+    return Script(path, bool(_DISTRIBUTED.search(text)), tuple(options.values()), tuple(positionals))
+
+
+def _adds_argument(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"
+
+
+def _option(flag: str, call: ast.Call) -> Option | None:
+    """None for a flag without a value, and for a default that a command cannot show as one plain word."""
+    if not re.fullmatch(r"--[A-Za-z_][A-Za-z0-9_-]*", flag) or _keyword(call, "action") or _keyword(call, "nargs"):
+        return None
+    required = _keyword(call, "required")
+    if isinstance(required, ast.Constant) and required.value is True:
+        return Option(flag, None)
+    node = _keyword(call, "default")
+    try:
+        default = ast.literal_eval(node) if node is not None else None
+    except ValueError:
+        return None
+    if isinstance(default, bool) or not isinstance(default, (int, float, str)):
+        return None
+    return Option(flag, default) if shlex.quote(str(default)) == str(default) else None
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_MOST_BYTES)
+    except OSError:
+        return ""
+
+
+def gpus() -> int:
+    """NVIDIA GPUs of this machine."""
+    try:
+        return len(os.listdir("/proc/driver/nvidia/gpus"))
+    except OSError:
+        return sum(line.startswith("GPU ") for line in _output("nvidia-smi", "-L"))
+
+
+def slurm() -> Cluster | None:
+    """The Slurm cluster that this machine belongs to, when `sinfo` is there; the default partition first."""
+    if shutil.which("sinfo") is None:
+        return None
+    partitions: dict[str, bool] = {}
+    counts = []
+    for line in _output("sinfo", "--noheader", "--format=%P|%G"):
+        name, _, gres = line.strip().partition("|")
+        if re.fullmatch(r"[\w.-]+\*?", name):
+            partitions[name.rstrip("*")] = name.endswith("*")
+        counts += [int(number) for number in re.findall(r"gpu(?::[\w.-]+)?:(\d+)", gres)]
+    return Cluster(tuple(sorted(partitions, key=lambda name: not partitions[name])), max(counts, default=None))
+
+
+def _output(*argv: str) -> list[str]:
+    import subprocess
+
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []
