@@ -17,11 +17,11 @@ from worldsize.state.records import Reason, RunState
 
 _CODE = re.compile(r"`([^`\n]+)`")
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-_COMMAND = re.compile(r"(?:^|[\s;&|(])worldsize ([^#\n|;&)]+)")
+_COMMAND = re.compile(r"(?:^|[\s;&|(/])worldsize ((?:[a-z-]|VERB)[^#\n|;&)]*)")
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    parser = build_parser([v for v in VERBS if v != "init"])  # TEMPORARY
+    parser = build_parser(list(VERBS))
     table = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     return dict(table.choices)
 
@@ -38,7 +38,8 @@ def commands(page: Path) -> Iterator[str]:
     texts = [block.text for block in blocks(page) if block.language in ("console", "sh")]
     texts += _CODE.findall(prose(page))
     for text in texts:
-        yield from (found[1] for found in _COMMAND.finditer(text.replace("\\\n", " ")))
+        lines = [line.partition(" #")[0] for line in text.split("\n")]
+        yield from (found[1] for line in lines if " import " not in line for found in _COMMAND.finditer(line))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
