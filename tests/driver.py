@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+_PR_CAPBSET_DROP = 24
+_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
 
 
@@ -25,7 +28,12 @@ class Result(NamedTuple):
 
 
 class Cli:
-    """`cli("run", "job.yml")` runs `worldsize run job.yml` in `project`; `home` holds its runs."""
+    """`cli("run", "job.yml")` runs `worldsize run job.yml` in `project`; `home` holds its runs.
+
+    With `ordinary`, permissions hold for it even where the tests run as root.
+    """
+
+    ordinary = False
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -60,7 +68,7 @@ class Cli:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=_default_signals,
+            preexec_fn=_as_an_ordinary_user if self.ordinary else _default_signals,
         )
 
     def ok(self, *words: str, **environ: str) -> Result:
@@ -135,6 +143,14 @@ class Cli:
                 except ProcessLookupError:
                     pass
             raise AssertionError("left behind: %s" % left)
+
+
+def _as_an_ordinary_user() -> None:
+    """Permissions hold for root too, from the next program on."""
+    prctl = ctypes.CDLL(None).prctl
+    for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
+        prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _default_signals()
 
 
 def _default_signals() -> None:

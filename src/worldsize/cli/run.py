@@ -11,6 +11,7 @@ from typing import Any
 from worldsize.cli.shared import add_run, config_here, find_run, here, say, size
 from worldsize.errors import UsageError
 from worldsize.plan.paths import RunPaths
+from worldsize.service.places import Places
 from worldsize.service.prepare import Request, plan_job, start
 from worldsize.service.run import Run
 from worldsize.spec.job import Job
@@ -128,13 +129,24 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
         job = job._replace(display_name=options.name)
     for warning in warnings:
         say("warning: " + warning)
-    request = Request(job, config_here(), options.compute, os.environ, here(), lines, sys.argv)
+    request = Request(job, config_here(), options.compute, os.environ, here(), _places(options, job, lines), sys.argv)
     if options.dry_run:
         return _dry_run(request)
     if options.verb == "submit":
         print(start(request, _notice).run_id)
         return 0
     return _run(request, options)
+
+
+def _places(options: argparse.Namespace, job: Job, lines: Any) -> Places:
+    said = {}
+    if options.world:
+        said = dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w")
+    if options.sets:
+        from worldsize.spec.overrides import override_places
+
+        said.update(override_places(options.sets))
+    return Places(job.source, lines, said)
 
 
 def _notice(text: str) -> None:

@@ -41,7 +41,7 @@ def submit(
 
         ready = with_world(ready, world, "world")
     cwd = os.getcwd()
-    request = Request(ready, load_config(cwd, environ), compute, environ, cwd, {}, sys.argv)
+    request = Request(ready, load_config(cwd, environ), compute, environ, cwd, argv=sys.argv)
     return Run(start(request, _notice), environ)
 
 

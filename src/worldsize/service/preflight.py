@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
 
 from worldsize.compute.base import CheckResult, Compute
 from worldsize.plan.environ import contradictions
 from worldsize.plan.launch import Plan
+from worldsize.service.places import Places
 from worldsize.spec.job import Input, Job, service_only
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
 _REMOTE = ("azureml:", "http://", "https://", "abfss://", "abfs://", "wasbs://", "wasb://", "s3://", "gs://", "adl://")
 
 
-def preflight(job: Job, plan: Plan, compute: Compute, lines: Mapping[str, int]) -> list[CheckResult]:
+def preflight(job: Job, plan: Plan, compute: Compute, places: Places) -> list[CheckResult]:
     """All findings at once, errors first."""
     found = [
-        *_code(job, lines),
-        *_script(job, lines),
-        *_inputs(job, lines),
-        *_rank_variables(job, plan, lines),
-        *_only_the_service(job, lines),
+        *_code(job, places),
+        *_script(job, places),
+        *_inputs(job, places),
+        *_rank_variables(job, plan, places),
+        *_only_the_service(job, places),
         *compute.check(job, plan),
     ]
     return sorted(found, key=lambda result: result.level != "error")
@@ -46,12 +46,7 @@ def script_of(job: Job) -> str | None:
     return None
 
 
-def _at(job: Job, lines: Mapping[str, int], key: str) -> str:
-    line = lines.get(key)
-    return "%s:%d: %s" % (job.source, line, key) if line else key
-
-
-def _code(job: Job, lines: Mapping[str, int]) -> list[CheckResult]:
+def _code(job: Job, places: Places) -> list[CheckResult]:
     if job.code is None or os.path.isdir(job.code):
         return []
     if job.code.startswith(_REMOTE):
@@ -60,10 +55,10 @@ def _code(job: Job, lines: Mapping[str, int]) -> list[CheckResult]:
         what, hint = "%s is not a directory" % job.code, "name the directory that holds the script"
     else:
         what, hint = "no such directory: %s" % job.code, "mend `code:`, which is relative to the job file"
-    return [CheckResult("error", what, _at(job, lines, "code"), hint)]
+    return [CheckResult("error", what, places.at("code"), hint)]
 
 
-def _script(job: Job, lines: Mapping[str, int]) -> list[CheckResult]:
+def _script(job: Job, places: Places) -> list[CheckResult]:
     script = script_of(job)
     if script is None or (job.code and not os.path.isdir(job.code)):
         return []
@@ -76,12 +71,12 @@ def _script(job: Job, lines: Mapping[str, int]) -> list[CheckResult]:
     if not missing:
         return []
     hint = "the command runs in the snapshot of `code:`; name the script relative to it"
-    return [
-        CheckResult("error", "script not found: %s (looked in %s)" % (script, looked), _at(job, lines, "command"), hint)
-    ]
+    if job.code is None:
+        hint = "say `code: .` to have the job file's directory snapshotted, and run there"
+    return [CheckResult("error", "script not found: %s (looked in %s)" % (script, looked), places.at("command"), hint)]
 
 
-def _inputs(job: Job, lines: Mapping[str, int]) -> list[CheckResult]:
+def _inputs(job: Job, places: Places) -> list[CheckResult]:
     found = []
     for name, value in job.inputs.items():
         if not isinstance(value, Input) or value.path is None:
@@ -92,15 +87,15 @@ def _inputs(job: Job, lines: Mapping[str, int]) -> list[CheckResult]:
                 CheckResult(
                     "error",
                     "%s cannot be read here" % value.path,
-                    _at(job, lines, key),
+                    places.at(key),
                     "download it, and name the local path",
                 )
             )
         elif not os.path.exists(value.path):
-            found.append(CheckResult("error", "no such file or directory: %s" % value.path, _at(job, lines, key), None))
+            found.append(CheckResult("error", "no such file or directory: %s" % value.path, places.at(key), None))
         elif not _readable(value.path):
             found.append(
-                CheckResult("error", "cannot be read: %s" % value.path, _at(job, lines, key), "mend its permissions")
+                CheckResult("error", "cannot be read: %s" % value.path, places.at(key), "mend its permissions")
             )
     return found
 
@@ -109,25 +104,25 @@ def _readable(path: str) -> bool:
     return os.access(path, os.R_OK | os.X_OK if os.path.isdir(path) else os.R_OK)
 
 
-def _rank_variables(job: Job, plan: Plan, lines: Mapping[str, int]) -> list[CheckResult]:
+def _rank_variables(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
     return [
         CheckResult(
             "error",
             "%s is a rank variable: the plan makes it %s, the job %s"
             % (name, expected, job.environment_variables[name]),
-            _at(job, lines, "environment_variables." + name),
+            places.at("environment_variables." + name),
             "leave it out: every rank gets the right value",
         )
         for name, expected in contradictions(plan, job.environment_variables)
     ]
 
 
-def _only_the_service(job: Job, lines: Mapping[str, int]) -> list[CheckResult]:
+def _only_the_service(job: Job, places: Places) -> list[CheckResult]:
     found = []
     keys = service_only(job)
     if keys:
         found.append(CheckResult("notice", "kept, but only Azure ML honours: %s" % ", ".join(keys)))
     if job.environment is not None:
         what = "the environment is not built yet: the command runs in the current Python"
-        found.append(CheckResult("notice", what, _at(job, lines, "environment")))
+        found.append(CheckResult("notice", what, places.at("environment")))
     return found

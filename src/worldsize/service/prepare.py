@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts, Submission
-from worldsize.errors import JobError, SubmitAgain, SubmitRejected, UsageError
+from worldsize.errors import JobError, PlanError, SubmitAgain, SubmitRejected, UsageError
 from worldsize.plan.files import storage_error, write_json, write_once, write_text
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service.computes import choose_compute, open_compute
+from worldsize.service.places import Places
 from worldsize.service.planning import make_plan, output_path
 from worldsize.service.preflight import preflight, script_of
 from worldsize.spec.config import Config
@@ -30,7 +31,7 @@ Progress = Callable[[str], None]
 class Request(NamedTuple):
     """A job and everything around it that a submission needs.
 
-    lines   where each YAML path of the job file stands
+    places  where each key of the job was said
     argv    the words that the user typed, for the record
     """
 
@@ -39,7 +40,7 @@ class Request(NamedTuple):
     compute: str | None
     environ: Mapping[str, str]
     cwd: str
-    lines: Mapping[str, int] = {}
+    places: Places = Places()
     argv: Sequence[str] = ()
 
 
@@ -52,12 +53,21 @@ class Prepared(NamedTuple):
 
 def plan_job(request: Request, paths: RunPaths, created: float) -> Prepared:
     """What would run, and what is to be said about it; writes nothing. UsageError with every problem at once."""
+    try:
+        return _plan_job(request, paths, created)
+    except (UsageError, PlanError) as error:
+        if error.where:
+            error.where = request.places.at(error.where)
+        raise
+
+
+def _plan_job(request: Request, paths: RunPaths, created: float) -> Prepared:
     name = choose_compute(request.config, request.compute, request.job.compute)
     job = _with_grace(request.job, request.config.computes[name].grace)
     compute = open_compute(request.config, name, request.environ)
     facts: ComputeFacts = compute.facts(job)
     plan = make_plan(job, facts, name, paths, created, python_path(request.config, name, request.environ))
-    findings = preflight(job, plan, compute, request.lines)
+    findings = preflight(job, plan, compute, request.places)
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
         raise _problems(errors)
