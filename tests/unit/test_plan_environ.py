@@ -136,7 +136,8 @@ def test_uneven_nodes_and_roles():
 INHERITED = {
     # an outer Slurm allocation, an mpirun, a torchrun, Azure, HPC Pack, Horovod, TensorFlow, a run of ours
     "SLURM_CPU_BIND": "quiet,mask_cpu:0x1", "SLURM_TASKS_PER_NODE": "8", "SLURM_JOB_NODELIST": "n[1-2]",
-    "SLURM_PROCID": "5", "SLURMD_NODENAME": "n1", "SBATCH_EXPORT": "NONE", "SRUN_DEBUG": "3", "PMI_RANK": "5", "PMIX_RANK": "5",
+    "SLURM_PROCID": "5", "SLURMD_NODENAME": "n1", "SBATCH_EXPORT": "NONE", "SRUN_DEBUG": "3",
+    "PMI_RANK": "5", "PMIX_RANK": "5",
     "OMPI_COMM_WORLD_RANK": "5", "OMPI_MCA_ess_base_jobid": "1", "OMPI_MCA_orte_hnp_uri": "x",
     "OMPI_UNIVERSE_SIZE": "8",
     "PRTE_X": "1", "HYDRA_X": "1", "MPI_LOCALRANKID": "1", "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1",

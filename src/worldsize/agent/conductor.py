@@ -167,6 +167,7 @@ class Conductor:
                 self._end_within(self.plan.grace + _OVERTIME)
                 if read_exit(self.paths, node_rank) is None:
                     self._lost[node_rank] = code
+                    self._tell(signal.SIGTERM)  # those who had not met it yet would wait for it
 
     def _forward(self) -> None:
         """Tell every agent what we were told: TERM stands for cancel, QUIT for at once."""
