@@ -139,7 +139,7 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
             raise UsageError("no verb before --", None, "worldsize run -w 2x4 -- python train.py")
         parser.print_help()
         return 0
-    options.words = command
+    options.typed, options.words = words, command
     if command is not None and verb not in ("run", "submit"):
         raise UsageError("%s takes no command after --" % verb, None, "worldsize %s --help" % verb)
     code: int = options.act(options)

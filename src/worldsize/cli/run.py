@@ -92,17 +92,17 @@ def _job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
         raise UsageError("--code goes with a command after --", None, "a job file says code: itself")
     from worldsize.spec.jobfile import load_job
 
-    loaded = load_job(_job_file(options.job))
+    loaded = load_job(_job_file(options.job, options.typed))
     return loaded.job, loaded.warnings, loaded.lines
 
 
-def _job_file(name: str) -> str:
+def _job_file(name: str, typed: list[str]) -> str:
     """Raises UsageError for what is plainly meant otherwise, such as a script, and for a file that is not there."""
     if name.endswith((".yml", ".yaml")) and os.path.exists(name):
         return name
     from worldsize.cli.mistakes import no_such_file, not_a_job_file
 
-    mistake = not_a_job_file(name, sys.argv[1:])
+    mistake = not_a_job_file(name, typed)
     if mistake is not None:
         raise mistake
     if not os.path.lexists(name):
