@@ -14,6 +14,7 @@ from worldsize.plan.files import display
 
 OWN = ("outputs", "logs")
 """Directories at the top of the code that are the run's own: their files are copied, never linked."""
+_OWN_LINKS = ("../outputs", "../user_logs")
 
 
 class Limits(NamedTuple):
@@ -100,7 +101,8 @@ class _Walk:
 
     def take(self, entry: os.DirEntry[str], relative: str) -> None:
         if relative in OWN:
-            self.warn(relative, "left out: the run has a directory of that name")
+            if not (entry.is_symlink() and os.readlink(entry.path) in _OWN_LINKS):
+                self.warn(relative, "left out: the run has a directory of that name")
         elif entry.is_symlink():
             self.take_link(entry, relative)
         elif entry.is_file(follow_symlinks=False):

@@ -9,6 +9,7 @@ from worldsize.errors import NotFound
 from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
 
+_SHELL_NOISE = ("SHLVL", "_", "PWD", "OLDPWD")
 _RECORD_KEYS = ("worldsize", "python", "platform", "host", "git")
 
 
@@ -46,7 +47,8 @@ def _job(paths: RunPaths) -> dict[str, Any]:
 
 def _environment(paths: RunPaths) -> dict[str, Any]:
     record = read_json(paths.record) or {}
-    flat = _flat(record.get("environment", {}), "variable")
+    variables = record.get("environment", {})
+    flat = _flat({name: value for name, value in variables.items() if name not in _SHELL_NOISE}, "variable")
     for key in _RECORD_KEYS:
         flat.update(_flat(record.get(key), key))
     return flat

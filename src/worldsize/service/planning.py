@@ -40,7 +40,7 @@ def make_plan(
         attempt=0,
         nodes=nodes,
         argv=job.argv or ("bash", "-c", resolved_command(job, paths)),
-        environment={**_values(job, paths), **job.environment_variables},
+        environment={**_asked_threads(job), **_values(job, paths), **job.environment_variables},
         framework=distribution.type,
         launcher=getattr(distribution, "launcher", "direct"),
         conventions=tuple(job.conventions),
@@ -57,7 +57,8 @@ def make_plan(
 def resolved_command(job: Job, paths: RunPaths) -> str:
     inputs = {name: input_text(value) for name, value in job.inputs.items() if not _absent(value)}
     outputs = {name: output_path(paths, name, output) for name, output in job.outputs.items()}
-    return resolve(job.command, inputs, outputs, "command")
+    absent = [name for name, value in job.inputs.items() if _absent(value)]
+    return resolve(job.command, inputs, outputs, "command", absent)
 
 
 def output_path(paths: RunPaths, name: str, output: Output) -> str:
@@ -83,6 +84,11 @@ def _name(job: Job) -> str:
     words = job.argv or tuple(job.command.split())
     script = next((word for word in words if word.endswith((".py", ".sh"))), words[0] if words else "run")
     return os.path.splitext(os.path.basename(script))[0][:40]
+
+
+def _asked_threads(job: Job) -> dict[str, str]:
+    """What the job asks for wins over what a shell left behind; a share worked out by us does not."""
+    return {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
 
 
 def _threads(job: Job, facts: ComputeFacts, nodes: int, processes: int) -> int | None:
