@@ -72,6 +72,8 @@ def _log(paths: RunPaths) -> str:
 def _detached(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> NoReturn:
     def conduct() -> int:
         os.setsid()
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # what a terminal sent before we had left it was not for us
         os.umask(plan.umask)
         _redirect(_log(paths))
         return Conductor(plan, paths, environ).run()

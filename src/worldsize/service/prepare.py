@@ -27,6 +27,9 @@ from worldsize.version import VERSION
 
 Progress = Callable[[str], None]
 
+_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+"""What a terminal sends to all who belong to it: they wait until a run's processes are known, and have left it."""
+
 
 class Request(NamedTuple):
     """A job and everything around it that a submission needs.
@@ -104,7 +107,7 @@ def start(request: Request, progress: Progress, submitting: Callable[[RunPaths],
     except BaseException:
         discard_run(home, paths)
         raise
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL)
     try:
         _submit(prepared, submission, home, paths)
     finally:
