@@ -24,12 +24,14 @@ demo: setup ## train on 2 nodes × 2 ranks of this machine and print the accurac
 	@$(BIN)/worldsize run examples/digits/job.yml -w 2x2
 
 setup: $(VENV)/.stamp-base $(VENV)/.stamp-torch ## .venv/ with the worldsize command and what the torch examples need
+	@$(BIN)/python -m compileall -q src/worldsize
 	@echo '==> ready: $(BIN)/worldsize'
 
 $(VENV)/.stamp-base: pyproject.toml
 	@echo '==> [1/2] worldsize and its dependencies (about 5 MB) into $(VENV)/'
 	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh $(VENV)
 	@$(PIP_INSTALL) --quiet --editable .
+	@$(BIN)/python -m compileall -q src/worldsize
 	@touch $@
 
 $(VENV)/.stamp-torch: requirements/torch.txt | $(VENV)/.stamp-base
