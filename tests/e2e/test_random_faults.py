@@ -125,12 +125,16 @@ def test_a_random_fault(start, case):
 
 
 def stop_until_cancelled(run: LocalRun) -> None:
-    """A rank that stays stopped keeps its run from its end, until somebody cancels."""
+    """A rank that stays stopped keeps its run from its end, until somebody cancels.
+
+    Stopped between fork and exec, where the kernel lets nobody but KILL wake its agent, it takes the agent with it.
+    """
     time.sleep(0.5)
     run.compute.cancel(run.handle)
-    until(run.over, GRACE + 3)
+    until(run.over, GRACE + 12)
     run.nothing_left(within=1)
-    assert read_json(run.paths.result)["summary"]["state"] in ("CANCELLED", "SUCCEEDED")
+    found = read_json(run.paths.result)["summary"]
+    assert found["state"] in ("CANCELLED", "SUCCEEDED") or found["reason"] == "NODE_FAILURE"
 
 
 def every_rank_ended_well(run: LocalRun) -> bool:
