@@ -107,7 +107,7 @@ class Conductor:
     def __init__(self, plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> None:
         self.plan = plan
         self.paths = paths
-        self.environ = environ
+        self.environ = dict(environ)  # os.environ decodes every value each time that it is read
         self.started = time.time()
         self._agents: dict[int, int] = {}
         self._lost: dict[int, int] = {}

@@ -40,7 +40,9 @@ class RankContext(NamedTuple):
 
     @property
     def role_ranks(self) -> int:
-        return sum(rank.role == self.rank.role for node in self.plan.nodes for rank in node.ranks)
+        """From the last one's index: hundreds of agents that each count all ranks would copy the plan's memory."""
+        backwards = (rank for node in reversed(self.plan.nodes) for rank in reversed(node.ranks))
+        return next(rank.role_index for rank in backwards if rank.role == self.rank.role) + 1
 
     @property
     def nodes_cores(self) -> str:

@@ -27,7 +27,7 @@ class NodePlan(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What every node must start.
+    """What every node must start: ranks numbered from 0, node by node, and `role_index` likewise within each role.
 
     created     when the run was made, in Unix seconds
     argv        what each rank executes, in `code/`; a job's shell command stands behind `bash -c`
@@ -64,7 +64,7 @@ class Plan(NamedTuple):
 
     @property
     def world_size(self) -> int:
-        return sum(len(node.ranks) for node in self.nodes)
+        return self.nodes[-1].ranks[-1].rank + 1
 
     def to_json(self) -> str:
         value = self._asdict()
