@@ -1,4 +1,4 @@
-"""Nodes × processes → an explicit list of ranks for each node. Pure; the world size is counted from it, never asked for."""
+"""Nodes × processes → an explicit list of ranks for each node. Pure; the world size is counted from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def node_major(nodes: int, processes: int, role: str = "worker") -> tuple[NodePl
 
 
 def bind_cores(processes: int, cores: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """An equal, contiguous share of `cores` for each process of a node; nothing when there are fewer cores than that."""
+    """An equal, contiguous share of `cores` for each process of a node; nothing when there are too few of them."""
     share = len(cores) // processes
     if share == 0:
         return ()
