@@ -21,6 +21,9 @@ parser.add_argument("--verbose", action="store_true")
 parser.add_argument("--data", required=True)
 parser.add_argument("config")
 """
+BARE = os.path.dirname(sys.executable)
+"""A PATH without Slurm's programs."""
+
 RUNS = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr', default=1e-05)\n"
 
 
@@ -44,7 +47,7 @@ def test_a_script_with_options_runs_as_found(cli: Cli) -> None:
     cli.write("train.py", RUNS + "print('lr', parser.parse_args().lr)\n")
     cli.write("helper.py", "x = 1\n")
     cli.write("test_train.py", "")
-    result = cli.ok("init", "--yes")
+    result = cli.ok("init", "--yes", PATH=BARE)
     assert "wrote  job.yml" in result.err and "now: worldsize run job.yml" in result.err
     job = job_of(cli)
     assert job.command.endswith("train.py --lr ${{inputs.lr}}") and job.inputs == {"lr": 1e-05}
@@ -98,7 +101,7 @@ def test_slurm_is_found(cli: Cli) -> None:
 
 
 def test_without_slurm_its_table_is_a_comment(cli: Cli) -> None:
-    cli.ok("init", "-y", PATH=os.path.dirname(sys.executable) + ":/usr/bin:/bin")
+    cli.ok("init", "-y", PATH=BARE)
     assert "# [compute.cluster]" in cli.read_project("worldsize.toml")
 
 

@@ -6,14 +6,27 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
-from worldsize.cli.shared import add_run, config_here, find_run, here, say, size
+from worldsize.cli.shared import (
+    add_run,
+    complete_computes,
+    complete_job_files,
+    completed_by,
+    config_here,
+    find_run,
+    here,
+    say,
+    size,
+)
+from worldsize.cli.ticker import Notices, Ticker
 from worldsize.errors import UsageError
 from worldsize.plan.paths import RunPaths
 from worldsize.service.places import Places
-from worldsize.service.prepare import Request, plan_job, start
+from worldsize.service.prepare import Request, plan_job
 from worldsize.service.run import Run
+from worldsize.service.submit import start
 from worldsize.spec.job import Job
 
 _EXAMPLES = {
@@ -40,7 +53,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         add_run(parser)
         parser.set_defaults(act=rerun)
     else:
-        parser.add_argument("job", nargs="?", metavar="JOB.YML", help="the job file; or a command after --")
+        job = parser.add_argument("job", nargs="?", metavar="JOB.YML", help="the job file; or a command after --")
+        completed_by(job, complete_job_files)
         parser.add_argument(
             "--code", metavar="DIR", help="with a command after --: the code to snapshot (default: here)"
         )
@@ -49,7 +63,10 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the job", dest="sets"
     )
-    parser.add_argument("--compute", metavar="NAME", help="where to run (default: the job's, else the configured)")
+    compute = parser.add_argument(
+        "--compute", metavar="NAME", help="where to run (default: as the job or configuration says)"
+    )
+    completed_by(compute, complete_computes)
     parser.add_argument("--name", help="the run's display name")
     parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
     if verb != "submit":
@@ -133,7 +150,7 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
     if options.dry_run:
         return _dry_run(request)
     if options.verb == "submit":
-        print(start(request, _notice).run_id)
+        print(_start(request).run_id)
         return 0
     return _run(request, options)
 
@@ -149,8 +166,13 @@ def _places(options: argparse.Namespace, job: Job, lines: Any) -> Places:
     return Places(job.source, lines, said)
 
 
-def _notice(text: str) -> None:
-    say("notice: " + text)
+def _start(request: Request, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
+    """With notices; and at a terminal, with a line about how far it is."""
+    told = Ticker() if sys.stderr.isatty() else Notices()
+    try:
+        return start(request, told, submitting)
+    finally:
+        told.done()
 
 
 def _dry_run(request: Request) -> int:
@@ -158,7 +180,7 @@ def _dry_run(request: Request) -> int:
 
     prepared = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "RUN")), time.time())
     for notice in prepared.notices:
-        _notice(notice.what)
+        Notices().notice(notice.what)
     sys.stdout.write(preview(prepared, request.environ))
     return 0
 
@@ -171,7 +193,7 @@ def _run(request: Request, options: argparse.Namespace) -> int:
     def submitting(paths: RunPaths) -> None:
         signals.run = Run(paths, request.environ)
 
-    run = Run(start(request, _notice, submitting), request.environ)
+    run = Run(_start(request, submitting), request.environ)
     say("run %s: %s on %s" % (run.id, size(len(run.plan.nodes), run.plan.world_size), run.plan.compute))
     if options.detach:
         print(run.id)

@@ -12,6 +12,7 @@ from typing import Any
 from worldsize.cli.shared import (
     add_output,
     add_run,
+    completed_by,
     config_here,
     count,
     duration,
@@ -54,7 +55,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     if verb == "list":
         parser.add_argument("-a", "--all", action="store_true", help="every run, not the newest %d" % NEWEST)
         parser.add_argument("-n", metavar="N", type=count, default=NEWEST, dest="count", help="the newest N")
-        parser.add_argument("--state", metavar="STATE", help="only runs in this state")
+        state = parser.add_argument("--state", metavar="STATE", help="only runs in this state")
+        completed_by(state, complete_states)
         add_output(parser)
     elif verb == "prune":
         _configure_prune(parser)
@@ -74,13 +76,20 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 def _configure_prune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this: 30d, 12h, 90m, 45s")
     parser.add_argument("--keep", metavar="N", type=count, help="the newest N runs stay")
-    parser.add_argument("--state", metavar="STATE", action="append", help="only runs that ended so (may be repeated)")
+    state = parser.add_argument(
+        "--state", metavar="STATE", action="append", help="only runs that ended so (may be repeated)"
+    )
+    completed_by(state, complete_states)
     parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
     add_output(parser)
 
 
+def complete_states(**_: Any) -> list[str]:
+    return [name for name in vars(RunState) if name.isupper() and name != "FINAL"]
+
+
 def _state(text: str | None) -> str | None:
-    known = [name for name in vars(RunState) if name.isupper() and name != "FINAL"]
+    known = complete_states()
     if text is not None and text.upper() not in known:
         raise UsageError("there is no state %s" % text, "--state", "one of %s" % ", ".join(known))
     return text.upper() if text else None

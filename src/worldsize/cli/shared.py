@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from worldsize.errors import UsageError
@@ -28,7 +29,7 @@ def config_here() -> Config:
 
 def add_run(parser: argparse.ArgumentParser, name: str = "run") -> None:
     argument = parser.add_argument(name, nargs="?", metavar=name.upper(), help="a run; the latest when left out")
-    argument.completer = complete_runs  # type: ignore[attr-defined]
+    completed_by(argument, complete_runs)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -51,10 +52,25 @@ def seconds(text: str) -> float:
     return value
 
 
+def completed_by(argument: argparse.Action, complete: Callable[..., list[str]]) -> None:
+    """The shell offers what `complete` returns."""
+    argument.completer = complete  # type: ignore[attr-defined]
+
+
 def complete_runs(**_: Any) -> list[str]:
     from worldsize.store.find import list_ids
 
     return list_ids(config_here().home, 50)
+
+
+def complete_computes(**_: Any) -> list[str]:
+    return list(config_here().computes)
+
+
+def complete_job_files(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    return list(FilesCompleter(("yml", "yaml"))(prefix))
 
 
 def find_run(text: str | None) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from worldsize.environment.ignore import Rules, always_ignored, is_environment
@@ -41,19 +41,28 @@ class Listing(NamedTuple):
     started_ns: int
 
 
-def scan(code_dir: str, limits: Limits | None = None, excluded: Iterable[str] = ()) -> Listing:
+Tick = Callable[[int, int], None]
+"""Called for each file, or more often, with how many are done and how many there are (0: not known yet)."""
+
+
+def no_tick(done: int, total: int) -> None:
+    """For nobody who watches."""
+
+
+def scan(code_dir: str, limits: Limits | None = None, excluded: Iterable[str] = (), tick: Tick = no_tick) -> Listing:
     """Lists what a snapshot would hold; `excluded` are directories left out, such as worldsize's home.
 
     Raises SnapshotError where something cannot be read, and as soon as a limit is passed.
     """
     root = os.path.realpath(code_dir)
     listing = Listing(root, [], [], [], [], time.time_ns())
-    _Walk(listing, limits or Limits(), frozenset(map(os.path.realpath, excluded))).run()
+    _Walk(listing, limits or Limits(), frozenset(map(os.path.realpath, excluded)), tick).run()
     return listing
 
 
 class _Walk:
-    def __init__(self, listing: Listing, limits: Limits, excluded: frozenset[str]) -> None:
+    def __init__(self, listing: Listing, limits: Limits, excluded: frozenset[str], tick: Tick) -> None:
+        self.tick = tick
         self.listing = listing
         self.limits = limits
         self.excluded = excluded
@@ -118,6 +127,7 @@ class _Walk:
         except OSError as error:
             raise _unreadable(error, entry.path) from None
         self.bytes += status.st_size
+        self.tick(len(self.listing.files), 0)
         self.listing.files.append((relative, status))
         if self.bytes > self.limits.bytes or len(self.listing.files) > self.limits.files:
             self.check()

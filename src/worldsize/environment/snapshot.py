@@ -9,7 +9,7 @@ from typing import NamedTuple
 from worldsize.environment.index import Index, stamp
 from worldsize.environment.manifest import write_manifest
 from worldsize.environment.objects import Objects, copy_stream, open_source
-from worldsize.environment.scan import OWN, Limits, Listing, is_executable, scan
+from worldsize.environment.scan import OWN, Limits, Listing, Tick, is_executable, no_tick, scan
 from worldsize.plan.files import display, storage_error
 from worldsize.plan.paths import RunPaths
 
@@ -27,13 +27,18 @@ class Snapshot(NamedTuple):
 
 
 def take_snapshot(
-    code_dir: str, paths: RunPaths, objects_dir: str, limits: Limits | None = None, excluded: Iterable[str] = ()
+    code_dir: str,
+    paths: RunPaths,
+    objects_dir: str,
+    limits: Limits | None = None,
+    excluded: Iterable[str] = (),
+    tick: Tick = no_tick,
 ) -> Snapshot:
     """`scan`, then `materialize`."""
-    return materialize(scan(code_dir, limits, excluded), paths, objects_dir)
+    return materialize(scan(code_dir, limits, excluded, tick), paths, objects_dir, tick)
 
 
-def materialize(listing: Listing, paths: RunPaths, objects_dir: str) -> Snapshot:
+def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick = no_tick) -> Snapshot:
     """Puts what was listed into the run's `code/`, and the manifest beside it.
 
     Every file there holds what its digest says, also when it changes meanwhile; one that is gone by now is left out
@@ -41,13 +46,14 @@ def materialize(listing: Listing, paths: RunPaths, objects_dir: str) -> Snapshot
     Raises SnapshotError where a file cannot be read, StorageError where the run cannot be written.
     """
     try:
-        return _Materialize(listing, paths, Objects(objects_dir)).run()
+        return _Materialize(listing, paths, Objects(objects_dir), tick).run()
     except OSError as error:
         raise storage_error(error, error.filename2 or error.filename or paths.code) from None
 
 
 class _Materialize:
-    def __init__(self, listing: Listing, paths: RunPaths, objects: Objects) -> None:
+    def __init__(self, listing: Listing, paths: RunPaths, objects: Objects, tick: Tick) -> None:
+        self.tick = tick
         self.listing = listing
         self.paths = paths
         self.objects = objects
@@ -63,7 +69,8 @@ class _Materialize:
         index = None
         if len(listing.files) >= _INDEX_FROM_FILES or size >= _INDEX_FROM_BYTES:
             index = Index(self.objects.directory, listing.root, listing.started_ns)
-        for relative, status in listing.files:
+        for number, (relative, status) in enumerate(listing.files):
+            self.tick(number, len(listing.files))
             if relative.startswith(("outputs/", "logs/")):
                 self.copy(relative, status)
             else:

@@ -48,7 +48,7 @@ def display(path: str) -> str:
 def write_bytes(path: str, data: bytes) -> None:
     """Replaces `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
 
-    Its mode is 0600, and 0640 in a directory that the group may read.
+    Its mode is 0600, and 0640 in a directory that is open to the group alone.
     """
     temporary = _write_beside(path, data)
     try:
@@ -105,7 +105,7 @@ def _write_beside(path: str, data: bytes) -> str:
     temporary = "%s.%s.tmp" % (path, os.urandom(6).hex())
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        if os.stat(os.path.dirname(path) or ".").st_mode & 0o040:
+        if os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
             os.fchmod(descriptor, 0o640)
         view = memoryview(data)
         while view:

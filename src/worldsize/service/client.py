@@ -7,8 +7,9 @@ import sys
 from collections.abc import Mapping
 
 from worldsize.errors import UsageError
-from worldsize.service.prepare import Request, start
+from worldsize.service.prepare import Progress, Request
 from worldsize.service.run import Run
+from worldsize.service.submit import start
 from worldsize.spec.command import CommandJob
 from worldsize.spec.config import load_config
 from worldsize.spec.job import Job
@@ -42,7 +43,7 @@ def submit(
         ready = with_world(ready, world, "world")
     cwd = os.getcwd()
     request = Request(ready, load_config(cwd, environ), compute, environ, cwd, argv=sys.argv)
-    return Run(start(request, _notice), environ)
+    return Run(start(request, _Logged()), environ)
 
 
 def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> Run:
@@ -72,7 +73,8 @@ def _warn(warnings: tuple[str, ...] | list[str]) -> None:
         standard.warn(text, stacklevel=4)
 
 
-def _notice(text: str) -> None:
-    import logging
+class _Logged(Progress):
+    def notice(self, text: str) -> None:
+        import logging
 
-    logging.getLogger("worldsize").info("%s", text)
+        logging.getLogger("worldsize").info("%s", text)
