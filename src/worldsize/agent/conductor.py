@@ -10,32 +10,26 @@ import gc
 import os
 import selectors
 import signal
-import socket
 import sys
 import time
 from functools import partial
 from typing import Callable, Mapping, NoReturn
 
 from worldsize.agent import processes
+from worldsize.agent.conclude import Conclusion, agent_lost, no_agent, no_head
 from worldsize.agent.rendezvous import Head, open_head
-from worldsize.agent.report import write_unstarted
 from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, release
 from worldsize.agent.supervise import Supervisor
+from worldsize.agent.verdict import Verdict
 from worldsize.errors import WorldsizeError
-from worldsize.plan.files import write_json, write_once
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.state.exits import read_exit, read_exits
-from worldsize.state.records import ExitRecord, Failure, Observation, Reason
-from worldsize.state.result import result
-from worldsize.state.status import Facts, fold
+from worldsize.state.exits import read_exit
 
 LOCAL_ADDRESS = "127.0.0.1"
 _OVERTIME = 10.0
-_OVERTIME_NOW = 2.0
 _TICK = 1.0
 _BUSY_TICK = 0.1
-_RESULT_BYTES = 8192
 
 
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
@@ -108,12 +102,12 @@ class Conductor:
         self.plan = plan
         self.paths = paths
         self.environ = dict(environ)  # os.environ decodes every value each time that it is read
-        self.started = time.time()
+        self._conclusion = Conclusion(plan, paths)
         self._agents: dict[int, int] = {}
-        self._lost: dict[int, int] = {}
+        self._lost: dict[int, Verdict] = {}
+        self._cancelled = False
         self._stopped: dict[int, float] = {}
         self._kill_at: float | None = None
-        self._spare = paths.result + ".spare"
         self._signals = Signals()
         # The agents watch the reading end: it tells them when the one process that holds the other end is no more.
         self._lifeline, self._held = os.pipe()
@@ -121,24 +115,31 @@ class Conductor:
     def run(self) -> int:
         """Start the agents, wait for all of them, write the result; the run's exit code."""
         processes.become_subreaper()
-        self._reserve_result()
         try:
             head = open_head(self.plan, self.paths, LOCAL_ADDRESS)
         except (OSError, WorldsizeError) as error:
-            return self._could_not_start(error)
+            return self._conclusion.write({node.node_rank: no_head(error) for node in self.plan.nodes})
         hold()
-        for node in self.plan.nodes:
-            pid = os.fork()
-            if pid == 0:
-                _as_program(partial(self._agent, node.node_rank, head))
-            self._agents[pid] = node.node_rank
+        try:
+            self._fork_agents(head)
+        except OSError as error:  # no more processes for this user
+            started = self._agents.values()
+            self._lost = {node.node_rank: no_agent(error) for node in self.plan.nodes if node.node_rank not in started}
+            self._tell(signal.SIGTERM)
         release()
         os.close(self._lifeline)
         if head.listener:
             head.listener.close()
         self._wait()
         self._sweep()
-        return self._conclude()
+        return self._conclusion.write(self._lost)
+
+    def _fork_agents(self, head: Head) -> None:
+        for node in self.plan.nodes:
+            pid = os.fork()
+            if pid == 0:
+                _as_program(partial(self._agent, node.node_rank, head))
+            self._agents[pid] = node.node_rank
 
     def _agent(self, node_rank: int, head: Head) -> int:
         os.setpgid(0, 0)
@@ -168,15 +169,16 @@ class Conductor:
             if node_rank is not None and code != 0:
                 self._end_within(self.plan.grace + _OVERTIME)
                 if read_exit(self.paths, node_rank) is None:
-                    self._lost[node_rank] = code
+                    self._lost[node_rank] = agent_lost(node_rank, code, self._cancelled)
                     self._tell(signal.SIGTERM)  # those who had not met it yet would wait for it
 
     def _forward(self) -> None:
         """Tell every agent what we were told: TERM stands for cancel, QUIT for at once."""
         heard = self._signals.take()
+        self._cancelled = self._cancelled or bool(heard & STOP or STOP_NOW in heard)
         if STOP_NOW in heard:
             self._tell(STOP_NOW)
-            self._end_within(_OVERTIME_NOW)
+            self._end_within(_OVERTIME)
         elif heard & STOP:
             self._tell(signal.SIGTERM)
             self._end_within(self.plan.grace + _OVERTIME)
@@ -228,64 +230,3 @@ class Conductor:
                 processes.signal_process(pid, signal.SIGKILL)
             time.sleep(pause)
             pause = min(2 * pause, _BUSY_TICK)
-
-    def _conclude(self) -> int:
-        facts = Facts(
-            len(self.plan.nodes),
-            prepared=True,
-            submitted=True,
-            rejected=None,
-            cancelled=os.path.exists(self.paths.cancel),
-            launched=True,
-            exits=self._complete_exits(),
-            observation=Observation("ended"),
-            settled=True,
-        )
-        status = fold(facts)
-        try:
-            self._release_result()
-            write_once(self.paths.result, result(self.plan, status))
-        except OSError as error:
-            print("no result written: %s" % error, file=sys.stderr)
-        return status.exit_code or 0
-
-    def _reserve_result(self) -> None:
-        """Room for the result, so that a run that fills its disk can still say so."""
-        try:
-            with open(self._spare, "wb") as file:
-                file.write(b"\n" * _RESULT_BYTES)
-        except OSError as error:
-            print("no room for the result: %s" % error, file=sys.stderr)
-
-    def _release_result(self) -> None:
-        try:
-            os.unlink(self._spare)
-        except FileNotFoundError:
-            pass
-
-    def _complete_exits(self) -> tuple[ExitRecord, ...]:
-        """The exit records, with one written by us for each agent that could not."""
-        exits = {record.node_rank: record for record in read_exits(self.paths, len(self.plan.nodes))}
-        for node in self.plan.nodes:
-            if node.node_rank not in exits:
-                exits[node.node_rank] = self._stand_in(node.node_rank)
-        return tuple(exits[node_rank] for node_rank in sorted(exits))
-
-    def _stand_in(self, node_rank: int) -> ExitRecord:
-        code = self._lost.get(node_rank, 1)
-        how = "was killed by signal %d" % (code - 128) if code > 128 else "failed (see logs/conductor.log)"
-        now = time.time()
-        failure = Failure(Reason.NODE_FAILURE, "node %d: its agent %s" % (node_rank, how), node_rank, None, code, now)
-        record = ExitRecord(
-            node_rank, socket.gethostname(), self.plan.attempt, self.started, now, (), "agent-lost", failure, code
-        )
-        try:
-            write_json(self.paths.exit_record(node_rank), record.to_json())
-        except OSError as error:
-            print("no exit record for node %d: %s" % (node_rank, error), file=sys.stderr)
-        return record
-
-    def _could_not_start(self, error: Exception) -> int:
-        for node in self.plan.nodes:
-            write_unstarted(self.plan, self.paths, node.node_rank, "the head could not be opened: %s" % error)
-        return self._conclude()

@@ -14,7 +14,7 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import ExitRecord, Failure, Reason
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _GONE = (errno.ENOENT, errno.ESTALE)
 _BLOCK = 4096
 _BYTES_PER_RANK = 256
@@ -68,7 +68,7 @@ class Report:
         try:
             write()
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in FULL:
                 self.full = True
             elif error.errno not in _GONE:
                 raise

@@ -15,6 +15,7 @@ DELETED = "deleted"
 NODE_LOST = "node-lost"
 HEAD_LOST = "head-lost"
 CONDUCTOR_LOST = "conductor-lost"
+AGENT_LOST = "agent-lost"
 
 CANCELLED_CODE = 143
 

@@ -1,0 +1,98 @@
+"""The end of a local run: an exit record for every node, and the result."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from typing import Mapping
+
+from worldsize.agent.report import FULL
+from worldsize.agent.verdict import AGENT_LOST, CANCEL, Verdict
+from worldsize.plan.files import write_json, write_once
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.state.exits import read_exits
+from worldsize.state.records import ExitRecord, Failure, Observation, Reason
+from worldsize.state.result import result
+from worldsize.state.status import Facts, fold
+
+_RESULT_BYTES = 8192
+
+
+class Conclusion:
+    """Made when the run starts: the result's room on the disk is kept free, so that a run that fills it can say so."""
+
+    def __init__(self, plan: Plan, paths: RunPaths) -> None:
+        self.plan = plan
+        self.paths = paths
+        self.started = time.time()
+        self._spare = paths.result + ".spare"
+        try:
+            with open(self._spare, "wb") as file:
+                file.write(b"\n" * _RESULT_BYTES)
+        except OSError as error:
+            print("no room for the result: %s" % error, file=sys.stderr)
+
+    def write(self, lost: Mapping[int, Verdict]) -> int:
+        """The result, with what is known of the nodes that left no record; the run's exit code."""
+        facts = Facts(
+            len(self.plan.nodes),
+            prepared=True,
+            submitted=True,
+            rejected=None,
+            cancelled=os.path.exists(self.paths.cancel),
+            launched=True,
+            exits=self._complete_exits(lost),
+            observation=Observation("ended"),
+            settled=True,
+        )
+        status = fold(facts)
+        try:
+            if os.path.exists(self._spare):
+                os.unlink(self._spare)
+            write_once(self.paths.result, result(self.plan, status))
+        except OSError as error:
+            print("no result written: %s" % error, file=sys.stderr)
+        return status.exit_code or 0
+
+    def _complete_exits(self, lost: Mapping[int, Verdict]) -> tuple[ExitRecord, ...]:
+        exits = {record.node_rank: record for record in read_exits(self.paths, len(self.plan.nodes))}
+        for node in self.plan.nodes:
+            node_rank = node.node_rank
+            if node_rank not in exits:
+                exits[node_rank] = self._stand_in(node_rank, lost.get(node_rank) or agent_lost(node_rank, 1, False))
+        return tuple(exits[node_rank] for node_rank in sorted(exits))
+
+    def _stand_in(self, node_rank: int, why: Verdict) -> ExitRecord:
+        """The record of an agent that could not write its own."""
+        host, attempt, now = socket.gethostname(), self.plan.attempt, time.time()
+        record = ExitRecord(node_rank, host, attempt, self.started, now, (), why.why, why.failure, why.code)
+        try:
+            write_json(self.paths.exit_record(node_rank), record.to_json())
+        except OSError as error:
+            print("no exit record for node %d: %s" % (node_rank, error), file=sys.stderr)
+        return record
+
+
+def agent_lost(node_rank: int, code: int, cancelled: bool) -> Verdict:
+    """What an agent's end without a record means; once the run is cancelled, that it had to be killed for it."""
+    if cancelled:
+        return Verdict(CANCEL, None)
+    how = "was killed by signal %d" % (code - 128) if code > 128 else "failed (see logs/conductor.log)"
+    what = "node %d: its agent %s" % (node_rank, how)
+    return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, code or 1, time.time()))
+
+
+def no_agent(error: OSError) -> Verdict:
+    what = "no agent could be started: %s" % error.strerror
+    return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, None, None, 1, time.time()))
+
+
+def no_head(error: Exception) -> Verdict:
+    """Why not a single agent was started."""
+    full = isinstance(error, OSError) and error.errno in FULL
+    what = "the head could not be opened: %s" % error
+    reason = Reason.STORAGE if full else Reason.RENDEZVOUS
+    return Verdict(AGENT_LOST, Failure(reason, what, 0, None, 1, time.time()))
