@@ -1,0 +1,73 @@
+"""The computes that every test of this suite runs on: a new one is one more entry in TARGETS."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from driver import Cli
+
+from worldsize.compute.base import Compute, Handle
+from worldsize.service.computes import open_compute
+from worldsize.service.run import Run
+from worldsize.spec.config import load_config
+from worldsize.store.find import resolve
+
+
+class Target(NamedTuple):
+    """A compute as the suite needs it.
+
+    name      what `--compute` calls it
+    config    its table in worldsize.toml; empty for one that is always there
+    patience  seconds that a small job may take from its submission to its end
+    """
+
+    name: str
+    config: str
+    patience: float
+
+
+TARGETS = [Target("local", "", 30)]
+
+
+class Place(Cli):
+    """The command line in a project whose jobs run on the target, and the compute itself."""
+
+    target: Target
+
+    def job(self, command: str, world: str = "1x1", **keys: Any) -> str:
+        """A job file; its path. `keys` are further keys of it."""
+        nodes, _, processes = world.partition("x")
+        job = {
+            "command": command,
+            "distribution": {"type": "pytorch", "process_count_per_instance": int(processes)},
+            "resources": {"instance_count": int(nodes)},
+            **keys,
+        }
+        return self.write("job.yml", json.dumps(job, ensure_ascii=False))
+
+    def compute(self) -> Compute:
+        return open_compute(load_config(self.project, self.environ), self.target.name, self.environ)
+
+    def handle(self, run: str) -> Handle:
+        handle: Handle = json.loads(self.read(run, "handle.json"))
+        return handle
+
+    def open(self, run: str) -> Run:
+        return Run(resolve(self.home, run), self.environ)
+
+    def ended(self, run: str) -> Mapping[str, Any]:
+        """The status of a run, once it has ended."""
+        self("wait", run, "--timeout", str(self.target.patience))
+        status = self.status(run)
+        assert status["exit_code"] is not None, "%s did not end in time" % run
+        return status
+
+    def out(self, run: str, name: str) -> str:
+        return self.read(run, "outputs", name)
+
+    def up(self, run: str, *names: str) -> bool:
+        """Whether these files are in the run's outputs."""
+        return all(os.path.exists(self.path(run, "outputs", name)) for name in names)
