@@ -10,15 +10,17 @@ from typing import Any
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import Failure, Reason
 
-PEER_LOSS = re.compile(
+# Compiled when first used: most runs never need them, and every run would wait for them.
+_PEER_LOSS = (
     r"closed by peer|reset by peer|Broken pipe|remote process exited|Socket closed|recvValue failed|"
     r"Connection was likely closed|ncclRemoteError|failed to recv, got 0 bytes|Connection refused|"
     r"ChildFailedError|RendezvousConnectionError|Timed out waiting for clients"
 )
 """Messages of ranks that fail because another one did."""
 
-_NO_SPACE = re.compile(r"\[Errno (28|122)\]|No space left on device|Disk quota exceeded")
+_NO_SPACE = r"\[Errno (28|122)\]|No space left on device|Disk quota exceeded"
 _MEMORY_TYPES = ("MemoryError", "OutOfMemoryError")
+_MAX_BYTES = 4 << 20
 
 
 def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None) -> dict[str, Any] | None:
@@ -27,49 +29,67 @@ def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None)
     The hook that Python ranks load writes it; scripts under torch's @record write another form, read here too.
     """
     path = paths.rank_error(rank)
-    return _read_json(path) or _from_torchelastic(_read_json(torchelastic_file or path + ".torchelastic"))
+    return _own(_read_json(path)) or _from_torchelastic(_read_json(torchelastic_file or path + ".torchelastic"))
 
 
-def _read_json(path: str) -> dict[str, Any] | None:
+def _read_json(path: str) -> dict[str, Any]:
+    """Scripts may write there as well as the hook, and their node may end between two bytes: anything may be read."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            value = json.load(file)
-    except (OSError, ValueError):
+        with open(path, "rb") as file:
+            value = json.loads(file.read(_MAX_BYTES).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _own(value: dict[str, Any]) -> dict[str, Any] | None:
+    known = isinstance(value.get("type"), str) and isinstance(value.get("message"), str)
+    if not known or not isinstance(value.get("frames"), list):
         return None
-    return value if isinstance(value, dict) else None
+    return {**value, "time": _seconds(value.get("time"))}
 
 
-def _from_torchelastic(value: dict[str, Any] | None) -> dict[str, Any] | None:
-    message = (value or {}).get("message")
+def _from_torchelastic(value: dict[str, Any]) -> dict[str, Any] | None:
+    message = value.get("message")
     if isinstance(message, str):
         return {"type": "", "message": message, "frames": [], "time": 0.0}
     if not isinstance(message, dict):
         return None
-    extra = message.get("extraInfo") or {}
+    extra = message.get("extraInfo")
+    extra = extra if isinstance(extra, dict) else {}
     kind, _, text = str(message.get("message", "")).partition(": ")
     stack = str(extra.get("py_callstack", "")).splitlines()
-    return {"type": kind, "message": text, "frames": [], "stack": stack, "time": float(extra.get("timestamp") or 0)}
+    return {"type": kind, "message": text, "frames": [], "stack": stack, "time": _seconds(extra.get("timestamp"))}
+
+
+def _seconds(value: Any) -> float:
+    """0 for what is no time."""
+    try:
+        seconds = float(value or 0)
+    except (TypeError, ValueError):
+        return 0.0
+    return seconds if seconds == seconds else 0.0
 
 
 def rank_failure(
     rank: int, node_rank: int, host: str, code: int, ended: float, error: dict[str, Any] | None, oom_killed: bool
 ) -> Failure:
     """The failure of one rank that ended with `code` by itself, at the time of its exception if it left one."""
-    said = "%s: %s" % (error["type"], error["message"]) if error else ""
+    said = ": ".join(filter(None, (error["type"], error["message"]))) if error else ""
     if code > 128:
         how = "was killed by signal %d" % (code - 128)
         reason = Reason.OUT_OF_MEMORY if oom_killed and code == 137 else Reason.SIGNAL
     else:
         how = "exited with code %d" % code
         reason = Reason.EXIT_CODE
-    if _NO_SPACE.search(said):
+    if re.search(_NO_SPACE, said):
         reason = Reason.STORAGE
     elif error and str(error["type"]).rpartition(".")[2] in _MEMORY_TYPES:
         reason = Reason.OUT_OF_MEMORY
     message = "rank %d on node %d (%s) %s" % (rank, node_rank, host, how)
-    if said:
+    if said.strip():
         message += ": " + said.strip().splitlines()[0][:500]
-    raised = float(error.get("time") or ended) if error else ended
+    raised = error["time"] or ended if error else ended
     return Failure(reason, message, node_rank, rank, code, min(raised, ended))
 
 
@@ -82,7 +102,7 @@ def start_failure(command: str, rank: int, node_rank: int, error: OSError, disk_
 
 
 def is_peer_loss(failure: Failure) -> bool:
-    return PEER_LOSS.search(failure.message) is not None
+    return re.search(_PEER_LOSS, failure.message) is not None
 
 
 def precedence(failure: Failure) -> tuple[bool, float]:

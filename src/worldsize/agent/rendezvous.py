@@ -23,6 +23,10 @@ _STRANGERS = 128
 """Room for connections that are none of ours (port scans): a node's that finds none is tried again a second later."""
 
 
+OPEN_FILES = 64
+"""Files that the head's agent may have open beside the connections to the other nodes."""
+
+
 class Rendezvous(NamedTuple):
     """Where the head is: `port` for the ranks, `control_port` for the agents (0 on a single node)."""
 
@@ -45,6 +49,7 @@ def open_head(plan: Plan, paths: RunPaths, address: str) -> Head:
     reservation = PortReservation()
     listener = None
     if len(plan.nodes) > 1:
+        _allow_connections(len(plan.nodes))
         listener = socket.create_server((address, 0), backlog=len(plan.nodes) + _STRANGERS)
         listener.setblocking(False)
     rendezvous = Rendezvous(
@@ -52,6 +57,17 @@ def open_head(plan: Plan, paths: RunPaths, address: str) -> Head:
     )
     write_json(paths.rendezvous, rendezvous._asdict())
     return Head(rendezvous, reservation, listener)
+
+
+def _allow_connections(nodes: int) -> None:
+    """Every node keeps a connection to the head, and a usual limit is 1,024 open files."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = nodes + OPEN_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def read_published(paths: RunPaths) -> Rendezvous | None:

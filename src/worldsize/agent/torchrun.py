@@ -13,7 +13,7 @@ from worldsize.plan.paths import RunPaths
 _BY_RANK = ("WORLDSIZE_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 _BY_LOCAL_RANK = ("WORLDSIZE_LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_NODE_RANK")
 _BECOME_THE_COMMAND = 'shift 2; exec "$@" >>"$log" 2>&1'
-_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+_CAUSE = r"(?s)Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)"
 
 
 class Cause(NamedTuple):
@@ -42,7 +42,7 @@ def root_cause(log: str) -> Cause | None:
     """What torchrun's own log says of the first failure; None where it says nothing."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
-            found = _CAUSE.search(file.read())
+            found = re.search(_CAUSE, file.read())
     except OSError:
         return None
     if found is None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MAX_TEXT = 20_000
 _MAX_FRAMES = 50
+_MAX_CODE = 500
 _CONSEQUENCE_SECONDS = 30
 
 
@@ -40,7 +41,7 @@ def _write(kind: Any, value: Any, trace: Any) -> None:
     frames = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        line = linecache.getline(code.co_filename, trace.tb_lineno, trace.tb_frame.f_globals).strip()
+        line = linecache.getline(code.co_filename, trace.tb_lineno, trace.tb_frame.f_globals).strip()[:_MAX_CODE]
         frames.append({"file": code.co_filename, "line": trace.tb_lineno, "function": code.co_name, "code": line})
         trace = trace.tb_next
     name = kind.__qualname__ if kind.__module__ == "builtins" else "%s.%s" % (kind.__module__, kind.__qualname__)
