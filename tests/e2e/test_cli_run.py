@@ -280,3 +280,32 @@ def test_in_a_directory_that_is_gone(cli: Cli, words: str) -> None:
     ended = subprocess.run(["sh", "-c", script], env=cli.environ, capture_output=True, text=True, check=False)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr, ended
     assert not os.path.exists(cli.home)
+
+
+def test_what_others_wrote_cannot_drive_the_terminal(cli: Cli) -> None:
+    """A rank's exception, and a job's name, come from whoever wrote the code."""
+    cli.write("evil.py", 'raise ValueError("\\x1b]0;title\\x07\\x1b[2Jgone\\x9b2J\\nline two")\n')
+    result = cli("run", "--name", "a\nb\x1b[31m", "--", "python", "evil.py")
+    shown = result.out + result.err + cli.ok("list").out + cli.ok("status").out + cli("run", "\x1b[2J").err
+    assert "gone" in shown and not {"\x1b", "\x07", "\x9b"} & set(shown)
+    assert cli.json("list")[0]["name"] == "a\nb\x1b[31m"
+    assert len(cli.ok("list").lines) == 2
+
+
+def test_more_nodes_than_open_files(cli: Cli) -> None:
+    """The soft limit is no limit; the hard one is said before anything starts."""
+    script = 'ulimit -%s 64; exec "%s" -m worldsize run -q -w %s -- true'
+    for kind, world, code in (("Sn", "70x1", 0), ("n", "210x1", 2)):
+        words = ["bash", "-c", script % (kind, sys.executable, world)]
+        ended = subprocess.run(words, cwd=cli.project, env=cli.environ, capture_output=True, text=True, check=False)
+        assert ended.returncode == code, ended
+    assert "open files" in ended.stderr and len(cli.json("list")) == 1
+
+
+def test_more_processes_than_the_machine_can_hold(cli: Cli) -> None:
+    script = 'ulimit -u 1000; exec "%s" -m worldsize run -w 500x2 -- true' % sys.executable
+    ended = subprocess.run(
+        ["bash", "-c", script], cwd=cli.project, env=cli.environ, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2 and "1500 processes, and this machine allows" in ended.stderr, ended
+    assert not os.path.exists(cli.home)

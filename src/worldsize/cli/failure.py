@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from worldsize.cli.shared import clean
 from worldsize.service.run import Run
 from worldsize.service.screen import failure_data, failure_lines
 from worldsize.state.records import RunState, Status
@@ -10,6 +11,6 @@ from worldsize.state.records import RunState, Status
 def failure_text(run: Run, status: Status) -> str:
     """The screen under the headline; the status's own message where no rank failed."""
     if status.state == RunState.LOST or status.failure is None:
-        return status.message if status.state != RunState.CANCELLED else ""
+        return clean(status.message) if status.state != RunState.CANCELLED else ""
     data = failure_data(run.paths, run.plan, status)
-    return "\n".join(failure_lines(run.paths, run.id, data)) if data else status.message
+    return clean("\n".join(failure_lines(run.paths, run.id, data)) if data else status.message)

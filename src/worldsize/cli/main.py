@@ -29,7 +29,7 @@ VERBS = {
     "status": Verb("runs", "one run's state, and why it failed"),
     "wait": Verb("runs", "wait for a run's end; exit with its code"),
     "cancel": Verb("runs", "end a run"),
-    "prune": Verb("runs", "remove finished runs"),
+    "prune": Verb("prune", "remove finished runs"),
     "logs": Verb("logs", "what the ranks wrote, merged or one by one"),
     "diff": Verb("diff", "what differs between two runs: job, code, environment"),
     "init": Verb("init", "write a job file and worldsize.toml for what is here"),
@@ -111,8 +111,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(text: str, code: int) -> int:
+    from worldsize.cli.shared import clean
+
     try:
-        print("worldsize: %s" % text, file=sys.stderr)
+        print("worldsize: %s" % clean(text), file=sys.stderr)
     except OSError:
         _forget(2)
     return code

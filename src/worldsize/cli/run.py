@@ -11,6 +11,7 @@ from typing import Any
 
 from worldsize.cli.shared import (
     add_run,
+    clean,
     complete_computes,
     complete_job_files,
     completed_by,
@@ -97,7 +98,7 @@ def _job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
     if options.words is not None:
         if options.job is not None:
             raise UsageError("both a job file (%s) and a command after --" % options.job, None, "give one of them")
-        if not options.words:
+        if not options.words or not options.words[0]:
             raise UsageError("no command after --", None, "worldsize run -w 2x4 -- python train.py")
         code = os.path.abspath(os.path.join(here(), options.code or ""))
         return Job(command=_quoted(options.words), argv=tuple(options.words), code=code, source="command line"), (), {}
@@ -145,7 +146,7 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
     if options.name:
         job = job._replace(display_name=options.name)
     for warning in warnings:
-        say("warning: " + warning)
+        say("warning: " + clean(warning))
     request = Request(job, config_here(), options.compute, os.environ, here(), _places(options, job, lines), sys.argv)
     if options.dry_run:
         return _dry_run(request)

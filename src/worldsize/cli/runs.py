@@ -1,10 +1,9 @@
-"""list, status, wait, cancel, prune: runs that exist."""
+"""list, status, wait, cancel: runs that exist."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
 from typing import Any
@@ -25,6 +24,7 @@ from worldsize.cli.shared import (
     table,
 )
 from worldsize.errors import UsageError
+from worldsize.plan.files import display
 from worldsize.service.run import Run
 from worldsize.state.records import RunState, Status
 
@@ -44,9 +44,6 @@ _EXAMPLES = {
     "cancel": """examples:
   worldsize cancel                            the latest run: TERM, its grace, KILL
   worldsize cancel 417k --now                 KILL at once""",
-    "prune": """examples:
-  worldsize prune --older-than 30d --dry-run
-  worldsize prune --keep 100 --state FAILED""",
 }
 
 
@@ -58,8 +55,6 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         state = parser.add_argument("--state", metavar="STATE", help="only runs in this state")
         completed_by(state, complete_states)
         add_output(parser)
-    elif verb == "prune":
-        _configure_prune(parser)
     else:
         add_run(parser)
         if verb == "wait":
@@ -70,25 +65,14 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
             parser.add_argument("--now", action="store_true", help="without grace")
         else:
             add_output(parser)
-    parser.set_defaults(act={"list": list_runs, "status": status, "wait": wait, "cancel": cancel, "prune": prune}[verb])
-
-
-def _configure_prune(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this: 30d, 12h, 90m, 45s")
-    parser.add_argument("--keep", metavar="N", type=count, help="the newest N runs stay")
-    state = parser.add_argument(
-        "--state", metavar="STATE", action="append", help="only runs that ended so (may be repeated)"
-    )
-    completed_by(state, complete_states)
-    parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
-    add_output(parser)
+    parser.set_defaults(act={"list": list_runs, "status": status, "wait": wait, "cancel": cancel}[verb])
 
 
 def complete_states(**_: Any) -> list[str]:
     return [name for name in vars(RunState) if name.isupper() and name != "FINAL"]
 
 
-def _state(text: str | None) -> str | None:
+def known_state(text: str | None) -> str | None:
     known = complete_states()
     if text is not None and text.upper() not in known:
         raise UsageError("there is no state %s" % text, "--state", "one of %s" % ", ".join(known))
@@ -99,7 +83,7 @@ def list_runs(options: argparse.Namespace) -> int:
     from worldsize.store.find import list_ids
     from worldsize.store.summaries import summaries
 
-    wanted = _state(options.state)
+    wanted = known_state(options.state)
     home = config_here().home
     everything = options.all or wanted is not None
     ids = list_ids(home, None if everything else options.count)
@@ -149,7 +133,7 @@ def _row(row: Any) -> list[str]:
     took = duration((row.ended or now) - row.started) if row.started else ""
     size = "%dx%d" % (row.nodes, row.ranks // max(row.nodes, 1))
     age = duration(max(now - row.created, 0))
-    return [row.id, row.name, row.state, row.reason or "", row.compute, size, age, took]
+    return [row.id, display(row.name), row.state, row.reason or "", row.compute, size, age, took]
 
 
 def status(options: argparse.Namespace) -> int:
@@ -182,7 +166,7 @@ def _status_lines(run: Run, now: Status) -> list[str]:
     lines = ["%s  %s%s" % (run.id, state_text(now.state, sys.stdout), " (%s)" % now.reason if now.reason else "")]
     if run.has_plan():
         plan = run.plan
-        lines.append("%s: %s on %s" % (plan.name, size(len(plan.nodes), plan.world_size), plan.compute))
+        lines.append("%s: %s on %s" % (display(plan.name), size(len(plan.nodes), plan.world_size), plan.compute))
         lines.append("made %s ago%s" % (duration(time.time() - plan.created), _took(now)))
     lines.append(run.directory)
     text = failure_text(run, now)
@@ -215,36 +199,4 @@ def cancel(options: argparse.Namespace) -> int:
         return 0
     run.cancel(options.now)
     say("cancelling %s" % run.id)
-    return 0
-
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
-def _age(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
-    if match is None:
-        raise UsageError("%r is not an age" % text[:40], "--older-than", "a number and a unit: 30d, 12h, 90m, 45s")
-    return float(match[1]) * _UNITS[match[2]]
-
-
-def prune(options: argparse.Namespace) -> int:
-    from worldsize.store.prune import prune as remove
-
-    if options.older_than is None and options.keep is None and not options.state:
-        raise UsageError("nothing says which runs may go", "prune", "--older-than 30d, --keep 100 or --state FAILED")
-    gone = remove(
-        config_here().home,
-        now=time.time(),
-        older_than=None if options.older_than is None else _age(options.older_than),
-        keep=options.keep or 0,
-        states=[_state(text) or "" for text in options.state] if options.state else None,
-        dry_run=options.dry_run,
-    )
-    freed = sum(size for _, size in gone)
-    if options.output == "json":
-        print_json([{"id": run_id, "bytes": size} for run_id, size in gone])
-    else:
-        sys.stdout.write("".join("%s  %d bytes\n" % row for row in gone))
-        say("%s %d run(s), %.1f MB" % ("would remove" if options.dry_run else "removed", len(gone), freed / 1e6))
     return 0

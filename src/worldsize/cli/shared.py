@@ -81,6 +81,14 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+_CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)))
+
+
+def clean(text: str) -> str:
+    """What others wrote, without what could drive a terminal; lines and tabs stay."""
+    return text if text.isprintable() else text.translate(_CONTROLS)
+
+
 def say(text: str) -> None:
     """News for the person, beside the output: on stderr."""
     sys.stderr.write(text + "\n")

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from worldsize.cli.shared import say
+from worldsize.cli.shared import clean, say
 from worldsize.service.prepare import Progress
 
 _PATIENCE = 0.4
@@ -16,7 +16,7 @@ _CLEAR = "\r\x1b[K"
 
 class Notices(Progress):
     def notice(self, text: str) -> None:
-        say("notice: " + text)
+        say("notice: " + clean(text))
 
     def done(self) -> None:
         """Nothing of what was shown for the moment is left."""

@@ -11,12 +11,16 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.agent import processes
 from worldsize.agent.conductor import fork_conductor, spawn_conductor
+from worldsize.agent.rendezvous import OPEN_FILES
 from worldsize.agent.signals import STOP_NOW
 from worldsize.compute.base import CheckResult, ComputeFacts, Handle, Submission
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.job import Job
 from worldsize.state.records import Observation
+
+_ALWAYS_POSSIBLE = 200
+"""So many processes are looked at by nobody before they are started."""
 
 
 class LocalCompute:
@@ -31,11 +35,12 @@ class LocalCompute:
         return ComputeFacts(self._asked_gpus(job), len(os.sched_getaffinity(0)), shared_host=True)
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
+        found = _limits(plan) if len(plan.nodes) + plan.world_size > _ALWAYS_POSSIBLE else []
         cores = len(os.sched_getaffinity(0))
-        if plan.world_size <= cores:
-            return []
-        what = "%d ranks share this machine's %d core%s" % (plan.world_size, cores, "" if cores == 1 else "s")
-        return [CheckResult("notice", what)]
+        if plan.world_size > cores:
+            what = "%d ranks share this machine's %d core%s" % (plan.world_size, cores, "" if cores == 1 else "s")
+            found.append(CheckResult("notice", what))
+        return found
 
     def render(self, plan: Plan, paths: RunPaths) -> Submission:
         words = ["python3", paths.agent, paths.root, "--node-rank"]
@@ -89,6 +94,41 @@ class LocalCompute:
         if _alive(handle):
             return Observation("running")
         return Observation("absent", message="its conductor (process %d) is gone" % handle["pid"])
+
+
+def _limits(plan: Plan) -> list[CheckResult]:
+    """What this machine, or this user on it, may not start at all."""
+    import resource
+
+    found = []
+    processes_needed = len(plan.nodes) + plan.world_size
+    allowed = min(_finite(resource.getrlimit(resource.RLIMIT_NPROC)[1]), _pid_max(), _fit_in_memory())
+    if processes_needed > allowed:
+        what = "%d ranks on %d nodes are %d processes, and this machine allows %d"
+        values = (plan.world_size, len(plan.nodes), processes_needed, allowed)
+        found.append(CheckResult("error", what % values, "resources.instance_count", "ask for fewer, such as -w 2x2"))
+    files = _finite(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    if len(plan.nodes) + OPEN_FILES > files:
+        what = "%d nodes need as many open files, and %d are allowed (ulimit -Hn)" % (len(plan.nodes), files)
+        found.append(CheckResult("error", what, "resources.instance_count", "more processes per node, on fewer nodes"))
+    return found
+
+
+def _finite(limit: int) -> int:
+    return limit if limit >= 0 else 1 << 62
+
+
+def _pid_max() -> int:
+    try:
+        with open("/proc/sys/kernel/pid_max") as file:
+            return int(file.read())
+    except OSError:
+        return 1 << 62
+
+
+def _fit_in_memory() -> int:
+    """Processes at 1 MiB each, which is less than any of them takes."""
+    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20)
 
 
 def _alive(handle: Handle) -> bool:
