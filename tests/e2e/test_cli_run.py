@@ -168,6 +168,19 @@ def test_outputs_and_logs_exist_before_the_command_and_are_kept(cli: Cli) -> Non
     assert cli.read(run, "user_logs", "train.log") == "l\n"
 
 
+def test_where_the_outputs_are_is_said(cli: Cli) -> None:
+    result = cli.ok("run", "--", "sh", "-c", "echo w > outputs/model")
+    assert result.err.endswith("outputs: %s\n" % cli.path(cli.latest(), "outputs"))
+    assert "outputs:" not in cli.ok("run", "--", "true").err
+
+
+def test_a_home_inside_the_code_is_not_part_of_it(cli: Cli) -> None:
+    cli.write("train.py", "")
+    for _ in range(2):
+        result = cli.ok("run", "--", "find", ".", "-type", "f", WORLDSIZE_HOME="./.runs")
+        assert result.out == "0:0: ./train.py\n"
+
+
 def test_named_outputs_are_writable_directories(cli: Cli) -> None:
     cli.write(
         "job.yml", "command: echo w > ${{outputs.model}}/w && echo $WORLDSIZE_OUTPUT_MODEL\noutputs:\n  model: {}\n"

@@ -101,6 +101,13 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
+def _is_filled(directory: str) -> bool:
+    try:
+        return bool(os.listdir(directory))
+    except OSError:
+        return False
+
+
 def show_end(run: Run, status: Status) -> None:
     took = ""
     if status.started and status.ended:
@@ -108,6 +115,8 @@ def show_end(run: Run, status: Status) -> None:
     reason = "" if status.reason in (None, "CANCELLED_BY_USER") else ": %s" % status.reason
     say("run %s %s%s%s" % (run.id, state_text(status.state, sys.stderr), took, reason))
     if status.state == RunState.SUCCEEDED:
+        if _is_filled(run.paths.outputs):
+            say("outputs: %s" % run.paths.outputs)
         return
     from worldsize.cli.failure import failure_text
 
