@@ -39,6 +39,11 @@ def until(happens: Callable[[], Any], timeout: float = 15.0, what: str = "it") -
         time.sleep(0.005)
 
 
+def marked(run_id: str) -> list[int]:
+    mark = b"WORLDSIZE_RUN_ID=%s" % run_id.encode()
+    return [pid for pid in _pids() if mark in _read("/proc/%d/environ" % pid).split(b"\0")]
+
+
 class LocalRun:
     """One run, started at once. Short grace and silence, so that tests are."""
 
@@ -104,8 +109,7 @@ class LocalRun:
 
     def marked(self) -> list[int]:
         """Every process that has this run's mark in its environment: ranks and all that they started."""
-        mark = b"WORLDSIZE_RUN_ID=%s" % self.paths.run_id.encode()
-        return [pid for pid in _pids() if mark in _read("/proc/%d/environ" % pid).split(b"\0")]
+        return marked(self.paths.run_id)
 
     # its end
 

@@ -12,7 +12,7 @@ import sys
 import time
 
 import pytest
-from local_runs import HOOK, until
+from local_runs import HOOK, marked, until
 
 from worldsize.environment.bundle import agent_bundle
 from worldsize.plan.files import read_json
@@ -86,6 +86,11 @@ class Agents:
         status = fold(Facts(len(self.plan.nodes), True, True, None, False, True, exits, Observation("ended"), True))
         return status.state, status.reason
 
+    def pid_of_first_rank(self) -> int | None:
+        with open(self.paths.events(0)) as file:
+            found = re.search(r'"pids":\{"0":(\d+)', file.read())
+        return int(found[1]) if found else None
+
     def log(self, rank: int) -> str:
         with open(self.paths.rank_log(rank)) as file:
             return file.read()
@@ -103,7 +108,9 @@ def agents(tmp_path, bundle):
     for each in made:
         for agent in each.started:
             agent.kill()
-            agent.communicate()
+            agent.wait()
+        for pid in marked(each.paths.run_id):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("python", SUPPORTED, ids=lambda path: os.path.basename(path))
@@ -177,12 +184,11 @@ def test_a_head_that_is_killed_ends_the_others(agents):
     run = agents("echo ready; exec sleep 60", ranks=1)
     head, member = run.head(), run.start("--node-rank", "1")
     until(lambda: os.path.exists(run.paths.rank_log(1)) and "ready" in run.log(1))
-    with open(run.paths.events(0)) as file:
-        orphan = int(re.search(r'"pids":\{"0":(\d+)', file.read())[1])
+    orphan = until(run.pid_of_first_rank)
     head.kill()
     assert run.ended(member)[0] == 1
     assert run.state() == ("FAILED", "NODE_FAILURE")
-    os.kill(orphan, signal.SIGKILL)  # on a cluster it is the scheduler that ends what a dead agent leaves
+    os.kill(orphan, signal.SIGKILL)  # on a cluster the scheduler ends what a dead agent leaves
 
 
 def test_one_node_needs_no_address(agents):
