@@ -59,6 +59,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--code", metavar="DIR", help="with a command after --: the code to snapshot (default: here)"
         )
+        parser.usage = "worldsize %s [options] (JOB.YML | -- COMMAND …)" % verb
         parser.set_defaults(act=run_or_submit)
     parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
     parser.add_argument(
