@@ -14,7 +14,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from spec_strategies import fuzz, jobs, names, scalars, texts, trees, worded_jobs
+from spec_strategies import fuzz, jobs, made, names, scalars, texts, trees, worded_jobs
 
 from worldsize.errors import ConfigError, JobError, WorldsizeError
 from worldsize.spec import keys
@@ -135,7 +135,7 @@ objects = st.recursive(
         | st.tuples(inner)
         | st.sets(st.integers(), max_size=2)
         | st.dictionaries(texts | st.integers() | st.none(), inner, max_size=3)
-        | st.builds(Input, inner, inner, inner, inner)
+        | made(Input, inner, inner, inner, inner, inner)
     ),
     max_leaves=8,
 )
