@@ -112,6 +112,13 @@ TABLE = [
         2,
     ),
     ("cancelled", facts(STOPPED, ENDED, cancelled=True), "CANCELLED", "CANCELLED_BY_USER", 130),
+    (
+        "cancelled, and a node that had not joined yet found the head gone",
+        facts((STOPPED[0], record(1, "head-lost", failure("node 0 is gone"))), ENDED, cancelled=True),
+        "CANCELLED",
+        "CANCELLED_BY_USER",
+        130,
+    ),
     ("cancelled, native job still there", facts(STOPPED, cancelled=True), "CANCELLED", "CANCELLED_BY_USER", 130),
     ("stopped, nobody asked: the scheduler may know why", facts(STOPPED), "STOPPING", None, None),
     ("… and knows nothing", facts(STOPPED, ENDED), "CANCELLED", "CANCELLED_BY_USER", 130),

@@ -113,8 +113,11 @@ def _on_the_way(facts: Facts) -> Status:
 
 
 def first_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
-    """The failure that the nodes agree on; one that a node only heard of as silence comes last."""
+    """The failure that the nodes agree on. One that a node only heard of as silence comes last, and does not count
+    where another was cancelled: that is why it fell silent."""
     found = [(record.stop in _DERIVED, failure) for record in exits for failure in (_failure_of(record),) if failure]
+    if any(record.stop == "cancel" for record in exits):
+        found = [each for each in found if not each[0]]
     return min(found, key=lambda each: (each[0], each[1].time))[1] if found else None
 
 
