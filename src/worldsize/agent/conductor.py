@@ -34,7 +34,6 @@ _BUSY_TICK = 0.1
 
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
     """Start the run; the conductor's pid. The child never returns."""
-    gc.collect()
     gc.freeze()
     pid = os.fork()
     if pid == 0:
@@ -65,6 +64,7 @@ def _log(paths: RunPaths) -> str:
 
 def _detached(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> NoReturn:
     def conduct() -> int:
+        gc.enable()
         os.setsid()
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # what a terminal sent before we had left it was not for us

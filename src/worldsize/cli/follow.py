@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -80,6 +81,7 @@ def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = Fa
     """Show the run's log until it ends, then how it ended; its exit code."""
     from worldsize.logs.view import Follower
 
+    gc.enable()
     ranks: list[int] | None = [] if quiet else None
     follower = Follower(run.paths, run.plan.nodes, ranks, fold, None, write, time.monotonic)
     try:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -49,6 +50,22 @@ RUN is a run id, a unique beginning of it or of its last part; the latest when l
 `worldsize VERB --help` tells more."""
 
 
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal. argparse would ask shutil, which imports every compression library, for each option."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    if os.environ.get("COLUMNS", "").isdigit():
+        return max(int(os.environ["COLUMNS"]), 20)
+    try:
+        return max(os.get_terminal_size(1).columns, 20)
+    except OSError:
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with our exit code and a pointer to the verb's help; `verbs` holds the parsers of the verbs."""
 
@@ -64,15 +81,14 @@ def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
         prog="worldsize",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version")
     table = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser, prog="worldsize")
     for name in verbs:
         verb = VERBS[name]
-        one = table.add_parser(name, help=verb.help, add_help=True, allow_abbrev=False)
-        one.formatter_class = argparse.RawDescriptionHelpFormatter
+        one = table.add_parser(name, help=verb.help, allow_abbrev=False, formatter_class=Formatter)
         one.description = verb.help[0].upper() + verb.help[1:] + "."
         if only in (None, name):
             import_module("worldsize.cli." + verb.module).configure(name, one)
@@ -180,7 +196,11 @@ def _open_streams() -> None:
 
 
 def run() -> NoReturn:
-    """The console script: leaves without the interpreter's tear-down, which costs milliseconds and does nothing."""
+    """The console script: leaves without the interpreter's tear-down, which costs milliseconds and does nothing.
+
+    The garbage collector starts when a run is followed: until then it would only go over the imports, again and again.
+    """
+    gc.disable()
     _open_streams()
     try:
         code = main()

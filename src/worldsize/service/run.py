@@ -16,8 +16,9 @@ from worldsize.service import gather
 from worldsize.service.computes import compute_of_handle
 from worldsize.state.records import RunState, Status
 
-_FIRST_PAUSE = 0.002
+_SHORTEST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.1
+_QUIET_SHARE = 0.02
 _LOOK_EVERY = 0.25
 
 
@@ -133,17 +134,17 @@ class Run:
     def follow(self, show: Callable[[], bool], timeout: float | None = None) -> Status:
         """Call `show`, which says whether something was new, until the run is final or `timeout` seconds are over.
 
-        A final run is noticed within 2 ms while it writes, 0.1 s while it is silent.
+        A final run is noticed within 2 % of the time that it has been silent, at most 0.1 s.
         """
-        started = looked = time.monotonic()
-        pause = _FIRST_PAUSE
+        started = looked = heard = time.monotonic()
         status = self.look()
         while not status.final:
-            pause = _FIRST_PAUSE if show() else min(pause * 1.2, _LONGEST_PAUSE)
+            new = show()
             now = time.monotonic()
             if timeout is not None and now - started >= timeout:
                 break
-            time.sleep(pause)
+            heard = now if new else heard
+            time.sleep(min(max((now - heard) * _QUIET_SHARE, _SHORTEST_PAUSE), _LONGEST_PAUSE))
             if now - looked > _LOOK_EVERY or os.path.exists(self.paths.result):
                 looked = now
                 status = self.look()
