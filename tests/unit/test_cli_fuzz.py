@@ -26,7 +26,7 @@ OPTIONS = [
     "--force", "--yes", "--", "--wrong", "-x", "--tial=3", "--set=inputs.lr=1", "-w2x2", "-ojson",
 ]  # fmt: skip
 VALUES = [
-    "job.yml", "bad.yml", "missing.yml", "train.py", ".", "..", "/", "/dev/null", "2x2", "1", "0", "-1", "2x",
+    "job.yml", "bad.yml", "missing.yml", "missing", "missing.txt", "job", "-", "./missing", "train.py", ".", "..", "/", "/dev/null", "2x2", "1", "0", "-1", "2x",
     "1e9", "nan", "inf", "0-1", "3-1", "0,0", "json", "text", "same", "off", "show", "bash", "zsh", "local",
     "nowhere", "FAILED", "running", "30d", "0s", "x=", "=x", "inputs.lr=0.1", "inputs.lr",
     "resources.instance_count=0", "command=echo", "environment_variables.RANK=3", "distribution.type=pytorch", "(",
@@ -98,6 +98,7 @@ def check(project: Path, words: list[str]) -> None:
     before = runs(project)
     code, out, err = outcome(harmless(words))
     assert code in (0, 1, 2, 3, 124), (words, err)
+    assert "[Errno" not in err, (words, err)
     assert "Traceback" not in out + err
     assert err.strip() if code == 2 else True
     assert runs(project) == before
@@ -106,6 +107,8 @@ def check(project: Path, words: list[str]) -> None:
 @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(lines)
 @example(["run", "train.py"])
+@example(["run", "missing"])
+@example(["submit", "-"])
 @example(["run", "python", "train.py", "python"])
 @example(["run", "--", "\udcff"])
 @example(["run", "\udcff.yml"])

@@ -13,6 +13,8 @@ STARTING = ("run", "submit")
 _SCRIPTS = (".py", ".sh")
 _JOB_FILES = (".yml", ".yaml")
 _SHOWN = 60
+_NEAR = 0.75
+"""Of names that all end alike, as job files do, more has to be the same."""
 
 
 def unknown_verb(words: Sequence[str], verb: str, verbs: Collection[str]) -> UsageError:
@@ -75,16 +77,23 @@ def not_a_job_file(name: str, words: Sequence[str]) -> UsageError | None:
         )
     if os.path.exists(name) or name.endswith(_JOB_FILES):
         return None
-    from worldsize.agent.processes import find_program
-
-    if os.sep not in name and find_program(name, os.environ):
+    if os.sep not in name and _is_program(name):
         start = words.index(name)
         return UsageError("a command goes after --", None, _as_command(words[1:start], words[start:]))
     return None
 
 
+def _is_program(name: str) -> bool:
+    from worldsize.agent.processes import find_program
+
+    try:
+        return bool(find_program(name, os.environ))
+    except OSError:
+        return False
+
+
 def no_such_file(name: str) -> NotFound:
-    """With the job files that are there."""
+    """With the job file that is there under nearly the same name."""
     from worldsize.spec.nearest import nearest
 
     directory = os.path.dirname(name) or "."
@@ -92,7 +101,9 @@ def no_such_file(name: str) -> NotFound:
         there = sorted(entry for entry in os.listdir(directory) if entry.endswith(_JOB_FILES))
     except OSError:
         there = []
-    close = nearest(os.path.basename(name), there) or (there[0] if len(there) == 1 else None)
+    base = os.path.basename(name)
+    named = [entry for entry in there if os.path.splitext(entry)[0] == base]
+    close = named[0] if named else nearest(base, there, _NEAR)
     if close:
         hint = "did you mean %s?" % shlex.quote(os.path.join(os.path.dirname(name), close))
     else:

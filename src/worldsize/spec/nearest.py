@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def nearest(word: str, valid: Iterable[str]) -> str | None:
-    """The entry of `valid` closest to `word`, or None when nothing is close. Case counts for little."""
+def nearest(word: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The entry of `valid` closest to `word`, or None when nothing is close (`cutoff`, to 1). Case counts for little."""
     import difflib
 
     choices = {choice.lower(): choice for choice in valid}
-    found = difflib.get_close_matches(word[:100].lower(), choices, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(word[:100].lower(), choices, n=1, cutoff=cutoff)
     return choices[found[0]] if found else None
 
 
