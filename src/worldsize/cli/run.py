@@ -158,9 +158,9 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
 
 
 def _places(options: argparse.Namespace, job: Job, lines: Any) -> Places:
-    said = {}
+    said = {"code": "--code"} if getattr(options, "code", None) else {}
     if options.world:
-        said = dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w")
+        said.update(dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w"))
     if options.sets:
         from worldsize.spec.overrides import override_places
 

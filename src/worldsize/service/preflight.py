@@ -55,6 +55,8 @@ def _code(job: Job, places: Places) -> list[CheckResult]:
         what, hint = "%s is not a directory" % job.code, "name the directory that holds the script"
     else:
         what, hint = "no such directory: %s" % job.code, "mend `code:`, which is relative to the job file"
+        if places.at("code") == "--code":
+            hint = "mend --code, which is relative to the current directory"
     return [CheckResult("error", what, places.at("code"), hint)]
 
 
