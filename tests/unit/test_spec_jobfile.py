@@ -281,6 +281,8 @@ WRONG_KEYS = [
     ("outputs: {a: {mod: x}}", "outputs.a.mod: is not a key of outputs.a", "mode"),
     ("services: {a: {prot: 1}}", "services.a.prot: is not a key of services.a", "port"),
     ("environment: {imgae: x}", "environment.imgae: is not a key of environment", "image"),
+    ("services: {a: {type: tensorbord}}", "services.a.type: 'tensorbord' is none", "TensorBoard"),
+    ("identity: {type: managd}", "identity.type: 'managd' is none", "managed"),
     ("limits: {timeuot: 3}", "limits.timeuot: is not a key of limits", "timeout"),
     ("bind: nonee", "bind: 'nonee' is none of the values allowed", "none"),
     ("conventions: [troch]", "conventions[0]: 'troch' is none of the values allowed", "torch"),

@@ -11,6 +11,7 @@ from spec_strategies import jobs
 from test_spec_jobfile import FULL, WRONG_KEYS
 
 from worldsize.spec.dump import dump_job, job_tree
+from worldsize.spec.jobfile import parse_job
 from worldsize.spec.keys import JOB
 from worldsize.spec.schema import job_schema
 
@@ -97,6 +98,20 @@ def test_wrong_values_do_not(text: str) -> None:
 @pytest.mark.parametrize("distribution", ["{type: PyTorch, added: {deep: 1}}", "{type: MPI}", "{type: TensorFlow}", ""])
 def test_distributions_in_any_case_and_with_extras_do(distribution: str) -> None:
     assert satisfies(yaml.safe_load("command: x\ndistribution: %s" % distribution), SCHEMA)
+
+
+@pytest.mark.parametrize("kind", ["ssh", "tensor_board", "vs_code", "jupyter_lab", "custom", "JupyterLab", "VSCode"])
+def test_services_of_every_spelling_do(kind: str) -> None:
+    text = "command: x\nservices: {a: {type: %s}}" % kind
+    assert satisfies(yaml.safe_load(text), SCHEMA)
+    assert parse_job(text, "job.yml").job.services["a"]["type"] == kind
+
+
+@pytest.mark.parametrize("kind", ["managed", "managed_identity", "user_identity", "aml_token", "UserIdentity"])
+def test_identities_of_every_spelling_do(kind: str) -> None:
+    text = "command: x\nidentity: {type: %s}" % kind
+    assert satisfies(yaml.safe_load(text), SCHEMA)
+    assert parse_job(text, "job.yml").job.identity["type"] == kind
 
 
 @jobs

@@ -11,6 +11,10 @@ from worldsize.spec.job import MAX_RANKS
 ASSET_TYPES = ("uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model")
 INPUT_MODES = ("ro_mount", "download", "direct", "eval_mount", "eval_download")
 OUTPUT_MODES = ("rw_mount", "upload", "mount", "direct")
+SERVICE_TYPES = ("ssh", "tensor_board", "vs_code", "jupyter_lab", "custom")
+SERVICE_TYPES_OF_THE_SERVICE = ("TensorBoard", "VSCode", "JupyterLab", "RayDashboard", "Tracking", "Studio")
+IDENTITY_TYPES = ("managed", "user_identity", "aml_token")
+IDENTITY_TYPES_OF_THE_SERVICE = ("managed_identity", "ManagedIdentity", "UserIdentity", "AMLToken")
 MAX_SECONDS = 10 * 365 * 86400
 
 
@@ -87,8 +91,12 @@ QUEUE_SETTINGS: Keys = {
     "priority": Key("text", "The service's priority.", choices=("low", "medium", "high")),
 }
 SERVICE: Keys = {
-    "type": Key("text", "ssh, tensor_board, vs_code, jupyter_lab or custom."),
-    "job_service_type": Key("text", "The older name of type."),
+    "type": Key(
+        "text",
+        "ssh, tensor_board, vs_code, jupyter_lab or custom.",
+        choices=SERVICE_TYPES + SERVICE_TYPES_OF_THE_SERVICE,
+    ),
+    "job_service_type": Key("text", "The older name of type.", choices=SERVICE_TYPES + SERVICE_TYPES_OF_THE_SERVICE),
     "nodes": Key("as_text", "all, or a node's index."),
     "port": _port("The port of the service."),
     "log_dir": Key("text", "TensorBoard's log directory."),
@@ -96,7 +104,11 @@ SERVICE: Keys = {
     "properties": Key("any", "Properties of the service."),
 }
 IDENTITY: Keys = {
-    "type": Key("text", "The identity that the service runs the job as."),
+    "type": Key(
+        "text",
+        "The identity that the service runs the job as: managed, user_identity or aml_token.",
+        choices=IDENTITY_TYPES + IDENTITY_TYPES_OF_THE_SERVICE,
+    ),
     "client_id": Key("text", "A managed identity's client."),
     "object_id": Key("text", "A managed identity's object."),
     "msi_resource_id": Key("text", "A managed identity's resource."),
