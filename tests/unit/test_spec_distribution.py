@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
+import warnings
 from typing import Any
 
 import pytest
@@ -78,3 +81,21 @@ def test_processes_of_each_kind() -> None:
     assert processes_per_instance(None) == 1
     assert processes_per_instance(PyTorchDistribution(4)) == 4
     assert processes_per_instance(TensorFlowDistribution(1, 2)) is None
+
+
+@pytest.mark.parametrize("kind", [PyTorchDistribution, TensorFlowDistribution, MpiDistribution, RayDistribution])
+def test_keywords_that_a_class_does_not_have_only_warn(kind: Any) -> None:
+    with pytest.warns(UserWarning, match="%s has no added_property, more: ignored" % kind.__name__) as caught:
+        made = kind(added_property=7, more={"deep": 1})
+    assert made == kind() and [warning.filename for warning in caught] == [__file__]
+
+
+def test_classes_without_extras_say_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = PyTorchDistribution(2, launcher="torchrun")
+        assert made._replace(process_count_per_instance=4) == PyTorchDistribution(4, "torchrun")
+        assert pickle.loads(pickle.dumps(made)) == made
+        assert str(inspect.signature(MpiDistribution)).startswith("(process_count_per_instance")
+    with pytest.raises(TypeError):
+        PyTorchDistribution(1, "direct", "pytorch", 4)  # type: ignore[call-arg]

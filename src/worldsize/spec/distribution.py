@@ -4,10 +4,32 @@ A new kind is a class here, an entry in `DISTRIBUTIONS` and its keys in `keys.py
 is planning's to say.
 """
 
+import functools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+Kind = TypeVar("Kind", bound=type)
 
 
+def tolerant(kind: Kind) -> Kind:
+    """Keywords that the kind does not have only warn, as in a job file: Azure's own samples have them."""
+    exact: Any = kind.__new__
+
+    @functools.wraps(exact)
+    def create(cls: type, *values: Any, **named: Any) -> Any:
+        unknown = named.keys() - set(cls._fields)  # type: ignore[attr-defined]
+        if unknown:
+            import warnings
+
+            what = "%s has no %s: ignored" % (cls.__name__, ", ".join(sorted(unknown)))
+            warnings.warn(what, stacklevel=2)
+        return exact(cls, *values, **{name: value for name, value in named.items() if name not in unknown})
+
+    kind.__new__ = create  # type: ignore[assignment]
+    return kind
+
+
+@tolerant
 class PlainDistribution(NamedTuple):
     """Ranks of no framework, with every convention set."""
 
@@ -15,6 +37,7 @@ class PlainDistribution(NamedTuple):
     type: str = "none"
 
 
+@tolerant
 class PyTorchDistribution(NamedTuple):
     """torch.distributed: its variables set directly, or by one torchrun per node (`launcher="torchrun"`)."""
 
@@ -23,6 +46,7 @@ class PyTorchDistribution(NamedTuple):
     type: str = "pytorch"
 
 
+@tolerant
 class TensorFlowDistribution(NamedTuple):
     """`TF_CONFIG`; without a worker_count there is one worker per instance."""
 
@@ -31,6 +55,7 @@ class TensorFlowDistribution(NamedTuple):
     type: str = "tensorflow"
 
 
+@tolerant
 class MpiDistribution(NamedTuple):
     """Ranks started by mpirun."""
 
@@ -38,6 +63,7 @@ class MpiDistribution(NamedTuple):
     type: str = "mpi"
 
 
+@tolerant
 class RayDistribution(NamedTuple):
     """A Ray cluster: a head and workers, one per instance."""
 
