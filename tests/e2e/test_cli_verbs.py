@@ -238,6 +238,32 @@ def test_code_changed_after_submit_is_not_seen(cli: Cli) -> None:
     assert cli.ok("logs", run).out == "0:0: old\n"
 
 
+def test_diff_tells_no_secret(cli: Cli) -> None:
+    text = "command: echo\ninputs: {api_key: %s}\nenvironment_variables: {API_KEY: %s}\n"
+    cli.write("job.yml", text % ("hunter1", "hunter1"))
+    old = cli.run("job.yml")
+    cli.write("job.yml", text % ("hunter2", "hunter2"))
+    cli.run("job.yml")
+    result = cli.ok("diff", old, "-o", "json")
+    assert "hunter" not in result.out + cli.ok("diff", old).out
+    job = json.loads(result.out)["job"]
+    assert job == {key: ["***", "***"] for key in ("environment_variables.API_KEY", "inputs.api_key")}
+    old = cli.run("--", "echo", "--api-key", "hunter1")
+    cli.run("--", "echo", "--api-key", "hunter2")
+    assert cli.json("diff", old)["job"]["argv"] == [["echo", "--api-key", "***"]] * 2
+
+
+def test_diff_of_a_run_without_code(cli: Cli) -> None:
+    cli.write("bare.yml", "command: echo\n")
+    bare = cli.run("bare.yml")
+    other = cli.run("--", "echo")
+    assert cli.json("diff", bare, other)["code"] == {"added": ["bare.yml"], "removed": [], "changed": []}
+    assert cli.json("diff", other, bare)["code"] == {"added": [], "removed": ["bare.yml"], "changed": []}
+    assert cli.json("diff", bare, bare)["code"] == {"added": [], "removed": [], "changed": []}
+    refused = cli("diff")
+    assert refused.code == 2 and "worldsize diff %s %s" % (bare, other) in refused.err
+
+
 def test_diff(cli: Cli) -> None:
     cli.write("a.py", "1\n")
     cli.write("job.yml", "command: python a.py\ninputs: {lr: 0.1}\n")

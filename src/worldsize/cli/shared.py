@@ -27,8 +27,10 @@ def config_here() -> Config:
     return load_config(here(), os.environ)
 
 
-def add_run(parser: argparse.ArgumentParser, name: str = "run") -> None:
-    argument = parser.add_argument(name, nargs="?", metavar=name.upper(), help="a run; the latest when left out")
+def add_run(
+    parser: argparse.ArgumentParser, name: str = "run", meaning: str = "a run; the latest when left out"
+) -> None:
+    argument = parser.add_argument(name, nargs="?", metavar=name.upper(), help=meaning)
     completed_by(argument, complete_runs)
 
 

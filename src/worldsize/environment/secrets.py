@@ -70,12 +70,14 @@ def mask_argv(argv: Iterable[str]) -> list[str]:
 
 
 def mask_tree(value: Any, name: str = "") -> Any:
-    """A value of JSON's kinds with every secret in it masked, by its key or its shape."""
+    """A value of JSON's kinds with every secret in it masked, by its key or its shape; texts in a list as words."""
     if isinstance(value, str):
         return mask(name, value)
     if isinstance(value, Mapping):
         return {key: mask_tree(item, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
+        if not is_secret_name(name) and all(isinstance(item, str) for item in value):
+            return mask_argv(value)
         return [mask_tree(item, name) for item in value]
     return value
 

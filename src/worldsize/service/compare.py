@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from worldsize.environment.secrets import mask_tree
 from worldsize.errors import NotFound
 from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
@@ -14,7 +16,10 @@ _RECORD_KEYS = ("worldsize", "python", "platform", "host", "git")
 
 
 def compare(old: RunPaths, new: RunPaths) -> dict[str, Any]:
-    """{"job": {key: [old, new]}, "environment": {…}, "code": {"added", "removed", "changed"} | None}"""
+    """{"job": {key: [old, new]}, "environment": {…}, "code": {"added", "removed", "changed"}}
+
+    A secret that differs is told, masked on both sides. A run without a snapshot counts as one of no files.
+    """
     return {
         "job": _changes(_job(old), _job(new)),
         "environment": _changes(_environment(old), _environment(new)),
@@ -23,8 +28,10 @@ def compare(old: RunPaths, new: RunPaths) -> dict[str, Any]:
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[Any]]:
-    keys = sorted(old.keys() | new.keys())
-    return {key: [old.get(key), new.get(key)] for key in keys if old.get(key) != new.get(key)}
+    shown_old, shown_new = _flat(mask_tree(old)), _flat(mask_tree(new))
+    old, new = _flat(old), _flat(new)
+    keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    return {key: [shown_old.get(key), shown_new.get(key)] for key in keys}
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -40,25 +47,31 @@ def _job(paths: RunPaths) -> dict[str, Any]:
     from worldsize.spec.dump import job_tree
     from worldsize.spec.jobfile import load_job
 
-    flat = _flat(job_tree(load_job(paths.job).job))
-    flat.pop("code", None)
-    return flat
+    tree = job_tree(load_job(paths.job).job)
+    tree.pop("code", None)
+    return tree
 
 
 def _environment(paths: RunPaths) -> dict[str, Any]:
     record = read_json(paths.record) or {}
     variables = record.get("environment", {})
-    flat = _flat({name: value for name, value in variables.items() if name not in _SHELL_NOISE}, "variable")
-    for key in _RECORD_KEYS:
-        flat.update(_flat(record.get(key), key))
-    return flat
+    kept = {name: value for name, value in variables.items() if name not in _SHELL_NOISE}
+    return {"variable": kept, **{key: record.get(key) for key in _RECORD_KEYS}}
 
 
-def _code(old: RunPaths, new: RunPaths) -> dict[str, list[str]] | None:
-    from worldsize.environment.manifest import diff_trees, read_manifest
+def _code(old: RunPaths, new: RunPaths) -> dict[str, list[str]]:
+    from worldsize.environment.manifest import diff_trees
+
+    trees = diff_trees(_manifest(old), _manifest(new))
+    return {"added": list(trees.added), "removed": list(trees.removed), "changed": list(trees.changed)}
+
+
+def _manifest(paths: RunPaths) -> Mapping[str, Any]:
+    from worldsize.environment.manifest import read_manifest
 
     try:
-        trees = diff_trees(read_manifest(old.manifest), read_manifest(new.manifest))
+        return read_manifest(paths.manifest)
     except NotFound:
-        return None
-    return {"added": list(trees.added), "removed": list(trees.removed), "changed": list(trees.changed)}
+        if os.path.lexists(paths.manifest):
+            raise
+        return {"files": {}}
