@@ -255,7 +255,7 @@ def test_an_agent_is_killed(start, nodes, victim, script):
     os.kill(run.agent(victim), signal.SIGKILL)
     assert seconds_to_end(run) < run.plan.grace + 1
     result = run.ended()
-    assert_failed(result, "NODE_FAILURE", 137, "node %d: its agent was killed by signal 9" % victim)
+    assert_failed(result, "NODE_FAILURE", 137, "node %d: its agent was killed by signal 9 (SIGKILL)" % victim)
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
@@ -284,7 +284,7 @@ def test_an_agent_that_stays_stopped_counts_as_lost(start, nodes, victim):
     run = start.sh(SLEEPS, nodes=nodes, silence=0.9)
     run.said("ready")
     os.kill(run.agent(victim), signal.SIGSTOP)
-    assert_failed(run.ended(), "NODE_FAILURE", 137, "node %d" % victim)
+    assert_failed(run.ended(), "NODE_FAILURE", 137, "node %d: its agent fell silent (stopped or hung)" % victim)
 
 
 def test_a_whole_run_that_was_paused_goes_on(start):
@@ -411,6 +411,7 @@ def test_the_run_directory_fills_up(tmp_path, script):
     assert done.returncode == 0, done.stderr
     result, stops = json.loads(done.stdout)
     assert (result["state"], result["reason"]) == ("FAILED", "STORAGE"), result
+    assert "no space left" in result["message"].lower()
     assert None not in stops
 
 

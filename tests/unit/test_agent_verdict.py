@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from worldsize.agent.failure import is_peer_loss, rank_failure, read_error, start_failure
+from worldsize.agent.failure import for_want_of_space, is_peer_loss, rank_failure, read_error, start_failure
 from worldsize.agent.verdict import CANCEL, FAILURE, HEAD_LOST, NODE_LOST, TIMEOUT, Verdict, weigh
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import Failure, Reason
@@ -68,9 +68,10 @@ def error(kind: str, message: str, time: float = 5.0) -> dict:
     ("code", "said", "oom", "reason", "words"),
     [
         (1, None, False, "EXIT_CODE", "rank 2 on node 1 (h) exited with code 1"),
-        (137, None, False, "SIGNAL", "was killed by signal 9"),
+        (137, None, False, "SIGNAL", "was killed by signal 9 (SIGKILL)"),
+        (255, None, False, "EXIT_CODE", "exited with code 255"),
         (137, None, True, "OUT_OF_MEMORY", "was killed by signal 9"),
-        (139, None, True, "SIGNAL", "was killed by signal 11"),
+        (139, None, True, "SIGNAL", "was killed by signal 11 (SIGSEGV)"),
         (1, error("ValueError", "v\nmore"), False, "EXIT_CODE", "code 1: ValueError: v"),
         (1, error("MemoryError", ""), False, "OUT_OF_MEMORY", "MemoryError"),
         (1, error("torch.OutOfMemoryError", "CUDA out of memory"), False, "OUT_OF_MEMORY", "CUDA out of memory"),
@@ -104,10 +105,21 @@ def test_lost_peers_are_known_by_their_words(message, lost):
     assert is_peer_loss(failure(message)) is lost
 
 
+@pytest.mark.parametrize("known", [failure("rank 1 on node 0 (h) exited with code 1"), failure("E: m")])
+def test_a_failure_for_want_of_space_says_so(known):
+    found = for_want_of_space(known, "/runs/x")
+    assert found == known._replace(reason=Reason.STORAGE, message=known.message + ": no space left on /runs/x")
+
+
+def test_want_of_space_is_said_once():
+    said = failure("OSError: [Errno 28] No space left on device")
+    assert for_want_of_space(said, "/runs/x") == said._replace(reason=Reason.STORAGE)
+
+
 def test_a_command_that_cannot_start():
-    missing = start_failure("x", 1, 0, FileNotFoundError(2, "command not found"), disk_full=False)
-    refused = start_failure("x", 1, 0, PermissionError(13, "cannot be executed"), disk_full=False)
-    full = start_failure("x", 1, 0, OSError(28, "No space left on device"), disk_full=True)
+    missing = start_failure("x", 1, 0, FileNotFoundError(2, "command not found"), "/runs/x", full=False)
+    refused = start_failure("x", 1, 0, PermissionError(13, "cannot be executed"), "/runs/x", full=False)
+    full = start_failure("x", 1, 0, OSError(28, "No space left on device"), "/runs/x", full=True)
     assert [(each.code, each.reason) for each in (missing, refused, full)] == [
         (127, "EXIT_CODE"), (126, "EXIT_CODE"), (126, "STORAGE"),
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from worldsize.agent.verdict import AGENT_LOST, CANCEL, Verdict
 from worldsize.plan.files import write_json, write_once
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.state.exits import read_exits
+from worldsize.state.exits import read_exits, signal_name
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason
 from worldsize.state.result import result
 from worldsize.state.status import Facts, fold
@@ -76,11 +76,17 @@ class Conclusion:
         return record
 
 
-def agent_lost(node_rank: int, code: int, cancelled: bool) -> Verdict:
-    """What an agent's end without a record means; once the run is cancelled, that it had to be killed for it."""
+def agent_lost(node_rank: int, code: int, cancelled: bool, silent: bool = False) -> Verdict:
+    """What an agent's end without a record means; once the run is cancelled, that it had to be killed for it.
+
+    `silent`: we ended it ourselves, for it gave no sign of life.
+    """
     if cancelled:
         return Verdict(CANCEL, None)
-    how = "was killed by signal %d" % (code - 128) if code > 128 else "failed (see logs/conductor.log)"
+    name = signal_name(code)
+    how = "was killed by signal %d (%s)" % (code - 128, name) if name else "failed (see logs/conductor.log)"
+    if silent:
+        how = "fell silent (stopped or hung) and was ended"
     what = "node %d: its agent %s" % (node_rank, how)
     return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, code or 1, time.time()))
 

@@ -107,6 +107,7 @@ class Conductor:
         self._lost: dict[int, Verdict] = {}
         self._cancelled = False
         self._stopped: dict[int, float] = {}
+        self._silent: set[int] = set()
         self._kill_at: float | None = None
         self._signals = Signals()
         # The agents watch the reading end: it tells them when the one process that holds the other end is no more.
@@ -169,7 +170,7 @@ class Conductor:
             if node_rank is not None and code != 0:
                 self._end_within(self.plan.grace + _OVERTIME)
                 if read_exit(self.paths, node_rank) is None:
-                    self._lost[node_rank] = agent_lost(node_rank, code, self._cancelled)
+                    self._lost[node_rank] = agent_lost(node_rank, code, self._cancelled, pid in self._silent)
                     self._tell(signal.SIGTERM)  # those who had not met it yet would wait for it
 
     def _forward(self) -> None:
@@ -196,7 +197,11 @@ class Conductor:
         """Some agents have ended and others should have by now: they hang, so they are ended."""
         if self._kill_at is not None and time.monotonic() > self._kill_at:
             for pid in self._agents:
-                processes.signal_process(pid, signal.SIGKILL)
+                self._end_silent(pid)
+
+    def _end_silent(self, pid: int) -> None:
+        self._silent.add(pid)
+        processes.signal_process(pid, signal.SIGKILL)
 
     def _end_stopped(self) -> None:
         """An agent that stays stopped (SIGSTOP) cannot supervise: it counts as lost, as a silent node does."""
@@ -208,7 +213,7 @@ class Conductor:
             if not processes.is_stopped(pid):
                 del self._stopped[pid]
             elif now - since > self.plan.silence:
-                processes.signal_process(pid, signal.SIGKILL)
+                self._end_silent(pid)
 
     def _end_orphans(self) -> None:
         """The ranks of a lost agent are our children now, and nobody supervises them."""

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from worldsize.plan.paths import RunPaths
+from worldsize.state.exits import signal_name
 from worldsize.state.records import Failure, Reason
 
 # Compiled when first used: most runs never need them, and every run would wait for them.
@@ -76,8 +77,9 @@ def rank_failure(
 ) -> Failure:
     """The failure of one rank that ended with `code` by itself, at the time of its exception if it left one."""
     said = ": ".join(filter(None, (error["type"], error["message"]))) if error else ""
-    if code > 128:
-        how = "was killed by signal %d" % (code - 128)
+    name = signal_name(code)
+    if name:
+        how = "was killed by signal %d (%s)" % (code - 128, name)
         reason = Reason.OUT_OF_MEMORY if oom_killed and code == 137 else Reason.SIGNAL
     else:
         how = "exited with code %d" % code
@@ -93,12 +95,22 @@ def rank_failure(
     return Failure(reason, message, node_rank, rank, code, min(raised, ended))
 
 
-def start_failure(command: str, rank: int, node_rank: int, error: OSError, disk_full: bool) -> Failure:
-    """The failure of a rank that could not be started: 127 for a command that is not there, else 126."""
+def for_want_of_space(failure: Failure, directory: str) -> Failure:
+    """The same failure, laid to the full disk that `directory` lies on."""
+    said = re.search(_NO_SPACE, failure.message)
+    message = failure.message if said else "%s: no space left on %s" % (failure.message, directory)
+    return failure._replace(reason=Reason.STORAGE, message=message)
+
+
+def start_failure(command: str, rank: int, node_rank: int, error: OSError, directory: str, full: bool) -> Failure:
+    """The failure of a rank that could not be started: 127 for a command that is not there, else 126.
+
+    `full`: the disk that `directory` lies on has no room.
+    """
     missing = isinstance(error, FileNotFoundError)
     what = "%s: %s" % (command, error.strerror)
-    reason = Reason.STORAGE if disk_full else Reason.EXIT_CODE
-    return Failure(reason, what, node_rank, rank, 127 if missing else 126, time.time())
+    failure = Failure(Reason.EXIT_CODE, what, node_rank, rank, 127 if missing else 126, time.time())
+    return for_want_of_space(failure, directory) if full else failure
 
 
 def is_peer_loss(failure: Failure) -> bool:

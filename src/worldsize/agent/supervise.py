@@ -16,7 +16,15 @@ import time
 from typing import Mapping
 
 from worldsize.agent import processes, verdict
-from worldsize.agent.failure import is_peer_loss, oom_kills, precedence, rank_failure, read_error, start_failure
+from worldsize.agent.failure import (
+    for_want_of_space,
+    is_peer_loss,
+    oom_kills,
+    precedence,
+    rank_failure,
+    read_error,
+    start_failure,
+)
 from worldsize.agent.living import Ended, Living
 from worldsize.agent.peers import meet
 from worldsize.agent.ranks import node_processes
@@ -117,8 +125,8 @@ class Supervisor:
             try:
                 self._ranks.start(process)
             except OSError as error:
-                full = disk_full(self.paths.root)
-                failure = start_failure(process.argv[0], process.ranks[0], self.node.node_rank, error, full)
+                root, full = self.paths.root, disk_full(self.paths.root)
+                failure = start_failure(process.argv[0], process.ranks[0], self.node.node_rank, error, root, full)
                 self._decide(Verdict(verdict.FAILURE, failure))
                 break
         self._report.event("ranks_started", pids=self._ranks.pids())
@@ -196,7 +204,7 @@ class Supervisor:
     def _rank_failed(self, failure: Failure) -> None:
         """Stop for it; but a lost peer is usually somebody else's death: wait a moment for the real one."""
         if failure.reason == Reason.EXIT_CODE and disk_full(self.paths.root):
-            failure = failure._replace(reason=Reason.STORAGE)
+            failure = for_want_of_space(failure, self.paths.root)
         if self.verdict is None and is_peer_loss(failure):
             if self._suspect is None or precedence(failure) < precedence(self._suspect):
                 self._suspect = failure

@@ -1,9 +1,10 @@
-"""Reading what agents left: exit records, whole ones only."""
+"""Reading what agents left: exit records, whole ones only, and their codes."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import ExitRecord
@@ -25,3 +26,11 @@ def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
         return ()
     found = (read_exit(paths, node_rank) for node_rank in range(nodes))
     return tuple(record for record in found if record is not None)
+
+
+def signal_name(code: int) -> str | None:
+    """`SIGKILL` for 137: the signal that an exit code of 128+N stands for; None for a code that stands for none."""
+    try:
+        return signal.Signals(code - 128).name
+    except ValueError:
+        return None
