@@ -70,7 +70,19 @@ def test_what_a_script_requires_is_said(cli: Cli) -> None:
     cli.write("train.py", TRAIN)
     result = cli.ok("init", "-y")
     assert "train.py wants --data, config" in result.err
-    assert job_of(cli).inputs == {"lr": 1e-05, "batch_size": 64}
+    assert job_of(cli).inputs == {"lr": 1e-05, "batch_size": 64, "name": "two words"}
+
+
+def test_defaults_of_any_text_survive(cli: Cli) -> None:
+    texts = ["two  words", "it's \"quoted\" $HOME `x` ${{inputs.b}}", "-dash", "a\nb", "*", "", "ü", "true", "1.0"]
+    lines = ["import argparse", "parser = argparse.ArgumentParser()"]
+    lines += ["parser.add_argument('--x%d', default=%r)" % pair for pair in enumerate(texts)]
+    lines += ["print(list(vars(parser.parse_args()).values()) == %r)" % texts]
+    cli.write("train.py", "\n".join(lines))
+    cli.ok("init", "-y", PATH=BARE)
+    assert job_of(cli).inputs["x0"] == "two  words"
+    assert cli.ok("run", "job.yml").out == "0:0: True\n"
+    assert "False" in cli.ok("run", "job.yml", "--set", "inputs.x0=other").out
 
 
 def test_a_plain_script_on_several_gpus_is_warned_of(cli: Cli) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shlex
 import shutil
 from typing import NamedTuple
 
@@ -97,7 +96,7 @@ def _adds_argument(call: ast.Call) -> bool:
 
 
 def _option(flag: str, call: ast.Call) -> Option | None:
-    """None for a flag without a value, and for a default that a command cannot show as one plain word."""
+    """None for a flag without a value, and for a default that is no plain value, or no text at all."""
     if not re.fullmatch(r"--[A-Za-z_][A-Za-z0-9_-]*", flag) or _keyword(call, "action") or _keyword(call, "nargs"):
         return None
     required = _keyword(call, "required")
@@ -110,7 +109,7 @@ def _option(flag: str, call: ast.Call) -> Option | None:
         return None
     if isinstance(default, bool) or not isinstance(default, (int, float, str)):
         return None
-    return Option(flag, default) if shlex.quote(str(default)) == str(default) else None
+    return Option(flag, default) if default != "" else None
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:

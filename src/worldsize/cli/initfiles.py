@@ -68,7 +68,9 @@ def _command(script: Script | None, inputs: Mapping[str, InputValue]) -> str:
     words = [_python(), shlex.quote(os.path.basename(script.path))]
     for option in script.options:
         if option.name in inputs:
-            words += [option.flag, _reference(option.name, inputs[option.name])]
+            value = inputs[option.name]
+            joint = "=" if isinstance(value, str) and value.startswith("-") else " "
+            words.append(option.flag + joint + _reference(option.name, value))
     return " ".join(words)
 
 
