@@ -8,27 +8,40 @@ from worldsize.agent.failure import read_error
 from worldsize.logs.tail import last_lines, summarize_others
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.state.exits import read_exit, signal_name
 from worldsize.state.records import Status
 
 _LAST_LINES = 12
 _FRAMES = 8
+_EXCEPTION_LINES = 12
+_LINE = 300
+"""Characters of a line that are shown."""
 
 
 def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] | None:
     """The screen as data; None where nothing failed.
 
-    {reason, message, code, node_rank, rank, exception: {type, message, frames} | None, last_lines, others}
+    {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None, last_lines,
+    others}; `signal` is its name or None, `host` that of the node as far as it left a record. Long lines are cut.
     """
     failure = status.failure
     if failure is None:
         return None
-    data: dict[str, Any] = {**failure._asdict(), "exception": None, "last_lines": [], "others": []}
+    record = None if failure.node_rank is None else read_exit(paths, failure.node_rank)
+    data: dict[str, Any] = {
+        **failure._asdict(),
+        "signal": signal_name(failure.code),
+        "host": record.host if record else None,
+        "exception": None,
+        "last_lines": [],
+        "others": [],
+    }
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if failure.rank is not None:
         data["exception"] = read_error(paths, failure.rank, plan.environment.get("TORCHELASTIC_ERROR_FILE"))
-        data["last_lines"] = last_lines(paths.rank_log(failure.rank), _LAST_LINES)
+        data["last_lines"] = [_short(line) for line in last_lines(paths.rank_log(failure.rank), _LAST_LINES)]
     shown = () if failure.rank is None else (failure.rank,)
-    data["others"] = summarize_others(paths, ranks, shown)
+    data["others"] = [_short(line) for line in summarize_others(paths, ranks, shown)]
     return data
 
 
@@ -51,12 +64,20 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
 
 def _exception(exception: dict[str, Any], code: str) -> list[str]:
     said = ("%s: %s" % (exception["type"], exception["message"])).strip(": ").splitlines() or [""]
-    lines = said[:_LAST_LINES]
     frames = exception["frames"]
     own = [frame for frame in frames if frame["file"].startswith(code)] or frames
-    for frame in reversed(own[-_FRAMES:]):
-        file = frame["file"].removeprefix(code + "/")
-        place = "  %s:%s in %s" % (file, frame["line"], frame["function"])
-        lines.append("%s    %s" % (place, frame["code"]) if frame["code"] else place)
-    lines += ["  " + line for line in exception.get("stack", [])]
-    return lines
+    where = [_frame(frame, code) for frame in reversed(own[-_FRAMES:])]
+    where += ["  " + line for line in exception.get("stack", [])[-_FRAMES:]]
+    where = where[:_FRAMES]
+    return [_short(line) for line in said[: _EXCEPTION_LINES - len(where)] + where]
+
+
+def _frame(frame: dict[str, Any], code: str) -> str:
+    place = "  %s:%s in %s" % (frame["file"].removeprefix(code + "/"), frame["line"], frame["function"])
+    return "%s    %s" % (place, frame["code"]) if frame["code"] else place
+
+
+def _short(line: str) -> str:
+    """The line's beginning, and how much of it is left out."""
+    left = len(line[_LINE:].encode(errors="replace"))
+    return "%s… (%d more bytes)" % (line[:_LINE], left) if left else line
