@@ -9,7 +9,10 @@ import sys
 import textwrap
 from typing import Any
 
+import pytest
 from driver import Cli, wait_for
+
+from worldsize.inrank.place import rank_info
 
 TRAIN = """
 import argparse, os
@@ -275,6 +278,8 @@ def test_ranks_know_their_place(cli: Cli) -> None:
     assert lines == [*places, "prepares 0", "prepares 1"]
     outside = python(cli, "import worldsize; print(tuple(worldsize.rank_info()), bool(worldsize.once_per_node()))")
     assert outside == "(0, 1, 0, 1, 0, 1) True\n"
+    with pytest.raises(ValueError, match=r"^RANK is not a number: 'x'$"):
+        rank_info({"RANK": "x"})
 
 
 def test_two_submits_in_one_process(cli: Cli) -> None:

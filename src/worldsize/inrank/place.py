@@ -35,7 +35,7 @@ class RankInfo(NamedTuple):
 
 
 def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
-    """This process's place. Raises ValueError for a variable that is not a number."""
+    """This process's place. Raises ValueError that names a variable that is not a number."""
     environ = os.environ if environ is None else environ
     return RankInfo(**{field: _first(environ, names, _DEFAULTS.get(field, 0)) for field, names in _NAMES.items()})
 
@@ -43,7 +43,10 @@ def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
 def _first(environ: Mapping[str, str], names: tuple[str, ...], default: int) -> int:
     for name in names:
         if environ.get(name):
-            return int(environ[name])
+            try:
+                return int(environ[name])
+            except ValueError:
+                raise ValueError("%s is not a number: %r" % (name, environ[name][:60])) from None
     return default
 
 
