@@ -202,7 +202,7 @@ CONFIGS = [
     ("duplicate", 'home = "a"\nhome = "b"\n', ("worldsize.toml",)),
     ("not UTF-8", b'home = "\xff"\n', ("worldsize.toml:1", "UTF-8")),
     ("binary", b"\0\1\2", ("worldsize.toml",)),
-    ("unknown default", 'default_compute = "lab"\n', ("lab", "local")),
+    ("unknown default", '# here\ndefault_compute = "lab"\n', ("worldsize.toml:2: there is no compute 'lab'", "local")),
     ("a type that cannot be used yet", 'default_compute = "lab"\n[compute.lab]\ntype = "slurm"\n', ("slurm", "lab")),
 ]
 
@@ -214,6 +214,10 @@ def test_configuration(cli: Cli, text: str | bytes, says: tuple[str, ...]) -> No
     with open(os.path.join(cli.project, "worldsize.toml"), "wb") as file:
         file.write(text if isinstance(text, bytes) else text.encode())
     refused(cli, "run", "--", "true", says=says)
+
+
+def test_an_unknown_compute_of_a_variable_names_the_variable(cli: Cli) -> None:
+    refused(cli, "run", "--", "true", says=("WORLDSIZE_COMPUTE: there is no compute 'zz'",), WORLDSIZE_COMPUTE="zz")
 
 
 def unreadable(path: str) -> None:

@@ -165,7 +165,7 @@ def test_an_unknown_default_is_said_where_it_was_set(place: Place) -> None:
     place.project.write_text('default_compute = "gone"')
     with pytest.raises(NotFound) as caught:
         place.load().compute()
-    assert caught.value.where == str(place.project)
+    assert caught.value.where == "%s:1" % place.project
 
 
 BAD = [

@@ -12,7 +12,8 @@ from worldsize.spec.config import Config
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
     """The name to use: the command line's, else the job's, else the configured default. NotFound for an unknown one."""
     name = (asked or in_job or config.default_compute).removeprefix("azureml:")
-    return config.compute(name, "--compute" if asked else "compute").name
+    where = "--compute" if asked else "compute" if in_job else config.default_place
+    return config.compute(name, where).name
 
 
 def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compute:

@@ -49,12 +49,13 @@ class Compute(NamedTuple):
 
 class Config(NamedTuple):
     """What is configured. `origins` tells for each dotted key where its value comes from: a file, an environment
-    variable by name, or "default"."""
+    variable by name, or "default"; `default_place` the same for default_compute, with the line in a file."""
 
     home: str = ""
     default_compute: str = LOCAL
     computes: Mapping[str, Compute] = {}
     origins: Mapping[str, str] = {}
+    default_place: str = "default"
 
     def compute(self, name: str | None = None, where: str | None = None) -> Compute:
         """The compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none."""
@@ -63,7 +64,7 @@ class Config(NamedTuple):
             return self.computes[wanted]
         from worldsize.spec.nearest import did_you_mean
 
-        origin = where if name else self.origins.get("default_compute")
+        origin = where if name else self.default_place
         raise NotFound("there is no compute %.60r" % wanted, origin, did_you_mean(wanted, self.computes, "there are"))
 
 
@@ -93,6 +94,7 @@ def _with_environment(config: Config, cwd: str, environ: Mapping[str, str]) -> C
     if environ.get("WORLDSIZE_COMPUTE"):
         default_compute = environ["WORLDSIZE_COMPUTE"]
         origins["default_compute"] = "WORLDSIZE_COMPUTE"
+        config = config._replace(default_place="WORLDSIZE_COMPUTE")
     return config._replace(home=home, default_compute=default_compute, origins=origins)
 
 

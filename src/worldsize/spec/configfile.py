@@ -54,6 +54,9 @@ def read_files(files: list[str]) -> Config:
     computes = {name: _compute(name, settings, report) for name in names}
     report.check()
     origins = {".".join(path): node.origin for path, node in settings.items() if len(path) != 2}
+    default = settings.get(("default_compute",))
+    if default:
+        values["default_place"] = default.where
     return Config(computes=computes, origins=origins, **values)
 
 
