@@ -103,8 +103,11 @@ def test_status_of_a_failure_is_one_screen(cli: Cli) -> None:
 
 
 def test_status_while_it_runs(cli: Cli) -> None:
+    began = time.time()
     run = waiting(cli)
-    assert cli.json("status")["exit_code"] is None
+    status = cli.json("status")
+    assert status["exit_code"] is None
+    assert began < status["started"] < time.time()
     assert "RUNNING" in cli.ok("status").out
     cli.ok("cancel", "--now")
     assert cli("wait").code == 130
@@ -236,6 +239,23 @@ def test_code_changed_after_submit_is_not_seen(cli: Cli) -> None:
     go_on(cli, run)
     assert cli("wait", run).code == 0
     assert cli.ok("logs", run).out == "0:0: old\n"
+
+
+def test_runs_can_be_looked_at_from_a_directory_that_is_gone(cli: Cli) -> None:
+    run = cli.run("--", "echo", "hello")
+    script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" -m worldsize "$@"'
+
+    def from_nowhere(*words: str) -> subprocess.CompletedProcess[str]:
+        command = ["sh", "-c", script, sys.executable, *words]
+        return subprocess.run(command, cwd=cli.project, env=cli.environ, capture_output=True, text=True, check=False)
+
+    for words in (["list"], ["status"], ["wait"], ["logs", run], ["diff", run], ["config", "show"], ["cancel"]):
+        result = from_nowhere(*words)
+        assert result.returncode == 0, (words, result)
+    assert run in from_nowhere("list").stdout
+    for words in (["rerun"], ["run", "--", "true"]):
+        result = from_nowhere(*words)
+        assert result.returncode == 2 and "the current directory" in result.stderr, (words, result)
 
 
 def test_diff_tells_no_secret(cli: Cli) -> None:

@@ -148,7 +148,8 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
         job = job._replace(display_name=options.name)
     for warning in warnings:
         say("warning: " + clean(warning))
-    request = Request(job, config_here(), options.compute, os.environ, here(), _places(options, job, lines), sys.argv)
+    cwd = here()
+    request = Request(job, config_here(), options.compute, os.environ, cwd, _places(options, job, lines), sys.argv)
     if options.dry_run:
         return _dry_run(request)
     if options.verb == "submit":

@@ -24,7 +24,12 @@ def here() -> str:
 
 
 def config_here() -> Config:
-    return load_config(here(), os.environ)
+    """Where the current directory is no more, there is no project either: runs that exist can still be looked at."""
+    try:
+        directory = os.getcwd()
+    except OSError:
+        directory = os.sep
+    return load_config(directory, os.environ)
 
 
 def add_run(

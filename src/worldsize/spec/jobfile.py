@@ -60,7 +60,8 @@ def parse_job(data: str | bytes, filename: str) -> Loaded:
     node = parse_yaml(_text(data, origin), origin)
     if node.value is None:
         raise JobError("the job file is empty", origin, "the least a job needs is a command:")
-    report = Report(os.path.dirname(os.path.join(current_directory(origin), filename)))
+    base = "" if os.path.isabs(filename) else current_directory(origin)
+    report = Report(os.path.dirname(os.path.join(base, filename)))
     job = read_job(node, report, origin)
     report.check()
     lines: dict[str, int] = {}
