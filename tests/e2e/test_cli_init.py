@@ -74,7 +74,7 @@ def test_what_a_script_requires_is_said(cli: Cli) -> None:
 
 
 def test_defaults_of_any_text_survive(cli: Cli) -> None:
-    texts = ["two  words", "it's \"quoted\" $HOME `x` ${{inputs.b}}", "-dash", "a\nb", "*", "", "ü", "true", "1.0"]
+    texts = ["two  words", 'it\'s "quoted" $HOME `x` ${{inputs.b}}', "-dash", "a\nb", "*", "", "ü", "true", "1.0"]
     lines = ["import argparse", "parser = argparse.ArgumentParser()"]
     lines += ["parser.add_argument('--x%d', default=%r)" % pair for pair in enumerate(texts)]
     lines += ["print(list(vars(parser.parse_args()).values()) == %r)" % texts]

@@ -26,7 +26,8 @@ OPTIONS = [
     "--force", "--yes", "--", "--wrong", "-x", "--tial=3", "--set=inputs.lr=1", "-w2x2", "-ojson",
 ]  # fmt: skip
 VALUES = [
-    "job.yml", "bad.yml", "missing.yml", "missing", "missing.txt", "job", "-", "./missing", "train.py", ".", "..", "/", "/dev/null", "2x2", "1", "0", "-1", "2x",
+    "job.yml", "bad.yml", "missing.yml", "missing", "missing.txt", "job", "-", "./missing", "train.py", ".", "..", "/",
+    "/dev/null", "2x2", "1", "0", "-1", "2x",
     "1e9", "nan", "inf", "0-1", "3-1", "0,0", "json", "text", "same", "off", "show", "bash", "zsh", "local",
     "nowhere", "FAILED", "running", "30d", "0s", "x=", "=x", "inputs.lr=0.1", "inputs.lr",
     "resources.instance_count=0", "command=echo", "environment_variables.RANK=3", "distribution.type=pytorch", "(",

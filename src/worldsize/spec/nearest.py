@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def nearest(word: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The entry of `valid` closest to `word`, or None when nothing is close (`cutoff`, to 1). Case counts for little."""
+    """The entry of `valid` closest to `word`; None when nothing is so (`cutoff`, up to 1). Case counts for little."""
     import difflib
 
     choices = {choice.lower(): choice for choice in valid}
