@@ -190,6 +190,12 @@ def test_a_final_status_says_when_and_what():
     assert (status.started, status.ended, status.failure, status.message) == (5.0, 21.0, failure(), failure().message)
 
 
+def test_a_running_run_says_since_when():
+    assert fold(facts(started=7.5)).started == 7.5
+    assert fold(facts((), ABSENT, started=7.5, settled=True)).started == 7.5
+    assert fold(facts(OK, started=7.5)).started == 5.0, "the records'"
+
+
 def stand_in(node: int) -> ExitRecord:
     """What a conductor writes for an agent that was killed: it knows by what."""
     lost = Failure(Reason.NODE_FAILURE, "its agent was killed by signal 9", node, None, 137, 99.0)

@@ -68,26 +68,29 @@ def look(paths: RunPaths, compute: Compute, plan: Plan) -> Status:
 
 
 def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> Facts:
+    started = ranks_started(paths)
     return Facts(
         nodes=len(plan.nodes),
         prepared=os.path.exists(paths.record),
         submitted=handle is not None,
         rejected=None,
         cancelled=os.path.exists(paths.cancel),
-        launched=launched(paths),
+        launched=started is not None,
         exits=read_exits(paths, len(plan.nodes)),
         observation=observation,
         settled=_settled(paths, plan, handle),
+        started=started,
     )
 
 
-def launched(paths: RunPaths) -> bool:
-    """Whether the head's agent has started its ranks, which it does when all nodes are there."""
+def ranks_started(paths: RunPaths) -> float | None:
+    """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
     try:
         with open(paths.events(0), "rb") as file:
-            return b'"ranks_started"' in file.read()
-    except OSError:
-        return False
+            lines = [line for line in file if b'"ranks_started"' in line]
+        return float(json.loads(lines[0])["time"]) if lines else None
+    except (OSError, ValueError):
+        return None  # a line that is still being written, or that a full disk cut
 
 
 def _settled(paths: RunPaths, plan: Plan, handle: Handle | None) -> bool:

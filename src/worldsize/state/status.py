@@ -28,6 +28,7 @@ class Facts(NamedTuple):
     launched     the head's agent has started its ranks
     exits        the exit records so far
     observation  what the compute says
+    started      when the head's agent had started its ranks, where it says so
     settled      the compute has said "ended" or "absent" for longer than the grace period: no record is to come
     """
 
@@ -40,6 +41,7 @@ class Facts(NamedTuple):
     exits: tuple[ExitRecord, ...]
     observation: Observation
     settled: bool
+    started: float | None = None
 
 
 def fold(facts: Facts) -> Status:
@@ -152,4 +154,4 @@ def _final(
 
 
 def _started(facts: Facts) -> float | None:
-    return min((record.started for record in facts.exits), default=None)
+    return min((record.started for record in facts.exits), default=facts.started)
