@@ -10,9 +10,12 @@
 Every name is loaded when it is first used: importing worldsize costs next to nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from worldsize.errors import RunFailed as RunFailed
     from worldsize.errors import WorldsizeError as WorldsizeError
     from worldsize.inrank.place import RankInfo as RankInfo

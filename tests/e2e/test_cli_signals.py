@@ -185,6 +185,40 @@ def test_ctrl_c_while_the_code_is_copied_leaves_nothing(cli: Cli) -> None:
     assert not [name for name in os.listdir(runs) if name[0] == "2"]
 
 
+HELD = """
+import importlib.abc, os, sys, time
+
+held = sys.argv.pop(1)
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == held:
+            os.write(1, b"here\\n")
+            time.sleep(10)
+
+sys.meta_path.insert(0, Slow())
+sys.modules.pop(held, None)
+from worldsize.cli.main import run
+run()
+"""
+"""The command line, held up where it imports a module."""
+
+
+@pytest.mark.parametrize("module", ["argparse", "worldsize.errors", "worldsize.cli.run", "worldsize.service.run"])
+def test_ctrl_c_while_it_is_still_starting_is_no_traceback(cli: Cli, module: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HELD, module, "run", "--", "true"],
+        cwd=cli.project,
+        env=cli.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"here\n"
+    process.send_signal(signal.SIGINT)
+    code, _, err = end(process)
+    assert (code, err) in ((130, ""), (130, "worldsize: interrupted\n"))
+
+
 def test_logs_can_be_left_too(cli: Cli) -> None:
     run = cli.submit("-w", "2x1", "--", "sh", "-c", WAITING)
     await_ranks(cli, run)

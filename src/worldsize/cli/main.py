@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-import argparse
-import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import NamedTuple, NoReturn
 
-from worldsize.errors import UsageError, WorldsizeError
+try:
+    import argparse
+    import gc
+    from collections.abc import Mapping, Sequence
+    from importlib import import_module
+    from typing import NamedTuple, NoReturn
+
+    from worldsize.errors import UsageError, WorldsizeError
+except KeyboardInterrupt:  # Ctrl-C this early is no traceback either
+    os._exit(130)
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -127,10 +131,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(text: str, code: int) -> int:
-    from worldsize.cli.shared import clean
+    if not text.isprintable():
+        from worldsize.cli.shared import clean
 
+        text = clean(text)
     try:
-        print("worldsize: %s" % clean(text), file=sys.stderr)
+        print("worldsize: %s" % text, file=sys.stderr)
     except OSError:
         _forget(2)
     return code
@@ -201,14 +207,25 @@ def run() -> NoReturn:
     The garbage collector starts when a run is followed: until then it would only go over the imports, again and again.
     """
     gc.disable()
-    _open_streams()
     try:
-        code = main()
+        _open_streams()
+        os._exit(_flushed(_exit_code()))
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+
+
+def _exit_code() -> int:
+    try:
+        return main()
     except SystemExit as end:  # argparse: help was printed, or a mistake
-        code = end.code if isinstance(end.code, int) else 0
+        return end.code if isinstance(end.code, int) else 0
+
+
+def _flushed(code: int) -> int:
+    """`code`, or another where it is 0 and what was printed cannot be written."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError as error:
-        code = code or (PIPE_CLOSED if isinstance(error, BrokenPipeError) else 1)
-    os._exit(code)
+        return code or (PIPE_CLOSED if isinstance(error, BrokenPipeError) else 1)
+    return code
