@@ -171,7 +171,8 @@ def test_a_reader_that_leaves_lets_the_run_go_on(cli: Cli) -> None:
     assert cli("wait").code == 0
 
 
-def test_ctrl_c_while_the_code_is_copied_leaves_nothing(cli: Cli) -> None:
+def while_the_code_is_copied(cli: Cli) -> tuple[subprocess.Popen[bytes], str]:
+    """A command that prepares a run, and the run's id."""
     os.mkdir(os.path.join(cli.project, "data"))
     for index in range(3000):
         with open(os.path.join(cli.project, "data", str(index)), "w") as file:
@@ -179,10 +180,39 @@ def test_ctrl_c_while_the_code_is_copied_leaves_nothing(cli: Cli) -> None:
     process = cli.start("run", "--", "sh", "-c", "true")
     runs = os.path.join(cli.home, "runs")
     wait_for(lambda: os.path.isdir(runs) and [name for name in os.listdir(runs) if name[0] == "2"])
+    (run,) = [name for name in os.listdir(runs) if name[0] == "2"]
+    return process, run
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_command_killed_while_it_prepares_a_run_leaves_it_final(cli: Cli, cancelled: bool) -> None:
+    process, run = while_the_code_is_copied(cli)
+    wait_for(lambda: os.path.islink(cli.path(run, "preparing")))
+    process.send_signal(signal.SIGSTOP)
+    assert cli.status(run)["state"] == "PREPARING"
+    if cancelled:
+        cli.ok("cancel", run)
+    process.kill()
+    process.communicate()
+    status = cli.status(run)
+    if cancelled:
+        assert (status["state"], status["exit_code"]) == ("CANCELLED", 130)
+    else:
+        assert (status["state"], status["exit_code"]) == ("LOST", 1)
+        assert "interrupted while it was being prepared" in status["message"]
+    assert cli("wait", run).code == status["exit_code"]
+
+
+def test_nothing_of_the_preparation_stays(cli: Cli) -> None:
+    assert not os.path.lexists(cli.path(cli.run("--", "true"), "preparing"))
+
+
+def test_ctrl_c_while_the_code_is_copied_leaves_nothing(cli: Cli) -> None:
+    process, run = while_the_code_is_copied(cli)
     process.send_signal(signal.SIGINT)
     code, _, err = end(process)
     assert code == 130 and err == "worldsize: interrupted\n"
-    assert not [name for name in os.listdir(runs) if name[0] == "2"]
+    assert not os.path.exists(cli.path(run))
 
 
 HELD = """

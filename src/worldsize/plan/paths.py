@@ -9,6 +9,7 @@
   code.diff               uncommitted changes of the code, when it lies in a git repository
   submission.txt          exactly what the compute was given
   agent.pyz               the agent that ran it
+  preparing               until it is submitted: a link that names the process that prepares it
   handle.json             the compute's native id, once submitted
   cancel.json             present once somebody asked to cancel
   result.json             the final state; written once, by whoever settles it first
@@ -43,6 +44,7 @@ class RunPaths:
         self.diff = join(root, "code.diff")
         self.submission = join(root, "submission.txt")
         self.agent = join(root, "agent.pyz")
+        self.preparing = join(root, "preparing")
         self.handle = join(root, "handle.json")
         self.cancel = join(root, "cancel.json")
         self.result = join(root, "result.json")

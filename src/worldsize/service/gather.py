@@ -11,13 +11,15 @@ from worldsize.compute.base import Compute, Handle
 from worldsize.plan.files import read_json, write_once
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.service.preparing import is_being_prepared
 from worldsize.state.exits import read_exits
-from worldsize.state.records import Failure, Observation, RunState, Status
+from worldsize.state.records import Failure, Observation, Reason, RunState, Status
 from worldsize.state.result import result
-from worldsize.state.status import Facts, fold
+from worldsize.state.status import CANCELLED_CODE, Facts, fold
 
 _LAG = 5.0
 _PREPARING_LIMIT = 600.0
+_FIRST_SIGN = 1.0
 
 
 class Known(NamedTuple):
@@ -101,7 +103,19 @@ def _settled(paths: RunPaths, plan: Plan, handle: Handle | None) -> bool:
             newest = max(newest, os.stat(path).st_mtime)
         except OSError:
             continue
-    return time.time() - newest > (_PREPARING_LIMIT if handle is None else plan.grace + _LAG)
+    silent = time.time() - newest
+    return _interrupted(paths, silent) if handle is None else silent > plan.grace + _LAG
+
+
+def _interrupted(paths: RunPaths, silent: float) -> bool:
+    """Whether a run that nobody has submitted never will be. What the compute was given just before its giver died
+    shows within a moment; the handle is lost then, and the run ends by itself."""
+    alive = is_being_prepared(paths)
+    if alive is not False:
+        return alive is None and silent > _PREPARING_LIMIT
+    if not os.path.exists(paths.record):
+        return True
+    return silent > (_PREPARING_LIMIT if os.listdir(paths.events_dir) else _FIRST_SIGN)
 
 
 def _settle(paths: RunPaths, plan: Plan, status: Status) -> None:
@@ -117,9 +131,12 @@ def preparing(paths: RunPaths) -> Status:
         age = time.time() - os.stat(paths.root).st_mtime
     except FileNotFoundError:
         return Status(RunState.LOST, exit_code=1, message="its run directory was deleted")
-    if age > _PREPARING_LIMIT:
-        return Status(RunState.LOST, exit_code=1, message="it was interrupted while it was being prepared")
-    return Status(RunState.PREPARING)
+    alive = is_being_prepared(paths)
+    if alive or (alive is None and age <= _PREPARING_LIMIT):
+        return Status(RunState.PREPARING)
+    if os.path.exists(paths.cancel):
+        return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, "cancelled")
+    return Status(RunState.LOST, exit_code=1, message="it was interrupted while it was being prepared")
 
 
 def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from worldsize.plan.paths import RunPaths
 from worldsize.service.planning import output_path
 from worldsize.service.preflight import script_of
 from worldsize.service.prepare import Prepared, Progress, Request, plan_job, said
+from worldsize.service.preparing import mark_preparing, unmark_preparing
 from worldsize.spec.job import Job
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
@@ -40,6 +41,7 @@ def start(request: Request, progress: Progress, submitting: Callable[[RunPaths],
         progress.notice(said(notice))
     home = request.config.home
     paths = create_run(home, request.config.computes[dry.plan.compute].runs_dir)
+    mark_preparing(paths)
     try:
         prepared = plan_job(request, paths, created)
         submission = _fill(request, prepared, paths, progress)
@@ -54,6 +56,7 @@ def start(request: Request, progress: Progress, submitting: Callable[[RunPaths],
     try:
         _submit(prepared, submission, home, paths)
     finally:
+        unmark_preparing(paths)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return paths
 

@@ -56,7 +56,8 @@ def fold(facts: Facts) -> Status:
         if facts.settled and facts.cancelled:
             return _cancelled(facts)
         if facts.settled:
-            return _final(facts, RunState.LOST, None, LOST_CODE, "it was interrupted while it was being submitted")
+            step = "submitted" if facts.prepared else "prepared"
+            return _final(facts, RunState.LOST, None, LOST_CODE, "it was interrupted while it was being " + step)
         return Status(RunState.PREPARING if facts.prepared else RunState.CREATED)
     return _on_the_way(facts)
 
