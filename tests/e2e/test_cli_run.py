@@ -103,6 +103,21 @@ def test_dry_run_prints_and_creates_nothing(cli: Cli) -> None:
     assert not os.path.exists(cli.home)
 
 
+def test_an_output_at_a_uri_is_kept_with_the_run(cli: Cli) -> None:
+    uri = "azureml://datastores/a/paths/b"
+    cli.write("job.yml", "command: echo x > ${{outputs.model}}/f\noutputs: {model: {path: '%s'}}\n" % uri)
+    result = cli.ok("run", "job.yml")
+    assert "only Azure ML honours %s" % uri in result.err and "outputs/model" in result.err
+    assert cli.read(cli.latest(), "outputs", "model", "f") == "x\n"
+    assert not os.path.exists(os.path.join(cli.project, "azureml:"))
+
+
+def test_an_input_that_says_no_type_may_be_a_file(cli: Cli) -> None:
+    cli.write("job.yml", "command: cat ${{inputs.d}}\ninputs: {d: {path: ./data.txt}}\n")
+    cli.write("data.txt", "hello\n")
+    assert cli.ok("run", "job.yml").out == "0:0: hello\n"
+
+
 def test_dry_run_says_what_a_run_would_refuse(cli: Cli) -> None:
     result = cli("run", "--dry-run", "--", "python", "missing.py")
     assert result.code == 2 and "missing.py" in result.err
@@ -285,7 +300,7 @@ def test_the_stdin_of_a_rank_is_empty(cli: Cli) -> None:
     assert cli.ok("run", "--", "cat").out == ""
 
 
-@pytest.mark.parametrize("words", ["run -- true", "run job.yml", "list", "status", "run --code . -- true"])
+@pytest.mark.parametrize("words", ["run -- true", "run job.yml", "status", "run --code . -- true"])
 def test_in_a_directory_that_is_gone(cli: Cli, words: str) -> None:
     gone = os.path.join(cli.root, "gone")
     os.mkdir(gone)

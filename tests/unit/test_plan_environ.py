@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from worldsize.plan.contradictions import contradictions
 from worldsize.plan.environ import (
     CONVENTIONS,
     VARIABLES,
     Host,
     RankContext,
     World,
-    contradictions,
     convention_variables,
     rank_environment,
     scrub,
@@ -225,6 +225,14 @@ def test_devices_are_left_alone_unless_asked():
     assert rank_environment(context, {"CUDA_VISIBLE_DEVICES": "2,3"}, threads=1)["CUDA_VISIBLE_DEVICES"] == "2,3"
 
 
+def test_ranks_that_share_gpus_take_turns():
+    plan = plan_of(1, 5, visible_devices=True, gpus=2)
+    given = [rank_environment(context_of(plan, rank), {}, 1)["CUDA_VISIBLE_DEVICES"] for rank in range(5)]
+    assert given == ["0", "1", "0", "1", "0"]
+    none = plan_of(1, 1, visible_devices=True, gpus=0)
+    assert rank_environment(context_of(none, 0), {}, 1)["CUDA_VISIBLE_DEVICES"] == ""
+
+
 # a job's own rank variables
 
 
@@ -244,6 +252,11 @@ def test_devices_are_left_alone_unless_asked():
         ({"TORCHELASTIC_ERROR_FILE": "/mine"}, []),
         ({"AZ_BATCHAI_MPI_MASTER_NODE": "mine"}, []),
         ({"AZ_BATCH_MASTER_NODE": "mine:1"}, [("AZ_BATCH_MASTER_NODE", "chosen when the run starts")]),
+        ({"TF_CONFIG": "{}"}, [("TF_CONFIG", "unset")]),
+        ({"PMI_RANK": "0", "PMIX_RANK": "0"}, [("PMI_RANK", "unset"), ("PMIX_RANK", "unset")]),
+        ({"OMPI_COMM_WORLD_FOO": "0"}, [("OMPI_COMM_WORLD_FOO", "unset")]),
+        ({"SLURM_TASKS_PER_NODE": "2(x2)"}, [("SLURM_TASKS_PER_NODE", "unset")]),
+        ({"PMIX_MCA_gds": "hash", "OMPI_MCA_btl": "tcp", "SLURM_CONF": "/etc/x", "TF_CPP_MIN_LOG_LEVEL": "3"}, []),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
@@ -255,6 +268,13 @@ def test_a_variable_of_a_convention_that_is_off_is_the_jobs_own():
     plan = plan_of(2, 2, conventions=("torch",))
     wanted = {"SLURM_NTASKS": "16", "WORLD_SIZE": "16", "WORLDSIZE_RANK": "1"}
     assert [name for name, _ in contradictions(plan, wanted)] == ["WORLDSIZE_RANK", "WORLD_SIZE"]
+
+
+def test_a_name_that_its_convention_leaves_unset_is_the_jobs_own_where_the_convention_is_off():
+    wanted = {"PMIX_RANK": "0", "SLURM_TASKS_PER_NODE": "2", "TF_CONFIG": "{}"}
+    assert [name for name, _ in contradictions(plan_of(2, 2, conventions=("torch",)), wanted)] == ["TF_CONFIG"]
+    found = contradictions(plan_of(1, 1, conventions=("slurm",)), wanted)
+    assert [name for name, _ in found] == ["SLURM_TASKS_PER_NODE"]
 
 
 def test_what_is_the_same_on_all_ranks_of_one_node_may_be_repeated():

@@ -41,6 +41,7 @@ def plans(draw) -> Plan:
         silence=draw(seconds),
         path=tuple(draw(st.lists(texts, max_size=3))),
         umask=draw(st.integers(0, 0o777)),
+        gpus=draw(st.none() | st.integers(0, 8)),
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from worldsize.compute.base import ComputeFacts
-from worldsize.errors import PlanError
+from worldsize.errors import JobError, PlanError
 from worldsize.plan.paths import RunPaths
 from worldsize.service.planning import make_plan
 from worldsize.spec.distribution import MpiDistribution, PyTorchDistribution, TensorFlowDistribution
-from worldsize.spec.job import Input, Job, Resources
+from worldsize.spec.job import Input, Job, Output, Resources
 
 PATHS = RunPaths("/runs/20260101-000000-000abc")
 SHARED = ComputeFacts(None, 8, shared_host=True)
@@ -30,6 +30,30 @@ def test_an_optional_input_without_a_value_takes_its_part_of_the_command_along()
     job = Job("run.sh $[[--data ${{inputs.data}}]] end", inputs={"data": Input(optional=True)})
     assert plan(job).argv == ("bash", "-c", "run.sh  end")
     assert not any("INPUT" in name for name in plan(job).environment)
+
+
+def test_expressions_in_variables_are_resolved():
+    variables = {"DATA": "${{inputs.data}}/x", "MODEL": "${{ outputs.model }}", "SHELL_LIKE": "${HOME} $$"}
+    job = Job("true", inputs={"data": "/d"}, outputs={"model": Output()}, environment_variables=variables)
+    found = plan(job).environment
+    assert (found["DATA"], found["MODEL"]) == ("/d/x", PATHS.outputs + "/model")
+    assert found["SHELL_LIKE"] == "${HOME} $$"
+    with pytest.raises(JobError) as caught:
+        plan(job._replace(environment_variables={"A": "${{inputs.dta}}"}))
+    assert caught.value.where == "environment_variables.A" and "did you mean 'data'" in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["azureml://datastores/a/paths/b", "azureml:model:1", "https://x.blob/y"])
+def test_an_output_at_a_remote_place_is_the_runs_own(path):
+    job = Job("echo ${{outputs.model}}", outputs={"model": Output(path=path), "mine": Output(path="/mine")})
+    found = plan(job)
+    assert found.argv[2] == "echo " + PATHS.outputs + "/model"
+    assert found.environment["WORLDSIZE_OUTPUT_MODEL"] == PATHS.outputs + "/model"
+    assert found.environment["WORLDSIZE_OUTPUT_MINE"] == "/mine"
+
+
+def test_the_plan_knows_a_nodes_gpus():
+    assert plan(Job("true"), ComputeFacts(4, 8, True)).gpus == 4 and plan(Job("true")).gpus is None
 
 
 def test_threads_that_the_job_asks_for_win_over_what_a_shell_left():

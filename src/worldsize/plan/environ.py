@@ -194,47 +194,18 @@ def rank_environment(context: RankContext, inherited: Mapping[str, str], threads
     environment["PATH"] = ":".join((*context.plan.path, environment.get("PATH", "/usr/bin:/bin")))
     environment.update(convention_variables(context))
     if context.plan.visible_devices:
-        device = _own_device(environment.get("CUDA_VISIBLE_DEVICES"), context.rank.local_rank)
+        device = _own_device(environment.get("CUDA_VISIBLE_DEVICES"), context.plan.gpus, context.rank.local_rank)
         environment["CUDA_VISIBLE_DEVICES"] = device
     environment.update(context.plan.environment)
     return environment
 
 
-def _own_device(visible: str | None, local_rank: int) -> str:
-    """One of the devices that the node was given, which are not always 0, 1, …; none where it was given none."""
+def _own_device(visible: str | None, gpus: int | None, local_rank: int) -> str:
+    """One of the devices that the node was given, which are not always 0, 1, …; none where it was given none.
+
+    Ranks that share take turns.
+    """
     if visible is None:
-        return str(local_rank)
+        return str(local_rank if gpus is None else local_rank % gpus) if gpus != 0 else ""
     devices = visible.split(",")
     return devices[local_rank % len(devices)]
-
-
-def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Rank variables that a job sets against the plan: (name, what it will be) for each.
-
-    A variable is only ours to set where its convention is in force and it applies; a value equal for all ranks may
-    be repeated.
-    """
-    in_force = plan.conventions or CONVENTIONS
-    unknown = World("\0", -1, tuple(Host("\0", -1) for _ in plan.nodes))
-    found = []
-    for variable in VARIABLES:
-        if variable.name not in wanted or variable.convention not in (*in_force, "worldsize"):
-            continue
-        if variable.name == "TORCHELASTIC_ERROR_FILE":
-            continue
-        values = {
-            variable.value(RankContext(plan, unknown, node, rank, "\0", "\0"))
-            for node in plan.nodes
-            for rank in node.ranks
-        }
-        expected = {str(value) for value in values if value is not None}
-        if expected and expected != {wanted[variable.name]}:
-            found.append((variable.name, _expected(expected)))
-    return found
-
-
-def _expected(values: set[str]) -> str:
-    if len(values) > 1:
-        return "a different value for each rank"
-    value = next(iter(values))
-    return "chosen when the run starts" if "\0" in value or value == "-1" else value

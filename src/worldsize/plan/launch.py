@@ -39,6 +39,7 @@ class Plan(NamedTuple):
     timeout     seconds after which the run is stopped (limits.timeout), or None
     path        directories put first on PATH
     umask       the ranks' and the run directory's
+    gpus        of each node, where they are known
     """
 
     run_id: str
@@ -61,6 +62,7 @@ class Plan(NamedTuple):
     silence: float = 45.0
     path: tuple[str, ...] = ()
     umask: int = 0o077
+    gpus: int | None = None
 
     @property
     def world_size(self) -> int:

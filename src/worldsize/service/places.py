@@ -23,3 +23,7 @@ class Places(NamedTuple):
                 return "%s:%d: %s" % (self.source, self.lines[path], key)
             path = path.rpartition(".")[0]
         return key
+
+    def says(self, key: str) -> bool:
+        """Whether the job file or an option of the command line sets this very key."""
+        return key in self.options or key in self.lines

@@ -40,13 +40,14 @@ def make_plan(
         attempt=0,
         nodes=nodes,
         argv=job.argv or ("bash", "-c", resolved_command(job, paths)),
-        environment={**_asked_threads(job), **_values(job, paths), **job.environment_variables},
+        environment={**_asked_threads(job), **_values(job, paths), **_variables(job, paths)},
         framework=distribution.type,
         launcher=getattr(distribution, "launcher", "direct"),
         conventions=tuple(job.conventions),
         threads=_threads(job, facts, len(nodes), processes),
         binding=_binding(job, facts, processes),
         visible_devices=job.visible_devices,
+        gpus=facts.gpus_per_node,
         grace=job.grace,
         timeout=job.limits.timeout,
         path=path,
@@ -55,15 +56,32 @@ def make_plan(
 
 
 def resolved_command(job: Job, paths: RunPaths) -> str:
+    return _resolved(job, paths, job.command, "command")
+
+
+def _variables(job: Job, paths: RunPaths) -> dict[str, str]:
+    """The job's own, with its expressions resolved."""
+    return {
+        name: _resolved(job, paths, text, "environment_variables." + name) if "${{" in text else text
+        for name, text in job.environment_variables.items()
+    }
+
+
+def _resolved(job: Job, paths: RunPaths, text: str, where: str) -> str:
     inputs = {name: input_text(value) for name, value in job.inputs.items() if not _absent(value)}
     outputs = {name: output_path(paths, name, output) for name, output in job.outputs.items()}
     absent = [name for name, value in job.inputs.items() if _absent(value)]
-    return resolve(job.command, inputs, outputs, "command", absent)
+    return resolve(text, inputs, outputs, where, absent)
 
 
 def output_path(paths: RunPaths, name: str, output: Output) -> str:
-    """Where a named output is written: its own path, else a place under the run's outputs/."""
-    return output.path or os.path.join(paths.outputs, name)
+    """Where a named output is written: its own local path, else a place under the run's outputs/."""
+    if output.path:
+        from worldsize.spec.paths import is_remote
+
+        if not is_remote(output.path):
+            return output.path
+    return os.path.join(paths.outputs, name)
 
 
 def _absent(value: object) -> bool:

@@ -6,13 +6,11 @@ import os
 import shlex
 
 from worldsize.compute.base import CheckResult, Compute
-from worldsize.plan.environ import contradictions
 from worldsize.plan.launch import Plan
 from worldsize.service.places import Places
 from worldsize.spec.job import Input, Job, service_only
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
-_REMOTE = ("azureml:", "http://", "https://", "abfss://", "abfs://", "wasbs://", "wasb://", "s3://", "gs://", "adl://")
 
 
 def preflight(job: Job, plan: Plan, compute: Compute, places: Places) -> list[CheckResult]:
@@ -21,7 +19,9 @@ def preflight(job: Job, plan: Plan, compute: Compute, places: Places) -> list[Ch
         *_code(job, places),
         *_script(job, places),
         *_inputs(job, places),
+        *_environment_files(job, places),
         *_rank_variables(job, plan, places),
+        *_remote_outputs(job, places),
         *_only_the_service(job, places),
         *compute.check(job, plan),
     ]
@@ -49,7 +49,7 @@ def script_of(job: Job) -> str | None:
 def _code(job: Job, places: Places) -> list[CheckResult]:
     if job.code is None or os.path.isdir(job.code):
         return []
-    if job.code.startswith(_REMOTE):
+    if _is_remote(job.code):
         what, hint = "code must be a local directory here", "clone it, and name the directory"
     elif os.path.exists(job.code):
         what, hint = "%s is not a directory" % job.code, "name the directory that holds the script"
@@ -81,25 +81,72 @@ def _script(job: Job, places: Places) -> list[CheckResult]:
 def _inputs(job: Job, places: Places) -> list[CheckResult]:
     found = []
     for name, value in job.inputs.items():
-        if not isinstance(value, Input) or value.path is None:
-            continue
-        key = "inputs.%s.path" % name
-        if value.path.startswith(_REMOTE):
-            found.append(
-                CheckResult(
-                    "error",
-                    "%s cannot be read here" % value.path,
-                    places.at(key),
-                    "download it, and name the local path",
-                )
-            )
-        elif not os.path.exists(value.path):
-            found.append(CheckResult("error", "no such file or directory: %s" % value.path, places.at(key), None))
-        elif not _readable(value.path):
-            found.append(
-                CheckResult("error", "cannot be read: %s" % value.path, places.at(key), "mend its permissions")
-            )
+        if isinstance(value, Input) and value.path is not None:
+            found += _input(name, value, value.path, places)
     return found
+
+
+def _input(name: str, value: Input, path: str, places: Places) -> list[CheckResult]:
+    at = places.at("inputs.%s.path" % name)
+    if _is_remote(path):
+        what, hint = "%s cannot be read here" % path, "download it, and name the local path"
+    elif not os.path.exists(path):
+        what, hint = "no such file or directory: %s" % path, None
+    elif not _readable(path):
+        what, hint = "cannot be read: %s" % path, "mend its permissions"
+    elif value.type == "uri_file" and os.path.isdir(path):
+        what, hint = "is a directory, but the input's type is uri_file: %s" % path, "say type: uri_folder"
+    elif value.type == "uri_folder" and not os.path.isdir(path):
+        return _file_for_folder("inputs.%s.type" % name, path, at, places)
+    else:
+        return []
+    return [CheckResult("error", what, at, hint)]
+
+
+def _file_for_folder(key: str, path: str, at: str, places: Places) -> list[CheckResult]:
+    """uri_folder is also what an input is that says no type: that alone is no mistake."""
+    if places.lines and not places.says(key):
+        return []
+    what = "is a file, but the input's type is uri_folder: %s" % path
+    return [CheckResult("error" if places.says(key) else "notice", what, at, "say type: uri_file")]
+
+
+def _environment_files(job: Job, places: Places) -> list[CheckResult]:
+    """The local files that the environment names."""
+    environment = job.environment
+    named: dict[str, object] = {}
+    if isinstance(environment, str):
+        if environment.startswith("file:"):
+            named["environment"] = environment[len("file:") :]
+    elif environment:
+        build = environment.get("build") or {}
+        named["environment.conda_file"] = environment.get("conda_file")
+        named["environment.build.path"] = build.get("path")
+        if build.get("path") and build.get("dockerfile_path"):
+            named["environment.build.dockerfile_path"] = os.path.join(build["path"], build["dockerfile_path"])
+    return [
+        CheckResult("error", "no such file or directory: %s" % path, places.at(key), "mend it, or leave it out")
+        for key, path in named.items()
+        if isinstance(path, str) and not _is_remote(path) and not os.path.exists(path)
+    ]
+
+
+def _remote_outputs(job: Job, places: Places) -> list[CheckResult]:
+    return [
+        CheckResult(
+            "notice",
+            "only Azure ML honours %s: it is written to outputs/%s of the run" % (output.path, name),
+            places.at("outputs.%s.path" % name),
+        )
+        for name, output in job.outputs.items()
+        if output.path and _is_remote(output.path)
+    ]
+
+
+def _is_remote(path: str) -> bool:
+    from worldsize.spec.paths import is_remote
+
+    return is_remote(path)
 
 
 def _readable(path: str) -> bool:
@@ -107,15 +154,20 @@ def _readable(path: str) -> bool:
 
 
 def _rank_variables(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
+    if not job.environment_variables:
+        return []
+    from worldsize.plan.contradictions import UNSET, contradictions
+
+    wanted = {name: plan.environment[name] for name in job.environment_variables}
     return [
         CheckResult(
             "error",
-            "%s is a rank variable: the plan makes it %s, the job %s"
-            % (name, expected, job.environment_variables[name]),
+            "%s is a rank variable: the plan makes it %s, the job %s" % (name, expected, wanted[name]),
             places.at("environment_variables." + name),
-            "leave it out: every rank gets the right value",
+            "leave it out: %s"
+            % ("no one value is right for every rank" if expected == UNSET else "every rank gets the right value"),
         )
-        for name, expected in contradictions(plan, job.environment_variables)
+        for name, expected in contradictions(plan, wanted)
     ]
 
 
