@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from driver import Cli
+from driver import SOURCE, Cli
 
 ECHO = """
 command: echo $RANK $LOCAL_RANK $NODE_RANK $MASTER_ADDR $MASTER_PORT
@@ -116,6 +116,47 @@ def test_an_input_that_says_no_type_may_be_a_file(cli: Cli) -> None:
     cli.write("job.yml", "command: cat ${{inputs.d}}\ninputs: {d: {path: ./data.txt}}\n")
     cli.write("data.txt", "hello\n")
     assert cli.ok("run", "job.yml").out == "0:0: hello\n"
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_dry_run_is_what_a_rank_finds(cli: Cli, nodes: int) -> None:
+    """Every variable of rank 0, but for what is known at the start alone: the head, its port, the second, the id."""
+    text = "command: env -0 > outputs/env-$RANK\nresources: {instance_count: %d}\noutputs: {model: {}}\n" % nodes
+    cli.write(
+        "job.yml",
+        text
+        + "visible_devices: true\nshare_gpus: true\nenvironment_variables: {DATA: '${{outputs.model}}'}\nthreads: 3\n",
+    )
+    outer = {"OMP_NUM_THREADS": "7", "PYTHONPATH": SOURCE, "SLURM_NTASKS": "9", "CUDA_VISIBLE_DEVICES": "5"}
+    shown = cli.ok("run", "job.yml", "--dry-run", **outer).out
+    assert cli.ok("run", "job.yml", **outer).code == 0
+    entries = cli.read(cli.latest(), "outputs", "env-0").split("\0")
+    real = dict(entry.split("=", 1) for entry in entries if entry)
+    sections = {part.partition("\n")[0]: part.splitlines()[1:] for part in shown.split("\n\n")}
+    lines = sections["# the job's variables"] + sections["# rank 0 on node 0"]
+    said = dict(line.split("=", 1) for line in lines)
+    known = {
+        "<head>": real["MASTER_ADDR"], "<port>": real["MASTER_PORT"], "/RUN": "/" + cli.latest(),
+        "<the second of the start>": real["SLURM_JOB_ID"], "$PATH": cli.environ["PATH"], "$PYTHONPATH": SOURCE,
+    }  # fmt: skip
+    for name, value in said.items():
+        value = cli.latest() if value == "RUN" else value
+        for placeholder, known_value in known.items():
+            value = value.replace(placeholder, known_value)
+        assert real[name] == value, name
+    inherited = {**cli.environ, **outer}
+    by_shell = {"PWD", "OLDPWD", "SHLVL", "_"}
+    assert {name for name in real if inherited.get(name) != real[name]} - said.keys() - by_shell == set()
+    assert said["OMP_NUM_THREADS"] == "3" and said["CUDA_VISIBLE_DEVICES"] == "5"
+
+
+def test_dry_run_shows_how_torchrun_is_started(cli: Cli) -> None:
+    cli.write(
+        "job.yml", "command: echo\ndistribution: {type: pytorch, launcher: torchrun, process_count_per_instance: 2}\n"
+    )
+    shown = cli.ok("run", "job.yml", "-w", "2x2", "--dry-run").out
+    assert "# torchrun on node 1, for ranks 2 to 3\npython -m torch.distributed.run --nnodes=2" in shown
+    assert "--rdzv-endpoint=<head>:<port>" in shown.replace("'", "")
 
 
 def test_dry_run_says_what_a_run_would_refuse(cli: Cli) -> None:

@@ -1,23 +1,32 @@
-"""`--dry-run`: exactly what would be started, as text."""
+"""`--dry-run`: exactly what would be started, as text. What only the start finds out stands in angle brackets."""
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from worldsize.plan.environ import CONVENTIONS, Host, RankContext, World, convention_variables
+from worldsize.agent.ranks import Process, node_processes
+from worldsize.plan.environ import CONVENTIONS, Host, World, scrub
+from worldsize.plan.launch import NodePlan, Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service.prepare import Prepared
 
-_SHOWN_RANKS = 8
+_SHOWN = 8
+_HEAD = "<head>"
+_UNKNOWN = -1
+_ALWAYS = ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")
+_PREFIXED = ("PATH", "PYTHONPATH")
+_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
+"""The second in which the run is made."""
 
 
-def preview(prepared: Prepared, environ: Mapping[str, str]) -> str:
-    """The submission, the command, and every rank's own variables (the first ranks of a large run)."""
-    from worldsize.environment.secrets import mask
+def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> str:
+    """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
+    `environ`, and the job's own once for all ranks. The run's id is RUN."""
+    from worldsize.environment.secrets import mask, mask_argv
 
     plan = prepared.plan
-    paths = RunPaths("RUN_DIR")
     lines = [
         "# %s on %s: %d node(s), world size %d" % (plan.name, plan.compute, len(plan.nodes), plan.world_size),
         "# framework %s, launcher %s, conventions %s"
@@ -33,14 +42,57 @@ def preview(prepared: Prepared, environ: Mapping[str, str]) -> str:
     if plan.environment:
         lines += ["", "# the job's variables"]
         lines += ["%s=%s" % (name, shlex.quote(mask(name, value))) for name, value in plan.environment.items()]
-    world = World("<head>", 0, tuple(Host("<node %d>" % node.node_rank, 0) for node in plan.nodes))
-    every = [(node, rank) for node in plan.nodes for rank in node.ranks]
-    for node, rank in every[:_SHOWN_RANKS]:
-        context = RankContext(plan, world, node, rank, "RUN_DIR", paths.rank_error(rank.rank))
-        values = convention_variables(context)
-        values["MASTER_PORT"] = "<a free port>"
-        lines += ["", "# rank %d on node %d" % (rank.rank, node.node_rank)]
-        lines += ["%s=%s" % pair for pair in values.items() if not pair[0].startswith("AZ_BATCH")]
-    if len(every) > _SHOWN_RANKS:
-        lines += ["", "# … and %d more ranks" % (len(every) - _SHOWN_RANKS)]
+    world = World(_HEAD, _UNKNOWN, _hosts(prepared))
+    shown = 0
+    for node in plan.nodes:
+        for process in node_processes(plan, world, node, paths, environ) if shown < _SHOWN else ():
+            if shown < _SHOWN:
+                lines += ["", _title(plan, node, process)]
+                if process.argv != plan.argv:
+                    lines.append(_known(shlex.join(mask_argv(process.argv))))
+                lines += ["%s=%s" % (name, mask(name, text)) for name, text in _variables(plan, process, environ)]
+                shown += len(process.ranks)
+    if shown < plan.world_size:
+        lines += ["", "# … and %d more ranks" % (plan.world_size - shown)]
     return "\n".join(lines) + "\n"
+
+
+def _hosts(prepared: Prepared) -> tuple[Host, ...]:
+    """This machine's name and cores for its virtual nodes; elsewhere the nodes are not known yet."""
+    nodes = prepared.plan.nodes
+    if "local" in prepared.compute.capabilities:
+        return (Host(os.uname().nodename, os.cpu_count() or 1),) * len(nodes)
+    cores = prepared.compute.facts(prepared.job).cores_per_node
+    return tuple(Host("<node %d>" % node.node_rank, cores or _UNKNOWN) for node in nodes)
+
+
+def _title(plan: Plan, node: NodePlan, process: Process) -> str:
+    if plan.launcher == "torchrun":
+        return "# torchrun on node %d, for ranks %d to %d" % (node.node_rank, process.ranks[0], process.ranks[-1])
+    return "# rank %d on node %d" % (process.ranks[0], node.node_rank)
+
+
+def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    inherited = scrub(environ)
+    always = (*_ALWAYS, "CUDA_VISIBLE_DEVICES") if plan.visible_devices else _ALWAYS
+    first = [name for name in (*_PREFIXED, *_ALWAYS) if name in process.environment]
+    for name in dict.fromkeys((*first, *process.environment)):
+        value = process.environment[name]
+        if name in plan.environment and plan.environment[name] == value and name not in _PREFIXED:
+            continue
+        before = inherited.get(name)
+        if name in _NUMBERS:
+            yield name, "<the second of the start>"
+        elif name == "OMP_NUM_THREADS" and plan.threads is None and before is None:
+            yield name, "<the node's share of cores>"
+        elif name in _PREFIXED and before and value.endswith(":" + before):
+            yield name, "%s$%s" % (value[: -len(before)], name)
+        elif before != value or name in always:
+            yield name, "<cores>" if value == str(_UNKNOWN) and name != "MASTER_PORT" else _known(value)
+
+
+def _known(text: str) -> str:
+    """With words where the port and a node's cores are not known yet."""
+    if text == str(_UNKNOWN):
+        return "<port>"
+    return text.replace("%s:%d" % (_HEAD, _UNKNOWN), "%s:<port>" % _HEAD).replace("> %d" % _UNKNOWN, "> <cores>")

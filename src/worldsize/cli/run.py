@@ -181,10 +181,15 @@ def _start(request: Request, submitting: Callable[[RunPaths], None] = lambda _: 
 def _dry_run(request: Request) -> int:
     from worldsize.cli.preview import preview
 
-    prepared = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "RUN")), time.time())
+    paths = RunPaths(os.path.join(request.config.home, "runs", "RUN"))
+    prepared = plan_job(request, paths, time.time())
+    elsewhere = request.config.computes[prepared.plan.compute].runs_dir
+    if elsewhere:
+        paths = RunPaths(os.path.join(elsewhere, "RUN"))
+        prepared = plan_job(request, paths, time.time())
     for notice in prepared.notices:
         Notices().notice(notice.what)
-    sys.stdout.write(preview(prepared, request.environ))
+    sys.stdout.write(preview(prepared, paths, request.environ))
     return 0
 
 
