@@ -235,6 +235,8 @@ class Supervisor:
         if now - self._ran_at > self.plan.silence / 2:
             self._peers.forgive()
         self._ran_at = now
+        if self.verdict is None and self._report.deleted():
+            self._run_directory_gone()
         if self._settle_at is not None and now >= self._settle_at and self._suspect is not None:
             self._decide(Verdict(verdict.FAILURE, self._suspect))
         if self._kill_at is not None and now >= self._kill_at and self._ranks:
@@ -253,9 +255,7 @@ class Supervisor:
 
     def _beat(self, now: float) -> None:
         self._beat_at = now + self._beat_every
-        if self._report.deleted():
-            self._run_directory_gone()
-        elif self._report.full:
+        if self._report.full:
             self._storage_full()
         for heard in self._peers.beat(self.plan.silence):
             self._decide(heard.verdict)

@@ -23,7 +23,7 @@ from worldsize.cli.shared import (
     state_text,
     table,
 )
-from worldsize.errors import UsageError
+from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display
 from worldsize.service.run import Run
 from worldsize.state.records import RunState, Status
@@ -139,6 +139,8 @@ def _row(row: Any) -> list[str]:
 def status(options: argparse.Namespace) -> int:
     run = find_run(options.run)
     now = run.look()
+    if not os.path.isdir(run.directory):
+        raise NotFound("its directory was deleted: %s" % run.directory, "run %s" % run.id)
     if options.output == "json":
         print_json(status_data(run, now))
         return 0
@@ -192,11 +194,35 @@ def wait(options: argparse.Namespace) -> int:
 
 
 def cancel(options: argparse.Namespace) -> int:
-    run = find_run(options.run)
+    try:
+        run = find_run(options.run)
+    except NotFound:
+        if _end_deleted(options.run):
+            return 0
+        raise
     before = run.look()
     if before.final:
-        say("%s is %s already" % (run.id, before.state))
+        say("%s is %s already%s" % (run.id, before.state, _ended(run.end_remains())))
         return 0
     run.cancel(options.now)
     say("cancelling %s" % run.id)
     return 0
+
+
+def _end_deleted(run_id: str | None) -> bool:
+    """End what is left of a run of which nothing but its id is known any more; whether there was anything."""
+    from worldsize.store.find import run_paths
+    from worldsize.store.runs import is_run_id
+
+    if run_id is None or not is_run_id(run_id):
+        return False
+    found = Run(run_paths(config_here().home, run_id), os.environ).end_remains()
+    if found:
+        say("the directory of %s was deleted%s" % (run_id, _ended(found)))
+    return found > 0
+
+
+def _ended(found: int) -> str:
+    if found == 0:
+        return ""
+    return "; ended %s left of it" % ("1 process that was" if found == 1 else "%d processes that were" % found)

@@ -1,4 +1,4 @@
-"""What a compute is: six methods, each with its guarantee, and no job state of its own."""
+"""What a compute is: seven methods, each with its guarantee, and no job state of its own."""
 
 from __future__ import annotations
 
@@ -76,3 +76,6 @@ class Compute(Protocol):
 
     def cancel(self, handle: Handle, now: bool = False) -> None:
         """Ask for the end; does not wait. Harmless when repeated, and on a run that has ended. `now`: without grace."""
+
+    def end_remains(self, handle: Handle) -> int:
+        """End at once what a run that is over may have left where we can reach it; how many processes that were."""

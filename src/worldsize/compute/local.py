@@ -13,6 +13,7 @@ from worldsize.agent import processes
 from worldsize.agent.conductor import fork_conductor, spawn_conductor
 from worldsize.agent.rendezvous import OPEN_FILES
 from worldsize.agent.signals import STOP_NOW
+from worldsize.compute import remains
 from worldsize.compute.base import CheckResult, ComputeFacts, Handle, Submission
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -66,7 +67,13 @@ class LocalCompute:
             processes.signal_process(handle["pid"], STOP_NOW if now else signal.SIGTERM)
             processes.signal_process(handle["pid"], signal.SIGCONT)
         else:
-            _end_marked(handle["run_id"], signal.SIGKILL if now else signal.SIGTERM)
+            for pid in remains.marked(handle["run_id"]):
+                processes.signal_process(pid, signal.SIGKILL if now else signal.SIGTERM)
+
+    def end_remains(self, handle: Handle) -> int:
+        if handle["host"] != socket.gethostname():
+            return 0
+        return remains.end_remains(handle["run_id"], handle["pid"], handle["start_time"])
 
     def _asked_gpus(self, job: Job) -> int | None:
         """GPUs count once somebody asks for them: many CPU ranks may well run on a machine that has one GPU."""
@@ -93,7 +100,9 @@ class LocalCompute:
             return Observation("unknown", message="it runs on %s" % handle["host"])
         if _alive(handle):
             return Observation("running")
-        return Observation("absent", message="its conductor (process %d) is gone" % handle["pid"])
+        started = handle["start_time"]
+        over = started is not None and not remains.agents(handle["pid"], started)
+        return Observation("absent", message="its conductor (process %d) is gone" % handle["pid"], over=over)
 
 
 def _limits(plan: Plan) -> list[CheckResult]:
@@ -139,21 +148,6 @@ def _alive(handle: Handle) -> bool:
     except ChildProcessError:
         pass
     return handle["start_time"] is not None and processes.start_time(pid) == handle["start_time"]
-
-
-def _end_marked(run_id: str, number: int) -> None:
-    mark = b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode()
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid() and mark in _environment(name):
-            processes.signal_process(int(name), number)
-
-
-def _environment(pid: str) -> bytes:
-    try:
-        with open("/proc/%s/environ" % pid, "rb") as file:
-            return file.read() + b"\0"
-    except OSError:
-        return b""
 
 
 def _threads() -> int:

@@ -51,7 +51,8 @@ def status_of(value: dict[str, Any]) -> Status:
 
 
 def look(paths: RunPaths, compute: Compute, plan: Plan) -> Status:
-    """The run's status now. A final one that nobody has settled yet is settled: result.json is written.
+    """The run's status now. A final one that nobody has settled yet is settled: what is left of the run is ended, and
+    result.json written.
 
     The compute is asked before the directory is read: who has ended by then has written what it had to say.
     """
@@ -65,6 +66,8 @@ def look(paths: RunPaths, compute: Compute, plan: Plan) -> Status:
         return settled
     status = fold(_facts(paths, plan, handle, observation))
     if status.final:
+        if handle is not None and observation.phase == "absent":
+            compute.end_remains(handle)
         _settle(paths, plan, status)
     return status
 
@@ -80,7 +83,7 @@ def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Obse
         launched=started is not None,
         exits=read_exits(paths, len(plan.nodes)),
         observation=observation,
-        settled=_settled(paths, plan, handle),
+        settled=observation.over or _settled(paths, plan, handle),
         started=started,
     )
 

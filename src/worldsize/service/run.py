@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from worldsize.compute.base import Compute
+from worldsize.compute.base import Compute, Handle
 from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.files import read_json, write_once
 from worldsize.plan.launch import Plan
@@ -20,6 +20,7 @@ _SHORTEST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.1
 _QUIET_SHARE = 0.02
 _LOOK_EVERY = 0.25
+_NOTICED_WITHIN = 3.0
 
 
 class RunOutput:
@@ -67,6 +68,7 @@ class Run:
         self._environ = environ
         self._plan: Plan | None = None
         self._compute: Compute | None = None
+        self._handle: Handle | None = None
 
     def __repr__(self) -> str:
         return "Run(%r)" % self.id
@@ -123,8 +125,13 @@ class Run:
     @property
     def compute(self) -> Compute:
         if self._compute is None:
-            self._compute = compute_of_handle(read_json(self.paths.handle), self.plan.compute, self._environ)
+            self._compute = compute_of_handle(self._native(), self.plan.compute, self._environ)
         return self._compute
+
+    def _native(self) -> Handle | None:
+        if self._handle is None:
+            self._handle = read_json(self.paths.handle)
+        return self._handle
 
     @property
     def status(self) -> str:
@@ -148,7 +155,19 @@ class Run:
             if now - looked > _LOOK_EVERY or os.path.exists(self.paths.result):
                 looked = now
                 status = self.look()
+        if status.final and not os.path.isdir(self.paths.root):
+            self._outlast()
         return status
+
+    def _outlast(self) -> None:
+        """A run that we knew before its directory was deleted: its agents notice that, and end it with its grace."""
+        handle = self._native()
+        if handle is None:
+            return
+        deadline = time.monotonic() + self.plan.grace + _NOTICED_WITHIN
+        while self.compute.observe([handle])[0].phase == "running" and time.monotonic() < deadline:
+            time.sleep(_LONGEST_PAUSE)
+        self.end_remains()
 
     def wait(self, timeout: float | None = None, check: bool = False) -> str:
         """The final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
@@ -192,10 +211,20 @@ class Run:
             write_once(self.paths.cancel, {"time": time.time(), "pid": os.getpid()})
         except OSError:
             pass  # a full disk: the agents will still be told, and say themselves that they were cancelled
-        handle = read_json(self.paths.handle)
+        handle = self._native()
         if handle is not None:
             self.compute.cancel(handle, now)
         return self.look()
+
+    def end_remains(self) -> int:
+        """End at once what a run that is final may have left; how many processes that were. One whose directory was
+        deleted is searched for on this machine."""
+        handle = self._native()
+        if handle is not None:
+            return self.compute.end_remains(handle)
+        from worldsize.compute.remains import end_remains
+
+        return end_remains(self.id)
 
     def summary(self) -> dict[str, Any]:
         from worldsize.state.result import summary

@@ -105,12 +105,14 @@ class Observation(NamedTuple):
     phase   "queued" | "running" | "ended" | "absent" | "unknown"; absent never means ended
     reason  the compute's own verdict on a kill (a `Reason`), where it gives one
     code    the native exit code of an ended job, where known
+    over    nobody is left who could write one more record
     """
 
     phase: str
     reason: str | None = None
     code: int | None = None
     message: str = ""
+    over: bool = False
 
 
 class Status(NamedTuple):

@@ -99,9 +99,11 @@ def _not_found(text: str, ids: list[str]) -> NotFound:
     newest = ids[:_SEARCHED_FOR_NEAREST]
     names = {i: i for i in newest}
     names.update((i[16:], i) for i in reversed(newest))
-    nearest = difflib.get_close_matches(text, names, 1)
+    nearest = [] if is_run_id(text) else difflib.get_close_matches(text, names, 1)
     if nearest:
         hint = "did you mean %s? `worldsize list` shows the runs" % names[nearest[0]]
+    elif is_run_id(text):
+        hint = "it was removed, or lies in another WORLDSIZE_HOME; `worldsize list` shows the runs"
     elif ids:
         hint = "`worldsize list` shows the runs; the latest is %s" % ids[0]
     else:

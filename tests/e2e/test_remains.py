@@ -1,0 +1,124 @@
+"""A local run whose supervisors are gone, or whose directory is: whoever looks ends what is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from driver import Cli, wait_for
+
+DEAF = (
+    "trap '' TERM; touch outputs/up-$RANK; "
+    "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & while :; do sleep 0.1; done"
+)
+POLITE = "touch outputs/up-$RANK; exec sleep 60"
+
+
+def start(cli: Cli, script: str, *words: str) -> str:
+    run = cli.submit("-w", "2x1", *words, "--", "sh", "-c", script)
+    wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in (0, 1)))
+    return run
+
+
+def supervisors(cli: Cli, run: str) -> list[int]:
+    """The conductor and its agents."""
+    found = [json.loads(cli.read(run, "handle.json"))["pid"]]
+    for node in (0, 1):
+        found.append(json.loads(cli.read(run, "attempt-0", "events", "node-%04d.jsonl" % node).splitlines()[0])["pid"])
+    return found
+
+
+def kill_at_once(pids: list[int]) -> None:
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+
+
+@pytest.mark.parametrize("verb", ["status", "wait", "list", "cancel"])
+def test_who_looks_at_a_run_without_supervisors_ends_what_is_left(cli: Cli, verb: str) -> None:
+    run = start(cli, DEAF)
+    kill_at_once(supervisors(cli, run))
+    assert cli.processes(), "the ranks and what they started"
+    began = time.monotonic()
+    cli(verb, *([] if verb == "list" else [run]))
+    assert time.monotonic() - began < 3
+    assert not cli.processes()
+    status = cli.status(run)
+    assert (status["state"], status["exit_code"]) == ("LOST", 1)
+    assert "conductor" in status["message"]
+
+
+def test_the_follower_ends_what_is_left(cli: Cli) -> None:
+    process = cli.start("run", "-w", "2x1", "--", "sh", "-c", DEAF)
+    wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")) and cli.json("list"))
+    run = cli.latest()
+    wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in (0, 1)))
+    kill_at_once(supervisors(cli, run))
+    assert process.wait(timeout=5) == 1
+    process.communicate()
+    assert not cli.processes()
+
+
+def test_agents_that_end_a_run_by_themselves_are_left_to_it(cli: Cli) -> None:
+    """The conductor alone is killed: its agents give the grace, and say what happened."""
+    script = (
+        "trap 'sleep 0.5; touch outputs/saved-$RANK; exit 0' TERM; touch outputs/up-$RANK; while :; do sleep 0.05; done"
+    )
+    run = start(cli, script)
+    os.kill(supervisors(cli, run)[0], signal.SIGKILL)
+    assert not cli.status(run)["exit_code"]
+    assert cli("wait", run).code == 1
+    assert cli.status(run)["reason"] == "NODE_FAILURE"
+    assert all(os.path.exists(cli.path(run, "outputs", "saved-%d" % rank)) for rank in (0, 1))
+
+
+def test_cancel_ends_what_is_left_of_a_final_run_and_says_so(cli: Cli) -> None:
+    run = cli.run("--", "sh", "-c", "exit 3", code=3)
+    left = subprocess.Popen(["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run})
+    result = cli.ok("cancel", run)
+    assert "FAILED already" in result.err and "ended 1 process that was left of it" in result.err
+    assert left.wait(timeout=1) == -signal.SIGKILL
+    assert cli.ok("cancel", run).err == "%s is FAILED already\n" % run
+
+
+def test_the_directory_is_deleted_under_a_followed_run(cli: Cli) -> None:
+    process = cli.start("run", "-w", "2x1", "--set", "grace=0.5", "--", "sh", "-c", DEAF)
+    wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")) and cli.json("list"))
+    run = cli.latest()
+    wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in (0, 1)))
+    shutil.rmtree(cli.path(run))
+    _, err = process.communicate(timeout=6)
+    assert process.returncode == 1 and b"its run directory was deleted" in err
+    assert not cli.processes()
+
+
+def test_agents_notice_a_deleted_directory_within_a_second(cli: Cli) -> None:
+    run = start(cli, POLITE)
+    shutil.rmtree(cli.path(run))
+    wait_for(lambda: not cli.processes(), 2.5)
+
+
+def test_status_of_a_run_whose_directory_was_deleted(cli: Cli) -> None:
+    other = cli.run("--", "true")
+    run = cli.run("--", "true")
+    shutil.rmtree(cli.path(run))
+    result = cli("status", run)
+    assert result.code == 2 and run in result.err
+    assert other not in result.err and "did you mean" not in result.err
+    where = os.path.join(cli.root, "elsewhere", run)
+    os.symlink(where, cli.path(run))
+    result = cli("status", run)
+    assert result.code == 2 and "its directory was deleted" in result.err and where in result.err
+
+
+def test_cancel_of_a_run_whose_directory_was_deleted(cli: Cli) -> None:
+    run = start(cli, DEAF, "--set", "grace=60")
+    shutil.rmtree(cli.path(run))
+    result = cli("cancel", run)
+    assert result.code == 0 and "left of it" in result.err, result
+    wait_for(lambda: not cli.processes(), 5)
