@@ -13,7 +13,7 @@ import pytest
 
 import worldsize.errors
 from worldsize.environment.git import find_git_dir, finish_git_diff, read_git, start_git_diff
-from worldsize.environment.record import make_record
+from worldsize.environment.record import installed_packages, make_record
 from worldsize.environment.secrets import is_secret_name, mask, mask_argv, mask_text
 
 SOURCE = os.path.dirname(os.path.dirname(worldsize.errors.__file__))
@@ -112,6 +112,24 @@ def test_the_record_says_what_it_should_and_no_secret():
     assert value["code"] == {"directory": "/", "digest": "abc"} and value["created"] == 1.5
     assert value["python"]["executable"] == sys.executable and value["pid"] == os.getpid()
     assert value["host"] == os.uname().nodename and value["user"] and value["worldsize"] == "1.2"
+
+
+def test_the_record_names_the_nodes_that_are_known():
+    host = os.uname().nodename
+    assert record(job={"compute": "local"})["nodes"] == {host: 1}
+    assert record(job={"compute": "local", "resources": {"instance_count": 3}})["nodes"] == {host: 3}
+    assert record(job={"compute": "cluster"})["nodes"] is None
+
+
+def test_versions_are_read_off_directory_names(tmp_path):
+    first, second = tmp_path / "a" / "site-packages", tmp_path / "b" / "dist-packages"
+    for name in ("torch-2.13.0+cpu.dist-info", "NumPy-2.1.dist-info", "torch", "odd.dist-info", "left_pad-1.dist-info"):
+        (first / name).mkdir(parents=True)
+    for name in ("torch-1.0.dist-info", "scikit_learn-1.5.dist-info"):
+        (second / name).mkdir(parents=True)
+    path = ["", str(first), str(tmp_path / "gone" / "site-packages"), str(second), "/x.zip"]
+    assert installed_packages(path) == {"numpy": "2.1", "scikit_learn": "1.5", "torch": "2.13.0+cpu"}
+    assert record()["python"]["packages"] == installed_packages(sys.path)
 
 
 def test_the_record_loads_no_subprocess():

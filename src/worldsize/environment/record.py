@@ -10,6 +10,15 @@ from typing import Any
 from worldsize.environment.git import read_git
 from worldsize.environment.secrets import mask, mask_argv, mask_tree
 
+_PACKAGES = frozenset(
+    (
+        *("torch", "torchvision", "torchaudio", "triton", "tensorflow", "keras", "jax", "jaxlib", "flax", "numpy"),
+        *("scipy", "pandas", "scikit_learn", "transformers", "datasets", "accelerate", "deepspeed", "lightning"),
+        *("pytorch_lightning", "mpi4py", "horovod", "ray", "mlflow", "nvidia_nccl_cu11", "nvidia_nccl_cu12"),
+    )
+)
+_SITES = ("site-packages", "dist-packages")
+
 
 def make_record(
     version: str,
@@ -26,9 +35,14 @@ def make_record(
     return {
         "version": 1,
         "worldsize": version,
-        "python": {"version": sys.version.split()[0], "executable": sys.executable},
+        "python": {
+            "version": sys.version.split()[0],
+            "executable": sys.executable,
+            "packages": installed_packages(sys.path),
+        },
         "platform": "%s %s %s" % (system.sysname, system.release, system.machine),
         "host": system.nodename,
+        "nodes": _nodes(job, system.nodename),
         "user": _user(environ),
         "pid": os.getpid(),
         "created": now,
@@ -39,6 +53,32 @@ def make_record(
         "job": mask_tree(job),
         "environment": {name: mask(name, value) for name, value in sorted(environ.items())},
     }
+
+
+def installed_packages(path: Sequence[str]) -> dict[str, str]:
+    """Versions of the packages that results most depend on, as far as the names of directories on `path` tell.
+
+    Nothing is imported or opened: a directory read for each place. The first on the path counts, as for an import.
+    """
+    found: dict[str, str] = {}
+    for place in path:
+        try:
+            names = os.listdir(place) if place.endswith(_SITES) else ()
+        except OSError:
+            continue
+        for entry in names:
+            if entry.endswith(".dist-info"):
+                name, _, version = entry[: -len(".dist-info")].partition("-")
+                if name.lower() in _PACKAGES:
+                    found.setdefault(name.lower(), version)
+    return dict(sorted(found.items()))
+
+
+def _nodes(job: Mapping[str, Any], host: str) -> dict[str, int] | None:
+    """Nodes by the host they are on, where that is known before they start: the compute `local` is this machine."""
+    if job.get("compute") != "local":
+        return None
+    return {host: job.get("resources", {}).get("instance_count", 1)}
 
 
 def _user(environ: Mapping[str, str]) -> str:
