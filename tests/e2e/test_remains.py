@@ -64,6 +64,42 @@ def test_the_follower_ends_what_is_left(cli: Cli) -> None:
     assert not cli.processes()
 
 
+def test_an_agent_that_is_left_tells_and_what_the_others_left_is_ended(cli: Cli) -> None:
+    run = start(cli, DEAF, "--set", "grace=0.5")
+    conductor, _, agent = supervisors(cli, run)
+    kill_at_once([conductor, agent])
+    assert cli("wait", run).code == 1
+    assert not cli.processes()
+    assert (cli.status(run)["state"], cli.status(run)["reason"]) == ("FAILED", "NODE_FAILURE")
+
+
+@pytest.mark.parametrize(
+    ("lives", "recorded", "expected"),
+    [
+        (True, True, ("PREPARING", "")),
+        (False, True, ("LOST", "it was interrupted while it was being submitted")),
+        (False, False, ("LOST", "it was interrupted while it was being prepared")),
+    ],
+)
+def test_who_prepares_a_run_decides_and_not_its_age(
+    cli: Cli, lives: bool, recorded: bool, expected: tuple[str, str]
+) -> None:
+    run = cli.run("--", "true")
+    for name in ["handle.json", "result.json", *([] if recorded else ["record.json"])]:
+        os.unlink(cli.path(run, name))
+    for name in ("exit", "events"):
+        shutil.rmtree(cli.path(run, "attempt-0", name))
+        os.mkdir(cli.path(run, "attempt-0", name))
+    with open("/proc/self/stat") as file:
+        started = int(file.read().rpartition(") ")[2].split()[19])
+    os.symlink("%d:%d:%s" % (os.getpid(), started + (not lives), os.uname().nodename), cli.path(run, "preparing"))
+    long_ago = time.time() - 10_000
+    for folder in ("", "attempt-0/exit"):
+        os.utime(cli.path(run, folder), (long_ago, long_ago))
+    status = cli.status(run)
+    assert (status["state"], status["message"]) == expected
+
+
 def test_agents_that_end_a_run_by_themselves_are_left_to_it(cli: Cli) -> None:
     """The conductor alone is killed: its agents give the grace, and say what happened."""
     script = (
