@@ -241,6 +241,21 @@ def test_code_changed_after_submit_is_not_seen(cli: Cli) -> None:
     assert cli.ok("logs", run).out == "0:0: old\n"
 
 
+def test_status_tells_threads_and_binding(cli: Cli) -> None:
+    cli.write("job.yml", "command: test $OMP_NUM_THREADS = 3\nthreads: 3\n")
+    cli.run("job.yml")
+    status = cli.status()
+    assert (status["threads"], status["binding"]) == (3, [])
+    assert "3 threads per rank; CPUs not bound" in cli.ok("status").lines
+    assert cli("run", "--", "sh", "-c", "test $OMP_NUM_THREADS = 5", OMP_NUM_THREADS="5").code == 0
+    assert cli.status()["threads"] == 5
+    cli.run("--", "sh", "-c", "test $OMP_NUM_THREADS = %d" % len(os.sched_getaffinity(0)))
+    assert cli.status()["threads"] == len(os.sched_getaffinity(0))
+    with open(cli.path(cli.latest(), "record.json"), "w") as file:
+        file.write("[]")
+    assert cli.ok("status").code == 0
+
+
 def test_runs_can_be_looked_at_from_a_directory_that_is_gone(cli: Cli) -> None:
     run = cli.run("--", "echo", "hello")
     script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" -m worldsize "$@"'

@@ -149,13 +149,16 @@ def status(options: argparse.Namespace) -> int:
 
 
 def status_data(run: Run, now: Status) -> dict[str, Any]:
-    """{id, name, state, reason, exit_code, …, message, directory, failure}"""
+    """{id, name, state, reason, exit_code, …, threads, binding, message, directory, failure}"""
+    from worldsize.cli.threads import threads_of
     from worldsize.service.screen import failure_data
     from worldsize.state.result import summary
 
     data: dict[str, Any] = {"id": run.id, "state": now.state, "reason": now.reason, "exit_code": now.exit_code}
     if run.has_plan():
         data = summary(run.plan, now)
+        data["threads"] = threads_of(run)
+        data["binding"] = [list(cpus) for cpus in run.plan.binding]
         data["failure"] = failure_data(run.paths, run.plan, now)
     data["message"] = now.message
     data["directory"] = run.directory
@@ -164,11 +167,13 @@ def status_data(run: Run, now: Status) -> dict[str, Any]:
 
 def _status_lines(run: Run, now: Status) -> list[str]:
     from worldsize.cli.failure import failure_text
+    from worldsize.cli.threads import threads_of, threads_text
 
     lines = ["%s  %s%s" % (run.id, state_text(now.state, sys.stdout), " (%s)" % now.reason if now.reason else "")]
     if run.has_plan():
         plan = run.plan
         lines.append("%s: %s on %s" % (display(plan.name), size(len(plan.nodes), plan.world_size), plan.compute))
+        lines.append("%s; %s" % (threads_text(threads_of(run)), "CPUs bound" if plan.binding else "CPUs not bound"))
         lines.append("made %s ago%s" % (duration(time.time() - plan.created), _took(now)))
     lines.append(run.directory)
     text = failure_text(run, now)
