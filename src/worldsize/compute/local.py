@@ -7,6 +7,7 @@ import shlex
 import signal
 import socket
 import threading
+import time
 from collections.abc import Mapping, Sequence
 
 from worldsize.agent import processes
@@ -22,6 +23,9 @@ from worldsize.state.records import Observation
 
 _ALWAYS_POSSIBLE = 200
 """So many processes are looked at by nobody before they are started."""
+
+_PATIENCE = 2.0
+_PAUSE = 0.02
 
 
 class LocalCompute:
@@ -73,7 +77,12 @@ class LocalCompute:
     def end_remains(self, handle: Handle) -> int:
         if handle["host"] != socket.gethostname():
             return 0
-        return remains.end_remains(handle["run_id"], handle["pid"], handle["start_time"])
+        left = len(remains.marked(handle["run_id"]))
+        deadline = time.monotonic() + _PATIENCE
+        while _alive(handle) and time.monotonic() < deadline:  # it knows best what belongs to the run
+            self.cancel(handle, now=True)
+            time.sleep(_PAUSE)
+        return max(left, remains.end_remains(handle["run_id"], handle["pid"], handle["start_time"]))
 
     def _asked_gpus(self, job: Job) -> int | None:
         """GPUs count once somebody asks for them: many CPU ranks may well run on a machine that has one GPU."""

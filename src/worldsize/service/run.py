@@ -203,9 +203,10 @@ class Run:
         )
 
     def cancel(self, now: bool = False) -> Status:
-        """Ask for the end; does not wait for it. Harmless on a run that has ended. `now`: KILL without grace."""
+        """Ask for the end; does not wait for it. `now`: KILL without grace. On a run that has ended: `end_remains`."""
         status = self.look()
         if status.final:
+            self.end_remains()
             return status
         try:
             write_once(self.paths.cancel, {"time": time.time(), "pid": os.getpid()})
