@@ -258,6 +258,18 @@ def test_a_job_file_by_its_path(cli: Cli) -> None:
     assert python(cli, program).split() == ["here"] * 3
 
 
+def test_an_output_at_a_uri_is_the_runs_own(cli: Cli) -> None:
+    program = """
+    import os
+    from worldsize import Output, command, submit
+    where = "azureml://datastores/a/paths/b"
+    run = submit(command(command="echo x > ${{outputs.model}}/f", outputs={"model": Output(path=where)}))
+    run.wait()
+    print(run.outputs.model.path == os.path.join(run.directory, "outputs", "model"), os.listdir(run.outputs.model.path))
+    """
+    assert python(cli, program) == "True ['f']\n"
+
+
 def test_ranks_know_their_place(cli: Cli) -> None:
     script = """
     import os, time, worldsize
