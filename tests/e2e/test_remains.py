@@ -122,6 +122,17 @@ def test_cancel_ends_what_is_left_of_a_final_run_and_says_so(cli: Cli) -> None:
     assert cli.ok("cancel", run).err == "%s is FAILED already\n" % run
 
 
+@pytest.mark.parametrize("damaged", ["handle.json", "plan.json"])
+def test_cancel_of_a_damaged_run_ends_what_bears_its_mark(cli: Cli, damaged: str) -> None:
+    run = cli.run("--", "true")
+    os.unlink(cli.path(run, "result.json"))
+    with open(cli.path(run, damaged), "w") as file:
+        file.write('{"pid": ')
+    left = subprocess.Popen(["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run})
+    assert "LOST already; ended 1 process that was left of it" in cli.ok("cancel", run).err
+    assert left.wait(timeout=1) == -signal.SIGKILL
+
+
 def test_the_directory_is_deleted_under_a_followed_run(cli: Cli) -> None:
     process = cli.start("run", "-w", "2x1", "--set", "grace=0.5", "--", "sh", "-c", DEAF)
     wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")) and cli.json("list"))

@@ -51,8 +51,8 @@ def status_of(value: dict[str, Any]) -> Status:
 
 
 def look(paths: RunPaths, compute: Compute, plan: Plan) -> Status:
-    """The run's status now. A final one that nobody has settled yet is settled: what is left of the run is ended, and
-    result.json written.
+    """The run's status now. A final one that nobody has settled yet is settled: what is left of a run of ours is ended,
+    and result.json written.
 
     The compute is asked before the directory is read: who has ended by then has written what it had to say.
     """
@@ -66,7 +66,7 @@ def look(paths: RunPaths, compute: Compute, plan: Plan) -> Status:
         return settled
     status = fold(_facts(paths, plan, handle, observation))
     if status.final:
-        if handle is not None and observation.phase == "absent":
+        if handle is not None and observation.phase == "absent" and os.stat(paths.root).st_uid == os.getuid():
             compute.end_remains(handle)
         _settle(paths, plan, status)
     return status

@@ -219,10 +219,13 @@ class Run:
 
     def end_remains(self) -> int:
         """End at once what a run that is final may have left; how many processes that were. One whose directory was
-        deleted is searched for on this machine."""
-        handle = self._native()
-        if handle is not None:
-            return self.compute.end_remains(handle)
+        deleted or damaged is searched for on this machine."""
+        try:
+            handle = self._native()
+            if handle is not None:
+                return self.compute.end_remains(handle)
+        except (WorldsizeError, OSError, ValueError, KeyError, TypeError):
+            pass
         from worldsize.compute.remains import end_remains
 
         return end_remains(self.id)
