@@ -47,7 +47,8 @@ def test_each_ranks_own_log_in_its_own_order(place: Place) -> None:
 
 
 def test_bytes_are_kept_and_last_words_arrive(place: Place) -> None:
-    place.job(r"printf 'a\377\000\r\033[1mno newline'; kill -9 $$", "2x1")
+    both = "touch outputs/up-$RANK; until test -e outputs/up-0 && test -e outputs/up-1; do sleep 0.02; done"
+    place.job(r"printf 'a\377\000\r\033[1mno newline'; %s; kill -9 $$" % both, "2x1")
     run = place.run("job.yml", code=137)
     for rank in (0, 1):
         with open(RunPaths(place.path(run)).rank_log(rank), "rb") as file:

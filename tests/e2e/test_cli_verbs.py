@@ -89,7 +89,12 @@ def test_status_of_a_success(cli: Cli, lines: str) -> None:
 
 
 def test_status_of_a_failure_is_one_screen(cli: Cli) -> None:
-    script = "import os, time\nif os.environ['RANK'] == '3':\n    {}['lr']\nprint('waits'); time.sleep(30)\n"
+    script = (
+        "import os, time; last = os.environ['RANK'] == '3'\n"
+        "while last and len(os.listdir('outputs')) < 3: time.sleep(0.02)\n"
+        "if last: {}['lr']\n"
+        "print('waits'); open('outputs/' + os.environ['RANK'], 'w'); time.sleep(30)\n"
+    )
     cli.write("train.py", script)
     run = cli.run("-w", "2x2", "--", "python", "train.py", code=1)
     failure = cli.status(run)["failure"]
