@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -116,9 +117,12 @@ def main() -> None:
     result = train(arguments, device)
     if dist.get_rank() == 0:
         print("accuracy=%.4f" % result, flush=True)
-    # gloo may abort at the interpreter's end while the model or a tensor of it is still alive; collect them first.
+    # A process whose work is done may still be aborted by gloo: at the group's end while the model or a tensor of it is
+    # alive, so collect them first; and, rarely, in the interpreter's tear-down, so leave without it.
     gc.collect()
     dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
