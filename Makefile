@@ -11,6 +11,11 @@ BENCH_ARGS ?=
 FUZZ_CASES ?= 10000
 # Two training processes on two cores: more threads than cores only get into each other's way.
 export OMP_NUM_THREADS ?= 1
+# pytest rewrites the assertions of 256 files, 5 s for each of its processes where it may not keep the result.
+unexport PYTHONDONTWRITEBYTECODE
+# Each framework's environment is its own: .venv-tensorflow, .venv-jax, …; job files name them.
+FRAMEWORKS := $(VENV)/.stamp-accelerate .venv-tensorflow/.stamp .venv-jax/.stamp .venv-mpi/.stamp \
+	.venv-deepspeed/.stamp .venv-horovod/.stamp
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -19,11 +24,11 @@ export OMP_NUM_THREADS ?= 1
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup ## train on 2 nodes × 2 ranks of this machine and print the accuracy (sets up first)
+demo: $(VENV)/.stamp-base $(VENV)/.stamp-torch ## train on 2 nodes × 2 ranks of this machine and print the accuracy (sets up first)
 	@echo '==> $(BIN)/worldsize run examples/digits/job.yml -w 2x2'
 	@$(BIN)/worldsize run examples/digits/job.yml -w 2x2
 
-setup: $(VENV)/.stamp-base $(VENV)/.stamp-torch ## .venv/ with the worldsize command and what the torch examples need
+setup: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-torch $(FRAMEWORKS) ## .venv/ with the worldsize command and torch, and one environment per other framework
 	@$(BIN)/python -m compileall -q src/worldsize
 	@echo '==> ready: $(BIN)/worldsize'
 
@@ -40,10 +45,45 @@ $(VENV)/.stamp-torch: requirements/torch.txt | $(VENV)/.stamp-base
 	@$(PIP_INSTALL) --requirement requirements/torch.txt
 	@touch $@
 
+$(VENV)/.stamp-env: requirements/environments.txt | $(VENV)/.stamp-base
+	@echo '==> uv and py-rattler into $(VENV)/ (about 45 MB)'
+	@$(PIP_INSTALL) --quiet --requirement requirements/environments.txt
+	@touch $@
+
 $(VENV)/.stamp-test: requirements/test.txt requirements/light.txt | $(VENV)/.stamp-base
 	@echo '==> test tools into $(VENV)/'
 	@$(PIP_INSTALL) --quiet --requirement requirements/test.txt
 	@touch $@
+
+$(VENV)/.stamp-accelerate: requirements/accelerate.txt requirements/torch.txt | $(VENV)/.stamp-torch
+	@echo '==> accelerate into $(VENV)/ (45 MB)'
+	@$(PIP_INSTALL) --quiet --requirement requirements/accelerate.txt --constraint requirements/torch.txt
+	@touch $@
+
+.venv-tensorflow/.stamp: requirements/tensorflow.txt requirements/tensorflow-keras.txt
+	@echo '==> TensorFlow into .venv-tensorflow/: about 300 MB to download and 1.8 GB on disk'
+	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh .venv-tensorflow
+	@.venv-tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/tensorflow.txt
+	@.venv-tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement requirements/tensorflow-keras.txt
+	@touch $@
+
+.venv-jax/.stamp: requirements/jax.txt
+	@echo '==> JAX into .venv-jax/: about 150 MB to download and 600 MB on disk'
+	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh .venv-jax
+	@.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/jax.txt
+	@touch $@
+
+.venv-mpi/.stamp: requirements/mpi.txt
+	@echo '==> mpi4py and an Open MPI of its own into .venv-mpi/: about 40 MB to download and 120 MB on disk'
+	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh .venv-mpi
+	@.venv-mpi/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/mpi.txt
+	@touch $@
+
+.venv-deepspeed/.stamp: requirements/deepspeed.txt requirements/torch.txt scripts/make-deepspeed.sh
+	@PYTHON='$(PYTHON)' sh scripts/make-deepspeed.sh .venv-deepspeed
+
+.venv-horovod/.stamp: requirements/horovod.txt requirements/torch.txt scripts/make-horovod.sh
+	@PYTHON='$(PYTHON)' sh scripts/make-horovod.sh .venv-horovod
 
 .venv-azure/.stamp: requirements/azure.txt
 	@echo "==> Azure's own SDK, to compare with, into .venv-azure/ (about 110 MB)"
@@ -51,7 +91,7 @@ $(VENV)/.stamp-test: requirements/test.txt requirements/light.txt | $(VENV)/.sta
 	@.venv-azure/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/azure.txt
 	@touch $@
 
-test: $(VENV)/.stamp-base $(VENV)/.stamp-torch $(VENV)/.stamp-test .venv-azure/.stamp lint ## linters, every test, and the fast ones on other Pythons
+test: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-torch $(FRAMEWORKS) $(VENV)/.stamp-test .venv-azure/.stamp lint ## linters, every test, and the fast ones on other Pythons
 	@sh scripts/system-packages.sh
 	@$(BIN)/python scripts/run_tests.py $(TEST_ARGS)
 	@$(MAKE) --no-print-directory test-pythons
@@ -65,17 +105,17 @@ test-pythons: $(VENV)/.stamp-base ## the fast tests on the oldest and the newest
 fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each
 	@WORLDSIZE_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q -n 2 --timeout=3600 tests/unit/test_*fuzz*.py $(TEST_ARGS)
 
-lint: $(VENV)/.stamp-base $(VENV)/.stamp-test ## ruff, mypy --strict, import-linter
+lint: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-test ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(VENV)/.stamp-base $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/performance.md
+bench: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/performance.md
 	@sh scripts/system-packages.sh
 	@for file in benchmarks/bench_*.py; do echo "==> $$file"; $(BIN)/python "$$file" $(BENCH_ARGS) || exit 1; done
 
-docs: $(VENV)/.stamp-base $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
+docs: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
 	@$(BIN)/python -m pytest -q tests/docs $(TEST_ARGS)
 
 clean: ## remove environments and caches; runs in WORLDSIZE_HOME stay

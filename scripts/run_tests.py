@@ -1,7 +1,8 @@
-"""Run every test: first those that may share the machine, two at a time, then those that measure, one by one.
+"""Run every test: those that may share the machine, two at a time; those on Slurm; those that measure, one by one.
 
-Further arguments go to pytest. Ends with one closing line for both halves, which is also written to the file that
-WORLDSIZE_TEST_SUMMARY names. Exit code: that of the first half that failed.
+On Slurm tests mostly wait: three processes, each with a cluster of its own, take files in turn, the longest first.
+Further arguments go to pytest. Ends with one closing line for all parts, which is also written to the file that
+WORLDSIZE_TEST_SUMMARY names. Exit code: that of the first part that failed.
 """
 
 from __future__ import annotations
@@ -13,33 +14,40 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Sequence
 
 NOTHING_COLLECTED = 5
-HALVES = (["-n", "2", "-m", "not serial"], ["-m", "serial"])
+LONGEST = "tests/slurm/test_random_faults.py"
+PARTS = (
+    ("-n", "2", "--dist", "worksteal", "-m", "not serial and not slurm"),
+    ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "slurm", LONGEST, "tests"),
+    ("-m", "serial and not slurm"),
+)
 
 
-def run_half(arguments: list[str], report: str) -> tuple[int, Counter[str]]:
-    """pytest's exit code and how many tests passed, failed, …; a half without tests is not a failure."""
+def run_part(arguments: Sequence[str], report: str) -> int:
+    """pytest's exit code."""
     command = [sys.executable, "-m", "pytest", "-q", "--junit-xml", report, *arguments, *sys.argv[1:]]
-    code = subprocess.call(command)
-    counts: Counter[str] = Counter()
+    return subprocess.call(command)
+
+
+def counts(report: str) -> Counter[str]:
+    """How many tests passed, failed, …"""
+    found: Counter[str] = Counter()
     if os.path.exists(report):
         for suite in ElementTree.parse(report).getroot().iter("testsuite"):
             failed, errors, skipped = (int(suite.get(key, "0")) for key in ("failures", "errors", "skipped"))
-            counts["passed"] += int(suite.get("tests", "0")) - failed - errors - skipped
-            counts.update(failed=failed, errors=errors, skipped=skipped)
-    return (0 if code == NOTHING_COLLECTED else code), counts
+            found["passed"] += int(suite.get("tests", "0")) - failed - errors - skipped
+            found.update(failed=failed, errors=errors, skipped=skipped)
+    return found
 
 
 def main() -> int:
     began = time.monotonic()
-    totals: Counter[str] = Counter()
-    first_failure = 0
     with tempfile.TemporaryDirectory(prefix="worldsize-tests-") as folder:
-        for number, arguments in enumerate(HALVES):
-            code, counts = run_half(arguments, os.path.join(folder, "%d.xml" % number))
-            totals.update(counts)
-            first_failure = first_failure or code
+        reports = [os.path.join(folder, "%d.xml" % number) for number in range(len(PARTS))]
+        codes = [run_part(arguments, report) for arguments, report in zip(PARTS, reports, strict=True)]
+        totals: Counter[str] = sum(map(counts, reports), Counter())
     words = ["%d %s" % (totals[key], key) for key in ("failed", "errors", "passed", "skipped") if totals[key]]
     line = "==== %s in %.2fs ====" % (", ".join(words) or "no tests ran", time.monotonic() - began)
     print(line, flush=True)
@@ -47,7 +55,8 @@ def main() -> int:
     if summary:
         with open(summary, "w", encoding="utf-8") as file:
             file.write(line + "\n")
-    return first_failure or (0 if totals["passed"] else NOTHING_COLLECTED)
+    failed = [code for code in codes if code not in (0, NOTHING_COLLECTED)]
+    return failed[0] if failed else 0 if totals["passed"] else NOTHING_COLLECTED
 
 
 if __name__ == "__main__":

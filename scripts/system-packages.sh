@@ -1,10 +1,53 @@
-# What some tests need beside Python packages. Installs it as root; else says loudly which tests will be skipped.
+# What some tests need beside Python packages: mpirun, a real Slurm (with its accounting) and environment modules.
+# Installs what is missing, as root with apt; else says loudly which tests will be skipped. Under CI that is an error.
 set -eu
-command -v mpirun >/dev/null 2>&1 && exit 0
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    echo '==> apt-get install openmpi-bin (the tests against mpirun need it)'
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends openmpi-bin >/dev/null
-else
-    echo '!!  mpirun is not installed: THE TESTS THAT COMPARE WITH IT WILL BE SKIPPED (sudo apt-get install openmpi-bin)' >&2
+PATH=$PATH:/usr/sbin:/sbin
+export DEBIAN_FRONTEND=noninteractive
+policy=/usr/sbin/policy-rc.d
+packages=
+consequences=
+
+# need COMMAND PACKAGE CONSEQUENCE: the command succeeds where the package is there; the consequence is that of its lack
+need() {
+    eval "$1" >/dev/null 2>&1 && return 0
+    packages="$packages $2"
+    case $consequences in *"$3"*) ;; *) consequences="$consequences
+!!      $3" ;; esac
+}
+
+slurm='ALL TESTS ON A REAL SLURM CLUSTER WILL BE SKIPPED'
+need 'command -v mpirun' openmpi-bin 'THE TESTS WITH THE SYSTEM MPIRUN WILL BE SKIPPED'
+need 'command -v mpicc' libopenmpi-dev 'THE TESTS THAT COMPILE FOR MPI WILL BE SKIPPED'
+need 'command -v gcc && ls /usr/include/stdio.h' 'gcc libc6-dev' 'THE TESTS THAT COMPILE SOMETHING WILL BE SKIPPED'
+need 'command -v slurmctld && command -v slurmd && command -v sbatch' slurm-wlm "$slurm"
+need 'ls /usr/lib/*/slurm*/auth_munge.so' slurm-wlm-basic-plugins "$slurm"
+need 'command -v munged' munge "$slurm"
+need 'command -v ip' iproute2 "$slurm"
+need 'command -v slurmdbd' slurmdbd "$slurm"
+need 'ls /usr/lib/*/slurm*/accounting_storage_mysql.so' slurm-wlm-mysql-plugin "$slurm"
+need 'command -v mariadbd && command -v mariadb-install-db' mariadb-server "$slurm"
+need 'ls /usr/share/modules/init/sh || ls /usr/share/lmod/lmod/init/sh' environment-modules 'THE TESTS WITH MODULES WILL BE SKIPPED'
+[ -n "$packages" ] || exit 0
+
+go_without() {
+    echo "!!  $1:$packages$consequences" >&2
+    [ -z "${CI:-}" ] || exit 1
+    exit 0
+}
+
+[ "$(id -u)" = 0 ] || go_without 'not installed (as root on Debian or Ubuntu: sh scripts/system-packages.sh)'
+command -v apt-get >/dev/null 2>&1 || go_without 'not installed, and there is no apt-get'
+
+echo "==> apt-get install$packages"
+echo '    for the tests; once, up to 100 MB to download, one to three minutes. No service of them is started.'
+if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    trap 'exit 1' HUP INT TERM
+    printf '#!/bin/sh\nexit 101\n' > "$policy"
+    chmod 755 "$policy"
 fi
+# shellcheck disable=SC2086
+{
+    apt-get update -qq &&
+    apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $packages >/dev/null
+} || go_without 'could not be installed'

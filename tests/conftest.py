@@ -1,13 +1,27 @@
-"""Under CI a skipped test is a failed test: what cannot run there must be installed there, not left out."""
+"""Under CI a skipped test is a failed test: what cannot run there must be installed there, not left out. Nowhere does a
+property have to hold within a time: the machine may be busy."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+settings.register_profile("worldsize", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("worldsize")
+
+pytest_plugins = ["slurm.fixtures", "hpcpack.fixtures"]
 CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+
+
+def pytest_configure() -> None:
+    """A shell has what it puts into the background (`make test &`) ignore these, and so would all that tests start."""
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, default)
 
 
 def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

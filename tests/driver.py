@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, Any, NamedTuple
 
 _PR_CAPBSET_DROP = 24
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
@@ -99,11 +99,25 @@ class Cli:
         return status
 
     def path(self, run: str, *parts: str) -> str:
-        return os.path.join(self.home, "runs", run, *parts)
+        """Below a run's directory; an element's is in its array's."""
+        array, line, _ = run.partition("_")
+        return os.path.join(self.home, "runs", array, *([run] if line else []), *parts)
 
     def read(self, run: str, *parts: str) -> str:
         with open(self.path(run, *parts)) as file:
             return file.read()
+
+    def events(self, run: str, node: int, attempt: int = 0) -> list[dict[str, Any]]:
+        """What a node's agent has noted so far."""
+        path = self.path(run, "attempt-%d" % attempt, "events", "node-%04d.jsonl" % node)
+        if not os.path.exists(path):
+            return []
+        with open(path) as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
+
+    def begun(self, run: str, attempt: int = 0) -> bool:
+        """Whether it is RUNNING by what its head has noted: ranks can do things before."""
+        return any(each["event"] == "ranks_started" for each in self.events(run, 0, attempt))
 
     def read_project(self, name: str) -> str:
         with open(os.path.join(self.project, name)) as file:
@@ -135,7 +149,7 @@ class Cli:
 
     def close(self) -> None:
         """Fails when a process is left; ends it."""
-        if not wait_for(lambda: not self.processes(), 5, raises=False):
+        if not wait_for(lambda: not self.processes(), 30, raises=False):
             left = self.processes()
             for pid in left:
                 try:
@@ -156,6 +170,35 @@ def _as_an_ordinary_user() -> None:
 def _default_signals() -> None:
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+
+
+def heard(stream: IO[bytes] | None, words: str) -> str:
+    """What a process writes up to the first line that holds these words."""
+    assert stream is not None
+    text = line = ""
+    while words not in line:
+        line = stream.readline().decode()
+        assert line, "no %r in what it wrote: %s" % (words, text)
+        text += line
+    return text
+
+
+def all_up(process: subprocess.Popen[bytes], nodes: int) -> None:
+    """Each node has said `up`, in lines of its own or in one that is folded."""
+    assert process.stdout is not None
+    while nodes:
+        line = process.stdout.readline().decode()
+        assert line.endswith(": up\n"), line
+        nodes -= int(line[1]) if line.startswith("×") else 1
+
+
+def unfolded(lines: Iterable[str]) -> list[str]:
+    """What was said, sorted, once for each who said it: of a line that one says late, live output makes two."""
+    said = []
+    for line in lines:
+        who, _, text = line.partition(": ")
+        said += [text] * int(who.partition("×")[2] or 1)
+    return sorted(said)
 
 
 def wait_for(true: Callable[[], object], timeout: float = 20, raises: bool = True) -> bool:

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
     from worldsize.errors import RunFailed as RunFailed
     from worldsize.errors import WorldsizeError as WorldsizeError
+    from worldsize.inrank.data_parallel.sharding import shard as shard
     from worldsize.inrank.place import RankInfo as RankInfo
     from worldsize.inrank.place import once_per_node as once_per_node
     from worldsize.inrank.place import rank_info as rank_info
+    from worldsize.service.array import RunArray as RunArray
     from worldsize.service.client import load_job as load_job
+    from worldsize.service.client import open_array as open_array
     from worldsize.service.client import open_run as open_run
     from worldsize.service.client import submit as submit
     from worldsize.service.run import Run as Run
@@ -50,11 +53,14 @@ _HOMES = {
     "submit": "service.client",
     "load_job": "service.client",
     "open_run": "service.client",
+    "open_array": "service.client",
     "Run": "service.run",
+    "RunArray": "service.array",
     "RunState": "state.records",
     "rank_info": "inrank.place",
     "RankInfo": "inrank.place",
     "once_per_node": "inrank.place",
+    "shard": "inrank.data_parallel.sharding",
     "WorldsizeError": "errors",
     "RunFailed": "errors",
 }

@@ -8,6 +8,7 @@ WorldsizeError                  exit 1
 ├── PlanError                   exit 2   the job and the compute do not fit together
 ├── SnapshotError               exit 2   the code cannot be snapshotted (too large, unreadable)
 ├── StorageError                exit 1   the run directory cannot be written
+├── BuildError                  exit 1   an environment cannot be built
 ├── SubmitRejected              exit 1   the compute said no for good
 ├── SubmitAgain                 exit 1   the compute could not answer now; trying again is safe
 ├── RendezvousError             exit 1   a node could not learn the head's address, or the world is not complete
@@ -63,6 +64,10 @@ class SnapshotError(WorldsizeError):
 
 
 class StorageError(WorldsizeError):
+    pass
+
+
+class BuildError(WorldsizeError):
     pass
 
 

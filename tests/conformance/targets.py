@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from driver import Cli
 
 from worldsize.compute.base import Compute, Handle
+from worldsize.plan.mapping import there
 from worldsize.service.computes import open_compute
 from worldsize.service.run import Run
 from worldsize.spec.config import load_config
+from worldsize.spec.job import Job
 from worldsize.store.find import resolve
 
 
@@ -20,16 +22,25 @@ class Target(NamedTuple):
     """A compute as the suite needs it.
 
     name      what `--compute` calls it
-    config    its table in worldsize.toml; empty for one that is always there
+    config    its table in worldsize.toml; empty for one that is always there, or whose cluster has written it
     patience  seconds that a small job may take from its submission to its end
+    cluster   the fixture that it needs
+    inherits  what the submitting shell exports reaches the nodes
     """
 
     name: str
     config: str
     patience: float
+    cluster: str | None = None
+    inherits: bool = True
 
 
-TARGETS = [Target("local", "", 30)]
+TARGETS = [
+    Target("local", "", 30),
+    Target("slurm", '[compute.slurm]\ntype = "slurm"\n', 60, "slurm"),
+    Target("slurm-alone", '[compute.slurm-alone]\ntype = "slurm"\n', 60, "slurm_without_accounting"),
+    Target("hpcpack", "", 40, "hpcpack", inherits=False),
+]
 
 
 class Place(Cli):
@@ -54,6 +65,18 @@ class Place(Cli):
     def handle(self, run: str) -> Handle:
         handle: Handle = json.loads(self.read(run, "handle.json"))
         return handle
+
+    def there(self, path: str) -> str:
+        """What the nodes call it."""
+        return there(os.path.realpath(path), self.compute().facts(Job()).mapped)
+
+    def forget(self, run: str) -> None:
+        """The run's native job is unknown from now on."""
+        if self.target.cluster:
+            handle = self.handle(run)
+            handle = {**handle, "job": type(handle["job"])(99999999)}
+            with open(self.path(run, "handle.json"), "w") as file:
+                json.dump(handle, file)
 
     def open(self, run: str) -> Run:
         return Run(resolve(self.home, run), self.environ)

@@ -8,11 +8,12 @@ import time
 from typing import Any
 
 import pytest
-from driver import wait_for
+from driver import unfolded, wait_for
 from targets import Place
 
 from worldsize.plan.paths import RunPaths
-from worldsize.service.prepare import Progress, Request, plan_job
+from worldsize.service.prepare import plan_job
+from worldsize.service.request import Progress, Request
 from worldsize.service.run import Run
 from worldsize.service.submit import start
 from worldsize.spec.config import load_config
@@ -117,8 +118,8 @@ def test_an_exception_is_kept_as_data(place: Place) -> None:
 
 
 def test_the_time_limit(place: Place) -> None:
-    run = running(place, limits={"timeout": 1}, grace=0.5)
-    status = place.ended(run)
+    place.job(PATIENT, "2x1", limits={"timeout": 1}, grace=0.5)
+    status = place.ended(place.submit("job.yml"))
     assert (status["state"], status["reason"]) == ("FAILED", "TIME_LIMIT")
     assert status["exit_code"] not in (0, None) and "limit" in status["message"]
 
@@ -184,9 +185,10 @@ def test_observing_many_at_once(place: Place) -> None:
     run = running(place)
     done = place.run("--", "true")
     compute = place.compute()
+    wait_for(lambda: compute.observe([place.handle(done)])[0].phase in ("ended", "absent"), place.target.patience)
     seen = compute.observe([place.handle(done), place.handle(run), place.handle(done)])
     assert seen[1].phase == "running"
-    assert [seen[0].phase in ("ended", "absent"), seen[0]] == [True, seen[2]]
+    assert seen[0].phase in ("ended", "absent") and seen[0] == seen[2]
     assert compute.observe([]) == []
     place.ok("cancel", run, "--now")
     assert place.ended(run)["state"] == "CANCELLED"
@@ -195,6 +197,7 @@ def test_observing_many_at_once(place: Place) -> None:
 def test_absent_never_means_that_it_succeeded(place: Place) -> None:
     """A run whose native job nobody knows, and which left no record, is LOST, and says why."""
     run = place.run("--", "true")
+    place.forget(run)
     for name in ("result.json", "attempt-0/exit/node-0000.json"):
         os.unlink(place.path(run, name))
     long_ago = time.time() - 10_000
@@ -210,7 +213,7 @@ def test_rendering_is_pure_and_checks_never_raise(place: Place) -> None:
     compute = place.compute()
     paths = RunPaths(os.path.join(place.root, "nowhere", "20261121-103158-417k3f"))
     prepared = plan_job(request(place), paths, 1.0)
-    first, second = (compute.render(prepared.plan, paths) for _ in range(2))
+    first, second = (compute.render(prepared.job, prepared.plan, paths, dict) for _ in range(2))
     assert first == second and first.preview
     assert all(result.level in ("error", "notice") for result in compute.check(prepared.job, prepared.plan))
     assert not os.path.exists(paths.root)
@@ -235,5 +238,55 @@ def test_again(place: Place) -> None:
     place.write("train.sh", "echo first\n")
     place.run("-w", "2x1", "--", "sh", "train.sh")
     place.write("train.sh", "echo second\n")
-    assert place.ok("rerun").out == "×2: first\n"
+    assert unfolded(place.ok("rerun").lines) == ["first"] * 2
     assert place.status()["compute"] == place.target.name
+
+
+# before the ranks
+
+
+def test_setup_comes_first_and_what_it_exports_reaches_every_rank(place: Place) -> None:
+    place.write("env.sh", "export COLOUR='deep blue'\n")
+    place.write("bin/tool", "#!/bin/sh\necho a tool\n")
+    os.chmod(os.path.join(place.project, "bin", "tool"), 0o755)
+    setup = ["source env.sh", 'export PATH="$PWD/bin:$PATH" SHAPE="[1, 2]"', "echo said by setup"]
+    place.job('echo "$COLOUR $SHAPE $(tool)"', "2x1", setup=setup, code=".")
+    run = place.run("job.yml")
+    assert place.ok("logs", run).out == "×2: deep blue [1, 2] a tool\n"
+    assert "said by setup" in place.read(run, "batch.log")
+    assert json.loads(place.read(run, "record.json"))["job"]["setup"] == setup
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"setup": ["true", "ls /no/such/place", "touch outputs/reached"]}, "ls /no/such/place"),
+        ({"modules": ["no/such/module"]}, "no/such/module"),
+    ],
+    ids=["line", "module"],
+)
+def test_setup_that_fails_ends_the_run_and_is_named(place: Place, keys: Any, says: str) -> None:
+    place.job("touch outputs/started", "2x1", code=".", **keys)
+    result = place("run", "job.yml")
+    status = place.status(place.latest())
+    assert (status["state"], status["reason"]) == ("FAILED", "ENVIRONMENT"), (status, result)
+    assert says in status["message"] and result.code == status["exit_code"] != 0
+    assert not place.up(place.latest(), "started") and not place.up(place.latest(), "reached")
+
+
+def test_modules_are_loaded(place: Place) -> None:
+    place.write("modules/colour/1.0", "#%Module\nsetenv COLOUR green\n")
+    folder = os.path.join(place.project, "modules")
+    module = "colour/1.0" if place.target.inherits else os.path.join(place.there(folder), "colour/1.0")
+    place.job("echo $COLOUR", "2x1", code=".", modules=[module])
+    result = place("run", "job.yml", MODULEPATH=folder)
+    assert result.code == 0, result
+    assert place.ok("logs").out == "×2: green\n"
+
+
+def test_a_run_can_be_cancelled_while_it_is_set_up(place: Place) -> None:
+    place.job("true", "2x1", code=".", setup=["touch outputs/setting-up; sleep 60"])
+    run = place.submit("job.yml")
+    wait_for(lambda: place.up(run, "setting-up"), place.target.patience)
+    place.ok("cancel", run)
+    assert place.ended(run)["state"] == "CANCELLED"

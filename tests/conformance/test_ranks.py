@@ -20,6 +20,13 @@ def environments(place: Place, run: str, ranks: int) -> list[dict[str, str]]:
     return found
 
 
+OF_A_FRAMEWORK = ("JAX_LOCAL_DEVICE_IDS", "TF_CONFIG", "WORLDSIZE_HOSTFILE")
+"""Not set for ranks of another one."""
+
+OF_DATA_PARALLEL = ("WORLDSIZE_DATA_PARALLEL",)
+OF_A_REHEARSAL = ("WORLDSIZE_INRANK", "WORLDSIZE_VIRTUAL_GPUS", "WORLDSIZE_HEAD")
+
+
 def test_every_rank_has_its_place_in_every_convention(place: Place) -> None:
     outer = {"RANK": "77", "WORLD_SIZE": "99", "SLURM_JOB_ID": "5", "SLURM_TASKS_PER_NODE": "8", "PMI_RANK": "3"}
     place.job("env -0 > outputs/env-$RANK", "2x3")
@@ -38,8 +45,15 @@ def test_every_rank_has_its_place_in_every_convention(place: Place) -> None:
         assert "SLURM_TASKS_PER_NODE" not in each and "PMI_RANK" not in each
         assert each["PYTHONUNBUFFERED"] == "1" and int(each["OMP_NUM_THREADS"]) >= 1
         assert each["PWD"].endswith("/code")
-        unset = {"AZ_BATCHAI_MPI_MASTER_NODE", "AZ_BATCH_MASTER_NODE"}
-        assert {row.name for row in VARIABLES} - unset <= set(each)
+        unset = {
+            "AZ_BATCHAI_MPI_MASTER_NODE",
+            "AZ_BATCH_MASTER_NODE",
+            *OF_A_FRAMEWORK,
+            *OF_A_REHEARSAL,
+            *OF_DATA_PARALLEL,
+        }
+        ours = {row.name for row in VARIABLES if row.convention in ("worldsize", *CONVENTIONS)}
+        assert {name for name in ours if "ARRAY" not in name} - unset <= set(each)
     for name in ("MASTER_ADDR", "MASTER_PORT", "WORLDSIZE_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_NODELIST"):
         assert len({each[name] for each in ranks}) == 1, name
     assert ranks[0]["MASTER_ADDR"] not in ("localhost", "") and int(ranks[0]["MASTER_PORT"]) > 1023

@@ -6,17 +6,19 @@ Conventions, visible in the pages:
 - A block whose first line is `# name.ext` is that file, beside which the commands run.
 - In docs/python.md, ```python blocks without a name are run in their order as one program; a ```text block after one
   is what it prints.
-- Everything on a page happens in its order, in one directory that starts empty, with a home of its own.
+- Everything on a page happens in its order, in one directory that starts empty, with a home of its own. A page that
+  trains an example finds `examples/` there.
 - ```sh blocks are not run: they need a download, a cluster or a terminal.
 
 Ranks print in any order, and how many are folded into one line depends on when they print: neighbouring log lines are
-compared rank by rank.
+compared rank by rank. So are those of `exec`, whose nodes stand there with one number.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -27,9 +29,11 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"# ([\w./-]+\.(?:py|yml|toml|sh|txt|amlignore))\n")
-_LOG_LINE = re.compile(r"(?:×(?P<all>\d+)|\[(?P<some>[\d,-]+)\] ×\d+|\d+:(?P<one>\d+)): ?(?P<text>.*)")
+_LOG_LINE = re.compile(r"(?:×(?P<all>\d+)|\[(?P<some>[\d,-]+)\] ×\d+|(?:\d+:)?(?P<one>\d+)): ?(?P<text>.*)")
 _MARK = "\x1e"
 _CORES = re.compile(r"^notice: \d+ ranks share this machine's \d+ cores?\n", re.MULTILINE)
+_SPARE = re.compile(r"^\S*\.spare\n", re.MULTILINE)
+"""What `ls` may find in a run's directory for a moment, as docs/run-directory.md says."""
 
 
 class Block(NamedTuple):
@@ -103,7 +107,7 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-def run_steps(todo: list[Step], folder: Path, environ: dict[str, str]) -> list[str]:
+def run_steps(todo: list[Step], folder: Path, environ: dict[str, str], timeout: float = 60) -> list[str]:
     """What each step printed. One shell does all of them, so that `$?` and variables go from one to the next."""
     lines = ["exec 2>&1", "mark() { local code=$?; printf '%s%%s\\n' \"$1\"; return $code; }" % _MARK]
     for number, step in enumerate(todo):
@@ -117,16 +121,23 @@ def run_steps(todo: list[Step], folder: Path, environ: dict[str, str]) -> list[s
         else:
             lines.append(step.text)
         lines.append("mark %d" % number)
-    shell = ["bash", "-c", "\n".join(lines)]
-    done = subprocess.run(shell, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False)
-    printed = re.split("%s\\d+\n" % _MARK, done.stdout)
-    assert len(printed) == len(todo) + 1, "the shell ended early:\n" + done.stdout + done.stderr
+    with subprocess.Popen(
+        ["bash", "-c", "\n".join(lines)],
+        cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    ) as shell:  # fmt: skip
+        try:
+            out, _ = shell.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGTERM)  # what a page has left in the background ends too
+            raise
+    printed = re.split("%s\\d+\n" % _MARK, out)
+    assert len(printed) == len(todo) + 1, "the shell ended early:\n" + out
     return printed[:-1]
 
 
 def matches(expected: str, actual: str) -> bool:
     """Whether `actual` is what the page says, ranks in any order."""
-    actual = _CORES.sub("", actual)
+    actual = _SPARE.sub("", _CORES.sub("", actual))
     pattern = "".join(
         "(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + "\n" for line in _by_rank(expected)
     )

@@ -5,17 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from documents import PAGES, Step, environment, matches, run_steps, steps
+from documents import PAGES, ROOT, Step, environment, matches, run_steps, steps
 
 _WITH_STEPS = [page for page in PAGES if any(step.name is None for step in steps(page))]
+_SLOW = {"hpcpack.md": 240, "data-parallel.md": 240, "rehearsal.md": 120}
+"""Seconds for pages that train; the others have `_PATIENCE`."""
+
+_PATIENCE = 120
+_MORE = 60
+"""What a page may need besides its commands, in seconds, before pytest ends it."""
 
 
-@pytest.mark.parametrize("page", _WITH_STEPS, ids=lambda page: page.name)
+def _parameter(page: Path) -> object:
+    marks = [pytest.mark.timeout(_SLOW.get(page.name, _PATIENCE) + _MORE)]
+    return pytest.param(page, id=page.name, marks=[*marks, pytest.mark.slow] if page.name in _SLOW else marks)
+
+
+@pytest.mark.parametrize("page", list(map(_parameter, _WITH_STEPS)))
 def test_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
     todo = steps(page)
     folder = tmp_path / "project"
     folder.mkdir()
-    printed = run_steps(todo, folder, environment(tmp_path / "home"))
+    if page.name in _SLOW and any("examples/" in step.text for step in todo):
+        (folder / "examples").symlink_to(ROOT / "examples")
+    printed = run_steps(todo, folder, environment(tmp_path / "home"), _SLOW.get(page.name, _PATIENCE))
     wrong = [
         "%s:%d\n$ %s\n--- the page says\n%s--- it printed\n%s" % (page.name, step.line, step.text, step.printed, actual)
         for step, actual in zip(todo, printed, strict=True)
@@ -40,10 +53,15 @@ def test_enough_pages_have_commands() -> None:
         ("a\n…\nd\n", "a\nb\nc\n", False),
         ("", "noise\n", False),
         ("", "notice: 4 ranks share this machine's 2 cores\n", True),
+        ("result.json\n", "result.json\nresult.json.spare\n", True),
         ("×2: hi\n", "0:1: hi\n0:0: hi\n", True),
         ("×2: hi\n", "0:1: hi\n0:0: ho\n", False),
         ("×2: hi\n", "0:0: hi\n", False),
         ("0:0: a\n0:0: b\n", "0:0: b\n0:0: a\n", False),
+        ("×2: hi\n", "1: hi\n0: hi\n", True),
+        ("×2: hi\n", "0: hi\n", False),
+        ("0: a\n1: b\n×2: c\n", "1: b\n[0-1] ×2: c\n0: a\n", False),
+        ("0: a\n1: b\n×2: c\n", "1: b\n0: a\n1: c\n0: c\n", True),
         ("[0-1,3] ×3: x\n1:2: y\n", "×4: x\n", False),
         ("[0-1,3] ×3: x\n1:2: y\n", "1:2: y\n1:3: x\n[0-1] ×2: x\n", True),
     ],

@@ -12,7 +12,10 @@ from documents import PAGES, ROOT, blocks, prose
 
 from worldsize.cli.main import VERBS, build_parser
 from worldsize.spec.configfile import COMPUTE, TOP
-from worldsize.spec.keys import DISTRIBUTION_KEYS, ENVIRONMENT, INPUT, JOB, OUTPUT, Keys
+from worldsize.spec.distribution import DISTRIBUTIONS
+from worldsize.spec.environmentkeys import ENVIRONMENT
+from worldsize.spec.key import Keys
+from worldsize.spec.keys import INPUT, JOB, OUTPUT
 from worldsize.state.records import Reason, RunState
 
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -30,7 +33,16 @@ PARSERS = parsers()
 
 
 def options_of(verb: str) -> set[str]:
-    return {option for action in PARSERS[verb]._actions for option in action.option_strings}
+    """Those of its actions too, where a verb has some."""
+    return set(_options(PARSERS[verb]))
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _options(inner)
 
 
 def commands(page: Path) -> Iterator[str]:
@@ -83,7 +95,7 @@ def key_names(keys: Keys, prefix: str = "") -> Iterator[str]:
 
 JOB_KEYS = {
     *key_names(JOB), *key_names(INPUT), *key_names(OUTPUT), *key_names(ENVIRONMENT),
-    *(name for keys in DISTRIBUTION_KEYS.values() for name in keys), *DISTRIBUTION_KEYS,
+    *(name for kind in DISTRIBUTIONS.values() for name in dict(kind.keys())), *DISTRIBUTIONS,
 } - {"resources", "limits", "inputs", "outputs"}  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from worldsize.agent import processes
-from worldsize.agent.conductor import fork_conductor, spawn_conductor
+from worldsize.agent.conductor import fork_conductor
+from worldsize.agent.spawn import spawn_conductor
 from worldsize.compute.local import LocalCompute
 from worldsize.environment.bundle import agent_bundle
 from worldsize.plan.launch import Plan
@@ -45,14 +46,14 @@ def marked(run_id: str) -> list[int]:
 
 
 class LocalRun:
-    """One run, started at once. Short grace and silence, so that tests are."""
+    """One run, started at once. Short grace, so that tests are."""
 
     def __init__(
         self, home: str, argv: tuple[str, ...], nodes: int, ranks: int, environ: dict[str, str], **fields: Any
     ) -> None:
         self.paths: RunPaths = create_run(home)
         shutil.copy(HOOK, self.paths.inrank)
-        values: dict[str, Any] = {"environment": {}, "grace": 0.5, "silence": 2.0, **fields}
+        values: dict[str, Any] = {"environment": {}, "grace": 0.5, "silence": 20.0, **fields}
         self.plan = Plan(self.paths.run_id, "t", "local", time.time(), 0, node_major(nodes, ranks), argv, **values)
         with open(self.paths.plan, "w") as file:
             file.write(self.plan.to_json())

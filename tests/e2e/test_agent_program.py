@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 from local_runs import HOOK, marked, until
+from pythons import SUPPORTED, TOO_OLD
 
 from worldsize.environment.bundle import agent_bundle
 from worldsize.plan.files import read_json
@@ -23,25 +22,6 @@ from worldsize.state.exits import read_exits
 from worldsize.state.records import Observation
 from worldsize.state.status import Facts, fold
 from worldsize.store.runs import create_run
-
-
-def installed(*versions: str) -> list[str]:
-    """A Python of each of these versions, where it is found."""
-    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
-    found = []
-    for version in versions:
-        paths = [
-            shutil.which("python" + version),
-            *sorted(glob.glob(root + "/versions/%s.*/bin/python%s" % (version, version))),
-        ]
-        found += [path for path in paths if path and subprocess.call([path, "-c", ""], stderr=subprocess.DEVNULL) == 0][
-            :1
-        ]
-    return found
-
-
-SUPPORTED = installed("3.8", "3.9", "3.10", "3.11", "3.12", "3.13") or [sys.executable]
-TOO_OLD = installed("2.7", "3.6", "3.7")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +36,7 @@ class Agents:
         self.bundle = bundle
         self.paths: RunPaths = create_run(home)
         shutil.copy(HOOK, self.paths.inrank)
-        values = {"environment": {}, "grace": 0.5, "silence": 2.0, **fields}
+        values = {"environment": {}, "grace": 0.5, "silence": 20.0, **fields}
         argv = ("/bin/sh", "-c", script)
         self.plan = Plan(self.paths.run_id, "t", "lab", time.time(), 0, node_major(nodes, ranks), argv, **values)
         with open(self.paths.plan, "w") as file:
@@ -117,7 +97,8 @@ def agents(tmp_path, bundle):
 def test_every_module_of_the_bundle_imports_on_every_python(bundle, python):
     program = (
         "import importlib, sys, zipfile\n"
-        "names = [name[:-3].replace('/', '.') for name in zipfile.ZipFile(sys.argv[1]).namelist()]\n"
+        "files = zipfile.ZipFile(sys.argv[1]).namelist()\n"
+        "names = [name[:-3].replace('/', '.') for name in files if name.endswith('.py')]\n"
         "sys.path.insert(0, sys.argv[1])\n"
         "for name in names:\n"
         "    if name.startswith('worldsize.'): importlib.import_module(name)\n"

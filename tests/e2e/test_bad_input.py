@@ -58,7 +58,7 @@ FILES = [
     Mistake("absurd size", OK + "resources:\n  instance_count: 99999999999\n", ("job.yml:3", "at most")),
     Mistake("too many ranks", OK + "resources: {instance_count: 5000}\ndistribution: {type: pytorch, process_count_per_instance: 5000}\n", ("ranks",)),
     Mistake("unknown distribution", OK + "distribution: {type: pytorhc}\n", ("job.yml:2", "distribution.type", "pytorch")),
-    Mistake("a distribution that cannot run yet", OK + "distribution: {type: tensorflow, worker_count: 2}\n", ("tensorflow", "distribution.type")),
+    Mistake("a distribution that cannot run yet", OK + "distribution: {type: ray}\n", ("ray", "distribution.type")),
     Mistake("a pipeline", "type: pipeline\njobs: {}\n", ("pipeline", "command jobs")),
     Mistake("unresolved input", "command: echo ${{inputs.lr}}\n", ("job.yml:1", "inputs.lr")),
     Mistake("misspelt input", "command: echo ${{inputs.lrr}}\ninputs: {lr: 1}\n", ("job.yml:1", "did you mean 'lr'")),
@@ -211,7 +211,11 @@ CONFIGS = [
     ("not UTF-8", b'home = "\xff"\n', ("worldsize.toml:1", "UTF-8")),
     ("binary", b"\0\1\2", ("worldsize.toml",)),
     ("unknown default", '# here\ndefault_compute = "lab"\n', ("worldsize.toml:2: there is no compute 'lab'", "local")),
-    ("a type that cannot be used yet", 'default_compute = "lab"\n[compute.lab]\ntype = "slurm"\n', ("slurm", "lab")),
+    (
+        "a type that cannot be used yet",
+        'default_compute = "lab"\n[compute.lab]\ntype = "azureml"\n',
+        ("azureml", "lab"),
+    ),
 ]
 
 

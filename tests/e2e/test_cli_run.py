@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from driver import SOURCE, Cli
+from driver import SOURCE, Cli, unfolded, wait_for
 
 ECHO = """
 command: echo $RANK $LOCAL_RANK $NODE_RANK $MASTER_ADDR $MASTER_PORT
@@ -76,9 +76,19 @@ def test_the_failing_rank_is_told_about(cli: Cli) -> None:
 
 
 def test_lines_carry_node_and_rank_and_equal_ones_are_folded(cli: Cli) -> None:
+    """While it runs, those that come at the same time: here, what is there when somebody begins to follow."""
+    own = {"0:0: mine 0", "0:1: mine 1", "1:2: mine 2", "1:3: mine 3"}
+    script = "echo same; echo mine $RANK; touch outputs/up-$RANK; until test -e outputs/go; do sleep 0.05; done"
+    run = cli.submit("-w", "2x2", "--", "sh", "-c", script)
+    wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in range(4)))
+    following = cli.start("logs", "-f")
+    assert following.stdout is not None and following.stdout.readline().decode() == "×4: same\n"
+    open(cli.path(run, "outputs", "go"), "w").close()
+    out, _ = following.communicate(timeout=30)
+    assert set(out.decode().splitlines()) == own
     result = cli.ok("run", "-w", "2x2", "--", "sh", "-c", "echo same; echo mine $RANK")
-    assert "×4: same" in result.lines
-    assert {"0:0: mine 0", "0:1: mine 1", "1:2: mine 2", "1:3: mine 3"} <= set(result.lines)
+    assert own <= set(result.lines) and unfolded(result.lines).count("same") == 4
+    assert "×4: same" in cli.ok("logs").lines
 
 
 def test_folding_can_be_turned_off_or_reach_numbers(cli: Cli) -> None:
@@ -86,7 +96,9 @@ def test_folding_can_be_turned_off_or_reach_numbers(cli: Cli) -> None:
     off = cli.ok("run", "-w", "1x2", "--fold", "off", *command)
     assert sorted(off.lines) == ["0:0: loss 0.0", "0:0: same", "0:1: loss 0.1", "0:1: same"]
     numbers = cli.ok("run", "-w", "1x2", "--fold", "numbers", *command)
-    assert any(line.startswith("×2: loss") for line in numbers.lines), numbers
+    late = {"0:0: loss 0.0", "0:1: loss 0.1"}
+    assert "×2: loss {0.0..0.1}" in numbers.lines or late <= set(numbers.lines), numbers
+    assert cli.ok("logs", "--fold", "numbers").lines == ["×2: same", "×2: loss {0.0..0.1}"]
 
 
 def test_quiet_prints_no_logs(cli: Cli) -> None:
@@ -169,7 +181,7 @@ def test_set_changes_inputs_and_keys(cli: Cli) -> None:
     assert cli.ok("run", "job.yml").out == "0:0: lr 0.1 a\n"
     changed = cli.ok("run", "job.yml", "--set", "inputs.lr=0.5", "--set", "environment_variables.X=b c")
     assert changed.out == "0:0: lr 0.5 b c\n"
-    assert cli.ok("run", "job.yml", "-w", "2x1", "--set", "command=echo new").out == "×2: new\n"
+    assert unfolded(cli.ok("run", "job.yml", "-w", "2x1", "--set", "command=echo new").lines) == ["new"] * 2
 
 
 def test_w_alone_sets_the_nodes(cli: Cli) -> None:
@@ -378,3 +390,59 @@ def test_more_processes_than_the_machine_can_hold(cli: Cli) -> None:
     )
     assert ended.returncode == 2 and "1500 processes, and this machine allows" in ended.stderr, ended
     assert not os.path.exists(cli.home)
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "-w", "1x2", "--", "true"), ("submit", "--", "true"), ("status",), ("logs",)]
+)
+def test_starting_imports_nothing_dear(cli: Cli, words: tuple[str, ...]) -> None:
+    cli.ok("run", "--", "true")
+    dear = {"typing", "dataclasses", "inspect", "pathlib", "shutil", "tempfile", "subprocess", "logging", "yaml"}
+    told = cli.ok(*words, PYTHONPROFILEIMPORTTIME="1").err
+    imported = {line.rpartition("|")[2].strip() for line in told.splitlines() if line.startswith("import time:")}
+    assert "argparse" in imported
+    assert imported & dear == set()
+
+
+@pytest.mark.parametrize("seconds", [0.15, 2])
+@pytest.mark.parametrize("by", ["agents", "srun"])
+def test_a_rank_that_aborts_for_want_of_its_peer_is_not_blamed(cli: Cli, by: str, seconds: float) -> None:
+    """As gloo's and NCCL's threads do it, while the peer's interpreter is still ending."""
+    cli.write(
+        "train.py",
+        "import atexit, os, time\n"
+        "if os.environ['SLURM_PROCID'] == '1':\n"
+        "    atexit.register(time.sleep, %g)\n"
+        "    raise ValueError('bad batch')\n"
+        "while not os.path.exists(os.environ['WORLDSIZE_ERROR_FILE'].replace('00000', '00001')):\n"
+        "    time.sleep(0.005)\n"
+        "os.abort()\n" % seconds,
+    )
+    cli.write("job.slurm", "#!/bin/bash\n#SBATCH --ntasks=2\nulimit -c 0\nsrun --kill-on-bad-exit=1 python train.py\n")
+    words = ["job.slurm"] if by == "srun" else ["-w", "1x2", "--", "python", "train.py"]
+    cli("run", *words)
+    failure = cli.status()["failure"]
+    assert (failure["rank"], failure["code"]) == (1, 1) and "bad batch" in failure["message"], failure
+
+
+def test_a_rank_that_aborts_by_itself_is_blamed(cli: Cli) -> None:
+    """The other raises as soon as that rank's agent has seen its end."""
+    cli.write(
+        "train.py",
+        "import os, resource, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        "    with open('pid', 'w') as file:\n"
+        "        file.write(str(os.getpid()))\n"
+        "    os.rename('pid', 'failing')\n"
+        "    os.abort()\n"
+        "while not os.path.exists('failing'):\n"
+        "    time.sleep(0.005)\n"
+        "with open('failing') as file:\n"
+        "    first = '/proc/' + file.read()\n"
+        "while os.path.exists(first):\n"
+        "    time.sleep(0.005)\n"
+        "raise ValueError('what other ranks make of it')\n",
+    )
+    assert cli("run", "-w", "1x2", "--", "python", "train.py").code == 134
+    assert cli.status()["failure"]["rank"] == 0

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from driver import Cli, wait_for
+from driver import Cli, unfolded, wait_for
 
 PATIENT = "trap '' TERM; touch outputs/up-$RANK; while :; do sleep 0.1; done"
 WAITING = "touch outputs/up-$RANK; while ! test -e outputs/go; do sleep 0.05; done; echo gone on"
@@ -18,11 +18,16 @@ WAITING = "touch outputs/up-$RANK; while ! test -e outputs/go; do sleep 0.05; do
 def begin(cli: Cli, command: str, *words: str) -> tuple[subprocess.Popen[bytes], str]:
     """A followed run of two nodes, both ranks up: the follower and the run's id."""
     process = cli.start("run", *words, "-w", "2x1", "--", "sh", "-c", command)
+    return process, await_run(cli)
+
+
+def await_run(cli: Cli) -> str:
+    """The id of the only run, once both its ranks are up."""
     runs = os.path.join(cli.home, "runs")
     wait_for(lambda: os.path.isdir(runs) and [name for name in os.listdir(runs) if name[0] == "2"])
     (run,) = [name for name in os.listdir(runs) if name[0] == "2"]
     await_ranks(cli, run)
-    return process, run
+    return run
 
 
 def await_ranks(cli: Cli, run: str) -> None:
@@ -49,14 +54,14 @@ def test_ctrl_c_cancels(cli: Cli) -> None:
 
 
 def test_a_second_ctrl_c_ends_at_once_what_ignores_term(cli: Cli) -> None:
-    process, run = begin(cli, PATIENT)
+    process, run = begin(cli, PATIENT, "--set", "grace=60")
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     wait_for(lambda: os.path.exists(cli.path(run, "cancel.json")))
     process.send_signal(signal.SIGINT)
     code, _, err = end(process)
     assert code == 130, err
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25
     assert cli.status(run)["state"] == "CANCELLED"
 
 
@@ -75,7 +80,7 @@ def test_grace_is_the_jobs(cli: Cli) -> None:
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert end(process)[0] == 130
-    assert 0.4 < time.monotonic() - began < 3
+    assert 0.4 < time.monotonic() - began < 9
     assert cli.status(run)["state"] == "CANCELLED"
 
 
@@ -86,17 +91,18 @@ def test_leaving_lets_the_run_go_on(cli: Cli, number: int, code: int) -> None:
     ended, _, err = end(process)
     assert ended == code, err
     assert "worldsize logs -f " + run in err
-    assert cli.status(run)["state"] == "RUNNING"
+    wait_for(lambda: cli.status(run)["state"] == "RUNNING")
     go_on(cli, run)
     assert cli("wait", run).code == 0
     assert cli.ok("logs", run).out == "×2: gone on\n"
 
 
 def test_a_killed_follower_leaves_the_run_and_others_attach(cli: Cli) -> None:
-    process, run = begin(cli, WAITING + "; sleep 0.3; exit 4")
+    both = "until test -e outputs/on-0 && test -e outputs/on-1; do sleep 0.05; done"
+    process, run = begin(cli, WAITING + "; touch outputs/on-$RANK; %s; exit 4" % both)
     process.kill()
     process.communicate()
-    assert cli.status(run)["state"] == "RUNNING"
+    wait_for(lambda: cli.status(run)["state"] == "RUNNING")
     waiting = cli.start("wait", run)
     following = cli.start("logs", "-f", run)
     time.sleep(0.3)
@@ -104,26 +110,24 @@ def test_a_killed_follower_leaves_the_run_and_others_attach(cli: Cli) -> None:
     go_on(cli, run)
     assert end(waiting)[0] == 4
     code, out, _ = end(following)
-    assert (code, out) == (4, "×2: gone on\n")
+    assert (code, unfolded(out.splitlines())) == (4, ["gone on"] * 2)
 
 
 def test_the_whole_terminal_going_away_leaves_the_run(cli: Cli) -> None:
     """The signal that a closing terminal sends to its foreground group reaches nothing of the run."""
     words = ["run", "-w", "2x1", "--", "sh", "-c", WAITING]
     process = subprocess.Popen(
-        [sys.executable, "-m", "worldsize", *words],
+        ["env", "--default-signal=HUP", sys.executable, "-m", "worldsize", *words],  # whoever runs us may have nohup
         cwd=cli.project,
         env=cli.environ,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")))
-    (run,) = [name for name in os.listdir(os.path.join(cli.home, "runs")) if name[0] == "2"]
-    await_ranks(cli, run)
+    run = await_run(cli)
     os.killpg(process.pid, signal.SIGHUP)
     process.wait(timeout=10)
-    assert cli.status(run)["state"] == "RUNNING"
+    wait_for(lambda: cli.status(run)["state"] == "RUNNING")
     go_on(cli, run)
     assert cli("wait", run).code == 0
 
@@ -136,19 +140,17 @@ def test_nohup_goes_on_following(cli: Cli) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")))
-    (run,) = [name for name in os.listdir(os.path.join(cli.home, "runs")) if name[0] == "2"]
-    await_ranks(cli, run)
+    run = await_run(cli)
     process.send_signal(signal.SIGHUP)
     go_on(cli, run)
     code, out, _ = end(process)
-    assert (code, out) == (0, "×2: gone on\n")
+    assert (code, unfolded(out.splitlines())) == (0, ["gone on"] * 2)
 
 
 def test_detach_returns_at_once(cli: Cli) -> None:
     began = time.monotonic()
     result = cli.ok("run", "--detach", "-w", "2x1", "--", "sh", "-c", WAITING)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     run = result.out.strip()
     await_ranks(cli, run)
     go_on(cli, run)
@@ -156,7 +158,7 @@ def test_detach_returns_at_once(cli: Cli) -> None:
 
 
 def test_a_reader_that_leaves_lets_the_run_go_on(cli: Cli) -> None:
-    loop = "for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.05; done"
+    loop = "until test -e outputs/go; do i=$((i+1)); echo $i; sleep 0.05; done"
     script = "exec 3>&1; { worldsize run -- sh -c '%s'; echo $? >&3; } | head -1" % loop
     result = subprocess.run(
         ["bash", "-c", 'worldsize() { "%s" -m worldsize "$@"; }; %s' % (sys.executable, script)],
@@ -168,19 +170,41 @@ def test_a_reader_that_leaves_lets_the_run_go_on(cli: Cli) -> None:
     )
     assert sorted(result.stdout.split("\n")) == ["", "0:0: 1", "141"], result
     assert "Traceback" not in result.stderr and "goes on" in result.stderr
+    go_on(cli, cli.latest())
     assert cli("wait").code == 0
+
+
+COPYING = """
+import os, sys, time
+from worldsize.environment import snapshot
+
+take = snapshot.take_snapshot
+
+def hold(number, total):
+    if total and number == total // 2:
+        os.write(1, b"here\\n")
+        time.sleep(60)
+
+snapshot.take_snapshot = lambda *words, tick, **more: take(*words, tick=hold, **more)
+from worldsize.cli.main import run
+run()
+"""
+"""The command line, held up in the midst of copying the code."""
 
 
 def while_the_code_is_copied(cli: Cli) -> tuple[subprocess.Popen[bytes], str]:
     """A command that prepares a run, and the run's id."""
-    os.mkdir(os.path.join(cli.project, "data"))
-    for index in range(3000):
-        with open(os.path.join(cli.project, "data", str(index)), "w") as file:
-            file.write(str(index))
-    process = cli.start("run", "--", "sh", "-c", "true")
-    runs = os.path.join(cli.home, "runs")
-    wait_for(lambda: os.path.isdir(runs) and [name for name in os.listdir(runs) if name[0] == "2"])
-    (run,) = [name for name in os.listdir(runs) if name[0] == "2"]
+    for index in range(10):
+        cli.write("data/%d" % index, str(index))
+    process = subprocess.Popen(
+        [sys.executable, "-c", COPYING, "run", "--", "sh", "-c", "true"],
+        cwd=cli.project,
+        env=cli.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"here\n"
+    (run,) = [name for name in os.listdir(os.path.join(cli.home, "runs")) if name[0] == "2"]
     return process, run
 
 
@@ -224,7 +248,9 @@ class Slow(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name == held:
             os.write(1, b"here\\n")
-            time.sleep(10)
+            deadline = time.monotonic() + 10
+            while time.monotonic() < deadline and not os.path.exists("go"):
+                time.sleep(0.02)
 
 sys.meta_path.insert(0, Slow())
 sys.modules.pop(held, None)
@@ -232,6 +258,27 @@ from worldsize.cli.main import run
 run()
 """
 """The command line, held up where it imports a module."""
+
+
+def test_ctrl_c_right_after_exec_has_begun_ends_it_in_order(cli: Cli) -> None:
+    """Held up before it reads what the nodes say: the command is told to end, and what it said meanwhile is shown."""
+    run = cli.submit("--", "sleep", "60")
+    wait_for(lambda: cli.begun(run))
+    command = "trap 'echo told; exit 3' TERM; echo up; touch outputs/up; sleep 60 & wait"
+    process = subprocess.Popen(
+        [sys.executable, "-c", HELD, "worldsize.cli.gathered", "exec", "--", "sh", "-c", command],
+        cwd=cli.project,
+        env=cli.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"here\n"
+    wait_for(lambda: os.path.exists(cli.path(run, "code", "outputs", "up")))
+    process.send_signal(signal.SIGINT)
+    cli.write("go", "")
+    code, out, err = end(process)
+    assert (code, out) == (130, "0: up\n0: told\n") and "ending it" in err
+    cli.ok("cancel", run, "--now")
 
 
 @pytest.mark.parametrize("module", ["argparse", "worldsize.errors", "worldsize.cli.run", "worldsize.service.run"])
@@ -250,13 +297,13 @@ def test_ctrl_c_while_it_is_still_starting_is_no_traceback(cli: Cli, module: str
 
 
 def test_logs_can_be_left_too(cli: Cli) -> None:
-    run = cli.submit("-w", "2x1", "--", "sh", "-c", WAITING)
+    run = cli.submit("-w", "2x1", "--", "sh", "-c", "echo up; " + WAITING)
     await_ranks(cli, run)
     following = cli.start("logs", "-f")
-    time.sleep(0.3)
+    assert following.stdout is not None and following.stdout.readline().endswith(b"up\n")
     following.send_signal(signal.SIGINT)
     code, _, err = end(following)
     assert code == 130 and "Traceback" not in err
-    assert cli.status(run)["state"] == "RUNNING"
+    wait_for(lambda: cli.status(run)["state"] == "RUNNING")
     cli.ok("cancel", run, "--now")
     assert cli("wait", run).code == 130

@@ -68,8 +68,9 @@ def test_progress_while_much_code_is_copied(cli: Cli) -> None:
 
 
 def test_no_progress_where_there_is_little(cli: Cli) -> None:
+    """It is told of what takes longer than a moment, as it may on a busy machine: three times in a row never."""
     cli.write("train.py", "")
-    assert "snapshot" not in at_terminal(cli, "run", "--", "true")[1]
+    assert any("snapshot" not in at_terminal(cli, "run", "--", "true")[1] for _ in range(3))
 
 
 def test_ctrl_c_typed_at_a_terminal(cli: Cli) -> None:
@@ -116,7 +117,7 @@ def completions(cli: Cli, line: str) -> list[str]:
 
 
 def test_completion_of_verbs_options_and_runs(cli: Cli) -> None:
-    assert completions(cli, "worldsize s") == ["schema", "status", "submit"]
+    assert completions(cli, "worldsize s") == ["schema", "shell", "simulate", "status", "submit"]
     assert {"run", "logs", "init"} <= set(completions(cli, "worldsize "))
     assert completions(cli, "worldsize list --st") == ["--state"]
     assert completions(cli, "worldsize logs --fold ") == ["numbers", "off", "same"]

@@ -22,7 +22,7 @@ CASES = int(os.environ.get("WORLDSIZE_FAULTS", "15"))
 SEED = int(os.environ.get("WORLDSIZE_FAULT_SEED", "20261121"))
 FAULTS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM)
 RANK = "sh -c 'sleep 0.4' & sleep 0.3; wait"
-NODES, RANKS, GRACE, SILENCE = 3, 2, 0.4, 1.5
+NODES, RANKS, GRACE, SILENCE = 3, 2, 0.4, 4.0
 
 
 @pytest.fixture

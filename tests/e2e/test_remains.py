@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -11,6 +12,9 @@ import time
 
 import pytest
 from driver import Cli, wait_for
+
+from worldsize.plan.paths import RunPaths
+from worldsize.service.preparing import is_being_prepared, mark_preparing, unmark_preparing
 
 DEAF = (
     "trap '' TERM; touch outputs/up-$RANK; "
@@ -39,14 +43,21 @@ def kill_at_once(pids: list[int]) -> None:
             os.kill(pid, number)
 
 
+def delete_under_agents(cli: Cli, run: str) -> None:
+    """At one stroke: what they write meanwhile is in nobody's way."""
+    deleted = os.path.join(cli.root, "deleted")
+    os.rename(cli.path(run), deleted)
+    shutil.rmtree(deleted, ignore_errors=True)
+
+
 @pytest.mark.parametrize("verb", ["status", "wait", "list", "cancel"])
 def test_who_looks_at_a_run_without_supervisors_ends_what_is_left(cli: Cli, verb: str) -> None:
-    run = start(cli, DEAF)
+    run = start(cli, DEAF, "--set", "grace=60")
     kill_at_once(supervisors(cli, run))
     assert cli.processes(), "the ranks and what they started"
     began = time.monotonic()
     cli(verb, *([] if verb == "list" else [run]))
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     assert not cli.processes()
     status = cli.status(run)
     assert (status["state"], status["exit_code"]) == ("LOST", 1)
@@ -54,12 +65,12 @@ def test_who_looks_at_a_run_without_supervisors_ends_what_is_left(cli: Cli, verb
 
 
 def test_the_follower_ends_what_is_left(cli: Cli) -> None:
-    process = cli.start("run", "-w", "2x1", "--", "sh", "-c", DEAF)
+    process = cli.start("run", "-w", "2x1", "--set", "grace=60", "--", "sh", "-c", DEAF)
     wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")) and cli.json("list"))
     run = cli.latest()
     wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in (0, 1)))
     kill_at_once(supervisors(cli, run))
-    assert process.wait(timeout=5) == 1
+    assert process.wait(timeout=20) == 1
     process.communicate()
     assert not cli.processes()
 
@@ -100,14 +111,38 @@ def test_who_prepares_a_run_decides_and_not_its_age(
     assert (status["state"], status["message"]) == expected
 
 
+@pytest.mark.parametrize(("age", "state"), [(0.0, "PREPARING"), (6.0, "LOST")])
+def test_a_run_directory_whose_maker_did_not_live_to_mark_it(cli: Cli, age: float, state: str) -> None:
+    run = cli.run("--", "true")
+    for name in os.listdir(cli.path(run)):
+        if os.path.isfile(cli.path(run, name)):
+            os.unlink(cli.path(run, name))
+    made = time.time() - age
+    os.utime(cli.path(run), (made, made))
+    assert cli.status(run)["state"] == state
+
+
+def test_a_mark_where_there_are_no_links(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    run = cli.run("--", "true")
+    paths = RunPaths(cli.path(run))
+    monkeypatch.setattr(os, "symlink", refuse)
+    mark_preparing(paths)
+    assert os.path.isfile(paths.preparing) and is_being_prepared(paths)
+    assert os.stat(paths.preparing).st_mode & 0o077 == 0
+    unmark_preparing(paths)
+    assert not os.path.lexists(paths.preparing)
+
+
 def test_agents_that_end_a_run_by_themselves_are_left_to_it(cli: Cli) -> None:
     """The conductor alone is killed: its agents give the grace, and say what happened."""
-    script = (
-        "trap 'sleep 0.5; touch outputs/saved-$RANK; exit 0' TERM; touch outputs/up-$RANK; while :; do sleep 0.05; done"
-    )
-    run = start(cli, script)
+    saves = "until test -e outputs/go; do sleep 0.05; done; touch outputs/saved-$RANK; exit 0"
+    run = start(cli, "trap '%s' TERM; touch outputs/up-$RANK; while :; do sleep 0.05; done" % saves)
     os.kill(supervisors(cli, run)[0], signal.SIGKILL)
     assert not cli.status(run)["exit_code"]
+    open(cli.path(run, "outputs", "go"), "w").close()
     assert cli("wait", run).code == 1
     assert cli.status(run)["reason"] == "NODE_FAILURE"
     assert all(os.path.exists(cli.path(run, "outputs", "saved-%d" % rank)) for rank in (0, 1))
@@ -118,7 +153,7 @@ def test_cancel_ends_what_is_left_of_a_final_run_and_says_so(cli: Cli) -> None:
     left = subprocess.Popen(["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run})
     result = cli.ok("cancel", run)
     assert "FAILED already" in result.err and "ended 1 process that was left of it" in result.err
-    assert left.wait(timeout=1) == -signal.SIGKILL
+    assert left.wait(timeout=15) == -signal.SIGKILL
     assert cli.ok("cancel", run).err == "%s is FAILED already\n" % run
 
 
@@ -130,7 +165,7 @@ def test_cancel_of_a_damaged_run_ends_what_bears_its_mark(cli: Cli, damaged: str
         file.write('{"pid": ')
     left = subprocess.Popen(["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run})
     assert "LOST already; ended 1 process that was left of it" in cli.ok("cancel", run).err
-    assert left.wait(timeout=1) == -signal.SIGKILL
+    assert left.wait(timeout=15) == -signal.SIGKILL
 
 
 def test_the_directory_is_deleted_under_a_followed_run(cli: Cli) -> None:
@@ -138,16 +173,16 @@ def test_the_directory_is_deleted_under_a_followed_run(cli: Cli) -> None:
     wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")) and cli.json("list"))
     run = cli.latest()
     wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in (0, 1)))
-    shutil.rmtree(cli.path(run))
-    _, err = process.communicate(timeout=6)
+    delete_under_agents(cli, run)
+    _, err = process.communicate(timeout=20)
     assert process.returncode == 1 and b"its run directory was deleted" in err
     assert not cli.processes()
 
 
-def test_agents_notice_a_deleted_directory_within_a_second(cli: Cli) -> None:
+def test_agents_notice_a_deleted_directory(cli: Cli) -> None:
     run = start(cli, POLITE)
-    shutil.rmtree(cli.path(run))
-    wait_for(lambda: not cli.processes(), 2.5)
+    delete_under_agents(cli, run)
+    wait_for(lambda: not cli.processes(), 15)
 
 
 def test_status_of_a_run_whose_directory_was_deleted(cli: Cli) -> None:
@@ -165,7 +200,7 @@ def test_status_of_a_run_whose_directory_was_deleted(cli: Cli) -> None:
 
 def test_cancel_of_a_run_whose_directory_was_deleted(cli: Cli) -> None:
     run = start(cli, DEAF, "--set", "grace=60")
-    shutil.rmtree(cli.path(run))
+    delete_under_agents(cli, run)
     result = cli("cancel", run)
     assert result.code == 0 and "left of it" in result.err, result
-    wait_for(lambda: not cli.processes(), 5)
+    wait_for(lambda: not cli.processes(), 20)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -22,7 +22,6 @@ from worldsize.spec.job import Input, Job, Limits, Output, Resources, command_te
 
 fuzz = settings(
     max_examples=int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200")),
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
@@ -88,6 +87,32 @@ resources = made(
     st.none() | processes,
     options,
 )
+environments = st.fixed_dictionaries(
+    {"image": st.just("x")},
+    optional={
+        "name": texts,
+        "python": st.sampled_from(["3.11", "torch", "/p/venv"]),
+        "channels": st.lists(filled, min_size=1, max_size=2).map(tuple),
+        "conda": st.lists(filled, min_size=1, max_size=2).map(tuple),
+        "pip": st.lists(st.sampled_from(["numpy>=1", "-r /p/r.txt", "/p/a.whl"]), min_size=1, max_size=2).map(tuple),
+        "conda_file": st.just("/p/env.yml") | st.just({"dependencies": ["python=3.11", {"pip": ["a"]}]}),
+        "variables": labels,
+        "path": st.sampled_from([("/opt/bin",), ("$HOME/bin", "/a b")]),
+        "fetch": st.just([{"url": "https://h/p", "sha256": "0" * 64, "to": "/home"}]),
+        "build": st.just({"path": "/p"}) | st.just(["make", {"pip": ("a",), "variables": {"B": "1"}}]),
+        "build_on": st.sampled_from(["login", "compute"]),
+    },
+)
+
+
+def _with_matrix(job: Job, varied: Mapping[str, list[Any]], count: int | None, at_once: int | None) -> Job:
+    """Names of a matrix are inputs of the job; a count stands alone."""
+    matrix = {name: tuple(values) for name, values in varied.items()}
+    inputs = {**job.inputs, **{name: values[0] for name, values in matrix.items()}}
+    several = bool(matrix) or count is not None
+    return job._replace(
+        matrix=matrix, inputs=inputs, count=None if matrix else count, at_once=at_once if several else None
+    )
 
 
 def _with_words(job: Job, argv: tuple[str, ...]) -> Job:
@@ -103,9 +128,10 @@ some_jobs = st.fixed_dictionaries(
         "description": st.none() | texts,
         "tags": labels,
         "properties": labels,
-        "environment": st.none() | st.sampled_from(["azureml:a@latest", "file:/p/env.yml"]) | st.just({"image": "x"}),
+        "environment": st.none() | st.sampled_from(["azureml:a@latest", "file:/p/env.yml", "/p/r.txt"]) | environments,
         "environment_variables": labels,
         "distribution": distributions,
+        "autotune": st.none() | st.sampled_from([{}, {"search": {"a.b": (1, "x")}, "timeout": 1.5, "by": "worldsize"}]),
         "compute": st.none() | filled,
         "resources": resources,
         "limits": made(Limits, st.none() | st.floats(1e-3, 1e6) | st.integers(1, 10**6)),
@@ -115,16 +141,45 @@ some_jobs = st.fixed_dictionaries(
         "services": st.dictionaries(texts, st.just({"type": "ssh", "nodes": "all"}), max_size=2),
         "conventions": st.lists(st.sampled_from(CONVENTIONS), max_size=3).map(tuple),
         "grace": st.integers(0, 100) | st.floats(0, 100),
+        "hang_timeout": st.integers(0, 1000) | st.floats(0, 1000),
         "threads": st.none() | st.integers(1, 64),
         "bind": st.sampled_from(["auto", "none"]),
         "share": st.none() | st.just("group"),
         "share_gpus": st.booleans(),
         "visible_devices": st.booleans(),
-        "slurm": options,
-        "hpcpack": options,
+        "data_parallel": st.sampled_from([None, "split", "scale"]),
+        "virtual_gpus": st.integers(1, 1024),
+        "offline": st.booleans(),
+        "modules": st.lists(filled, max_size=2).map(tuple),
+        "setup": st.lists(texts, max_size=2).map(tuple),
+        "slurm": st.fixed_dictionaries(
+            {},
+            optional={
+                "partition": filled | st.lists(filled, min_size=1, max_size=2).map(tuple),
+                "time": filled,
+                "cpus_per_rank": st.integers(1, 64),
+                "requeue": st.booleans(),
+                "exclusive": st.sampled_from(["true", "false", "user"]),
+                "sbatch_options": labels,
+            },
+        ),
+        "hpcpack": st.fixed_dictionaries(
+            {},
+            optional={
+                "nodes": filled | st.lists(filled, min_size=1, max_size=2).map(tuple),
+                "node_group_op": st.sampled_from(["Intersect", "Uniform", "Union"]),
+                "exclusive": st.booleans(),
+                "priority": st.sampled_from(["Lowest", "Highest"]),
+                "rdzv_endpoint": filled,
+                "job_properties": labels,
+            },
+        ),
     },
 ).map(lambda values: Job(**values))
-worded_jobs = st.builds(_with_words, some_jobs, st.lists(texts, max_size=4).map(tuple))
+literals = st.booleans() | numbers | texts
+varied = st.just({}) | st.dictionaries(names, st.lists(literals, min_size=1, max_size=3), max_size=3)
+several_jobs = st.builds(_with_matrix, some_jobs, varied, st.none() | processes, st.none() | processes)
+worded_jobs = st.builds(_with_words, several_jobs, st.lists(texts, max_size=4).map(tuple))
 
 
 def jobs(test: Callable[[Any], None]) -> Callable[[], None]:

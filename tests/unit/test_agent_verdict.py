@@ -8,7 +8,7 @@ import json
 import pytest
 
 from worldsize.agent.failure import for_want_of_space, is_peer_loss, rank_failure, read_error, start_failure
-from worldsize.agent.verdict import CANCEL, FAILURE, HEAD_LOST, NODE_LOST, TIMEOUT, Verdict, weigh
+from worldsize.agent.verdict import CANCEL, FAILURE, HANG, HEAD_LOST, NODE_LOST, TIMEOUT, Verdict, weigh
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import Failure, Reason
 
@@ -21,6 +21,7 @@ EARLY, LATE = Verdict(FAILURE, failure(time=1.0)), Verdict(FAILURE, failure(time
 PEER = Verdict(FAILURE, failure("Connection closed by peer", time=0.5))
 CANCELLED = Verdict(CANCEL, None)
 TIMED_OUT = Verdict(TIMEOUT, failure("limit", time=5.0))
+HUNG = Verdict(HANG, failure("hung", time=5.0))
 LOST = Verdict(NODE_LOST, failure("its agent is gone", time=1.5))
 
 
@@ -38,6 +39,8 @@ LOST = Verdict(NODE_LOST, failure("its agent is gone", time=1.5))
         (CANCELLED, EARLY, CANCELLED),
         (EARLY, CANCELLED, EARLY),
         (TIMED_OUT, EARLY, TIMED_OUT),
+        (HUNG, EARLY, HUNG),
+        (EARLY, HUNG, EARLY),
         (EARLY, TIMED_OUT, EARLY),
         (EARLY, EARLY, EARLY),
     ],

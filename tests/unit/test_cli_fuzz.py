@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from worldsize.cli.main import VERBS, main
 
 CASES = int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200"))
-STARTING = ("run", "submit", "rerun")
+STARTING = ("run", "submit", "rerun", "rehearse")
 HARMLESS = sorted(set(VERBS) - {"init"})
 
 OPTIONS = [
@@ -105,7 +105,7 @@ def check(project: Path, words: list[str]) -> None:
     assert runs(project) == before
 
 
-@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 @given(lines)
 @example(["run", "train.py"])
 @example(["run", "missing"])
@@ -124,7 +124,7 @@ def test_any_words_after_a_verb(project: Path, words: list[str]) -> None:
     check(project, words)
 
 
-@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 @given(loose)
 @example(["--", "--"])
 @example(["help", "help"])
@@ -133,7 +133,7 @@ def test_any_words(project: Path, words: list[str]) -> None:
     check(project, words)
 
 
-@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(["inputs.lr", "command", "distribution"]) | text, text | st.sampled_from(VALUES))
 @example("inputs.lr", "'")
 @example("command", "${{inputs.lr}}")
@@ -142,7 +142,7 @@ def test_any_setting(project: Path, key: str, value: str) -> None:
     check(project, ["run", "job.yml", "--set", "%s=%s" % (key, value)])
 
 
-@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.text(st.characters(exclude_characters="\0"), max_size=20), min_size=1, max_size=5))
 def test_any_command_is_shown_exactly(project: Path, words: list[str]) -> None:
     """What the dry run prints for a shell is what was typed, word for word."""

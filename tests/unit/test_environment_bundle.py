@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from worldsize.environment import bundle
-from worldsize.environment.bundle import agent_bundle
+from worldsize.environment.bundle import agent_bundle, bytecode
 
 SOURCE = os.path.join(os.path.dirname(bundle.__file__), "..")
 
@@ -67,7 +67,40 @@ def test_holds_the_nodes_side_and_nothing_else(tmp_path):
     assert {"__main__.py", "worldsize/__init__.py", "worldsize/errors.py", "worldsize/agent/__main__.py"} <= names
     packages = {name.split("/")[1] for name in names if name.count("/") == 2}
     assert packages == {"agent", "plan", "state"}
-    assert all(name.endswith(".py") for name in names)
+    sources = {name for name in names if name.endswith(".py")}
+    assert names - sources == {name + "c" for name in sources if name.count("/") > 1} | {"worldsize/errors.pyc"}
+
+
+def test_this_python_need_not_compile_it(tmp_path):
+    bundle = agent_bundle(str(tmp_path))
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import worldsize.agent.supervise as m; print(m.__file__)"
+    assert subprocess.check_output([sys.executable, "-I", "-S", "-c", program, bundle], text=True).endswith(".pyc\n")
+
+
+def test_a_small_one_holds_the_same_sources_and_runs(tmp_path):
+    """What travels in a batch script: every byte of it goes to slurmctld, for every run."""
+    whole, small = agent_bundle(str(tmp_path)), agent_bundle(str(tmp_path), small=True)
+    assert small != whole and os.path.getsize(small) < os.path.getsize(whole) / 4
+    first, second = zipfile.ZipFile(whole), zipfile.ZipFile(small)
+    assert second.namelist() == [name for name in first.namelist() if name.endswith(".py")]
+    assert all(second.read(name) == first.read(name) for name in second.namelist())
+    done = subprocess.run([sys.executable, "-I", "-S", small], capture_output=True, text=True)
+    assert done.returncode == 2 and "RUN_DIR" in done.stderr
+
+
+def test_bytecode_of_one_module_is_taken_for_it(tmp_path):
+    """Though the source beside it is younger; and the same bytes are not made twice."""
+    source = tmp_path / "one.py"
+    source.write_text("print('made of the source')\n")
+    made = bytecode(str(source), str(tmp_path / "cache"))
+    assert bytecode(str(source), str(tmp_path / "cache")) == made
+    (tmp_path / "__pycache__").mkdir()
+    shutil.copy(made, tmp_path / "__pycache__" / ("one.%s.pyc" % sys.implementation.cache_tag))
+    os.utime(source, (2_000_000_000, 2_000_000_000))
+    done = subprocess.run([sys.executable, "-v", "-c", "import one"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "made of the source\n" and "one.%s.pyc matches" % sys.implementation.cache_tag in done.stderr
+    source.write_text("print('and of another')\n")
+    assert bytecode(str(source), str(tmp_path / "cache")) != made
 
 
 def test_asking_again_imports_no_zipfile(tmp_path):

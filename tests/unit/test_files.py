@@ -78,3 +78,25 @@ def test_a_full_disk_is_an_oserror_and_leaves_the_old_file(tmp_path, monkeypatch
 def test_paths_are_shown_without_control_characters():
     assert files.display("/a b/é") == "/a b/é"
     assert files.display("/a\n\udcff") == "/a\\n\\udcff"
+
+
+@pytest.mark.parametrize("size", [0, 10, 4096])
+def test_reserved_bytes_are_written_over_and_gone(tmp_path, size):
+    reserved, path, value = str(tmp_path / "spare"), str(tmp_path / "result"), {"message": "x" * 50}
+    with open(reserved, "wb") as file:
+        file.write(b"\n" * size)
+    assert files.write_once(path, value, reserved)
+    assert files.read_json(path) == value and os.listdir(tmp_path) == ["result"]
+    with open(reserved, "wb") as file:
+        file.write(b"\n" * size)
+    assert not files.write_once(path, {"other": 1}, reserved)
+    assert files.read_json(path) == value and os.listdir(tmp_path) == ["result"]
+
+
+def test_reserved_bytes_need_no_new_ones(tmp_path):
+    reserved = str(tmp_path / "spare")
+    with open(reserved, "wb") as file:
+        file.write(b"\n" * 4096)
+    taken = os.stat(reserved).st_ino
+    assert files.write_once(str(tmp_path / "result"), {"a": 1}, reserved)
+    assert os.stat(tmp_path / "result").st_ino == taken

@@ -6,7 +6,7 @@ import os
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.errors import StorageError
@@ -150,7 +150,6 @@ def test_bytes_as_they_are(path):
     assert log.read_bytes() == b""
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=20) | st.sampled_from([b"\n", b"\r", b"\r\n", b"\x1b[1m"]), max_size=20), st.data())
 def test_the_lines_do_not_depend_on_how_the_bytes_came(tmp_path_factory, portions, data):
     path = str(tmp_path_factory.mktemp("log") / "log")

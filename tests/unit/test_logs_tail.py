@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.logs.tail import last_lines, read_text, summarize_others, tail_offset
@@ -17,7 +17,6 @@ def put(path, data):
         file.write(data)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([b"", b"a", b"line", b"x" * 40_000]), max_size=12), st.integers(0, 15), st.booleans())
 def test_the_last_lines_are_those_of_the_whole_file(tmp_path_factory, lines, n, ended):
     path = str(tmp_path_factory.mktemp("log") / "log")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.logs.text import BOUND, MORE, compact, cut_long, last_state, split_lines, to_text
@@ -26,7 +26,6 @@ def test_nothing_but_colours_reaches_the_terminal(data):
     assert re.sub(r"\x1b\[[0-9;:]*m", "", text).count("\x1b") == 0
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(min_codepoint=32, exclude_categories=["Cc", "Cs"])) | st.just("tab\there\nnext"))
 def test_ordinary_text_is_left_alone(text):
     assert to_text(text.encode()) == text
@@ -67,7 +66,6 @@ def test_a_rewritten_line_shows_its_last_state(line, state):
     assert last_state(line) == state
 
 
-@settings(deadline=None)
 @given(st.integers(0, 3 * BOUND), st.sampled_from(["a", "é", "✓", "🙂"]), st.integers(0, 3))
 def test_long_lines_come_in_pieces_and_lose_nothing(length, character, shift):
     text = "x" * shift + character * (length // len(character.encode()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from worldsize.plan.contradictions import contradictions
@@ -15,8 +17,8 @@ from worldsize.plan.environ import (
     rank_environment,
     scrub,
 )
-from worldsize.plan.launch import NodePlan, Plan, RankPlan
-from worldsize.plan.layout import node_major
+from worldsize.plan.launch import ArrayPlace, NodePlan, Plan, RankPlan, Rehearsal
+from worldsize.plan.layout import by_roles, node_major
 
 CREATED = 1_795_000_000.75
 ERROR_FILE = "/runs/r/attempt-3/errors/rank.json"
@@ -95,6 +97,9 @@ def expected(rank: int, nodes: int, per_node: int) -> dict[str, str]:
         "OMPI_COMM_WORLD_LOCAL_RANK": local,
         "OMPI_COMM_WORLD_LOCAL_SIZE": per_node,
         "OMPI_COMM_WORLD_NODE_RANK": local,
+        "JAX_COORDINATOR_ADDRESS": "10.1.2.3:29871",
+        "JAX_NUM_PROCESSES": world,
+        "JAX_PROCESS_ID": rank,
         "CCP_JOBID": 1_795_000_000,
         "CCP_TASKID": node + 1,
         "CCP_TASKINSTANCEID": 3,
@@ -115,11 +120,42 @@ def test_every_row_has_its_value(nodes, per_node):
         assert convention_variables(context_of(plan, rank)) == expected(rank, nodes, per_node)
 
 
+IN_ARRAY = {
+    "WORLDSIZE_ARRAY_INDEX": "0",
+    "WORLDSIZE_ARRAY_COUNT": "3",
+    "SLURM_ARRAY_JOB_ID": "1795000000",
+    "SLURM_ARRAY_TASK_ID": "0",
+    "SLURM_ARRAY_TASK_COUNT": "3",
+    "SLURM_ARRAY_TASK_MIN": "0",
+    "SLURM_ARRAY_TASK_MAX": "2",
+}
+
+
+def test_elements_of_an_array_know_their_place_and_have_numbers_of_their_own():
+    first, last = (convention_variables(context_of(plan_of(1, 1, array=ArrayPlace(k, 3, "run")), 0)) for k in (0, 2))
+    assert first == {**expected(0, 1, 1), **IN_ARRAY}
+    assert {name for name in first if first[name] != last[name]} == {
+        "WORLDSIZE_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID",
+    }  # fmt: skip
+    assert (last["SLURM_ARRAY_TASK_ID"], last["SLURM_JOB_ID"]) == ("2", "1795000002")
+
+
+def test_a_rehearsal_tells_of_its_gpus_and_where_its_ranks_meet():
+    plan = plan_of(2, 1, inrank=("virtual_gpu", "other"), rehearsal=Rehearsal(4))
+    told = convention_variables(context_of(plan, 1))
+    assert told["WORLDSIZE_INRANK"] == "virtual_gpu,other" and told["WORLDSIZE_VIRTUAL_GPUS"] == "4"
+    assert told["WORLDSIZE_HEAD"] == "%s:%s" % (told["MASTER_ADDR"], told["MASTER_PORT"])
+
+
 def test_the_table_names_each_variable_once_and_says_what_it_means():
     names = [variable.name for variable in VARIABLES]
     assert len(names) == len(set(names))
-    assert set(names) == set(expected(0, 2, 1)) | set(expected(0, 1, 1))
-    assert {variable.convention for variable in VARIABLES} == {"worldsize", *CONVENTIONS}
+    of_frameworks = {variable.name for variable in VARIABLES if variable.convention not in ("worldsize", *CONVENTIONS)}
+    of_frameworks |= {"JAX_LOCAL_DEVICE_IDS", "WORLDSIZE_HOSTFILE", "WORLDSIZE_DATA_PARALLEL"}
+    of_rehearsals = {"WORLDSIZE_INRANK", "WORLDSIZE_VIRTUAL_GPUS", "WORLDSIZE_HEAD"}
+    always = set(expected(0, 2, 1)) | set(expected(0, 1, 1)) | set(IN_ARRAY)
+    assert set(names) - of_frameworks - of_rehearsals == always
+    assert {variable.convention for variable in VARIABLES} >= {"worldsize", *CONVENTIONS}
     assert all(variable.meaning for variable in VARIABLES)
 
 
@@ -194,6 +230,25 @@ def test_the_jobs_variables_win_over_everything():
     plan = plan_of(1, 1, environment=job, path=("/first",), visible_devices=True)
     found = rank_environment(context_of(plan, 0), {"HOME": "/home/u"}, threads=1)
     assert {name: found[name] for name in job} == job
+
+
+def test_what_is_true_of_the_whole_job_stays_as_the_node_has_it() -> None:
+    plan = plan_of(1, 1, kept=("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_JOB_QOS"), environment={"A": "1"})
+    node = {"SLURM_JOB_ID": "1234", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)"}
+    found = rank_environment(context_of(plan, 0), node, 1)
+    assert (found["SLURM_JOB_ID"], found["SLURM_JOB_NODELIST"]) == ("1234", "n[1-2]")
+    assert "SLURM_JOB_QOS" not in found and "SLURM_TASKS_PER_NODE" not in found
+
+
+def test_what_the_environment_activates_is_lower_than_conventions_and_the_job():
+    activated = {"A": "env", "RANK": "7", "VIRTUAL_ENV": None, "OMP_NUM_THREADS": "3", "B": "env", "PATH": "/lost"}
+    plan = plan_of(1, 1, activated=activated, library_path=("/nccl/lib",), path=("/env/bin",), environment={"B": "job"})
+    inherited = {"VIRTUAL_ENV": "/old", "A": "shell", "PATH": "/bin", "LD_LIBRARY_PATH": "/lib"}
+    found = rank_environment(context_of(plan, 0), inherited, threads=1)
+    assert (found["A"], found["B"], found["RANK"], found["OMP_NUM_THREADS"]) == ("env", "job", "0", "3")
+    assert "VIRTUAL_ENV" not in found
+    assert found["LD_LIBRARY_PATH"] == "/nccl/lib:/lib"
+    assert rank_environment(context_of(plan, 0), {}, threads=1)["LD_LIBRARY_PATH"] == "/nccl/lib"
 
 
 def test_the_plans_directories_come_first_on_the_path():
@@ -279,3 +334,68 @@ def test_a_name_that_its_convention_leaves_unset_is_the_jobs_own_where_the_conve
 
 def test_what_is_the_same_on_all_ranks_of_one_node_may_be_repeated():
     assert contradictions(plan_of(1, 4), {"NODE_RANK": "0", "LOCAL_WORLD_SIZE": "4", "SLURM_NODEID": "0"}) == []
+
+
+# a framework's own rows
+
+
+def test_tf_config_is_the_tensorflow_jobs_alone():
+    nodes = by_roles(2, ("chief", "worker"), ("ps", "evaluator"))
+    hosts = (Host("a", 8, "10.0.0.1", (2001, 2002)), Host("b", 8, "10.0.0.2", (2001, 2003)))
+
+    def found(rank, **fields):
+        plan = plan_of(1, 1, **fields)._replace(nodes=nodes)
+        context = context_of(plan, rank)._replace(world=World("10.0.0.1", 1, hosts))
+        return convention_variables(context).get("TF_CONFIG")
+
+    assert found(0) is None
+    configs = [json.loads(found(rank, framework="tensorflow", conventions=("torch",))) for rank in range(4)]
+    cluster = {"chief": ["10.0.0.1:2001"], "ps": ["10.0.0.1:2002"], "worker": ["10.0.0.2:2001"]}
+    assert [config.pop("cluster") for config in configs] == [cluster] * 4
+    tasks = [("chief", 0), ("ps", 0), ("worker", 0), ("evaluator", 0)]
+    assert configs == [{"task": {"type": kind, "index": n}, "environment": "cloud"} for kind, n in tasks]
+
+
+def test_a_parameter_server_sees_no_gpu():
+    plan = plan_of(1, 1, visible_devices=True)._replace(nodes=by_roles(1, ("worker", "worker"), ("ps",)))
+    given = [rank_environment(context_of(plan, rank), {}, 1)["CUDA_VISIBLE_DEVICES"] for rank in range(3)]
+    assert given == ["0", "1", ""]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "fields", "devices"),
+    [
+        (2, {"framework": "jax", "gpus": 4}, ["0,1", "2,3"]),
+        (1, {"framework": "jax", "gpus": 4}, ["0,1,2,3"]),
+        (2, {"framework": "jax", "gpus": 4, "visible_devices": True}, ["0", "0"]),
+        (4, {"framework": "jax", "gpus": 2}, ["0", "1", "0", "1"]),
+        (2, {"framework": "jax"}, [None, None]),
+        (2, {"gpus": 4}, [None, None]),
+    ],
+)
+def test_a_jax_rank_has_its_share_of_the_gpus(ranks, fields, devices):
+    plan = plan_of(1, ranks, **fields)
+    found = [convention_variables(context_of(plan, rank)).get("JAX_LOCAL_DEVICE_IDS") for rank in range(ranks)]
+    assert found == devices
+
+
+def test_a_tf_config_of_the_jobs_own_contradicts():
+    plan = plan_of(2, 1, framework="tensorflow", ports="rank")
+    assert contradictions(plan, {"TF_CONFIG": "{}"}) == [("TF_CONFIG", "a different value for each rank")]
+    one = plan_of(1, 1, framework="tensorflow", ports="rank")
+    assert contradictions(one, {"TF_CONFIG": "{}"}) == [("TF_CONFIG", "chosen when the run starts")]
+
+
+@pytest.mark.parametrize(("threads", "given"), [(1, ("1", "2")), (2, ("2", "2")), (8, ("8", "8"))])
+def test_tensorflow_has_its_share_of_threads_and_never_a_single_one_between_operations(threads, given):
+    hosts = (Host("a", 8, "10.0.0.1", (2001,)),)
+    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+
+    def found(inherited, **fields):
+        context = context_of(plan_of(1, 1, **fields), 0)._replace(world=World("10.0.0.1", 1, hosts))
+        environment = rank_environment(context, inherited, threads)
+        return tuple(environment.get(name) for name in names)
+
+    assert found({}, framework="tensorflow") == given
+    assert found(dict.fromkeys(names, "5"), framework="tensorflow") == ("5", "5")
+    assert found({}) == (None, None)

@@ -7,8 +7,8 @@ import pytest
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import JobError, PlanError
 from worldsize.plan.paths import RunPaths
-from worldsize.service.planning import make_plan
-from worldsize.spec.distribution import MpiDistribution, PyTorchDistribution, TensorFlowDistribution
+from worldsize.service.planning import as_here, make_plan, with_inputs
+from worldsize.spec.distribution import JaxDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution
 from worldsize.spec.job import Input, Job, Output, Resources
 
 PATHS = RunPaths("/runs/20260101-000000-000abc")
@@ -43,6 +43,25 @@ def test_expressions_in_variables_are_resolved():
     assert caught.value.where == "environment_variables.A" and "did you mean 'data'" in str(caught.value)
 
 
+def test_words_are_left_alone_where_there_is_nothing_to_name():
+    words = ("echo", "${{inputs.lr}}", "$HOME")
+    assert plan(Job("x", argv=words)).argv == words
+    job = Job("x", argv=words, inputs={"lr": 0.1})
+    assert plan(job).argv == ("echo", "0.1", "$HOME")
+    with pytest.raises(JobError) as caught:
+        plan(job._replace(argv=("echo", "${{inputs.rl}}")))
+    assert caught.value.where == "argv"
+
+
+def test_other_inputs_make_another_plan_of_the_same_shape():
+    job = Job("echo ${{inputs.lr}} ${{outputs.m}}", inputs={"lr": 0.1}, outputs={"m": Output()})
+    other, elsewhere = (
+        job._replace(inputs={"lr": 0.2}),
+        RunPaths("/runs/20260101-000000-000abc/20260101-000000-000abc_1"),
+    )
+    assert with_inputs(plan(job), other, elsewhere) == make_plan(other, SHARED, "local", elsewhere, 1.5, ())
+
+
 @pytest.mark.parametrize("path", ["azureml://datastores/a/paths/b", "azureml:model:1", "https://x.blob/y"])
 def test_an_output_at_a_remote_place_is_the_runs_own(path):
     job = Job("echo ${{outputs.model}}", outputs={"model": Output(path=path), "mine": Output(path="/mine")})
@@ -73,9 +92,9 @@ def test_nodes_of_their_own_are_bound_and_share_nothing():
     job = Job("true", resources=Resources(2), distribution=PyTorchDistribution(3))
     found = plan(job, ComputeFacts(None, 8))
     assert found.threads == 2
-    assert found.binding == ((0, 1), (2, 3), (4, 5))
-    assert plan(job._replace(bind="none"), ComputeFacts(None, 8)).binding == ()
-    assert plan(job).binding == ()
+    assert found.bind == "node"
+    assert plan(job._replace(bind="none"), ComputeFacts(None, 8)).bind == "none"
+    assert plan(job).bind == "none"
 
 
 def test_more_processes_than_gpus_are_refused_unless_shared():
@@ -88,7 +107,76 @@ def test_more_processes_than_gpus_are_refused_unless_shared():
     assert plan(job, ComputeFacts(0, 8, True)).world_size == 4
 
 
-@pytest.mark.parametrize("distribution", [MpiDistribution(2), TensorFlowDistribution()])
+@pytest.mark.parametrize("distribution", [RayDistribution()])
 def test_a_distribution_that_cannot_run_yet_says_so(distribution):
     with pytest.raises(PlanError, match="cannot run a %s distribution yet" % distribution.type):
         plan(Job("true", distribution=distribution))
+
+
+MAPPED = (("/mnt/app", "/app"),)
+APART = ComputeFacts(mapped=MAPPED, python="/opt/env/bin/python", kept=("CCP_JOBID",), rdzv_endpoint="n2:29400")
+ON_SHARE = RunPaths("/mnt/app/runs/20260101-000000-000abc")
+
+
+def test_what_nodes_read_and_write_is_called_as_they_call_it():
+    job = Job(
+        "cat ${{inputs.data}} ${{inputs.word}} > ${{outputs.out}}/x ${{outputs.kept}}",
+        inputs={"data": Input(path="/mnt/app/data"), "word": "/mnt/app/word"},
+        outputs={"out": Output(), "kept": Output(path="/mnt/app/models")},
+    )
+    found = make_plan(job, APART, "lab", ON_SHARE, 1.5, ())
+    root = "/app/runs/20260101-000000-000abc"
+    assert found.argv[2] == "cat /app/data /mnt/app/word > %s/outputs/out/x /app/models" % root
+    assert found.environment["WORLDSIZE_INPUT_DATA"] == "/app/data"
+    assert found.environment["WORLDSIZE_OUTPUT_KEPT"] == "/app/models"
+    assert (found.python, found.rdzv_endpoint, found.kept) == ("/opt/env/bin/python", "n2:29400", ("CCP_JOBID",))
+    assert with_inputs(found, job, ON_SHARE, MAPPED) == found
+
+
+def test_a_job_may_say_a_shared_path_by_either_name():
+    job = Job(
+        "true",
+        code="/app/src",
+        inputs={"a": Input(path="/app/a"), "b": Input(path="/mnt/app/b"), "c": Input(path="/data"), "d": 1},
+        outputs={"o": Output(path="/app/o"), "p": Output()},
+    )
+    found = as_here(job, MAPPED)
+    assert found.code == "/mnt/app/src"
+    paths = [getattr(value, "path", value) for value in found.inputs.values()]
+    assert paths == ["/mnt/app/a", "/mnt/app/b", "/data", 1]
+    assert [output.path for output in found.outputs.values()] == ["/mnt/app/o", None]
+    assert as_here(found, MAPPED) == found
+
+
+@pytest.mark.parametrize(
+    ("conventions", "kept"),
+    [((), ("SLURM_A", "CCP_A")), (("slurm",), ("SLURM_A",)), (("hpcpack", "torch"), ("CCP_A",)), (("torch",), ())],
+)
+def test_the_clusters_own_variables_follow_the_conventions(conventions, kept):
+    facts = ComputeFacts(kept=("SLURM_A", "CCP_A"))
+    assert plan(Job("true", conventions=conventions), facts).kept == kept
+
+
+def test_who_a_tensorflow_job_is_over_with():
+    def found(*keys):
+        made = plan(Job("true", resources=Resources(2), distribution=TensorFlowDistribution(*keys)))
+        return made.ports, made.leaders, made.lingering
+
+    assert found(0, 2) == ("rank", (), ())
+    assert found(1, 2) == ("rank", (0,), ("worker", "evaluator"))
+    assert found(1, 2, True) == ("rank", (0,), ("evaluator",))
+    assert found(0, 2, True, True) == ("rank", (0, 1, 2), ("evaluator",))
+
+
+def test_parameter_servers_need_no_gpu():
+    job = Job("true", distribution=TensorFlowDistribution(2, 2), visible_devices=True)
+    assert plan(job, ComputeFacts(2, 8, True)).world_size == 4
+    with pytest.raises(PlanError, match="3 processes per node, but a node has 2 GPUs"):
+        plan(job._replace(distribution=TensorFlowDistribution(0, 3)), ComputeFacts(2, 8, True))
+
+
+def test_what_a_framework_reads_is_in_force_whatever_the_job_narrows_to():
+    job = Job("true", distribution=JaxDistribution(2))
+    assert plan(job).conventions == ()
+    assert plan(job._replace(conventions=("torch",))).conventions == ("torch", "slurm", "jax")
+    assert plan(job._replace(conventions=("jax", "slurm"))).conventions == ("jax", "slurm")

@@ -70,3 +70,16 @@ def test_a_long_torch_stack_is_one_screen_too(paths):
     write_json(paths.rank_error(1) + ".torchelastic", {"message": {"message": "E: m", "extraInfo": extra}})
     log(paths, 1, "line\n" * 50)
     assert len(failure_lines(paths, "r", failure_data(paths, PLAN, failed()))) <= 40
+
+
+def test_what_to_do_about_a_known_message(paths):
+    def screen(kind, message):
+        with open(paths.rank_error(1), "w") as file:
+            json.dump({"type": kind, "message": message, "frames": [], "time": 1.0}, file)
+        data = failure_data(paths, PLAN, failed())
+        return data["hint"], failure_lines(paths, "r", data)
+
+    hint, lines = screen("ValueError", "Attempt to convert a value (PerReplica:{\n  0: <tf.Tensor>})")
+    assert "tf-keras" in hint and "what to do: " + hint in lines
+    hint, lines = screen("ValueError", "Attempt to convert a value (None)")
+    assert hint is None and not any(line.startswith("what to do") for line in lines)

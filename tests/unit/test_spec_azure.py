@@ -91,7 +91,7 @@ REFUSED_BY_BOTH = {
     "no command": "environment: azureml:env:1\n",
     "number as name": HEAD + "name: 3\n",
     "text as count": HEAD + "resources: {instance_count: two}\n",
-    "unknown distribution": HEAD + "distribution: {type: horovod}\n",
+    "unknown distribution": HEAD + "distribution: {type: spark}\n",
     "unknown input type": HEAD + "inputs: {a: {type: uri_fodler, path: x}}\n",
     "list as input": HEAD + "inputs: {a: [1]}\n",
     "input without value": HEAD + "inputs: {a: }\n",
@@ -194,9 +194,11 @@ def test_both_read_the_same(oracle: dict[str, Any], name: str) -> None:
     assert theirs is not None, "Azure's SDK refuses this file"
     ours = _ours(load_job(oracle["files"][name]).job)
     if theirs["distribution"]:
-        launcher = (ours["distribution"] or {}).pop("launcher", "direct")
-        assert launcher == "direct"
-        ours["distribution"] = {key: value for key, value in ours["distribution"].items() if value is not None}
+        said = ours["distribution"]
+        plain = type(load_job(oracle["files"][name]).job.distribution)()
+        beyond = {key: value for key, value in said.items() if key not in theirs["distribution"]}
+        assert beyond == {key: getattr(plain, key) for key in beyond}
+        ours["distribution"] = {key: value for key, value in said.items() if key not in beyond and value is not None}
         theirs["distribution"] = {key: value for key, value in theirs["distribution"].items() if value is not None}
     theirs["resources"] = theirs["resources"] or {**ours["resources"], "instance_count": 1}
     theirs["resources"]["instance_count"] = theirs["resources"]["instance_count"] or 1

@@ -197,7 +197,7 @@ ITSELF["a"] = ITSELF
         ({"inputs": {"a": Input()}}, "inputs.a.path: is missing"),
         ({"inputs": {"a": 10**400}}, "more than 300 digits"),
         ({"slurm": ITSELF}, "nested more than 60 deep"),
-        ({"distribution": {"type": "horovod"}}, "one of: pytorch, tensorflow, mpi, ray, none"),
+        ({"distribution": {"type": "gossip"}}, "one of: pytorch, tensorflow, mpi, horovod, deepspeed, jax, ray, none"),
         ({"distribution": "pytorch"}, "distribution: expected a mapping of keys"),
         ({"environment_variables": {"A": None}}, "environment_variables.A: expected text"),
         ({"resources": 3}, "resources: expected a mapping of keys"),

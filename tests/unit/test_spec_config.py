@@ -36,11 +36,12 @@ default_compute = "local"
 [compute.lab]
 account = "project"
 python = "env/bin/python"
-since = 2024-01-01
+modules = ["gcc/12"]
 
 [compute.cloud]
 type = "azureml"
 workspace = { name = "w", groups = ["a", "b"] }
+since = 2024-01-01
 """
 
 
@@ -90,9 +91,12 @@ def test_project_beats_user_beats_site_key_by_key(place: Place, monkeypatch: pyt
         runs_dir=str(place.site.parent / "runs"),
         gpus_per_node=4,
         python=str(place.project.parent / "env/bin/python"),
-        options={"partition": "short", "account": "project", "since": "2024-01-01"},
+        options={"partition": "short", "account": "project", "modules": ("gcc/12",)},
     )
-    assert config.computes["cloud"].options == {"workspace": {"name": "w", "groups": ["a", "b"]}}
+    assert config.computes["cloud"].options == {
+        "workspace": {"name": "w", "groups": ["a", "b"]},
+        "since": "2024-01-01",
+    }
     site, user, project = str(place.site), str(place.user), str(place.project)
     assert config.origins == {
         "home": site,
@@ -106,9 +110,10 @@ def test_project_beats_user_beats_site_key_by_key(place: Place, monkeypatch: pyt
         "compute.lab.partition": user,
         "compute.lab.account": project,
         "compute.lab.python": project,
-        "compute.lab.since": project,
+        "compute.lab.modules": project,
         "compute.cloud.type": project,
         "compute.cloud.workspace": project,
+        "compute.cloud.since": project,
     }
 
 
@@ -225,3 +230,66 @@ def test_no_file_costs_next_to_nothing(place: Place) -> None:
         place.load()
         times.append(time.perf_counter() - begin)
     assert min(times) < 0.0002
+
+
+HPCPACK = r"""
+[compute.lab]
+type = "hpcpack"
+url = "https://head"
+user = 'CORP\me'
+share = { head = '\\head\CcpSpoolDir\app', node = "/app", local = "app" }
+ca_file = "head.pem"
+python = "~/env/bin/python3"
+node_group = ["GPU", "Linux"]
+job_properties = { HoldUntil = "tomorrow" }
+"""
+
+
+def test_an_hpc_pack_compute_keeps_its_runs_on_its_share(place: Place) -> None:
+    """What names a path of the nodes stays as it is written."""
+    place.project.write_text(HPCPACK)
+    lab = place.load().compute("lab")
+    folder = str(place.project.parent)
+    assert (lab.runs_dir, lab.python) == (folder + "/app/runs", "~/env/bin/python3")
+    assert lab.options == {
+        "url": "https://head",
+        "user": "CORP\\me",
+        "share": {"head": "\\\\head\\CcpSpoolDir\\app", "node": "/app", "local": folder + "/app"},
+        "ca_file": folder + "/head.pem",
+        "node_group": ("GPU", "Linux"),
+        "job_properties": {"HoldUntil": "tomorrow"},
+    }
+    place.project.write_text(HPCPACK + 'runs_dir = "elsewhere"\n')
+    assert place.load().compute("lab").runs_dir == folder + "/elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("share", "runs_dir"),
+    [
+        ('{ head = "/mnt/app", node = "/app" }', "/mnt/app/runs"),
+        (r"{ head = '\\head\app', node = '/usr' }", "/usr/runs"),
+        (r"{ head = '\\head\app', node = '/no/such/directory' }", None),
+    ],
+)
+def test_where_the_share_is_seen_here(place: Place, share: str, runs_dir: str | None) -> None:
+    place.project.write_text('[compute.lab]\ntype = "hpcpack"\nshare = %s\n' % share)
+    assert place.load().compute("lab").runs_dir == runs_dir
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('node_gruop = "x"', "did you mean 'node_group'?"),
+        ('password = "x"', "a password is kept in no file: set WORLDSIZE_HPCPACK_PASSWORD"),
+        ("share = 'x'", "expected a mapping"),
+        ("share.nodes = '/app'", "did you mean 'node'?"),
+        ("generation = 2012", "is none of the values allowed"),
+        ("verify = 'no'", "expected true or false"),
+        ("node_group_op = 'Unoin'", "did you mean 'Union'?"),
+    ],
+)
+def test_what_an_hpc_pack_compute_does_not_know_is_refused(place: Place, line: str, says: str) -> None:
+    place.project.write_text('[compute.lab]\ntype = "hpcpack"\n%s\n' % line)
+    with pytest.raises(ConfigError) as caught:
+        place.load()
+    assert says in str(caught.value) and "worldsize.toml:3" in str(caught.value)

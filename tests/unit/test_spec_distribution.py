@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def test_extras_warn_at_any_depth_and_are_dropped() -> None:
     ("value", "message"),
     [
         ({}, "distribution.type: is missing"),
-        ({"process_count_per_instance": 2}, "one of: pytorch, tensorflow, mpi, ray, none"),
+        ({"process_count_per_instance": 2}, "one of: pytorch, tensorflow, mpi, horovod, deepspeed, jax, ray, none"),
         ({"type": "pytroch"}, "did you mean 'pytorch'?"),
         ({"type": 3}, "distribution.type: expected text, found 3"),
         ({"type": "pytorch", "process_count_per_instance": 0}, "is 0, must be at least 1"),
@@ -98,4 +99,48 @@ def test_classes_without_extras_say_nothing() -> None:
         assert pickle.loads(pickle.dumps(made)) == made
         assert str(inspect.signature(MpiDistribution)).startswith("(process_count_per_instance")
     with pytest.raises(TypeError):
-        PyTorchDistribution(1, "direct", "pytorch", 4)  # type: ignore[call-arg]
+        MpiDistribution(1, "direct", "mpi", 4)  # type: ignore[call-arg]
+
+
+KIND = """
+from typing import NamedTuple
+from worldsize.plan.layout import node_major
+from worldsize.spec.distributions.base import Arrangement, count_key
+
+class Own(NamedTuple):
+    pairs: int = 1
+    type: str = "own"
+
+    @staticmethod
+    def keys():
+        return {"pairs": count_key("Pairs of ranks on each node.")}
+
+    def world_size(self, instances):
+        return instances * 2 * self.pairs
+
+    def arrange(self, instances):
+        return Arrangement(node_major(instances, 2 * self.pairs, "pair"), options={"x": [1]})
+"""
+
+
+@pytest.fixture
+def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_kind.py").write_text(KIND)
+    (tmp_path / "own-1.dist-info").mkdir()
+    (tmp_path / "own-1.dist-info" / "METADATA").write_text("Name: own\nVersion: 1\n")
+    points = "[worldsize.distributions]\nown = own_kind:Own\nbroken = own_kind:Gone\npytorch = own_kind:Own\n"
+    (tmp_path / "own-1.dist-info" / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_a_kind_of_another_package(other_package: None) -> None:
+    found = parse_distribution({"type": "Own", "pairs": 3, "more": 1}, "here", warnings := [])
+    assert found is not None and (found.type, found.world_size(2), found.arrange(2).options) == ("own", 12, {"x": [1]})
+    assert warnings == ["here: distribution.more: is not a key of own; ignored"]
+    with pytest.raises(JobError, match=r"distribution\.pairs: is 0, must be at least 1"):
+        parse_distribution({"type": "own", "pairs": 0}, "here", [])
+    with pytest.raises(JobError, match="the distribution broken of own_kind:Gone cannot be loaded"):
+        parse_distribution({"type": "broken"}, "here", [])
+    with pytest.raises(JobError, match="did you mean 'own'"):
+        parse_distribution({"type": "owm"}, "here", [])
+    assert parse_distribution({"type": "pytorch"}, "here", []) == PyTorchDistribution(1)

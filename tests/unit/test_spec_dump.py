@@ -75,7 +75,8 @@ def test_any_text_comes_back(text: str) -> None:
         description=text,
         environment_variables={"A": text},
         inputs={"a": text},
-        slurm={text: [text, {"b": text}], "list": [[text], [], {}]},
+        resources=Resources(properties={text: [text, {"b": text}], "list": [[text], [], {}]}),
+        hpcpack={"job_properties": {"A": text}},
         source="job.yml",
     )
     assert parse_job(dump_job(job), "job.yml").job == job
@@ -85,7 +86,7 @@ def test_any_text_comes_back(text: str) -> None:
     "value", [0, -1, 10**300, True, False, 0.1, 1e16, 1e-5, -1.5e300, 1000.0, 5e-324, math.inf, -math.inf]
 )
 def test_any_number_comes_back_with_its_type(value: Any) -> None:
-    job = Job(command="x", inputs={"a": value}, hpcpack={"a": value}, source="job.yml")
+    job = Job(command="x", inputs={"a": value}, resources=Resources(properties={"a": value}), source="job.yml")
     back = parse_job(dump_job(job), "job.yml").job
     assert back == job
     assert type(back.inputs["a"]) is type(value)
@@ -160,5 +161,6 @@ def test_the_text_is_what_a_person_would_write() -> None:
 
 
 def test_a_yaml_library_reads_the_same_values() -> None:
-    job = Job(command="x", description="a: b", inputs={"a": 1e-5, "b": "yes"}, slurm={"a": [1, "1", None, [], {}]})
+    properties = {"a": [1, "1", None, [], {}]}
+    job = Job(command="x", description="a: b", inputs={"a": 1e-5}, resources=Resources(properties=properties))
     assert yaml.safe_load(dump_job(job)) == job_tree(job)

@@ -10,7 +10,7 @@ import pytest
 from worldsize.plan.environ import CONVENTIONS
 from worldsize.spec.distribution import DISTRIBUTIONS, MpiDistribution, PyTorchDistribution
 from worldsize.spec.job import AssetTypes, Input, Job, Limits, Output, Resources, command_text, service_only
-from worldsize.spec.keys import ASSET_TYPES, DISTRIBUTION_KEYS, ENVIRONMENT, INPUT, JOB, LIMITS, OUTPUT, RESOURCES
+from worldsize.spec.keys import ASSET_TYPES, INPUT, JOB, LIMITS, OUTPUT, RESOURCES
 
 
 def test_a_job_cannot_be_changed() -> None:
@@ -47,11 +47,10 @@ def test_every_field_has_a_key_and_every_key_a_field() -> None:
     for fields, keys in ((Resources, RESOURCES), (Limits, LIMITS), (Input, INPUT), (Output, OUTPUT)):
         assert set(fields._fields) == set(keys)
     for name, kind in DISTRIBUTIONS.items():
-        assert set(kind._fields) - {"type"} == set(DISTRIBUTION_KEYS[name])
+        assert set(kind._fields) - {"type"} == set(kind.keys())
         assert kind().type == name
     assert {value for name, value in vars(AssetTypes).items() if name.isupper()} == set(ASSET_TYPES)
     assert JOB["conventions"].choices == CONVENTIONS
-    assert "conda_file" in ENVIRONMENT
 
 
 def test_distributions_take_keywords_and_tell_their_type() -> None:

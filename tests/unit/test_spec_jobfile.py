@@ -74,8 +74,10 @@ bind: none
 share: group
 share_gpus: true
 visible_devices: false
-slurm: {partition: gpu, gres: {gpu: 4}}
-hpcpack: {node_group: GPU}
+modules: [gcc/12, "cuda/12.4"]
+setup: [ulimit -n 4096]
+slurm: {partition: [gpu, big], time: 1:30:00, gpus_per_node: 4, requeue: false, exclusive: true}
+hpcpack: {node_group: GPU, nodes: [n1, n2], exclusive: true, priority: Highest}
 """
 
 
@@ -140,8 +142,16 @@ def test_every_key_of_a_job_is_read(loaded: Loaded, tmp_path: Path) -> None:
         bind="none",
         share="group",
         share_gpus=True,
-        slurm={"partition": "gpu", "gres": {"gpu": 4}},
-        hpcpack={"node_group": "GPU"},
+        modules=("gcc/12", "cuda/12.4"),
+        setup=("ulimit -n 4096",),
+        slurm={
+            "partition": ("gpu", "big"),
+            "time": "1:30:00",
+            "gpus_per_node": "4",
+            "requeue": False,
+            "exclusive": "true",
+        },
+        hpcpack={"node_group": "GPU", "nodes": ("n1", "n2"), "exclusive": True, "priority": "Highest"},
         source=str(tmp_path / "jobs" / "job.yml"),
     )
 

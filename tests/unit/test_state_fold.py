@@ -30,6 +30,7 @@ def record(
 OK = (record(0), record(1))
 FAILED = tuple(record(node, "failure", failure()) for node in (0, 1))
 SIGNALLED = tuple(record(node, "failure", failure(Reason.SIGNAL, 137)) for node in (0, 1))
+TERMED = tuple(record(node, "failure", failure(Reason.SIGNAL, 143)) for node in (0, 1))
 STOPPED = tuple(record(node, "cancel") for node in (0, 1))
 LOST_CONDUCTOR = tuple(record(node, "conductor-lost", failure(Reason.NODE_FAILURE, 1, rank=None)) for node in (0, 1))
 
@@ -57,6 +58,27 @@ TABLE = [
     # on the way
     ("nothing yet", facts(submitted=False, prepared=False, launched=False, observation=ABSENT), "CREATED", None, None),
     ("prepared", facts(submitted=False, launched=False, observation=ABSENT), "PREPARING", None, None),
+    (
+        "cancelled beside us",
+        facts(observation=killed(Reason.CANCELLED_BY_USER, 143), settled=True),
+        "CANCELLED",
+        Reason.CANCELLED_BY_USER,
+        130,
+    ),
+    (
+        "cancelled beside us, and a rank died of it first",
+        facts(SIGNALLED, killed(Reason.CANCELLED_BY_USER, 143)),
+        "CANCELLED",
+        Reason.CANCELLED_BY_USER,
+        130,
+    ),
+    (
+        "cancelled beside us, after a rank had failed",
+        facts(FAILED, killed(Reason.CANCELLED_BY_USER, 143)),
+        "FAILED",
+        Reason.EXIT_CODE,
+        3,
+    ),
     ("queued", facts(observation=QUEUED, launched=False), "QUEUED", None, None),
     (
         "queued with a reason",
@@ -112,6 +134,22 @@ TABLE = [
         2,
     ),
     ("cancelled", facts(STOPPED, ENDED, cancelled=True), "CANCELLED", "CANCELLED_BY_USER", 130),
+    (
+        "cancelled, and a rank died of it before its agent heard",
+        facts(TERMED, ABSENT, cancelled=True),
+        "CANCELLED",
+        "CANCELLED_BY_USER",
+        130,
+    ),
+    (
+        "cancelled at once, and a node found the others gone",
+        facts(LOST_CONDUCTOR, ABSENT, cancelled=True),
+        "CANCELLED",
+        "CANCELLED_BY_USER",
+        130,
+    ),
+    ("somebody ended a rank, nobody cancelled", facts(TERMED, ENDED), "FAILED", "SIGNAL", 143),
+    ("a rank was killed, then cancelled", facts(SIGNALLED, ENDED, cancelled=True), "FAILED", "SIGNAL", 137),
     (
         "cancelled, and a node that had not joined yet found the head gone",
         facts((STOPPED[0], record(1, "head-lost", failure("node 0 is gone"))), ENDED, cancelled=True),
@@ -188,6 +226,19 @@ def test_the_scheduler_wins_for_kills_where_records_are_missing(reason, exits):
 def test_a_final_status_says_when_and_what():
     status = fold(facts(FAILED, ENDED))
     assert (status.started, status.ended, status.failure, status.message) == (5.0, 21.0, failure(), failure().message)
+
+
+def test_what_the_compute_says_of_a_run_on_its_way_is_told():
+    away = UNKNOWN._replace(message="Slurm does not answer")
+    assert fold(facts(observation=away)) == Status(RunState.RUNNING, message=away.message)
+    assert fold(facts(observation=away, launched=False)).message == away.message
+
+
+def test_who_cancelled_is_told_where_we_were_not_asked_ourselves():
+    told = killed(Reason.CANCELLED_BY_USER)
+    assert fold(facts(STOPPED, told)).message == told.message
+    assert fold(facts(STOPPED, told, cancelled=True)).message == "cancelled"
+    assert fold(facts(STOPPED, ENDED._replace(message="unrelated"))).message == "cancelled"
 
 
 def test_a_running_run_says_since_when():
@@ -268,7 +319,7 @@ def decided(status: Status) -> tuple[object, ...] | None:
     return (status.state, status.reason, status.exit_code) if status.final else None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(histories())
 def test_more_records_and_more_time_never_take_a_final_state_back(history):
     final = [decided(fold(known)) for known in history]
@@ -279,7 +330,7 @@ def test_more_records_and_more_time_never_take_a_final_state_back(history):
     assert all(final[first:]), "final stays final"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(histories())
 def test_success_needs_every_record_and_every_code_zero(history):
     for known in history:
@@ -288,7 +339,7 @@ def test_success_needs_every_record_and_every_code_zero(history):
             assert all(record.code == 0 and record.failure is None for record in known.exits)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(histories(), st.booleans())
 def test_an_exit_code_of_zero_means_success_and_nothing_else(history, submitted):
     for known in history:
@@ -302,3 +353,14 @@ def test_what_left_no_record_never_succeeded(phase):
     for settled, cancelled, launched, submitted in flags:
         known = facts(OK[:1], Observation(phase, None, 0), settled=settled, cancelled=cancelled, launched=launched)
         assert fold(known._replace(submitted=submitted)).state != RunState.SUCCEEDED
+
+
+def test_a_node_that_the_run_went_on_without_does_not_count():
+    went_on = record(0)._replace(without=(1,))
+    for exits, observation in (((went_on,), RUNNING), ((went_on, stand_in(1)), ENDED), ((went_on,), ENDED)):
+        status = fold(facts(exits, observation))
+        assert (status.state, status.exit_code, status.message) == (RunState.SUCCEEDED, 0, "went on without node 1")
+    failed = record(0, "failure", failure())._replace(without=(1,))
+    assert fold(facts((failed, stand_in(1)), ENDED)).exit_code == 3
+    assert ExitRecord.from_json(went_on.to_json()) == went_on
+    assert list(went_on.to_json())[-1] == "code", "batch scripts look for it at the end"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+import msgspec
 import pytest
 
 from worldsize.environment.snapshot import take_snapshot
@@ -28,8 +29,8 @@ def row(run_id: str, state: str = "SUCCEEDED", ended: float = NOW) -> Summary:
 
 def finish(paths: RunPaths, state: str = "SUCCEEDED", ended: float = NOW) -> Summary:
     summary = row(paths.run_id, state, ended)
-    value = {name: getattr(summary, name) for name in Summary.__struct_fields__}
-    assert files.write_once(paths.result, {"summary": value, "failure": None, "message": ""})
+    value = {"summary": msgspec.to_builtins(summary), "failure": None, "message": ""}
+    assert files.write_once(paths.result, value)
     return summary
 
 
@@ -61,19 +62,19 @@ def test_finished_runs_from_their_result_the_others_live(home, tmp_path):
     files.write_text(third.result, '{"summary":')
     asked = []
 
-    def live(paths: RunPaths) -> Summary:
-        asked.append(paths.root)
-        return row(paths.run_id, "RUNNING")
+    def live(runs: list[RunPaths]) -> list[Summary]:
+        asked.append([paths.root for paths in runs])
+        return [row(paths.run_id, "RUNNING") for paths in runs]
 
     rows = summaries.summaries(home, find.list_ids(home), live)
-    assert rows[2:] == expected[::-1] and asked == [fourth.root, third.root]
+    assert rows[2:] == expected[::-1] and asked == [[fourth.root, third.root]]
     assert [r.state for r in rows[:2]] == ["RUNNING", "RUNNING"]
 
 
 def test_a_result_with_undecodable_names_is_asked_live(home):
     paths = make(home)
     files.write_json(paths.result, {"summary": {"id": paths.run_id, "name": "\udcff"}})
-    assert summaries.summaries(home, [paths.run_id], lambda p: row(p.run_id, "LOST"))[0].state == "LOST"
+    assert summaries.summaries(home, [paths.run_id], lambda runs: [row(runs[0].run_id, "LOST")])[0].state == "LOST"
 
 
 def test_the_cache_serves_many_and_never_few(home, monkeypatch):
@@ -116,7 +117,7 @@ def test_live_runs_are_not_cached(home):
     many(home, 250)
     paths = make(home, NOW + 1)
     ids = find.list_ids(home)
-    assert summaries.summaries(home, ids, lambda p: row(p.run_id, "RUNNING"))[0].state == "RUNNING"
+    assert summaries.summaries(home, ids, lambda runs: [row(runs[0].run_id, "RUNNING")])[0].state == "RUNNING"
     finish(paths, "FAILED")
     assert summaries.summaries(home, ids, nobody)[0].state == "FAILED"
 

@@ -1,7 +1,10 @@
 """The agent as a program: one for each node of an attempt, started by the cluster.
 
     python agent.pyz RUN_DIR (--node-rank N | --node-rank-var SLURM_NODEID) [--attempt K] [--address ADDRESS]
+    python agent.pyz RUN_DIR --node-rank N --attempt-var NAME --prepare      where no batch script comes first
     python agent.pyz RUN_DIR --conduct                   all nodes, on this machine
+    python agent.pyz RUN_DIR --node-rank N --tune        in place of a node's ranks: its part in a search by trials
+    python agent.pyz RUN_DIR --queue                     the runs of an array, or one that waits, on this machine
 
 Node 0 is the head: it publishes its address in the run directory, where the others read it.
 Exit code: the first failure's, on every node; 2 where it could not begin.
@@ -9,47 +12,53 @@ Exit code: the first failure's, on every node; 2 where it could not begin.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from typing import NoReturn
 
-from worldsize.agent.address import own_address
-from worldsize.agent.conductor import Conductor
+from worldsize.agent.address import ADDRESS, own_address
+from worldsize.agent.options import Options, read_options
 from worldsize.agent.rendezvous import Head, Rendezvous, open_head, wait_published
 from worldsize.agent.report import write_unstarted
+from worldsize.agent.signals import ignore_notices
 from worldsize.agent.supervise import Supervisor
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
 
 def main(argv: list[str]) -> int:
+    ignore_notices()
     try:
-        options = _options(argv)
+        options = read_options(argv)
         if options.attempt < 0:
             raise UsageError("%d is no attempt: they count from 0" % options.attempt, "--attempt")
+        if options.queue:
+            return _queue(options.run_dir)
         plan, paths = _plan(options.run_dir, options.attempt)
         if options.conduct:
             os.umask(plan.umask)
+            from worldsize.agent.conductor import Conductor
+
             return Conductor(plan, paths, os.environ).run()
-        node_rank = _node_rank(options, len(plan.nodes))
-        return _run(plan, paths, node_rank, options.address)
+        node_rank = _node_rank(options, len(plan.agents))
+        if options.tune:
+            os.umask(plan.umask)
+            from worldsize.agent.tuner import tune
+
+            return tune(paths, node_rank)
+        if options.attempt_var:
+            from worldsize.agent.attempt import begin
+
+            plan, paths = begin(plan, paths, node_rank, os.environ.get(options.attempt_var, ""))
+        return _run(plan, paths, node_rank, options.address, options.prepare)
     except WorldsizeError as error:
         print("worldsize agent: %s" % error, file=sys.stderr)
         return error.exit_code
-
-
-def _options(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("agent.pyz", description="One node of a worldsize run.", allow_abbrev=False)
-    parser.add_argument("run_dir", help="the run directory, shared by all nodes")
-    who = parser.add_mutually_exclusive_group(required=True)
-    who.add_argument("--node-rank", type=int, help="which node of the plan this is; 0 is the head")
-    who.add_argument("--node-rank-var", metavar="NAME", help="the environment variable that says so")
-    who.add_argument("--conduct", action="store_true", help="start every node's agent here, as virtual nodes")
-    parser.add_argument("--attempt", type=int, default=0)
-    parser.add_argument("--address", help="where the other nodes reach this one, should it be the head")
-    return parser.parse_args(argv)
 
 
 def _plan(run_dir: str, attempt: int) -> tuple[Plan, RunPaths]:
@@ -65,7 +74,16 @@ def _plan(run_dir: str, attempt: int) -> tuple[Plan, RunPaths]:
         raise UsageError("cannot be used: %s" % error, paths.plan) from None
 
 
-def _node_rank(options: argparse.Namespace, nodes: int) -> int:
+def _queue(run_dir: str) -> int:
+    from worldsize.agent.queue import Queue
+
+    try:
+        return Queue(os.path.abspath(run_dir), os.environ).run()
+    except (OSError, ValueError) as error:
+        raise UsageError("cannot be used: %s" % error, run_dir) from None
+
+
+def _node_rank(options: Options, nodes: int) -> int:
     if options.node_rank is not None:
         where, text = "--node-rank", str(options.node_rank)
     else:
@@ -82,21 +100,42 @@ def _span(nodes: int) -> str:
     return "node 0 only" if nodes == 1 else "nodes 0 to %d" % (nodes - 1)
 
 
-def _run(plan: Plan, paths: RunPaths, node_rank: int, address: str | None) -> int:
+def _run(plan: Plan, paths: RunPaths, node_rank: int, address: str | None, unprepared: bool) -> int:
     os.umask(plan.umask)
     for directory in paths.directories():
         os.makedirs(directory, exist_ok=True)
+    environ: Mapping[str, str] = os.environ
+    if unprepared:
+        from worldsize.agent.prepare import prepare
+
+        environ = prepare(plan, paths, node_rank, environ)
+    address = address or environ.get(ADDRESS)
     try:
-        rendezvous, head = _meet(plan, paths, node_rank, address)
+        if plan.array and node_rank == 0:  # before the head says where it is, for which the others wait
+            _complete(paths)
+        rendezvous, head = _meet(plan, paths, node_rank, address, environ)
+        supervisor = Supervisor(plan, paths, node_rank, rendezvous, head, environ, address=address)
     except (RendezvousError, OSError) as error:
         write_unstarted(plan, paths, node_rank, "node %d: %s" % (node_rank, error))
         raise error if isinstance(error, WorldsizeError) else RendezvousError(str(error)) from None
-    return Supervisor(plan, paths, node_rank, rendezvous, head, os.environ).run()
+    return supervisor.run()
 
 
-def _meet(plan: Plan, paths: RunPaths, node_rank: int, address: str | None) -> tuple[Rendezvous, Head | None]:
+def _complete(element: RunPaths) -> None:
+    from worldsize.agent.element import complete
+    from worldsize.plan.array import array_of
+
+    place = array_of(element)
+    if place is not None:
+        complete(RunPaths(place[0]), element)
+
+
+def _meet(
+    plan: Plan, paths: RunPaths, node_rank: int, address: str | None, environ: Mapping[str, str]
+) -> tuple[Rendezvous, Head | None]:
     if node_rank == 0:
-        head = open_head(plan, paths, address or ("127.0.0.1" if len(plan.nodes) == 1 else own_address()))
+        address = address or ("127.0.0.1" if len(plan.agents) == 1 else own_address())
+        head = open_head(plan, paths, address, environ)
         return head.rendezvous, head
     rendezvous = wait_published(paths, plan.rendezvous_timeout)
     if rendezvous is None:

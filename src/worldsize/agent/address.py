@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from typing import Iterator
+from collections.abc import Iterator
 
 from worldsize.errors import RendezvousError
+
+ADDRESS = "WORLDSIZE_ADDRESS"
+"""The variable of a node that says it, where neither the node's name nor its default route does."""
 
 _ELSEWHERE = "192.0.2.1"
 """Reserved for documentation: no such host exists, and nothing is sent to it."""
@@ -22,13 +26,14 @@ def own_address() -> str:
     raise RendezvousError(
         "no address of this host is known that other nodes could reach",
         socket.gethostname(),
-        "give it with --address, or let the host's name resolve to it (`getent ahosts $(hostname)`)",
+        "give it with --address or WORLDSIZE_ADDRESS, or let the host's name mean it (`getent ahosts $(hostname)`)",
     )
 
 
 def _candidates() -> Iterator[str]:
+    name = os.fsencode(socket.gethostname())  # as bytes: for a str Python loads its codec for international names first
     try:
-        for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET, socket.SOCK_STREAM):
+        for entry in socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM):
             yield str(entry[4][0])
     except OSError:
         pass  # a name that does not resolve

@@ -1,8 +1,9 @@
 """The control channel: every agent keeps one authenticated TCP connection to the head's agent.
 
 Files are the record, not the signal: shared file systems show news seconds late. One JSON object a line, `kind` first:
-member → head   hello {node_rank, token, host, cores} · verdict {why, failure} · done · ping
-head → member   start {hosts} · verdict {why, failure} · end {verdict} · ping
+member → head   hello {node_rank, token, host: [name, cores, address, ports]} · ready · ended {ranks} ·
+                verdict {why, failure} · idle · done · ping
+head → member   start {hosts} · go · order {text} · verdict {why, failure} · end {verdict} · ping
 
 Nothing here blocks but a member's `connect`. Both sides turn readable sockets into messages; `peers` gives them sense.
 """
@@ -13,12 +14,18 @@ import json
 import selectors
 import socket
 import time
-from typing import Any, NamedTuple
+
+from worldsize.plan.environ import Host
+from worldsize.plan.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 HELLO = "hello"
 GONE = "gone"
 _MAX_LINE = 1 << 20
-_MAX_GREETING = 4096
+_MAX_GREETING = 1 << 14
 _MAX_STRANGERS = 64
 
 
@@ -102,7 +109,7 @@ class HeadChannel:
         self._strangers: list[Link] = []
         self._links: dict[int, Link] = {}
         self._news: list[News] = []
-        self.hosts: dict[int, tuple[str, int]] = {}
+        self.hosts: dict[int, Host] = {}
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
     def send(self, kind: str, **fields: Any) -> None:
@@ -164,7 +171,7 @@ class HeadChannel:
         node_rank = hello["node_rank"]
         link.max_line = _MAX_LINE
         self._links[node_rank] = link
-        self.hosts[node_rank] = (str(hello["host"]), int(hello["cores"]))
+        self.hosts[node_rank] = Host.of(hello["host"])
         self._selector.modify(link.connection, selectors.EVENT_READ, lambda: self._hear(node_rank, link.receive()))
         self._hear(node_rank, [hello, *rest])
 
@@ -200,6 +207,11 @@ class MemberChannel:
     @property
     def connected(self) -> bool:
         return self._link is not None
+
+    @property
+    def own_address(self) -> str:
+        """Where the head sees us, once we are connected."""
+        return str(self._link.connection.getsockname()[0]) if self._link is not None else ""
 
     def connect(self, timeout: float) -> bool:
         """May be called again until it says True. Raises ConnectionRefusedError where nobody listens."""

@@ -1,16 +1,18 @@
-"""The end of a local run: an exit record for every node, and the result."""
+"""The end of a local run: an exit record for every node, the result, and nobody left."""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import time
-from typing import Mapping
+from collections.abc import Container, Mapping
 
+from worldsize.agent import processes
 from worldsize.agent.report import FULL
-from worldsize.agent.verdict import AGENT_LOST, CANCEL, Verdict
-from worldsize.plan.files import write_json, write_once
+from worldsize.agent.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict
+from worldsize.plan.files import write_bytes, write_json, write_once
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exits, signal_name
@@ -19,6 +21,7 @@ from worldsize.state.result import result
 from worldsize.state.status import Facts, fold
 
 _RESULT_BYTES = 8192
+_LONGEST_PAUSE = 0.1
 
 
 class Conclusion:
@@ -30,15 +33,14 @@ class Conclusion:
         self.started = time.time()
         self._spare = paths.result + ".spare"
         try:
-            with open(self._spare, "wb") as file:
-                file.write(b"\n" * _RESULT_BYTES)
+            write_bytes(self._spare, b"\n" * _RESULT_BYTES)
         except OSError as error:
             print("no room for the result: %s" % error, file=sys.stderr)
 
     def write(self, lost: Mapping[int, Verdict]) -> int:
         """The result, with what is known of the nodes that left no record; the run's exit code."""
         facts = Facts(
-            len(self.plan.nodes),
+            len(self.plan.agents),
             prepared=True,
             submitted=True,
             rejected=None,
@@ -50,16 +52,14 @@ class Conclusion:
         )
         status = fold(facts)
         try:
-            if os.path.exists(self._spare):
-                os.unlink(self._spare)
-            write_once(self.paths.result, result(self.plan, status))
+            write_once(self.paths.result, result(self.plan, status), self._spare)
         except OSError as error:
             print("no result written: %s" % error, file=sys.stderr)
         return status.exit_code or 0
 
     def _complete_exits(self, lost: Mapping[int, Verdict]) -> tuple[ExitRecord, ...]:
-        exits = {record.node_rank: record for record in read_exits(self.paths, len(self.plan.nodes))}
-        for node in self.plan.nodes:
+        exits = {record.node_rank: record for record in read_exits(self.paths, len(self.plan.agents))}
+        for node in self.plan.agents:
             node_rank = node.node_rank
             if node_rank not in exits:
                 exits[node_rank] = self._stand_in(node_rank, lost.get(node_rank) or agent_lost(node_rank, 1, False))
@@ -96,9 +96,36 @@ def no_agent(error: OSError) -> Verdict:
     return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, None, None, 1, time.time()))
 
 
+def no_setup(what: str, code: int) -> Verdict:
+    return Verdict(FAILURE, Failure(Reason.ENVIRONMENT, what, None, None, code, time.time()))
+
+
 def no_head(error: Exception) -> Verdict:
     """Why not a single agent was started."""
     full = isinstance(error, OSError) and error.errno in FULL
-    what = "the head could not be opened: %s" % error
+    what = "the run could not be started: %s" % error
     reason = Reason.STORAGE if full else Reason.RENDEZVOUS
     return Verdict(AGENT_LOST, Failure(reason, what, 0, None, 1, time.time()))
+
+
+def end_orphans(agents: Container[int]) -> None:
+    """The ranks of a lost agent are our children now, and nobody supervises them."""
+    for pid in processes.children():
+        if pid not in agents:
+            processes.signal_group(pid, signal.SIGKILL)
+            processes.signal_process(pid, signal.SIGKILL)
+
+
+def sweep() -> None:
+    """End what lost agents left: nothing of a run outlives its conductor."""
+    pause = 0.001
+    while True:
+        for _ in processes.reap():
+            pass
+        left = processes.descendants()
+        if not left:
+            return
+        for pid in left:
+            processes.signal_process(pid, signal.SIGKILL)
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)

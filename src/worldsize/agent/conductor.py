@@ -12,19 +12,26 @@ import selectors
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Callable, Mapping, NoReturn
 
 from worldsize.agent import processes
-from worldsize.agent.conclude import Conclusion, agent_lost, no_agent, no_head
+from worldsize.agent.conclude import Conclusion, agent_lost, end_orphans, no_agent, no_head, no_setup, sweep
 from worldsize.agent.rendezvous import Head, open_head
-from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, release
+from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, ignore_notices, release
 from worldsize.agent.supervise import Supervisor
-from worldsize.agent.verdict import Verdict
+from worldsize.agent.verdict import CANCEL, Verdict
 from worldsize.errors import WorldsizeError
+from worldsize.plan.files import write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from worldsize.agent.isolation import Isolated
 
 LOCAL_ADDRESS = "127.0.0.1"
 _OVERTIME = 10.0
@@ -33,49 +40,25 @@ _BUSY_TICK = 0.1
 
 
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
-    """Start the run; the conductor's pid. The child never returns."""
+    """Start the run; the conductor's pid."""
+    return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask)
+
+
+def fork_detached(run: Callable[[], int], log: str, umask: int) -> int:
+    """`run` in a process that outlives this one and keeps nothing of it open; its pid. The child never returns."""
     gc.freeze()
     pid = os.fork()
     if pid == 0:
-        _detached(plan, paths, environ)
+        as_program(partial(_detached, run, log, umask))
     gc.unfreeze()
     return pid
 
 
-def spawn_conductor(paths: RunPaths, environ: Mapping[str, str]) -> int:
-    """The same as a program of its own, for a process with several threads: a fork would copy their locks, held."""
-    return os.posix_spawn(
-        sys.executable,
-        [sys.executable, paths.agent, paths.root, "--conduct"],
-        environ,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, _log(paths), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
-        ],
-        setsid=True,
-        setsigmask=[],
-    )
-
-
-def _log(paths: RunPaths) -> str:
+def conductor_log(paths: RunPaths) -> str:
     return os.path.join(paths.logs_dir, "conductor.log")
 
 
-def _detached(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> NoReturn:
-    def conduct() -> int:
-        gc.enable()
-        os.setsid()
-        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # what a terminal sent before we had left it was not for us
-        os.umask(plan.umask)
-        _redirect(_log(paths))
-        return Conductor(plan, paths, environ).run()
-
-    _as_program(conduct)
-
-
-def _as_program(run: Callable[[], int]) -> NoReturn:
+def as_program(run: Callable[[], int]) -> NoReturn:
     """The top of a forked process: it ends here, with `run`'s code, whatever happens."""
     code = 1
     try:
@@ -88,6 +71,17 @@ def _as_program(run: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
+def _detached(run: Callable[[], int], log: str, umask: int) -> int:
+    gc.enable()
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # what a terminal sent before we had left it was not for us
+    ignore_notices()
+    os.umask(umask)
+    _redirect(log)
+    return run()
+
+
 def _redirect(log: str) -> None:
     """Keep nothing open of the process that we were forked from: its pipes and sockets end when it does."""
     null = os.open(os.devnull, os.O_RDONLY)
@@ -95,6 +89,7 @@ def _redirect(log: str) -> None:
     for target, source in ((0, null), (1, out), (2, out)):
         os.dup2(source, target)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    sys.stdout = sys.stderr = open(2, "w", buffering=1, closefd=False)  # whatever stood there may write to what is gone
 
 
 class Conductor:
@@ -109,6 +104,7 @@ class Conductor:
         self._stopped: dict[int, float] = {}
         self._silent: set[int] = set()
         self._kill_at: float | None = None
+        self._isolated: Isolated | None = None
         self._signals = Signals()
         # The agents watch the reading end: it tells them when the one process that holds the other end is no more.
         self._lifeline, self._held = os.pipe()
@@ -116,36 +112,101 @@ class Conductor:
     def run(self) -> int:
         """Start the agents, wait for all of them, write the result; the run's exit code."""
         processes.become_subreaper()
+        if os.path.exists(self.paths.cancel) or os.path.exists(self.paths.result):
+            return self._conclusion.write(dict.fromkeys(self._nodes(), Verdict(CANCEL, None)))
+        if self.plan.setup:
+            ended = self._set_up()
+            if ended is not None:
+                return self._conclusion.write(dict.fromkeys(self._nodes(), ended))
+        if self.plan.rehearsal:
+            self._isolate()
         try:
-            head = open_head(self.plan, self.paths, LOCAL_ADDRESS)
+            head = open_head(self.plan, self.paths, LOCAL_ADDRESS, self.environ)
         except (OSError, WorldsizeError) as error:
-            return self._conclusion.write({node.node_rank: no_head(error) for node in self.plan.nodes})
+            return self._conclusion.write(dict.fromkeys(self._nodes(), no_head(error)))
         hold()
         try:
             self._fork_agents(head)
         except OSError as error:  # no more processes for this user
-            started = self._agents.values()
-            self._lost = {node.node_rank: no_agent(error) for node in self.plan.nodes if node.node_rank not in started}
+            self._lost = dict.fromkeys(self._nodes() - set(self._agents.values()), no_agent(error))
             self._tell(signal.SIGTERM)
         release()
         os.close(self._lifeline)
         if head.listener:
             head.listener.close()
+        self._introduce()
         self._wait()
-        self._sweep()
+        sweep()
         return self._conclusion.write(self._lost)
 
+    def _set_up(self) -> Verdict | None:
+        """Execute what the job asks for first; why the run ends here, where that failed or was cancelled."""
+        from worldsize.agent.setup import SetupFailed, environment_after
+
+        self._introduce()
+        try:
+            environ = environment_after(self.plan, self.paths, self.environ, self._told_to_stop)
+        except SetupFailed as error:
+            return no_setup(str(error), error.code)
+        except OSError as error:
+            return no_head(error)
+        if environ is None:
+            return Verdict(CANCEL, None)
+        self.environ = environ
+        return None
+
+    def _isolate(self) -> None:
+        """Keep the virtual nodes of a rehearsal apart as far as the system lets us, and leave word of it."""
+        from worldsize.agent import isolation
+
+        rehearsal = self.plan.rehearsal
+        offline = bool(rehearsal and rehearsal.offline)
+        try:
+            os.makedirs(self.paths.disks, exist_ok=True)
+            self._isolated = isolation.possible(offline, len(self.plan.agents) > 1, self.paths.disks)
+            if self._isolated.network == "":
+                isolation.cut_network()
+                self.environ = {**isolation.LOOPBACK, **self.environ}
+        except OSError as error:
+            print("not isolated: %s" % error, file=sys.stderr)
+            return
+        write_json(self.paths.isolation, self._isolated._asdict())
+
+    def _own_disks(self) -> None:
+        from worldsize.agent.isolation import own_disks
+
+        shared = self.plan.rehearsal.shared if self.plan.rehearsal else ()
+        own_disks(self.paths.disks, self.paths.root, shared, self.environ)
+
+    def _told_to_stop(self) -> bool:
+        heard = self._signals.take()
+        return self._cancelled or bool(heard & STOP) or STOP_NOW in heard
+
+    def _introduce(self) -> None:
+        """Leave our handle, should our starter have died before it could; and hear of a cancel that found none."""
+        try:
+            write_json(self.paths.handle, processes.local_handle(os.getpid(), self.plan.run_id))
+        except OSError as error:  # a full disk ends the run, as does a run directory that is gone
+            print("no handle written: %s" % error, file=sys.stderr)
+        if os.path.exists(self.paths.cancel):
+            self._cancel()
+
+    def _nodes(self) -> set[int]:
+        return {node.node_rank for node in self.plan.agents}
+
     def _fork_agents(self, head: Head) -> None:
-        for node in self.plan.nodes:
+        for node in self.plan.agents:
             pid = os.fork()
             if pid == 0:
-                _as_program(partial(self._agent, node.node_rank, head))
+                as_program(partial(self._agent, node.node_rank, head))
             self._agents[pid] = node.node_rank
 
     def _agent(self, node_rank: int, head: Head) -> int:
         os.setpgid(0, 0)
         os.close(self._held)
         self._signals.forget()
+        if self._isolated and self._isolated.disks == "":
+            self._own_disks()
         mine = head if node_rank == 0 else None
         if mine is None and head.listener:
             head.listener.close()
@@ -157,7 +218,7 @@ class Conductor:
         while self._agents:
             self._reap()
             if self._lost:
-                self._end_orphans()
+                end_orphans(self._agents)
             if self._agents:
                 selector.select(_TICK if self._kill_at is None else _BUSY_TICK)
                 self._forward()
@@ -168,21 +229,31 @@ class Conductor:
         for pid, code in processes.reap():
             node_rank = self._agents.pop(pid, None)
             if node_rank is not None and code != 0:
-                self._end_within(self.plan.grace + _OVERTIME)
                 if read_exit(self.paths, node_rank) is None:
                     self._lost[node_rank] = agent_lost(node_rank, code, self._cancelled, pid in self._silent)
+                    if self._goes_on():
+                        continue
                     self._tell(signal.SIGTERM)  # those who had not met it yet would wait for it
+                self._end_within(self.plan.grace + _OVERTIME)
+
+    def _goes_on(self) -> bool:
+        """Whether the run can do without the nodes that were lost."""
+        return len(self._lost) <= self.plan.spare and 0 not in self._lost and not self._cancelled
 
     def _forward(self) -> None:
         """Tell every agent what we were told: TERM stands for cancel, QUIT for at once."""
         heard = self._signals.take()
-        self._cancelled = self._cancelled or bool(heard & STOP or STOP_NOW in heard)
         if STOP_NOW in heard:
+            self._cancelled = True
             self._tell(STOP_NOW)
             self._end_within(_OVERTIME)
         elif heard & STOP:
-            self._tell(signal.SIGTERM)
-            self._end_within(self.plan.grace + _OVERTIME)
+            self._cancel()
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+        self._tell(signal.SIGTERM)
+        self._end_within(self.plan.grace + _OVERTIME)
 
     def _tell(self, number: int) -> None:
         for pid in self._agents:
@@ -214,24 +285,3 @@ class Conductor:
                 del self._stopped[pid]
             elif now - since > self.plan.silence:
                 self._end_silent(pid)
-
-    def _end_orphans(self) -> None:
-        """The ranks of a lost agent are our children now, and nobody supervises them."""
-        for pid in processes.children():
-            if pid not in self._agents:
-                processes.signal_group(pid, signal.SIGKILL)
-                processes.signal_process(pid, signal.SIGKILL)
-
-    def _sweep(self) -> None:
-        """End what lost agents left: nothing of a run outlives its conductor."""
-        pause = 0.001
-        while True:
-            for _ in processes.reap():
-                pass
-            left = processes.descendants()
-            if not left:
-                return
-            for pid in left:
-                processes.signal_process(pid, signal.SIGKILL)
-            time.sleep(pause)
-            pause = min(2 * pause, _BUSY_TICK)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import time
-from typing import Any
 
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import signal_name
 from worldsize.state.records import Failure, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # Compiled when first used: most runs never need them, and every run would wait for them.
 _PEER_LOSS = (
@@ -19,9 +22,16 @@ _PEER_LOSS = (
 )
 """Messages of ranks that fail because another one did."""
 
+_ABORTED = "(SIGABRT)"
 _NO_SPACE = r"\[Errno (28|122)\]|No space left on device|Disk quota exceeded"
 _MEMORY_TYPES = ("MemoryError", "OutOfMemoryError")
 _MAX_BYTES = 4 << 20
+
+_OURS = (137, 143)
+"""Killed by what we send to stop a rank: TERM, then KILL."""
+
+_RAISED = 1
+"""Python's exit code after an uncaught exception."""
 
 
 def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None) -> dict[str, Any] | None:
@@ -72,6 +82,11 @@ def _seconds(value: Any) -> float:
     return seconds if seconds == seconds else 0.0
 
 
+def code_when_raised(code: int) -> int:
+    """What raised, and was still leaving its interpreter when we stopped it, did not end of our signal."""
+    return _RAISED if code in _OURS else code
+
+
 def rank_failure(
     rank: int, node_rank: int, host: str, code: int, ended: float, error: dict[str, Any] | None, oom_killed: bool
 ) -> Failure:
@@ -102,7 +117,9 @@ def for_want_of_space(failure: Failure, directory: str) -> Failure:
     return failure._replace(reason=Reason.STORAGE, message=message)
 
 
-def start_failure(command: str, rank: int, node_rank: int, error: OSError, directory: str, full: bool) -> Failure:
+def start_failure(
+    command: str, rank: int | None, node_rank: int, error: OSError, directory: str, full: bool
+) -> Failure:
     """The failure of a rank that could not be started: 127 for a command that is not there, else 126.
 
     `full`: the disk that `directory` lies on has no room.
@@ -115,6 +132,12 @@ def start_failure(command: str, rank: int, node_rank: int, error: OSError, direc
 
 def is_peer_loss(failure: Failure) -> bool:
     return re.search(_PEER_LOSS, failure.message) is not None
+
+
+def may_follow(failure: Failure) -> bool:
+    """Whether it is worth waiting for who failed before: threads of gloo and NCCL abort a process whose peer is gone,
+    while the peer's interpreter is still ending."""
+    return is_peer_loss(failure) or failure.message.endswith(_ABORTED)
 
 
 def precedence(failure: Failure) -> tuple[bool, float]:

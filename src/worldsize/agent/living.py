@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from worldsize.agent import processes
-from worldsize.agent.ranks import Process
-from worldsize.state.records import RankExit
+from worldsize.agent.failure import start_failure
+from worldsize.agent.programs import needs_equipment, node_processes
+from worldsize.agent.ranks import Process, node_shares
+from worldsize.agent.report import disk_full
+from worldsize.plan.environ import World
+from worldsize.plan.launch import NodePlan, Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.plan.values import NamedTuple
+from worldsize.state.records import Failure, RankExit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Ended(NamedTuple):
@@ -27,21 +39,49 @@ class Living:
         self._living: dict[int, Process] = {}
         self._started: dict[int, float] = {}
         self._told: set[int] = set()
+        self._killed = False
 
     def __bool__(self) -> bool:
         return bool(self._living)
 
-    def pids(self) -> dict[int, int]:
-        """The process of each living rank; under torchrun, the node's first rank stands for all."""
-        return {process.ranks[0]: pid for pid, process in self._living.items()}
+    def living(self) -> Mapping[int, Process]:
+        """The processes that have not ended, by pid."""
+        return self._living
 
-    def start(self, process: Process) -> None:
+    def started(self) -> dict[str, dict[int, Any]]:
+        """The process of each rank, and its CPUs where it is bound; of a launcher, the first rank stands for all."""
+        pids = {process.ranks[0]: pid for pid, process in self._living.items()}
+        cpus = {process.ranks[0]: process.cpus for process in self._living.values() if process.cpus}
+        return {"pids": pids, "cpus": cpus} if cpus else {"pids": pids}
+
+    def start_all(
+        self, plan: Plan, world: World, node: NodePlan, paths: RunPaths, environ: Mapping[str, str]
+    ) -> Failure | None:
+        """Start the node's ranks, in the code; the failure of the first that cannot be started."""
+        os.chdir(paths.code)
+        shares = node_shares(plan, node)
+        if needs_equipment(plan):
+            from worldsize.agent.launchers import equip
+
+            try:
+                environ = equip(plan, world, node, paths, environ, shares)
+            except OSError as error:
+                return start_failure(plan.launcher, None, node.node_rank, error, paths.root, disk_full(paths.root))
+        for process in node_processes(plan, world, node, paths, environ, shares):
+            try:
+                self._start(process)
+            except OSError as error:
+                full = disk_full(paths.root)
+                return start_failure(process.argv[0], process.ranks[0], node.node_rank, error, paths.root, full)
+        return None
+
+    def _start(self, process: Process) -> None:
         """Raises OSError where it cannot be started: FileNotFoundError for 127, anything else for 126."""
         now = time.time()
         try:
             program = processes.find_program(process.argv[0], process.environment)
             with processes.bound_to(process.cpus):
-                pid = processes.spawn(program, process.argv, process.environment, process.log)
+                pid = processes.spawn(program, process.argv, process.environment, process.log, process.held)
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
             self.exits.extend(RankExit(rank, code, now, now) for rank in process.ranks)
@@ -55,9 +95,14 @@ class Living:
             processes.signal_group(pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """KILL to everything below us, whatever group or session it has moved to."""
-        for pid in processes.descendants():
-            processes.signal_process(pid, signal.SIGKILL)
+        """KILL to each rank's group, which is nearly everything and found at once; to be called again as long as a rank
+        lives, which then ends everything below us, whatever group or session it has moved to."""
+        for pid in self._living:
+            processes.signal_group(pid, signal.SIGKILL)
+        if self._killed:
+            for pid in processes.descendants():
+                processes.signal_process(pid, signal.SIGKILL)
+        self._killed = True
 
     def reap(self, stopped: bool) -> list[Ended]:
         """The ranks that have ended since the last call; `stopped`: we had told them to."""
@@ -77,7 +122,7 @@ class Living:
 
     def end_leftovers(self, at_once: bool) -> bool:
         """Once no rank lives: end what the ranks left, TERM first and KILL if `at_once`. True: nothing is left."""
-        left = processes.children()
+        left = processes.descendants() if at_once else processes.children()
         for pid in left:
             if at_once:
                 processes.signal_process(pid, signal.SIGKILL)

@@ -6,69 +6,23 @@ All three agree on one verdict: members propose to the head, the head decides, a
 from __future__ import annotations
 
 import selectors
-import time
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
+from worldsize.agent.alone import Alone
 from worldsize.agent.channel import GONE, HELLO, HeadChannel, MemberChannel
 from worldsize.agent.rendezvous import Head, Rendezvous
-from worldsize.agent.verdict import HEAD_LOST, NODE_LOST, Verdict
+from worldsize.agent.verdict import HEAD_LOST, NODE_LOST, Heard, Verdict, lost
 from worldsize.plan.environ import Host
-from worldsize.state.records import Failure, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.agent.alone import Standstill
 
 CONNECT_TIMEOUT = 1.0
 REFUSALS = 50
 """As many attempts in a row, 20 ms apart: the head listens before it says where, so one that refuses is no more."""
-
-
-class Heard(NamedTuple):
-    """A verdict from elsewhere. `binding`: the head has decided; otherwise it is to be weighed."""
-
-    verdict: Verdict
-    binding: bool = False
-
-
-class Alone:
-    """The only node: everybody is here and nobody waits."""
-
-    def __init__(self, own: Host) -> None:
-        self._own = own
-
-    def gather(self) -> tuple[Host, ...] | None:
-        """Every node's host, in order, once all are here and the head has said so."""
-        return (self._own,)
-
-    def hear(self) -> list[Heard]:
-        """What others have decided or met with since the last call."""
-        return []
-
-    def tell(self, verdict: Verdict) -> None:
-        """This node's verdict is new."""
-
-    def done(self) -> None:
-        """Nothing of the run is left on this node."""
-
-    def may_end(self, late: bool) -> bool:
-        """Whether this agent may end, all of its node being gone. `late`: the others are past waiting for."""
-        return True
-
-    def beat(self, silence: float) -> list[Heard]:
-        """Give a sign of life; the nodes that gave none for `silence` seconds are lost."""
-        return []
-
-    def forgive(self) -> None:
-        """We did not run for a while ourselves: nobody's silence until now counts."""
-
-    def absent(self) -> str:
-        """Who is missing, in words."""
-        return "nobody"
-
-    def close(self, verdict: Verdict | None) -> None:
-        """The last thing that this agent does with the others."""
-
-    @property
-    def impatient(self) -> bool:
-        """Whether `gather` is to be called again within milliseconds."""
-        return False
 
 
 class AsHead(Alone):
@@ -77,18 +31,25 @@ class AsHead(Alone):
         assert head.listener is not None
         self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector)
         self._nodes = nodes
-        self._started = False
+        self._hosts: tuple[Host, ...] | None = None
+        self._ready: set[int] = set()
+        self._going = False
         self._done: set[int] = set()
+        self._idle: dict[int, Standstill] = {}
         self._verdict: Verdict | None = None
 
     def gather(self) -> tuple[Host, ...] | None:
         others = self._channel.hosts
-        if len(others) < self._nodes - 1:
-            return None
-        hosts = (self._own, *(Host(*others[node_rank]) for node_rank in sorted(others)))
-        self._started = True
-        self._channel.send("start", hosts=hosts)
-        return hosts
+        if self._hosts is None and len(others) == self._nodes - 1:
+            self._hosts = (self._own, *(others[node_rank] for node_rank in sorted(others)))
+            self._channel.send("start", hosts=self._hosts)
+        return self._hosts
+
+    def ready(self) -> bool:
+        if not self._going and len(self._ready) == self._nodes - 1:
+            self._going = True
+            self._channel.send("go")
+        return self._going
 
     def hear(self) -> list[Heard]:
         found = (self._hear(news.node_rank, news.message) for news in self._channel.take())
@@ -98,32 +59,55 @@ class AsHead(Alone):
         kind = message["kind"]
         if kind == "verdict":
             return Heard(Verdict.of(message))
-        if kind == "done":
+        if kind == "idle":
+            self.watch = True
+            self._idle[node_rank] = message["waiting"], message["seconds"]
+        elif kind == "ready":
+            self._ready.add(node_rank)
+        elif kind == "ended":
+            self.ended(message["ranks"])
+        elif kind == "done":
+            self.watch = True
             self._done.add(node_rank)
         elif kind == HELLO and self._verdict is not None:
             self._channel.send_to(node_rank, "verdict", **self._verdict.fields())
         elif kind == GONE and node_rank not in self._done:
-            self._done.add(node_rank)
-            return _lost(NODE_LOST, node_rank, "its agent is gone (connection lost)")
+            return self._lost(node_rank, "its agent is gone (connection lost)")
+        return None
+
+    def _lost(self, node_rank: int, what: str) -> Heard | None:
+        self._done.add(node_rank)
+        if self._verdict is not None or len(self.without) >= self.spare:
+            return lost(NODE_LOST, node_rank, what)
+        self.without = (*self.without, node_rank)
         return None
 
     def tell(self, verdict: Verdict) -> None:
         self._verdict = verdict
         self._channel.send("verdict", **verdict.fields())
 
+    def pass_on(self, node_rank: int, text: str) -> None:
+        self._channel.send_to(node_rank, "order", text=text)
+
     def may_end(self, late: bool) -> bool:
         """Those who never came are not waited for: they will find nobody here."""
-        expected = range(1, self._nodes) if self._started else self._channel.hosts
+        expected = range(1, self._nodes) if self._hosts else self._channel.hosts
         return late or self._done.issuperset(expected)
 
     def beat(self, silence: float) -> list[Heard]:
-        self._channel.send("ping")
+        self._channel.send("ping", watch=self.watch)
         silent = self._channel.silent(silence)
         for node_rank in silent:
             self._channel.drop(node_rank)
-            self._done.add(node_rank)
         what = "its agent has not been heard of for %g s" % silence
-        return [_lost(NODE_LOST, node_rank, what) for node_rank in silent]
+        heard = [self._lost(node_rank, what) for node_rank in silent]
+        return [each for each in heard if each is not None]
+
+    def stand_still(self, own: Standstill) -> Sequence[Standstill]:
+        """Each word counts once: whoever does not repeat it may have gone on since."""
+        said, self._idle = self._idle, {}
+        left = set(range(1, self._nodes)) - self._done
+        return [own, *(said[node_rank] for node_rank in left)] if said.keys() >= left else []
 
     def forgive(self) -> None:
         self._channel.forgive()
@@ -145,6 +129,8 @@ class AsMember(Alone):
         self._address = (rendezvous.address, rendezvous.control_port)
         self._channel = MemberChannel(self._address, selector)
         self._hosts: tuple[Host, ...] | None = None
+        self._ready = False
+        self._going = False
         self._ended = False
         self._head_gone = False
         self._refusals = 0
@@ -158,6 +144,12 @@ class AsMember(Alone):
             self._connect()
         return self._hosts
 
+    def ready(self) -> bool:
+        if not self._ready:
+            self._ready = True
+            self._channel.send("ready")
+        return self._going
+
     def _connect(self) -> None:
         try:
             connected = self._channel.connect(CONNECT_TIMEOUT)
@@ -166,20 +158,27 @@ class AsMember(Alone):
             return
         self._refusals = 0
         if connected:
-            name, cores = self._own
-            self._channel.send(HELLO, node_rank=self._node_rank, token=self._token, host=name, cores=cores)
+            reached = (self._own.ports or self._own.door) and not self._own.address
+            own = self._own._replace(address=self._channel.own_address) if reached else self._own
+            self._channel.send(HELLO, node_rank=self._node_rank, token=self._token, host=own)
 
     def hear(self) -> list[Heard]:
         if self._refusals > REFUSALS and not self._head_gone:
             self._head_gone = True
-            return [_lost(HEAD_LOST, 0, "the head's agent is gone (connection refused)")]
+            return [lost(HEAD_LOST, 0, "the head's agent is gone (connection refused)")]
         found = (self._hear(message) for message in self._channel.take())
         return [heard for heard in found if heard is not None]
 
     def _hear(self, message: dict[str, Any]) -> Heard | None:
         kind = message["kind"]
         if kind == "start":
-            self._hosts = tuple(Host(*host) for host in message["hosts"])
+            self._hosts = tuple(map(Host.of, message["hosts"]))
+        elif kind == "go":
+            self._going = True
+        elif kind == "ping":
+            self.watch = self.watch or message["watch"]
+        elif kind == "order":
+            self.order(message["text"])
         elif kind == "verdict":
             return Heard(Verdict.of(message), binding=True)
         elif kind == "end":
@@ -188,11 +187,14 @@ class AsMember(Alone):
         elif kind == GONE:
             self._head_gone = True
             if not self._ended:
-                return _lost(HEAD_LOST, 0, "the head's agent is gone (connection lost)")
+                return lost(HEAD_LOST, 0, "the head's agent is gone (connection lost)")
         return None
 
     def tell(self, verdict: Verdict) -> None:
         self._channel.send("verdict", **verdict.fields())
+
+    def ended(self, ranks: Sequence[int]) -> None:
+        self._channel.send("ended", ranks=ranks)
 
     def done(self) -> None:
         self._channel.send("done")
@@ -206,7 +208,11 @@ class AsMember(Alone):
             return []
         self._channel.close()
         self._head_gone = True
-        return [_lost(HEAD_LOST, 0, "the head's agent has not been heard of for %g s" % silence)]
+        return [lost(HEAD_LOST, 0, "the head's agent has not been heard of for %g s" % silence)]
+
+    def stand_still(self, own: Standstill) -> Sequence[Standstill]:
+        self._channel.send("idle", waiting=own[0], seconds=own[1])
+        return []
 
     def forgive(self) -> None:
         self._channel.forgive()
@@ -219,12 +225,7 @@ class AsMember(Alone):
 
 
 def meet(
-    own: Host,
-    node_rank: int,
-    rendezvous: Rendezvous,
-    head: Head | None,
-    nodes: int,
-    selector: selectors.BaseSelector,
+    own: Host, node_rank: int, rendezvous: Rendezvous, head: Head | None, nodes: int, selector: selectors.BaseSelector
 ) -> Alone:
     """The other nodes as node `node_rank` sees them; the head is the one that holds `head`."""
     if nodes == 1:
@@ -232,8 +233,3 @@ def meet(
     if head is not None:
         return AsHead(own, head, nodes, selector)
     return AsMember(own, node_rank, rendezvous, selector)
-
-
-def _lost(why: str, node_rank: int, what: str) -> Heard:
-    message = "node %d: %s" % (node_rank, what)
-    return Heard(Verdict(why, Failure(Reason.NODE_FAILURE, message, node_rank, None, 1, time.time())))

@@ -1,4 +1,4 @@
-"""A port on the head that stays free until the rank that needs it binds it."""
+"""Ports that stay free until the ranks that need them bind them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 import sys
 
 from worldsize.errors import RendezvousError
+from worldsize.plan.launch import NodePlan, Plan
 
 _TRIES = 200
 
@@ -66,3 +67,9 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def reserve(plan: Plan, node: NodePlan) -> tuple[PortReservation, ...]:
+    """The ports that the plan wants of this node beside the head's. Raises RendezvousError."""
+    count = {"": 0, "node": 1, "rank": len(node.ranks)}[plan.ports]
+    return tuple(PortReservation() for _ in range(count))

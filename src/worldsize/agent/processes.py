@@ -10,13 +10,21 @@ import _ctypes  # ctypes itself, which only wraps it here, takes 2 ms of every s
 import errno
 import os
 import signal
+import socket
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Iterator, Mapping, Sequence
+
+from worldsize.agent.signals import NOTICES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _PR_SET_CHILD_SUBREAPER = 36
-_RESTORED = (
+RESTORED = (
     signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGQUIT,
+    *NOTICES,
 )  # fmt: skip
 """What Python or we ourselves ignore or catch: a rank finds these as a login shell would leave them."""
 
@@ -44,11 +52,11 @@ def find_program(name: str, environment: Mapping[str, str]) -> str:
     raise refused
 
 
-def spawn(program: str, argv: Sequence[str], environment: Mapping[str, str], log: str) -> int:
+def spawn(program: str, argv: Sequence[str], environment: Mapping[str, str], log: str, held: Iterable[int] = ()) -> int:
     """Start `program` in a session of its own, its stdout and stderr straight into `log`; its pid.
 
-    No pipe stands between a rank and its file: nothing that we do can block it, and its last words arrive.
-    Raises OSError when the program or the log cannot be opened.
+    No pipe stands between a rank and its file: nothing that we do can block it, and its last words arrive. The signals
+    `held` do not reach it. Raises OSError when the program or the log cannot be opened.
     """
     return os.posix_spawn(
         program,
@@ -60,8 +68,8 @@ def spawn(program: str, argv: Sequence[str], environment: Mapping[str, str], log
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,
-        setsigmask=[],
-        setsigdef=_RESTORED,
+        setsigmask=held,
+        setsigdef=RESTORED,
     )
 
 
@@ -115,7 +123,7 @@ def is_stopped(pid: int) -> bool:
 
 def signal_group(leader: int, number: int) -> None:
     """Signal the group that `leader` leads, if any of it is left; a stopped one is continued, so that TERM is heard."""
-    for each in (number, signal.SIGCONT):
+    for each in (number,) if number == signal.SIGKILL else (number, signal.SIGCONT):
         try:
             os.killpg(leader, each)
         except (ProcessLookupError, PermissionError):
@@ -136,8 +144,13 @@ def children() -> list[int]:
 
 def descendants() -> list[int]:
     """Everything below us, parents before children."""
+    return trees(children())
+
+
+def trees(roots: Iterable[int]) -> list[int]:
+    """`roots` and everything below them, parents before children."""
     found: list[int] = []
-    front = children()
+    front = list(roots)
     while front:
         found += front
         front = [child for parent in front for child in _children(parent)]
@@ -191,3 +204,15 @@ def start_time(pid: int) -> int | None:
     """When a living process started, in clock ticks since boot: with its pid, an identity. None for a dead one."""
     fields = stat_fields(pid)
     return None if fields is None or fields[0] in b"ZX" else int(fields[19])
+
+
+def local_handle(pid: int, run_id: str) -> dict[str, Any]:
+    """The native id of a run that the process `pid` of this machine has to start, or has started; the same whoever
+    writes it."""
+    return {
+        "type": "local",
+        "pid": pid,
+        "start_time": start_time(pid),
+        "host": socket.gethostname(),
+        "run_id": run_id,
+    }

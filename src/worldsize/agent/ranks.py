@@ -1,58 +1,60 @@
-"""From the plan to processes: which programs a node starts, for which ranks, with which environment and log."""
+"""From the plan to ranks as processes: their programs, environments, logs and CPUs."""
 
 from __future__ import annotations
 
 import os
-from typing import Mapping, NamedTuple
+import signal
+from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.agent.torchrun import torchrun_argv
 from worldsize.plan.environ import RankContext, World, rank_environment
 from worldsize.plan.launch import NodePlan, Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple
+
+    Shares = Sequence[Tuple[int, ...]]
+    """The CPUs of each local rank; empty: they are left alone."""
 
 
 class Process(NamedTuple):
-    """One process that the agent starts; under torchrun it stands for all ranks of the node."""
+    """One process that the agent starts; a launcher stands for all ranks of the node."""
 
     ranks: tuple[int, ...]
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     log: str
     cpus: tuple[int, ...]
+    held: tuple[int, ...] = ()
 
 
-def default_threads(plan: Plan, node: NodePlan) -> int:
-    """Threads per rank: the plan's, else the node's cores shared out evenly."""
-    return plan.threads or max(1, _cores() // len(node.ranks))
+def node_shares(plan: Plan, node: NodePlan) -> Shares:
+    """How this very node shares out its CPUs, where the plan asks for it; launchers that start ranks look to it that
+    they get them, or do not (torchrun)."""
+    if plan.bind != "node" or plan.launcher not in ("direct", "mpirun", "srun"):
+        return ()
+    from worldsize.agent.binding import own_shares
+
+    return own_shares(len(node.ranks))
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _even_share(node: NodePlan) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // len(node.ranks))
 
 
-def node_processes(
-    plan: Plan, world: World, node: NodePlan, paths: RunPaths, inherited: Mapping[str, str]
-) -> list[Process]:
-    """What this node starts, in rank order."""
-    threads = default_threads(plan, node)
-
-    def environment(index: int) -> dict[str, str]:
-        rank = node.ranks[index]
+def rank_processes(
+    plan: Plan, world: World, node: NodePlan, paths: RunPaths, inherited: Mapping[str, str], shares: Shares = ()
+) -> Iterator[Process]:
+    """Each of the node's ranks as a process of its own, whoever starts it. Threads per rank: the plan's, else its CPUs,
+    else the node's shared out."""
+    held = (signal.SIGINT,) if plan.shielded else ()
+    for index, rank in enumerate(node.ranks):
+        cpus = shares[index] if shares else ()
         context = RankContext(plan, world, node, rank, paths.root, paths.rank_error(rank.rank))
-        values = rank_environment(context, inherited, threads)
+        values = rank_environment(context, inherited, plan.threads or len(cpus) or _even_share(node))
         hook = [paths.inrank, values["PYTHONPATH"]] if values.get("PYTHONPATH") else [paths.inrank]
         values["PYTHONPATH"] = os.pathsep.join(hook)
-        return values
-
-    def cpus(index: int) -> tuple[int, ...]:
-        return plan.binding[index] if plan.binding else ()
-
-    if plan.launcher == "torchrun":
-        every = tuple(rank.rank for rank in node.ranks)
-        values = environment(0)
-        argv = torchrun_argv(plan, world, node, paths, values)
-        return [Process(every, argv, values, paths.launcher_log(node.node_rank), ())]
-    return [
-        Process((rank.rank,), plan.argv, environment(index), paths.rank_log(rank.rank), cpus(index))
-        for index, rank in enumerate(node.ranks)
-    ]
+        yield Process((rank.rank,), plan.argv, values, paths.rank_log(rank.rank), cpus, held)

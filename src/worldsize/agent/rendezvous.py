@@ -12,12 +12,13 @@ import json
 import os
 import socket
 import time
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from worldsize.agent.ports import PortReservation
 from worldsize.plan.files import write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.values import NamedTuple
 
 _STRANGERS = 128
 """Room for connections that are none of ours (port scans): a node's that finds none is tried again a second later."""
@@ -28,12 +29,17 @@ OPEN_FILES = 64
 
 
 class Rendezvous(NamedTuple):
-    """Where the head is: `port` for the ranks, `control_port` for the agents (0 on a single node)."""
+    """Where the head is: `port` for the ranks, `control_port` for the agents (0 on a single node). `launcher`: what
+    starts the ranks, where the plan leaves that to what the head has."""
 
     address: str
     port: int
     control_port: int
     token: str
+    launcher: str = ""
+
+    def settled(self, plan: Plan) -> Plan:
+        return plan._replace(launcher=self.launcher) if self.launcher else plan
 
 
 class Head(NamedTuple):
@@ -44,16 +50,22 @@ class Head(NamedTuple):
     listener: socket.socket | None
 
 
-def open_head(plan: Plan, paths: RunPaths, address: str) -> Head:
-    """Reserve the ranks' port, listen for the agents, and publish both."""
+def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, str]) -> Head:
+    """Reserve the ranks' port, listen for the agents, and publish both, and what starts the ranks if `environ` decides
+    that."""
     reservation = PortReservation()
+    launcher = ""
+    if "otherwise" in plan.options and plan.batch is None:
+        from worldsize.agent.launchers import chosen_launcher
+
+        launcher = chosen_launcher(plan, environ)
     listener = None
-    if len(plan.nodes) > 1:
-        _allow_connections(len(plan.nodes))
-        listener = socket.create_server((address, 0), backlog=len(plan.nodes) + _STRANGERS)
+    if len(plan.agents) > 1:
+        _allow_connections(len(plan.agents))
+        listener = socket.create_server((address, 0), backlog=len(plan.agents) + _STRANGERS)
         listener.setblocking(False)
     rendezvous = Rendezvous(
-        address, reservation.port, listener.getsockname()[1] if listener else 0, os.urandom(16).hex()
+        address, reservation.port, listener.getsockname()[1] if listener else 0, os.urandom(16).hex(), launcher
     )
     write_json(paths.rendezvous, rendezvous._asdict())
     return Head(rendezvous, reservation, listener)

@@ -7,12 +7,16 @@ import json
 import os
 import socket
 import time
-from typing import Any, Callable
+from collections.abc import Callable
 
 from worldsize.plan.files import write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import ExitRecord, Failure, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _GONE = (errno.ENOENT, errno.ESTALE)
@@ -74,11 +78,15 @@ class Report:
                 raise
 
 
-def write_unstarted(plan: Plan, paths: RunPaths, node_rank: int, what: str) -> ExitRecord:
-    """The exit record of a node that could not begin: no meeting with the others. Raises OSError."""
+def write_unstarted(
+    plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None = Reason.RENDEZVOUS, code: int = 1
+) -> ExitRecord:
+    """The exit record of a node that could not begin: no meeting with the others. `reason` None: it was cancelled.
+    Raises OSError."""
     now = time.time()
-    failure = Failure(Reason.RENDEZVOUS, what, node_rank, None, 1, now)
-    record = ExitRecord(node_rank, socket.gethostname(), plan.attempt, now, now, (), "failure", failure, 1)
+    failure = Failure(reason, what, node_rank, None, code, now) if reason else None
+    stop = "failure" if failure else "cancel"
+    record = ExitRecord(node_rank, socket.gethostname(), plan.attempt, now, now, (), stop, failure, code)
     write_json(paths.exit_record(node_rank), record.to_json())
     return record
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterable
 
 STOP = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 """Asks for the end, with grace; asking again changes nothing, since launchers and users signal twice by accident."""
@@ -11,7 +12,32 @@ STOP = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 STOP_NOW = signal.SIGQUIT
 """Asks for the end at once."""
 
+NOTICES = (
+    signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
+)  # fmt: skip
+"""What schedulers send to all processes of a step at once, and mean for the ranks."""
+
 _HEARD = STOP | {STOP_NOW, signal.SIGCHLD}
+
+
+def ignore_notices() -> None:
+    """They end or stop neither us nor what we fork; what `processes.spawn` starts finds them as if nobody had."""
+    for number in NOTICES:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def pass_on_notices(living: Callable[[], Iterable[int]]) -> None:
+    """A batch script's own: a scheduler sends them to us alone, who stand where the script would."""
+
+    def pass_on(number: int, _: object) -> None:
+        for pid in list(living()):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
+        signal.signal(number, pass_on)
 
 
 class Signals:

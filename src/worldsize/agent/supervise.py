@@ -9,42 +9,41 @@ left behind. The head decides which failure was first; every agent's exit code i
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import socket
 import time
-from typing import Mapping
+from collections.abc import Mapping
 
 from worldsize.agent import processes, verdict
-from worldsize.agent.failure import (
-    for_want_of_space,
-    is_peer_loss,
-    oom_kills,
-    precedence,
-    rank_failure,
-    read_error,
-    start_failure,
-)
-from worldsize.agent.living import Ended, Living
+from worldsize.agent.blame import Blame
+from worldsize.agent.failure import precedence
+from worldsize.agent.living import Living
 from worldsize.agent.peers import meet
-from worldsize.agent.ranks import node_processes
+from worldsize.agent.ports import reserve
 from worldsize.agent.rendezvous import Head, Rendezvous
 from worldsize.agent.report import Report, disk_full
-from worldsize.agent.signals import STOP, STOP_NOW, Signals
-from worldsize.agent.torchrun import root_cause
+from worldsize.agent.signals import STOP, STOP_NOW, Signals, pass_on_notices
 from worldsize.agent.verdict import Verdict, weigh
+from worldsize.plan.array import is_cancelled
 from worldsize.plan.environ import Host, World
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.state.records import ExitRecord, Failure, Reason
+from worldsize.state.records import ExitRecord, Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.agent.readiness import Readiness
+    from worldsize.agent.relay import Relay
 
 TICK = 1.0
 BUSY_TICK = 0.02
 BEATS_PER_SILENCE = 9
-PEER_LOSS_SETTLE = 0.3
 LEFTOVER_GRACE = 5.0
 LATE = 5.0
-TIMEOUT_CODE = 124
 
 
 class Supervisor:
@@ -59,31 +58,54 @@ class Supervisor:
         head: Head | None,
         environ: Mapping[str, str],
         lifeline: int | None = None,
+        address: str | None = None,
     ) -> None:
-        self.plan = plan
+        self.plan = plan = rendezvous.settled(plan)
         self.paths = paths
         self.node = plan.nodes[node_rank]
         self.rendezvous = rendezvous
         self.environ = environ
         self.started = time.time()
         self.verdict: Verdict | None = None
+        self._ports = reserve(plan, self.node)
         self._host = Host(socket.gethostname(), os.cpu_count() or 1)
+        address = (rendezvous.address if head else address) or ""
+        if self._ports:
+            ports = tuple(each.port for each in self._ports)
+            self._host = self._host._replace(address=address, ports=ports)
+        self._listener = None
+        if plan.local is not None and plan.local.passes(len(plan.agents)):
+            from worldsize.agent.passing import open_listener
+
+            self._listener = open_listener()
+            door = self._listener.getsockname()[1]
+            self._host = self._host._replace(address=address, door=door)
         self._report = Report(paths, node_rank, len(self.node.ranks))
         self._ranks = Living()
         self._selector = selectors.DefaultSelector()
-        self._peers = meet(self._host, node_rank, rendezvous, head, len(plan.nodes), self._selector)
+        self._peers = meet(self._host, node_rank, rendezvous, head, len(plan.agents), self._selector)
+        if plan.leaders and node_rank == 0:
+            from worldsize.agent.leading import Leading
+
+            self._peers.leading = Leading(plan)
+        self._relay: Relay | None = None
+        if plan.launcher in ("mpirun", "srun") and len(plan.nodes) > 1:
+            from worldsize.agent.relay import Relay
+
+            self._relay = Relay(self._peers, self._selector, node_rank, paths.launch_dir)
+            self.plan = self._relay.settled(plan)
         self._launched = False
         self._node_done = False
         self._ended = False
         self._stopped_at = 0.0
-        self._suspect: Failure | None = None
-        self._oom_kills = oom_kills()
-        self._beat_every = plan.silence / BEATS_PER_SILENCE
+        self._blame = Blame(plan, paths, node_rank, self._host.name)
+        self._beat_every = min(plan.silence, plan.hang_timeout or plan.silence) / BEATS_PER_SILENCE
+        self._watch: Any = None
+        self._readiness: Readiness | None = None
         now = self._ran_at = time.monotonic()
         self._deadline = now + plan.rendezvous_timeout
         self._beat_at = now + self._beat_every
         self._kill_at: float | None = None
-        self._settle_at: float | None = None
         self._time_limit: float | None = None
         if lifeline is not None:
             self._selector.register(lifeline, selectors.EVENT_READ, lambda: self._lifeline_cut(lifeline))
@@ -110,26 +132,40 @@ class Supervisor:
         if self._launched or self.verdict is not None:
             return
         hosts = self._peers.gather()
-        if hosts is not None:
+        if hosts is not None and (self.plan.local is None or self._prepared(hosts)):
             self._launch(World(self.rendezvous.address, self.rendezvous.port, hosts))
+
+    def _prepared(self, hosts: tuple[Host, ...]) -> bool:
+        """Whether this node has on its disk what its ranks need, and all other nodes have it too."""
+        if self._readiness is None:
+            from worldsize.agent.readiness import Neighbours, Readiness  # few runs need it
+
+            self._deadline = math.inf
+            doors = tuple((host.address, host.door) for host in hosts) if self._listener else ()
+            near = Neighbours(self.node.node_rank, doors, self._listener, self.rendezvous.token)
+            self._readiness = Readiness(self.plan, self.environ, near)
+            self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.heard)
+        self._failed(self._readiness.failure)
+        return self._readiness.ready and self._peers.ready()
 
     def _launch(self, world: World) -> None:
         self._launched = True
+        self._peers.spare = self.plan.spare
         if self.plan.timeout is not None:
             self._time_limit = time.monotonic() + self.plan.timeout
         if self._report.deleted():
-            self._run_directory_gone()
-            return
-        os.chdir(self.paths.code)
-        for process in node_processes(self.plan, world, self.node, self.paths, self.environ):
-            try:
-                self._ranks.start(process)
-            except OSError as error:
-                root, full = self.paths.root, disk_full(self.paths.root)
-                failure = start_failure(process.argv[0], process.ranks[0], self.node.node_rank, error, root, full)
-                self._decide(Verdict(verdict.FAILURE, failure))
-                break
-        self._report.event("ranks_started", pids=self._ranks.pids())
+            return self._decide(verdict.deleted(self.paths.root))
+        if self._readiness is not None:
+            self.plan, self.environ = self._readiness.settled(self.paths, self._report)
+        self._blame.hosts = [host.name for host in world.hosts]
+        self._failed(self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ))
+        if self.plan.batch is not None:
+            pass_on_notices(self._ranks.living)
+        self._report.event("ranks_started", **self._ranks.started())
+        if self.plan.errands:
+            from worldsize.agent.errands import attend  # few computes need them, and ranks come first
+
+            attend(self.paths, self.node.node_rank, self.environ)
 
     # what ends a run
 
@@ -143,14 +179,10 @@ class Supervisor:
             self._peers.tell(self.verdict)
         self._report.event("stopping", **self.verdict.fields())
         if before is None:
-            self._suspect = self._settle_at = None
+            self._blame.drop()
             self._stopped_at = time.time()
             self._kill_at = time.monotonic() + self.plan.grace
             self._ranks.terminate()
-
-    def _fail(self, why: str, reason: str, what: str, code: int = 1) -> None:
-        """A verdict that is about no rank in particular."""
-        self._decide(Verdict(why, Failure(reason, what, None, None, code, time.time())))
 
     def _signalled(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
@@ -160,57 +192,35 @@ class Supervisor:
 
     def _lifeline_cut(self, lifeline: int) -> None:
         self._selector.unregister(lifeline)
-        what = "the process that held this run (its conductor) was killed"
-        self._fail(verdict.CONDUCTOR_LOST, Reason.NODE_FAILURE, what)
-
-    def _run_directory_gone(self) -> None:
-        self._fail(verdict.DELETED, Reason.STORAGE, "the run directory was deleted (%s)" % self.paths.root)
-
-    def _storage_full(self) -> None:
-        what = "no space left where the run directory lies (%s)" % self.paths.root
-        self._fail(verdict.STORAGE, Reason.STORAGE, what)
+        self._decide(verdict.conductor_killed())
 
     # ranks that end
 
     def _reap(self) -> None:
         stopped = self.verdict is not None
-        failures = []
+        failures: list[Failure] = []
         for ended in self._ranks.reap(stopped):
             self._report.event("rank_exited", ranks=ended.process.ranks, code=ended.code, stopped=stopped)
             if ended.code:
-                failures += self._failures(ended)
+                failures += self._blame.failures(ended, self._stopped_at if stopped else None)
+            elif not stopped:
+                if self.plan.batch is not None and is_cancelled(self.paths):
+                    self._decide(Verdict(verdict.CANCEL, None))  # a script's 0 tells nothing of steps that were ended
+                self._peers.watch = True
+                if self.plan.leaders:
+                    self._peers.ended(ended.process.ranks)
+                if self._relay is not None:
+                    self._relay.release()
         if stopped:
-            failures = [failure for failure in failures if failure.time < self._stopped_at]
-        if failures:
-            self._rank_failed(min(failures, key=precedence))
-        if (self._launched or stopped) and not self._ranks and self._settle_at is None and not self._node_done:
+            self._failed(min(failures, key=precedence, default=None))
+        else:
+            self._failed(self._blame.weigh(failures, time.monotonic()))
+        if (self._launched or stopped) and not self._ranks and self._blame.due is None and not self._node_done:
             self._end_leftovers()
 
-    def _failures(self, ended: Ended) -> list[Failure]:
-        """One for each of the process's ranks; torchrun, which stands for several, tells which one it was."""
-        process, ranks, code = ended.process, ended.process.ranks, ended.code
-        cause = root_cause(process.log) if self.plan.launcher == "torchrun" else None
-        if cause is not None:
-            ranks, code = (cause.rank,), cause.code
-        told = process.environment.get("TORCHELASTIC_ERROR_FILE")
-        oom = oom_kills() > self._oom_kills >= 0
-        return [
-            rank_failure(
-                rank, self.node.node_rank, self._host.name, code, ended.time, read_error(self.paths, rank, told), oom
-            )
-            for rank in ranks
-        ]
-
-    def _rank_failed(self, failure: Failure) -> None:
-        """Stop for it; but a lost peer is usually somebody else's death: wait a moment for the real one."""
-        if failure.reason == Reason.EXIT_CODE and disk_full(self.paths.root):
-            failure = for_want_of_space(failure, self.paths.root)
-        if self.verdict is None and is_peer_loss(failure):
-            if self._suspect is None or precedence(failure) < precedence(self._suspect):
-                self._suspect = failure
-            self._settle_at = self._settle_at or time.monotonic() + PEER_LOSS_SETTLE
-        else:
-            self._decide(Verdict(verdict.FAILURE, failure))
+    def _failed(self, failure: Failure | None, why: str = verdict.FAILURE) -> None:
+        if failure is not None:
+            self._decide(Verdict(why, failure))
 
     def _end_leftovers(self) -> None:
         """The ranks are gone: this node is done once nothing that they started is left."""
@@ -226,28 +236,31 @@ class Supervisor:
 
     def _pause(self) -> float:
         """Seconds until something is due by itself."""
-        if self._peers.impatient or (self._kill_at is not None and not self._node_done):
+        now = time.monotonic()
+        kill_at = None if self._node_done else self._kill_at
+        if self._peers.impatient or (kill_at is not None and not (self._ranks and now < kill_at)):
             return BUSY_TICK
-        moments = (self._beat_at, self._settle_at, self._time_limit)
-        return max(0.0, min(TICK, min(moment for moment in moments if moment is not None) - time.monotonic()))
+        complete = self._peers.leading.due if self._peers.leading and self.verdict is None else None
+        moments = (self._beat_at, self._blame.due, self._time_limit, kill_at, complete)
+        return max(0.0, min(TICK, min(moment for moment in moments if moment is not None) - now))
 
     def _tick(self, now: float) -> None:
         if now - self._ran_at > self.plan.silence / 2:
             self._peers.forgive()
         self._ran_at = now
         if self.verdict is None and self._report.deleted():
-            self._run_directory_gone()
-        if self._settle_at is not None and now >= self._settle_at and self._suspect is not None:
-            self._decide(Verdict(verdict.FAILURE, self._suspect))
+            self._decide(verdict.deleted(self.paths.root))
+        self._failed(self._blame.overdue(now))
         if self._kill_at is not None and now >= self._kill_at and self._ranks:
             self._ranks.kill()
+        leading = self._peers.leading
+        if leading is not None and leading.due is not None and now >= leading.due:
+            self._decide(Verdict(verdict.COMPLETE, None))
         if self._time_limit is not None and now >= self._time_limit:
             self._time_limit = None
-            what = "the time limit of %g s (limits.timeout) was reached" % (self.plan.timeout or 0)
-            self._fail(verdict.TIMEOUT, Reason.TIME_LIMIT, what, TIMEOUT_CODE)
+            self._decide(verdict.out_of_time(self.plan.timeout or 0))
         if not self._launched and self.verdict is None and now > self._deadline:
-            what = "%s within %g s" % (self._peers.absent(), self.plan.rendezvous_timeout)
-            self._fail(verdict.FAILURE, Reason.RENDEZVOUS, what)
+            self._decide(verdict.unmet(self._peers.absent(), self.plan.rendezvous_timeout))
         if now >= self._beat_at:
             self._beat(now)
         if self._node_done:
@@ -256,9 +269,14 @@ class Supervisor:
     def _beat(self, now: float) -> None:
         self._beat_at = now + self._beat_every
         if self._report.full:
-            self._storage_full()
+            self._decide(verdict.full(self.paths.root))
         for heard in self._peers.beat(self.plan.silence):
             self._decide(heard.verdict)
+        if self.plan.hang_timeout and self.verdict is None:
+            from worldsize.agent.idle import Watch  # most runs are over by now
+
+            self._watch = self._watch or Watch(self.plan, self.paths, self._peers, self._beat_every)
+            self._failed(self._watch.look(self._ranks.living(), now), verdict.HANG)
 
     # the end
 
@@ -266,22 +284,15 @@ class Supervisor:
         if self.verdict is None:
             self._report.event("agent_ended")
             if self._report.full or disk_full(self.paths.root):
-                self._storage_full()
+                self._decide(verdict.full(self.paths.root))
         found = self.verdict
         code = found.code if found else 0
+        node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()
         ranks = tuple(sorted(self._ranks.exits))
-        self._report.exit(
-            ExitRecord(
-                self.node.node_rank,
-                self._host.name,
-                self.plan.attempt,
-                self.started,
-                time.time(),
-                ranks,
-                found.why if found else None,
-                found.failure if found else None,
-                code,
-            )
-        )
+        why, failure = (found.why, found.failure) if found else (None, None)
+        without = self._peers.without
+        self._report.exit(ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without))
         self._peers.close(found)
+        if self._readiness is not None:
+            self._readiness.close()
         return code

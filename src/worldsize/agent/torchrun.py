@@ -4,15 +4,37 @@ files, and a failure is still the rank's own."""
 from __future__ import annotations
 
 import re
-from typing import Mapping, NamedTuple
+from collections.abc import Mapping
 
 from worldsize.plan.environ import World
 from worldsize.plan.launch import NodePlan, Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.values import NamedTuple
 
-_BY_RANK = ("WORLDSIZE_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
+_BY_RANK = ("WORLDSIZE_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "JAX_PROCESS_ID")
 _BY_LOCAL_RANK = ("WORLDSIZE_LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_NODE_RANK")
+_BY_WORLD = {
+    "WORLD_SIZE": (
+        "WORLDSIZE_WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE",
+        "JAX_NUM_PROCESSES",
+    ),
+    "GROUP_WORLD_SIZE": (
+        "WORLDSIZE_NODE_COUNT", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES", "AZUREML_NODE_COUNT",
+    ),
+    "GROUP_RANK": ("WORLDSIZE_NODE_RANK", "NODE_RANK", "SLURM_NODEID", "AZUREML_CR_NODE_RANK"),
+}  # fmt: skip
+"""What changes when a node is lost."""
+
+_OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+_LAST_CALL = 5
+"""Seconds for which torchrun waits for more nodes, once it has enough: ours have all been started, so the others are
+either about to come or lost."""
+
 _BECOME_THE_COMMAND = 'shift 2; exec "$@" >>"$log" 2>&1'
+_FORGET = 'for said in "$WORLDSIZE_ERROR_FILE" "$TORCHELASTIC_ERROR_FILE"; do [ ! -s "$said" ] || : >"$said"; done; '
+_TORCHS_PORT = 29400
+"""torchrun's own, for an endpoint that says none."""
+
 _CAUSE = r"(?s)Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)"
 
 
@@ -26,16 +48,49 @@ class Cause(NamedTuple):
 def torchrun_argv(
     plan: Plan, world: World, node: NodePlan, paths: RunPaths, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """c10d rendezvous on the head's port, as HPC Pack's guide starts it."""
+    """Rendezvous on the head's port, or where the plan says, as HPC Pack's guide starts it."""
+    restarts = plan.options.get("max_restarts", 0)
+    script = _rank_script(environment, restarts > 0, plan.spare > 0)
+    nodes = "%d:%d" % (len(plan.nodes) - plan.spare, len(plan.nodes)) if plan.spare else "%d" % len(plan.nodes)
+    meeting = _static if plan.options.get("rdzv_backend") == "static" else _meeting
     return (
-        "python", "-m", "torch.distributed.run",
-        "--nnodes=%d" % len(plan.nodes), "--nproc-per-node=%d" % len(node.ranks),
-        "--rdzv-id=%s" % plan.run_id, "--rdzv-backend=c10d",
-        "--rdzv-endpoint=%s:%d" % (world.address, world.port),
-        "--rdzv-conf=is_host=%d" % (node.node_rank == 0), "--local-addr=%s" % _label(world, node),
-        "--max-restarts=0", "--no-python",
-        "/bin/sh", "-c", _rank_script(environment), "sh", paths.errors_dir, paths.logs_dir, *plan.argv,
+        plan.python, "-m", "torch.distributed.run",
+        "--nnodes=%s" % nodes, "--nproc-per-node=%d" % len(node.ranks), *meeting(plan, world, node),
+        "--local-addr=%s" % _label(world, node), "--max-restarts=%d" % restarts, "--no-python",
+        "/bin/sh", "-c", script, "sh", paths.errors_dir, paths.logs_dir, *plan.argv,
     )  # fmt: skip
+
+
+def torchrun_environment(plan: Plan, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Ranks that are started again need a store of their own. In torchrun's, which would be theirs too, they find the
+    addresses of those before them; and nodes whose torchruns count restarts differently would never find each other."""
+    return {_OWN_STORE: "1", **environment} if plan.options.get("max_restarts") else environment
+
+
+def _static(plan: Plan, world: World, node: NodePlan) -> tuple[str, ...]:
+    head = "--master-addr=%s" % world.address, "--master-port=%d" % world.port
+    return "--rdzv-backend=static", "--node-rank=%d" % node.node_rank, *head
+
+
+def _meeting(plan: Plan, world: World, node: NodePlan) -> tuple[str, ...]:
+    """c10d: where they meet, and whether this node is the host of that; where no node has the name that was said,
+    torchrun finds it out by itself."""
+    if plan.rdzv_endpoint is None:
+        host, port, hosts = world.address, world.port, [0]
+    else:
+        host, _, said = plan.rdzv_endpoint.partition(":")
+        hosts = [number for number, each in enumerate(world.hosts) if _short(each.name) == _short(host)]
+        port = int(said) if said.isdigit() else world.port if hosts == [0] else _TORCHS_PORT
+    how = ["is_host=%d" % (node.node_rank == hosts[0])] if hosts else []
+    if plan.spare:
+        how.append("last_call_timeout=%d" % _LAST_CALL)
+    conf = ("--rdzv-conf=%s" % ",".join(how),) if how else ()
+    return "--rdzv-id=%s" % plan.run_id, "--rdzv-backend=c10d", "--rdzv-endpoint=%s:%d" % (host, port), *conf
+
+
+def _short(name: str) -> str:
+    """A host's name without its domain, in lower case; an address as it is."""
+    return name.lower() if re.fullmatch(r"[\d.]+", name) else name.lower().partition(".")[0]
 
 
 def root_cause(log: str) -> Cause | None:
@@ -51,14 +106,17 @@ def root_cause(log: str) -> Cause | None:
     return Cause(int(found[1]), code if code >= 0 else 128 - code)
 
 
-def _rank_script(environment: Mapping[str, str]) -> str:
+def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool) -> str:
     """What torchrun starts for each rank: it names the rank in every convention in force, gives it its own log and
-    error file, and becomes the command."""
+    error file, and becomes the command. What a rank said that is started again does not count any more."""
     exports = ['%s="$RANK"' % name for name in _BY_RANK if name in environment]
     exports += ['%s="$LOCAL_RANK"' % name for name in _BY_LOCAL_RANK if name in environment]
     exports += ['AZUREML_PROCESS_NAME="rank_$RANK"'] if "AZUREML_PROCESS_NAME" in environment else []
-    return 'r=$(printf %%05d "$RANK"); log="$2/rank-$r.log"; export WORLDSIZE_ERROR_FILE="$1/rank-$r.json" %s; %s' % (
+    if elastic:
+        exports += ['%s="$%s"' % (n, source) for source, names in _BY_WORLD.items() for n in names if n in environment]
+    return 'r=$(printf %%05d "$RANK"); log="$2/rank-$r.log"; export WORLDSIZE_ERROR_FILE="$1/rank-$r.json" %s; %s%s' % (
         " ".join(exports),
+        _FORGET if restarts else "",
         _BECOME_THE_COMMAND,
     )
 

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import time
 
 from worldsize.agent.failure import precedence
-from worldsize.state.records import Failure
+from worldsize.plan.values import NamedTuple
+from worldsize.state.records import Failure, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 FAILURE = "failure"
 CANCEL = "cancel"
 TIMEOUT = "timeout"
+HANG = "hang"
 STORAGE = "storage"
 DELETED = "deleted"
 NODE_LOST = "node-lost"
 HEAD_LOST = "head-lost"
+COMPLETE = "complete"
 CONDUCTOR_LOST = "conductor-lost"
 AGENT_LOST = "agent-lost"
 
 CANCELLED_CODE = 143
+TIMEOUT_CODE = 124
+"""As `timeout` exits, for a run that is given up."""
 
 
 class Verdict(NamedTuple):
-    """`why` is one of the words above; `failure` is None for a cancelled run only."""
+    """`why` is one of the words above; `failure` is None where the run is cancelled, or over with its leaders."""
 
     why: str
     failure: Failure | None
 
     @property
     def code(self) -> int:
-        return self.failure.code or 1 if self.failure else CANCELLED_CODE
+        if self.failure is None:
+            return 0 if self.why == COMPLETE else CANCELLED_CODE
+        return self.failure.code or 1
 
     def fields(self) -> dict[str, Any]:
         return {"why": self.why, "failure": self.failure._asdict() if self.failure else None}
@@ -38,14 +49,53 @@ class Verdict(NamedTuple):
         return cls(fields["why"], Failure(**fields["failure"]) if fields["failure"] else None)
 
 
+class Heard(NamedTuple):
+    """A verdict from elsewhere. `binding`: the head has decided; otherwise it is to be weighed."""
+
+    verdict: Verdict
+    binding: bool = False
+
+
+def conductor_killed() -> Verdict:
+    return _of_no_rank(CONDUCTOR_LOST, Reason.NODE_FAILURE, "the process that held this run (its conductor) was killed")
+
+
+def deleted(root: str) -> Verdict:
+    return _of_no_rank(DELETED, Reason.STORAGE, "the run directory was deleted (%s)" % root)
+
+
+def full(root: str) -> Verdict:
+    return _of_no_rank(STORAGE, Reason.STORAGE, "no space left where the run directory lies (%s)" % root)
+
+
+def out_of_time(limit: float) -> Verdict:
+    what = "the time limit of %g s (limits.timeout) was reached" % limit
+    return _of_no_rank(TIMEOUT, Reason.TIME_LIMIT, what, TIMEOUT_CODE)
+
+
+def unmet(who: str, seconds: float) -> Verdict:
+    return _of_no_rank(FAILURE, Reason.RENDEZVOUS, "%s within %g s" % (who, seconds))
+
+
+def _of_no_rank(why: str, reason: str, what: str, code: int = 1) -> Verdict:
+    return Verdict(why, Failure(reason, what, None, None, code, time.time()))
+
+
+def lost(why: str, node_rank: int, what: str) -> Heard:
+    """That the agent of a node is gone."""
+    message = "node %d: %s" % (node_rank, what)
+    return Heard(Verdict(why, Failure(Reason.NODE_FAILURE, message, node_rank, None, 1, time.time())))
+
+
 def weigh(known: Verdict | None, heard: Verdict) -> Verdict:
     """What counts, once one more is heard.
 
-    Ranks fail when they are cancelled or out of time: nothing that is heard after those two counts. Of two failures
-    the earlier one does, and one that only tells of a lost peer gives way to any other.
+    Ranks fail when they are cancelled, out of time, given up or not needed any more: nothing that is heard after those
+    counts. Of two
+    failures the earlier one does, and one that only tells of a lost peer gives way to any other.
     """
     if known is None:
         return heard
-    if known.failure is None or known.why == TIMEOUT or heard.failure is None:
+    if known.failure is None or known.why in (TIMEOUT, HANG) or heard.failure is None:
         return known
     return heard if precedence(heard.failure) < precedence(known.failure) else known

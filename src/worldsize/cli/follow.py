@@ -8,10 +8,18 @@ import signal
 import sys
 import time
 
-from worldsize.cli.shared import duration, say, state_text
+from worldsize.cli.shared import duration, rehearsed, say, state_text
 from worldsize.errors import WorldsizeError
 from worldsize.service.run import Run
 from worldsize.state.records import RunState, Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.service.array import RunArray
+
+
+_ACCOUNTING_LAG = 1.0
+_ACCOUNTING_SHARE = 0.2
 
 
 class Detached(Exception):
@@ -30,7 +38,7 @@ class Signals:
     """
 
     def __init__(self) -> None:
-        self.run: Run | None = None
+        self.run: Run | RunArray | None = None
         self._cancels = 0
         self._left: int | None = None
         self._following = False
@@ -79,11 +87,13 @@ def _tell(text: str) -> None:
 
 def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = False) -> int:
     """Show the run's log until it ends, then how it ended; its exit code."""
+    from worldsize.cli.attempts import Attempts
     from worldsize.logs.view import Follower
 
     gc.enable()
-    ranks: list[int] | None = [] if quiet else None
-    follower = Follower(run.paths, run.plan.nodes, ranks, fold, None, write, time.monotonic)
+    ranks: list[int] | None = [] if quiet else [0] if run.plan.data_parallel else None
+    nodes = run.plan.nodes
+    follower = Attempts(run, lambda paths: Follower(paths, nodes, ranks, fold, None, write, time.monotonic))
     try:
         signals.follow()
         status = run.follow(follower.poll)
@@ -110,16 +120,37 @@ def _is_filled(directory: str) -> bool:
         return False
 
 
+def _used(run: Run, status: Status) -> str:
+    """What it used, where its compute counts that."""
+    if "usage" not in run.compute.capabilities:
+        return ""
+    from worldsize.cli.telling import usage_text
+    from worldsize.service.telling import usage
+
+    took = (status.ended or 0.0) - (status.started or 0.0)
+    return usage_text(usage(run, status, min(_ACCOUNTING_SHARE * took, _ACCOUNTING_LAG)))
+
+
 def show_end(run: Run, status: Status) -> None:
     took = ""
     if status.started and status.ended:
         took = " after %s" % duration(status.ended - status.started)
     reason = "" if status.reason in (None, "CANCELLED_BY_USER") else ": %s" % status.reason
-    say("run %s %s%s%s" % (run.id, state_text(status.state, sys.stderr), took, reason))
+    used = _used(run, status)
+    told = (reason + ("; " if reason else ": ") + used) if used else reason
+    say("run %s %s%s%s%s" % (run.id, state_text(status.state, sys.stderr), took, told, rehearsed(run.plan)))
     if status.state == RunState.SUCCEEDED:
         if _is_filled(run.paths.outputs):
             say("outputs: %s" % run.paths.outputs)
-        return
+    else:
+        _show_failure(run, status)
+    if run.plan.rehearsal:
+        from worldsize.cli.rehearse import show_limits
+
+        show_limits(run)
+
+
+def _show_failure(run: Run, status: Status) -> None:
     from worldsize.cli.failure import failure_text
 
     text = failure_text(run, status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.logs.reader import RankLog
 from worldsize.logs.tail import tail_offset
@@ -15,7 +15,7 @@ from worldsize.plan.paths import RunPaths
 
 
 class JsonLines:
-    """Read like `Follower`: `poll` writes what is new, `finish` the rest, rank after rank."""
+    """Read like `Follower`: `poll` writes what is new, `finish` the rest, rank after rank. `marks` stand in each."""
 
     def __init__(
         self,
@@ -25,7 +25,9 @@ class JsonLines:
         grep: re.Pattern[str] | None,
         write: Callable[[str], object],
         tail: int | None,
+        marks: Mapping[str, object] = {},
     ) -> None:
+        self._marks = marks
         self._node_of = {rank.rank: node.node_rank for node in nodes for rank in node.ranks}
         self._grep = grep
         self._write = write
@@ -59,7 +61,7 @@ class JsonLines:
             if line.endswith(MORE):
                 self._begun[rank] = line.removesuffix(MORE)
             elif self._grep is None or self._grep.search(line):
-                row = {"rank": rank, "node": self._node_of[rank], "line": line}
+                row = {"rank": rank, "node": self._node_of[rank], "line": line, **self._marks}
                 rows.append(json.dumps(row, ensure_ascii=False) + "\n")
         if rows:
             self._write("".join(rows))

@@ -11,11 +11,15 @@ try:
     import gc
     from collections.abc import Mapping, Sequence
     from importlib import import_module
-    from typing import NamedTuple, NoReturn
 
     from worldsize.errors import UsageError, WorldsizeError
+    from worldsize.plan.values import NamedTuple
 except KeyboardInterrupt:  # Ctrl-C this early is no traceback either
     os._exit(130)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -29,20 +33,31 @@ class Verb(NamedTuple):
 VERBS = {
     "run": Verb("run", "run a job and follow it to its end"),
     "submit": Verb("run", "start a job and print its run id"),
+    "rehearse": Verb("run", "run a cluster's job here, with virtual GPUs"),
     "rerun": Verb("run", "run a former run's job and code again"),
-    "list": Verb("runs", "the latest runs"),
+    "list": Verb("listing", "the latest runs"),
     "status": Verb("runs", "one run's state, and why it failed"),
     "wait": Verb("runs", "wait for a run's end; exit with its code"),
     "cancel": Verb("runs", "end a run"),
+    "requeue": Verb("runs", "have the scheduler start a run again"),
     "prune": Verb("prune", "remove finished runs"),
     "logs": Verb("logs", "what the ranks wrote, merged or one by one"),
+    "nodes": Verb("nodes", "a compute's nodes, and what is free"),
+    "exec": Verb("execute", "a command on every node of a run"),
+    "shell": Verb("shell", "a shell on one of a run's nodes"),
+    "hpcpack": Verb("hpcpack", "the share of an HPC Pack cluster: mount it, prove it"),
+    "env": Verb("env", "environments: build, list, show, lock, remove"),
     "diff": Verb("diff", "what differs between two runs: job, code, environment"),
+    "convert": Verb("convert", "write DistributedDataParallel into a script, as a diff"),
+    "import": Verb("importing", "write the job file for a Slurm batch script"),
+    "simulate": Verb("simulate", "a cluster to try a compute with, on this machine"),
     "init": Verb("init", "write a job file and worldsize.toml for what is here"),
     "schema": Verb("project", "the job file's JSON schema, for editors"),
     "config": Verb("project", "the configuration, and where each value comes from"),
     "completion": Verb("project", "the shell's completion script"),
 }
 
+_WITH_COMMAND = ("run", "submit", "rehearse", "exec")
 _DESCRIPTION = "From one process to a cluster: one job file, any world size."
 _EXAMPLES = """examples:
   worldsize run -w 2x4 -- python train.py --lr 0.1     2 nodes × 4 ranks on this machine, no file needed
@@ -164,7 +179,7 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
         parser.print_help()
         return 0
     options.typed, options.words = words, command
-    if command is not None and verb not in ("run", "submit"):
+    if command is not None and verb not in _WITH_COMMAND and getattr(options, "action", None) != "shell":
         raise UsageError("%s takes no command after --" % verb, None, "worldsize %s --help" % verb)
     code: int = options.act(options)
     return code

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from worldsize.errors import NotFound, UsageError
 
-STARTING = ("run", "submit")
+STARTING = ("run", "submit", "exec")
 _SCRIPTS = (".py", ".sh")
 _JOB_FILES = (".yml", ".yaml")
 _SHOWN = 60
@@ -39,6 +39,7 @@ def not_understood(
     parser: argparse.ArgumentParser, verb: str, words: Sequence[str], extra: Sequence[str]
 ) -> UsageError:
     """The words that are left over after the verb's own, such as a misspelt option, or a command without `--`."""
+    parser, verb = _innermost(parser, verb, words)
     if verb in STARTING and not extra[0].startswith("-"):
         return _command_without_dashes(words[words.index(verb) + 1 :], verb, extra)
     option = next((word for word in extra if word.startswith("-")), None)
@@ -46,6 +47,16 @@ def not_understood(
         return UsageError("%s does not know what to do with %s" % (verb, _typed(extra, "")), None, _help(verb))
     name = option.partition("=")[0]
     return UsageError("%s has no option %s" % (verb, _short(name)), None, _nearest_option(parser, verb, name))
+
+
+def _innermost(parser: argparse.ArgumentParser, verb: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, str]:
+    """Of a verb with actions of its own, the action's parser."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            chosen = next((word for word in words if word in action.choices), None)
+            if chosen is not None:
+                return action.choices[chosen], "%s %s" % (verb, chosen)
+    return parser, verb
 
 
 def _nearest_option(parser: argparse.ArgumentParser, verb: str, name: str) -> str:

@@ -6,16 +6,22 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 
-from worldsize.agent.ranks import Process, node_processes
+from worldsize.agent.conductor import LOCAL_ADDRESS
+from worldsize.agent.programs import node_processes
+from worldsize.agent.ranks import Process
+from worldsize.cli.shared import rehearsed
 from worldsize.plan.environ import CONVENTIONS, Host, World, scrub
 from worldsize.plan.launch import NodePlan, Plan
+from worldsize.plan.local import settled
+from worldsize.plan.mapping import there
 from worldsize.plan.paths import RunPaths
-from worldsize.service.prepare import Prepared
+from worldsize.service.request import Prepared
 
 _SHOWN = 8
 _HEAD = "<head>"
 _UNKNOWN = -1
 _ALWAYS = ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")
+_THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 _PREFIXED = ("PATH", "PYTHONPATH")
 _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
 """The second in which the run is made."""
@@ -26,25 +32,28 @@ def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> 
     `environ`, and the job's own once for all ranks. The run's id is RUN."""
     from worldsize.environment.secrets import mask, mask_argv
 
-    plan = prepared.plan
+    plan = settled(prepared.plan, "<local>")
     lines = [
         "# %s on %s: %d node(s), world size %d" % (plan.name, plan.compute, len(plan.nodes), plan.world_size),
+        *(["# " + rehearsed(plan)[2:]] if plan.rehearsal else []),
         "# framework %s, launcher %s, conventions %s"
         % (plan.framework, plan.launcher, ", ".join(plan.conventions or CONVENTIONS)),
         "# threads per rank: %s; CPU binding: %s"
-        % (plan.threads or "the node's share", "per rank" if plan.binding else "none"),
+        % (plan.threads or "the node's share", "per rank, by each node" if plan.bind == "node" else "none"),
         "# stop: TERM, %g s, KILL; time limit: %s" % (plan.grace, "%g s" % plan.timeout if plan.timeout else "none"),
-        prepared.compute.render(plan, paths).preview.rstrip(),
+        prepared.compute.render(prepared.job, plan, paths, dict).preview.rstrip(),
         "",
-        "# the command of every rank, in the snapshot of %s" % (prepared.job.code or "no code"),
+        "# the %s, in the snapshot of %s"
+        % ("batch script" if plan.batch else "command of every rank", prepared.job.code or "no code"),
         shlex.join(plan.argv),
     ]
     if plan.environment:
         lines += ["", "# the job's variables"]
         lines += ["%s=%s" % (name, shlex.quote(mask(name, value))) for name, value in plan.environment.items()]
     world = World(_HEAD, _UNKNOWN, _hosts(prepared))
+    paths = RunPaths(there(paths.root, prepared.compute.facts(prepared.job).mapped))
     shown = 0
-    for node in plan.nodes:
+    for node in plan.agents:
         for process in node_processes(plan, world, node, paths, environ) if shown < _SHOWN else ():
             if shown < _SHOWN:
                 lines += ["", _title(plan, node, process)]
@@ -52,7 +61,7 @@ def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> 
                     lines.append(_known(shlex.join(mask_argv(process.argv))))
                 lines += ["%s=%s" % (name, mask(name, text)) for name, text in _variables(plan, process, environ)]
                 shown += len(process.ranks)
-    if shown < plan.world_size:
+    if shown < plan.world_size and plan.batch is None:
         lines += ["", "# … and %d more ranks" % (plan.world_size - shown)]
     return "\n".join(lines) + "\n"
 
@@ -61,12 +70,16 @@ def _hosts(prepared: Prepared) -> tuple[Host, ...]:
     """This machine's name and cores for its virtual nodes; elsewhere the nodes are not known yet."""
     nodes = prepared.plan.nodes
     if "local" in prepared.compute.capabilities:
-        return (Host(os.uname().nodename, os.cpu_count() or 1),) * len(nodes)
-    cores = prepared.compute.facts(prepared.job).cores_per_node
-    return tuple(Host("<node %d>" % node.node_rank, cores or _UNKNOWN) for node in nodes)
+        own = Host(os.uname().nodename, os.cpu_count() or 1, LOCAL_ADDRESS)
+        return tuple(own._replace(ports=(_UNKNOWN,) * len(node.ranks)) for node in nodes)
+    cores = prepared.compute.facts(prepared.job).cores_per_node or _UNKNOWN
+    unknown = (Host("<node %d>" % node.node_rank, cores, "<node %d>" % node.node_rank) for node in nodes)
+    return tuple(host._replace(ports=(_UNKNOWN,) * len(node.ranks)) for host, node in zip(unknown, nodes, strict=True))
 
 
 def _title(plan: Plan, node: NodePlan, process: Process) -> str:
+    if plan.batch is not None:
+        return "# the batch script, once, on node 0: its srun starts %d ranks" % plan.world_size
     if plan.launcher == "torchrun":
         return "# torchrun on node %d, for ranks %d to %d" % (node.node_rank, process.ranks[0], process.ranks[-1])
     return "# rank %d on node %d" % (process.ranks[0], node.node_rank)
@@ -83,7 +96,7 @@ def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iter
         before = inherited.get(name)
         if name in _NUMBERS:
             yield name, "<the second of the start>"
-        elif name == "OMP_NUM_THREADS" and plan.threads is None and before is None:
+        elif name in _THREADS and plan.threads is None and before is None:
             yield name, "<the node's share of cores>"
         elif name in _PREFIXED and before and value.endswith(":" + before):
             yield name, "%s$%s" % (value[: -len(before)], name)
@@ -95,4 +108,4 @@ def _known(text: str) -> str:
     """With words where the port and a node's cores are not known yet."""
     if text == str(_UNKNOWN):
         return "<port>"
-    return text.replace("%s:%d" % (_HEAD, _UNKNOWN), "%s:<port>" % _HEAD).replace("> %d" % _UNKNOWN, "> <cores>")
+    return text.replace(":%d" % _UNKNOWN, ":<port>").replace("> %d" % _UNKNOWN, "> <cores>")

@@ -60,7 +60,13 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
         fields = {**compute._asdict(), **compute.options}
         for key in ("name", "options"):
             fields.pop(key)
-        values.update({"compute.%s.%s" % (name, key): value for key, value in fields.items() if value is not None})
+        said = {key: value for key, value in fields.items() if value is not False and value not in (None, ())}
+        values.update({"compute.%s.%s" % (name, key): value for key, value in said.items()})
+    if config.envs_dir:
+        values["envs_dir"] = config.envs_dir
+    tables = {"conda": config.conda, "environment": config.environments, "environment_map": config.environment_map}
+    for prefix, entries in tables.items():
+        values.update({"%s.%s" % (prefix, key): value for key, value in entries.items()})
     from worldsize.environment.secrets import mask_tree
 
     values = {key: mask_tree(value, key.rpartition(".")[2]) for key, value in values.items()}

@@ -7,7 +7,7 @@ import re
 import sys
 import time
 
-from worldsize.cli.runs import complete_states, known_state
+from worldsize.cli.listing import complete_states, known_state
 from worldsize.cli.shared import add_output, completed_by, config_here, count, print_json, say
 from worldsize.errors import UsageError
 
@@ -31,10 +31,11 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=prune)
 
 
-def _age(text: str) -> float:
+def age(text: str, where: str = "--older-than") -> float:
+    """Seconds. UsageError for what is no age."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if match is None:
-        raise UsageError("%r is not an age" % text[:40], "--older-than", "a number and a unit: 30d, 12h, 90m, 45s")
+        raise UsageError("%r is not an age" % text[:40], where, "a number and a unit: 30d, 12h, 90m, 45s")
     return float(match[1]) * _UNITS[match[2]]
 
 
@@ -46,7 +47,7 @@ def prune(options: argparse.Namespace) -> int:
     gone = remove(
         config_here().home,
         now=time.time(),
-        older_than=None if options.older_than is None else _age(options.older_than),
+        older_than=None if options.older_than is None else age(options.older_than),
         keep=options.keep or 0,
         states=[known_state(text) or "" for text in options.state] if options.state else None,
         dry_run=options.dry_run,

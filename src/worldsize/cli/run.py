@@ -5,40 +5,53 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Callable
-from typing import Any
 
+from worldsize.cli.jobsource import asked_job
 from worldsize.cli.shared import (
     add_run,
     clean,
     complete_computes,
     complete_job_files,
+    complete_runs,
     completed_by,
     config_here,
-    find_run,
+    find_runs,
     here,
+    rehearsed,
     say,
     size,
 )
 from worldsize.cli.ticker import Notices, Ticker
-from worldsize.errors import UsageError
 from worldsize.plan.paths import RunPaths
 from worldsize.service.places import Places
-from worldsize.service.prepare import Request, plan_job
+from worldsize.service.request import Request
 from worldsize.service.run import Run
 from worldsize.service.submit import start
 from worldsize.spec.job import Job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _EXAMPLES = {
     "run": """examples:
   worldsize run job.yml                                 run a job file and follow it
   worldsize run job.yml -w 2x4 --set inputs.lr=0.1      another size, another input
   worldsize run -w 2x4 -- python train.py --lr 0.1      no file: the code is this directory
+  worldsize run -w 2x4 --data-parallel -- python train.py    a script for one process, trained by 8
+  worldsize run job.yml --matrix lr=0.1,0.01            one run for each value
   worldsize run job.yml --dry-run                       print what would be started
 
 Ctrl-C cancels (a second one at once), Ctrl-\\ leaves the run running. The exit code is the first failing rank's:
 128+N for signal N; 2 for a mistake in the job or the words; 130 when cancelled.""",
+    "rehearse": """examples:
+  worldsize rehearse job.yml                            a cluster's job on virtual nodes with virtual GPUs
+  worldsize rehearse job.yml -w 2x2                     a smaller world
+  worldsize rehearse -w 2x4 -- python train.py          no file: 4 virtual GPUs for 4 ranks per node
+
+Each node has as many GPUs as those of the job's own compute: slurm.gpus_per_node, the configuration's gpus_per_node,
+or one for each process. The exit code is that of run.""",
     "submit": """examples:
   id=$(worldsize submit job.yml)
   worldsize wait $id && worldsize logs $id""",
@@ -69,7 +82,34 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         "--compute", metavar="NAME", help="where to run (default: as the job or configuration says)"
     )
     completed_by(compute, complete_computes)
+    parser.add_argument(
+        "--data-parallel",
+        nargs="?",
+        const="split",
+        metavar="split|scale",
+        help="train a single-process script on all ranks; its batch size is that of all (split) or each rank's (scale)",
+    )
     parser.add_argument("--name", help="the run's display name")
+    parser.add_argument(
+        "--virtual-gpus",
+        type=int,
+        metavar="N",
+        help="rehearse on this machine: each node has N GPUs that there are not",
+    )
+    parser.add_argument(
+        "--matrix", action="append", default=[], metavar="INPUT=V1,V2", help="one run for each value; each combination"
+    )
+    parser.add_argument("--count", type=int, metavar="N", help="N equal runs")
+    parser.add_argument("--at-once", type=int, metavar="N", help="of several runs, at most N at the same time")
+    for option, meaning in (("--after", "has SUCCEEDED"), ("--after-any", "has ended, however")):
+        after = parser.add_argument(
+            option,
+            action="append",
+            default=[],
+            metavar="RUN",
+            help="start once that run %s; may be repeated" % meaning,
+        )
+        completed_by(after, complete_runs)
     parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
     if verb != "submit":
         parser.add_argument("-d", "--detach", action="store_true", help="do not follow: print the run id and return")
@@ -80,59 +120,36 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run_or_submit(options: argparse.Namespace) -> int:
-    job, warnings, lines = _job(options)
+    _sort_out_data_parallel(options)
+    job, warnings, lines = asked_job(options)
     return _go(options, job, warnings, lines)
+
+
+def _sort_out_data_parallel(options: argparse.Namespace) -> None:
+    """`--data-parallel job.yml` names no way, but the job file."""
+    value = options.data_parallel
+    if options.job is None and options.words is None and value and value.endswith((".yml", ".yaml")):
+        options.job, options.data_parallel = value, "split"
 
 
 def rerun(options: argparse.Namespace) -> int:
     from worldsize.spec.jobfile import load_job
 
-    former = find_run(options.run)
-    loaded = load_job(former.paths.job)
+    former = find_runs(options.run).paths
+    loaded = load_job(former.job)
     job = loaded.job
-    if job.code is not None:
-        job = job._replace(code=former.paths.code)
+    if "_" in former.run_id:
+        from worldsize.cli.array import as_element
+
+        job = as_element(job, former)
+    elif job.code is not None:
+        job = job._replace(code=former.code)
+    if job.environment is not None:
+        from worldsize.environment.sources import is_lock
+
+        if is_lock(former.environment):
+            job = job._replace(environment=former.environment)
     return _go(options, job, loaded.warnings, {})
-
-
-def _job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
-    if options.words is not None:
-        if options.job is not None:
-            raise UsageError("both a job file (%s) and a command after --" % options.job, None, "give one of them")
-        if not options.words or not options.words[0]:
-            raise UsageError("no command after --", None, "worldsize run -w 2x4 -- python train.py")
-        code = os.path.abspath(os.path.join(here(), options.code or ""))
-        return Job(command=_quoted(options.words), argv=tuple(options.words), code=code, source="command line"), (), {}
-    if options.job is None:
-        raise UsageError(
-            "nothing to run", None, "name a job file, or a command: worldsize run -w 2x4 -- python train.py"
-        )
-    if options.code:
-        raise UsageError("--code goes with a command after --", None, "a job file says code: itself")
-    from worldsize.spec.jobfile import load_job
-
-    loaded = load_job(_job_file(options.job, options.typed))
-    return loaded.job, loaded.warnings, loaded.lines
-
-
-def _job_file(name: str, typed: list[str]) -> str:
-    """Raises UsageError for what is plainly meant otherwise, such as a script, and for a file that is not there."""
-    if name.endswith((".yml", ".yaml")) and os.path.exists(name):
-        return name
-    from worldsize.cli.mistakes import no_such_file, not_a_job_file
-
-    mistake = not_a_job_file(name, typed)
-    if mistake is not None:
-        raise mistake
-    if not os.path.lexists(name):
-        raise no_such_file(name)
-    return name
-
-
-def _quoted(words: list[str]) -> str:
-    import shlex
-
-    return shlex.join(words)
 
 
 def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines: Any) -> int:
@@ -140,28 +157,66 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
         from worldsize.spec.overrides import apply_overrides
 
         job = apply_overrides(job, options.sets)
+    asked = job
     if options.world:
         from worldsize.spec.overrides import with_world
 
         job = with_world(job, options.world)
+    if options.data_parallel:
+        from worldsize.spec.overrides import apply_overrides
+
+        job = apply_overrides(job, ["data_parallel=" + options.data_parallel])
     if options.name:
         job = job._replace(display_name=options.name)
+    if options.matrix or options.count is not None or options.at_once is not None:
+        from worldsize.cli.array import with_several
+
+        job = with_several(job, options)
+    if job.matrix and options.sets:
+        from worldsize.cli.array import check_sets
+
+        check_sets(job, options.sets)
     for warning in warnings:
         say("warning: " + clean(warning))
-    cwd = here()
-    request = Request(job, config_here(), options.compute, os.environ, cwd, _places(options, job, lines), sys.argv)
+    cwd, config = here(), config_here()
+    if options.virtual_gpus is not None or options.verb == "rehearse" or job.virtual_gpus is not None:
+        from worldsize.cli.rehearse import with_rehearsal
+
+        job = with_rehearsal(job, options, config, asked)
+    request = Request(job, config, options.compute, os.environ, cwd, _places(options, job, lines), sys.argv)
+    if options.after or options.after_any:
+        request = _waiting(request, options)
     if options.dry_run:
-        return _dry_run(request)
+        from worldsize.cli.dryrun import dry_run
+
+        return dry_run(request)
     if options.verb == "submit":
-        print(_start(request).run_id)
+        paths = _start(request)
+        if job.virtual_gpus is not None:
+            plan = Run(paths, request.environ).plan
+            say("run %s on %s%s" % (paths.run_id, plan.compute, rehearsed(plan)))
+        print(paths.run_id)
         return 0
     return _run(request, options)
+
+
+def _waiting(request: Request, options: argparse.Namespace) -> Request:
+    from worldsize.service.waiting import waits
+    from worldsize.store.find import resolve
+
+    def found(names: list[str]) -> list[RunPaths]:
+        return [resolve(request.config.home, name) for name in names]
+
+    after = waits(found(options.after), os.environ) + waits(found(options.after_any), os.environ, any_end=True)
+    return request._replace(after=after)
 
 
 def _places(options: argparse.Namespace, job: Job, lines: Any) -> Places:
     said = {"code": "--code"} if getattr(options, "code", None) else {}
     if options.world:
         said.update(dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w"))
+    if options.virtual_gpus is not None:
+        said["virtual_gpus"] = "--virtual-gpus"
     if options.sets:
         from worldsize.spec.overrides import override_places
 
@@ -178,31 +233,23 @@ def _start(request: Request, submitting: Callable[[RunPaths], None] = lambda _: 
         told.done()
 
 
-def _dry_run(request: Request) -> int:
-    from worldsize.cli.preview import preview
-
-    paths = RunPaths(os.path.join(request.config.home, "runs", "RUN"))
-    prepared = plan_job(request, paths, time.time())
-    elsewhere = request.config.computes[prepared.plan.compute].runs_dir
-    if elsewhere:
-        paths = RunPaths(os.path.join(elsewhere, "RUN"))
-        prepared = plan_job(request, paths, time.time())
-    for notice in prepared.notices:
-        Notices().notice(notice.what)
-    sys.stdout.write(preview(prepared, paths, request.environ))
-    return 0
-
-
 def _run(request: Request, options: argparse.Namespace) -> int:
     from worldsize.cli.follow import Signals, follow_to_end
 
     signals = Signals()
+    if request.job.matrix or request.job.count is not None:
+        from worldsize.cli.array import run_array
+
+        return run_array(request, signals, options, _start)
 
     def submitting(paths: RunPaths) -> None:
         signals.run = Run(paths, request.environ)
 
     run = Run(_start(request, submitting), request.environ)
-    say("run %s: %s on %s" % (run.id, size(len(run.plan.nodes), run.plan.world_size), run.plan.compute))
+    say(
+        "run %s: %s on %s%s"
+        % (run.id, size(len(run.plan.nodes), run.plan.world_size), run.plan.compute, rehearsed(run.plan))
+    )
     if options.detach:
         print(run.id)
         return 0

@@ -1,4 +1,4 @@
-"""list, status, wait, cancel: runs that exist."""
+"""status, wait, cancel, requeue: runs that exist."""
 
 from __future__ import annotations
 
@@ -6,35 +6,36 @@ import argparse
 import os
 import sys
 import time
-from typing import Any
 
 from worldsize.cli.shared import (
     add_output,
     add_run,
-    completed_by,
     config_here,
-    count,
     duration,
     find_run,
+    find_runs,
     print_json,
+    rehearsed,
     say,
     seconds,
     size,
     state_text,
-    table,
 )
-from worldsize.errors import NotFound, UsageError
+from worldsize.errors import NotFound
 from worldsize.plan.files import display
 from worldsize.service.run import Run
-from worldsize.state.records import RunState, Status
+from worldsize.state.records import Status
 
-NEWEST = 20
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 TIMED_OUT = 124
 
+_EXPLAINED_WITHIN = 5.0
+_ACCOUNTING_LAG = 1.0
+
 _EXAMPLES = {
-    "list": """examples:
-  worldsize list                              the newest 20
-  worldsize list --all --state FAILED -o json""",
     "status": """examples:
   worldsize status                            the latest run
   worldsize status 417k -o json""",
@@ -44,100 +45,30 @@ _EXAMPLES = {
     "cancel": """examples:
   worldsize cancel                            the latest run: TERM, its grace, KILL
   worldsize cancel 417k --now                 KILL at once""",
+    "requeue": """examples:
+  worldsize requeue 417k && worldsize logs -f 417k
+  worldsize rerun 417k                        a new run instead, of the same job and code""",
 }
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[verb]
-    if verb == "list":
-        parser.add_argument("-a", "--all", action="store_true", help="every run, not the newest %d" % NEWEST)
-        parser.add_argument("-n", metavar="N", type=count, default=NEWEST, dest="count", help="the newest N")
-        state = parser.add_argument("--state", metavar="STATE", help="only runs in this state")
-        completed_by(state, complete_states)
+    add_run(parser)
+    if verb == "wait":
+        parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="give up after so long, with code 124")
+    if verb == "cancel":
+        parser.add_argument("--now", action="store_true", help="without grace")
+    if verb in ("status", "wait"):
         add_output(parser)
-    else:
-        add_run(parser)
-        if verb == "wait":
-            parser.add_argument(
-                "--timeout", metavar="SECONDS", type=seconds, help="give up after so long, with code 124"
-            )
-        if verb == "cancel":
-            parser.add_argument("--now", action="store_true", help="without grace")
-        else:
-            add_output(parser)
-    parser.set_defaults(act={"list": list_runs, "status": status, "wait": wait, "cancel": cancel}[verb])
-
-
-def complete_states(**_: Any) -> list[str]:
-    return [name for name in vars(RunState) if name.isupper() and name != "FINAL"]
-
-
-def known_state(text: str | None) -> str | None:
-    known = complete_states()
-    if text is not None and text.upper() not in known:
-        raise UsageError("there is no state %s" % text, "--state", "one of %s" % ", ".join(known))
-    return text.upper() if text else None
-
-
-def list_runs(options: argparse.Namespace) -> int:
-    from worldsize.store.find import list_ids
-    from worldsize.store.summaries import summaries
-
-    wanted = known_state(options.state)
-    home = config_here().home
-    everything = options.all or wanted is not None
-    ids = list_ids(home, None if everything else options.count)
-    rows = [row for row in summaries(home, ids, live_summary) if wanted in (None, row.state)]
-    if not options.all:
-        rows = rows[: options.count]
-    if options.output == "json":
-        import msgspec
-
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
-    elif rows:
-        headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
-        sys.stdout.write(_coloured(table([_row(row) for row in rows], headers), rows) + "\n")
-    elif wanted:
-        say("no run is %s" % wanted)
-    elif options.count:
-        say("no runs yet: worldsize run -w 1x2 -- python train.py")
-    return 0
-
-
-def _coloured(text: str, rows: list[Any]) -> str:
-    if not sys.stdout.isatty():
-        return text
-    head, *lines = text.split("\n")
-    painted = [
-        line.replace(row.state, state_text(row.state, sys.stdout), 1) for line, row in zip(lines, rows, strict=True)
-    ]
-    return "\n".join([head, *painted])
-
-
-def live_summary(paths: Any) -> Any:
-    """The row of a run that has no result yet."""
-    from worldsize.store.summaries import Summary
-
-    run = Run(paths, os.environ)
-    now = run.look()
-    if run.has_plan():
-        from worldsize.state.result import summary
-
-        return Summary(**summary(run.plan, now))
-    made = os.stat(paths.root).st_mtime if os.path.isdir(paths.root) else 0.0
-    return Summary(run.id, "", now.state, now.reason, "", 0, 0, made, exit_code=now.exit_code)
-
-
-def _row(row: Any) -> list[str]:
-    now = time.time()
-    took = duration((row.ended or now) - row.started) if row.started else ""
-    size = "%dx%d" % (row.nodes, row.ranks // max(row.nodes, 1))
-    age = duration(max(now - row.created, 0))
-    return [row.id, display(row.name), row.state, row.reason or "", row.compute, size, age, took]
+    parser.set_defaults(act={"status": status, "wait": wait, "cancel": cancel, "requeue": requeue}[verb])
 
 
 def status(options: argparse.Namespace) -> int:
-    run = find_run(options.run)
+    run = find_runs(options.run)
+    if not isinstance(run, Run):
+        from worldsize.cli.arrayviews import show_status
+
+        return show_status(run, options)
     now = run.look()
     if not os.path.isdir(run.directory):
         raise NotFound("its directory was deleted: %s" % run.directory, "run %s" % run.id)
@@ -148,18 +79,24 @@ def status(options: argparse.Namespace) -> int:
     return 0
 
 
-def status_data(run: Run, now: Status) -> dict[str, Any]:
-    """{id, name, state, reason, exit_code, …, threads, binding, message, directory, failure}"""
+def status_data(run: Run, now: Status, patience: float = 0.0) -> dict[str, Any]:
+    """{id, name, state, reason, exit_code, …, threads, binding, message, directory, failure, usage, waiting};
+    `patience` is for the usage of a run that has just ended."""
+    from worldsize.cli.telling import waiting_data
     from worldsize.cli.threads import threads_of
     from worldsize.service.screen import failure_data
+    from worldsize.service.telling import usage, waiting
     from worldsize.state.result import summary
 
     data: dict[str, Any] = {"id": run.id, "state": now.state, "reason": now.reason, "exit_code": now.exit_code}
     if run.has_plan():
         data = summary(run.plan, now)
         data["threads"] = threads_of(run)
-        data["binding"] = [list(cpus) for cpus in run.plan.binding]
+        data["binding"] = run.plan.bind
         data["failure"] = failure_data(run.paths, run.plan, now)
+        used = usage(run, now, patience)
+        data["usage"] = used._asdict() if used else None
+        data["waiting"] = waiting_data(waiting(run, now, _EXPLAINED_WITHIN))
     data["message"] = now.message
     data["directory"] = run.directory
     return data
@@ -167,16 +104,27 @@ def status_data(run: Run, now: Status) -> dict[str, Any]:
 
 def _status_lines(run: Run, now: Status) -> list[str]:
     from worldsize.cli.failure import failure_text
+    from worldsize.cli.telling import usage_text, waiting_lines
     from worldsize.cli.threads import threads_of, threads_text
+    from worldsize.service.telling import usage, waiting
 
     lines = ["%s  %s%s" % (run.id, state_text(now.state, sys.stdout), " (%s)" % now.reason if now.reason else "")]
     if run.has_plan():
         plan = run.plan
-        lines.append("%s: %s on %s" % (display(plan.name), size(len(plan.nodes), plan.world_size), plan.compute))
-        lines.append("%s; %s" % (threads_text(threads_of(run)), "CPUs bound" if plan.binding else "CPUs not bound"))
+        told = size(len(plan.nodes), plan.world_size)
+        lines.append("%s: %s on %s%s" % (display(plan.name), told, plan.compute, rehearsed(plan)))
+        if plan.array:
+            from worldsize.cli.arrayviews import place_text
+
+            lines.append(place_text(run))
+        lines.append(
+            "%s; %s" % (threads_text(threads_of(run)), "CPUs not bound" if plan.bind == "none" else "CPUs bound")
+        )
         lines.append("made %s ago%s" % (duration(time.time() - plan.created), _took(now)))
+        lines += ["used " + text for text in [usage_text(usage(run, now, 0.0))] if text]
     lines.append(run.directory)
-    text = failure_text(run, now)
+    why = waiting(run, now, _EXPLAINED_WITHIN)
+    text = "\n".join(waiting_lines(why)) if why else failure_text(run, now)
     return [*lines, "", text] if text else lines
 
 
@@ -187,12 +135,16 @@ def _took(now: Status) -> str:
 
 
 def wait(options: argparse.Namespace) -> int:
-    run = find_run(options.run)
+    run = find_runs(options.run)
+    if not isinstance(run, Run):
+        from worldsize.cli.arrayviews import wait as wait_for_all
+
+        return wait_for_all(run, options)
     now = run.follow(lambda: False, options.timeout)
     if options.output == "json":
-        print_json(status_data(run, now))
+        print_json(status_data(run, now, _ACCOUNTING_LAG))
     else:
-        say("%s is %s" % (run.id, now.state))
+        say("%s is %s%s" % (run.id, now.state, rehearsed(run.plan) if run.has_plan() else ""))
     if not now.final:
         return TIMED_OUT
     return now.exit_code or 0
@@ -200,17 +152,29 @@ def wait(options: argparse.Namespace) -> int:
 
 def cancel(options: argparse.Namespace) -> int:
     try:
-        run = find_run(options.run)
+        run = find_runs(options.run)
     except NotFound:
         if _end_deleted(options.run):
             return 0
         raise
+    if not isinstance(run, Run):
+        from worldsize.cli.arrayviews import cancel as cancel_all
+
+        return cancel_all(run, options)
     before = run.look()
     if before.final:
         say("%s is %s already%s" % (run.id, before.state, _ended(run.end_remains())))
         return 0
     run.cancel(options.now)
     say("cancelling %s" % run.id)
+    return 0
+
+
+def requeue(options: argparse.Namespace) -> int:
+    from worldsize.service.requeue import requeue as put_back
+
+    run = find_run(options.run)
+    say("%s is back in the queue, as attempt %d" % (run.id, put_back(run)))
     return 0
 
 

@@ -7,12 +7,17 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TextIO
 
 from worldsize.errors import UsageError
 from worldsize.service.run import Run
 from worldsize.spec.config import Config, load_config
 from worldsize.store.find import resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TextIO
+
+    from worldsize.service.array import RunArray
 
 
 def here() -> str:
@@ -77,11 +82,32 @@ def complete_computes(**_: Any) -> list[str]:
 def complete_job_files(prefix: str, **_: Any) -> list[str]:
     from argcomplete.completers import FilesCompleter
 
-    return list(FilesCompleter(("yml", "yaml"))(prefix))
+    return list(FilesCompleter(("yml", "yaml", "slurm", "sbatch"))(prefix))
+
+
+def complete_scripts(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    return list(FilesCompleter(("slurm", "sbatch", "sh"))(prefix))
 
 
 def find_run(text: str | None) -> Run:
-    return Run(resolve(config_here().home, text), os.environ)
+    """UsageError for an array: whoever asks for one run can do nothing with many."""
+    found = find_runs(text)
+    if isinstance(found, Run):
+        return found
+    hint = "name one of them: %s_0" % found.id
+    raise UsageError("%s is an array of %d runs" % (found.id, len(found)), None, hint)
+
+
+def find_runs(text: str | None) -> Run | RunArray:
+    """The run, or the array of runs, of that name; the latest for None."""
+    paths = resolve(config_here().home, text)
+    if os.path.exists(os.path.join(paths.root, "array.json")):
+        from worldsize.service.array import RunArray
+
+        return RunArray(paths, os.environ)
+    return Run(paths, os.environ)
 
 
 def print_json(value: Any) -> None:
@@ -126,6 +152,14 @@ def duration(seconds: float) -> str:
 
 def size(nodes: int, ranks: int) -> str:
     return "%d node%s, %d rank%s" % (nodes, "" if nodes == 1 else "s", ranks, "" if ranks == 1 else "s")
+
+
+def rehearsed(plan: Any) -> str:
+    """ ", a rehearsal with 4 virtual GPUs per node"; "" for a run that is none."""
+    if plan.rehearsal is None:
+        return ""
+    gpus = plan.rehearsal.gpus
+    return ", a rehearsal with %d virtual GPU%s per node" % (gpus, "" if gpus == 1 else "s")
 
 
 def table(rows: list[list[str]], headers: list[str]) -> str:

@@ -7,7 +7,7 @@ import sys
 import time
 
 from worldsize.cli.shared import clean, say
-from worldsize.service.prepare import Progress
+from worldsize.service.request import Progress
 
 _PATIENCE = 0.4
 _EVERY = 0.1
@@ -40,6 +40,27 @@ class Ticker(Notices):
         self._next = now + _EVERY
         self._shown = True
         text = "%s: %s files" % (what, "%d of %d" % (done, total) if total else "%d" % done)
+        sys.stderr.write(_CLEAR + text[: _columns() - 1])
+        sys.stderr.flush()
+
+    def doing(self, what: str) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _EVERY
+        self._shown = True
+        sys.stderr.write(_CLEAR + clean(what)[: _columns() - 1])
+        sys.stderr.flush()
+
+    def transfer(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        from worldsize.environment.keeping import bytes_text
+
+        self._next = now + _EVERY
+        self._shown = True
+        text = "%s: %s of %s" % (what, bytes_text(done), bytes_text(total)) if total else what
         sys.stderr.write(_CLEAR + text[: _columns() - 1])
         sys.stderr.flush()
 

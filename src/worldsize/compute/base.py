@@ -1,17 +1,24 @@
-"""What a compute is: seven methods, each with its guarantee, and no job state of its own."""
+"""What a compute is: eight methods, each with its guarantee, and no job state of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.values import NamedTuple, Protocol
 from worldsize.spec.job import Job
 from worldsize.state.records import Observation
 
-Handle = Mapping[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+Handle = Mapping[str, "Any"]
 """A compute's native id of a submission, as JSON: it is kept in handle.json and outlives the process."""
+
+Idle = Callable[[], None]
+"""Called about ten times a second while an answer is waited for; what it raises gives the question up."""
 
 
 class ComputeFacts(NamedTuple):
@@ -20,11 +27,34 @@ class ComputeFacts(NamedTuple):
     gpus_per_node   None where nobody knows
     cores_per_node  of one (virtual) node; None where only the node itself will know
     shared_host     all nodes are this one machine: they share its cores
+    kept            variables of its own that ranks see as the node has them
+    modules, setup  what it asks to be loaded and executed before a job's own
+    mapped          directories that the nodes share with this machine: as it is called here, as the nodes call it;
+                    empty where they see the same paths. With it nothing of this machine's PATH reaches a plan
+    python          what runs Python programs on the nodes, where those are not this machine's
+    rdzv_endpoint   HOST or HOST:PORT where torchrun is to meet, where somebody named it
+    errands         its nodes are reached through files of the run directory alone
+    broadcast       a command of its own that, with a file and a path as two more words, copies the file to that path on
+                    every node of the run, when the first of them executes it; () for none
+    shielded        it cancels a run with INT to all processes of its nodes, which only agents are to hear
     """
 
     gpus_per_node: int | None = None
     cores_per_node: int | None = None
     shared_host: bool = False
+    kept: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    mapped: tuple[tuple[str, str], ...] = ()
+    python: str = "python"
+    rdzv_endpoint: str | None = None
+    errands: bool = False
+    broadcast: tuple[str, ...] = ()
+    shielded: bool = False
+
+
+Files = Callable[[], Mapping[str, bytes]]
+"""What travels inside a submission that is to work without its run directory: content by name in that directory."""
 
 
 class CheckResult(NamedTuple):
@@ -36,20 +66,43 @@ class CheckResult(NamedTuple):
     hint: str | None = None
 
 
+class After(NamedTuple):
+    """A run, or an array of runs, that has to end before a submission starts.
+
+    handles  of those that have not ended yet, all of the kind of compute that the submission goes to
+    roots    their run directories
+    any_end  however it ends; otherwise only once it has SUCCEEDED, and an array once all of it has
+    """
+
+    run_id: str
+    handles: tuple[Handle, ...]
+    roots: tuple[str, ...] = ()
+    any_end: bool = False
+
+
 class Submission(NamedTuple):
-    """Exactly what will be sent. `preview` is readable and complete; `payload` is the compute's own."""
+    """Exactly what will be sent. `preview` is readable and complete; `payload` is the compute's own.
+
+    Of an array the first element is rendered, and what was rendered stands for all: the others differ in `plan` and
+    `paths` alone, and `paths.root` in the element's number at its end. `plan.array` says which is which.
+    """
 
     plan: Plan
     paths: RunPaths
     preview: str
     payload: Any = None
+    after: tuple[After, ...] = ()
 
 
 class Compute(Protocol):
     """A named place to run.
 
     name          as the configuration calls it
-    capabilities  flags; "local": the run's processes are on this machine
+    capabilities  flags; "local": the run's processes are on this machine; "script": what a submission's preview shows
+                  can be submitted by hand, and trains; "queue": a run may have to wait, and can tell for what;
+                  "after": a submission's `after` is honoured; "array": of an array no more elements run at once
+                  than it says; "steps": its nodes have srun; "everywhere": a command without a run goes to all
+                  nodes unless somebody says how many; further ones name abilities (compute/abilities.py)
     """
 
     name: str
@@ -61,21 +114,30 @@ class Compute(Protocol):
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
         """Everything that would go wrong, all at once. Reads only; never raises for an expected problem."""
 
-    def render(self, plan: Plan, paths: RunPaths) -> Submission:
-        """Pure: the same plan gives the same bytes."""
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
+        """Pure: the same job and plan give the same bytes. `files` is called only where they travel."""
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
-        """The sole creator of native jobs. On return the native ids are known.
+        """The sole creator of native jobs: one run, or all elements of one array in their order. On return the native
+        ids are known, one handle for each.
 
         SubmitRejected: refused for good. SubmitAgain: nothing was created, trying again is safe. The run id travels
         in the native job's name, so that a lost reply is found again.
         """
 
-    def observe(self, handles: Sequence[Handle]) -> list[Observation]:
-        """One observation per handle, from one query for all. "absent" is said, and never means that it succeeded."""
+    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
+        """One observation per handle, from one query for all. "absent" is said, and never means that it succeeded.
+        `idle` is called where the answer takes its time."""
+
+    def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
+        """Seconds until `observe` may be asked again, by whoever follows so many runs whose state is `age` seconds old.
+        `queued`: all of them wait."""
 
     def cancel(self, handle: Handle, now: bool = False) -> None:
         """Ask for the end; does not wait. Harmless when repeated, and on a run that has ended. `now`: without grace."""
+
+    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
+        """`cancel` for each of them, with few requests."""
 
     def end_remains(self, handle: Handle) -> int:
         """End at once what a run that is over may have left where we can reach it; how many processes that were."""

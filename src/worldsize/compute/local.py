@@ -11,33 +11,44 @@ import time
 from collections.abc import Mapping, Sequence
 
 from worldsize.agent import processes
-from worldsize.agent.conductor import fork_conductor, spawn_conductor
+from worldsize.agent.conductor import fork_conductor
 from worldsize.agent.rendezvous import OPEN_FILES
 from worldsize.agent.signals import STOP_NOW
 from worldsize.compute import remains
-from worldsize.compute.base import CheckResult, ComputeFacts, Handle, Submission
+from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
 from worldsize.state.records import Observation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.compute.abilities import Errand, Errands, Node
 
 _ALWAYS_POSSIBLE = 200
 """So many processes are looked at by nobody before they are started."""
 
+_LOOK_EVERY = 0.25
 _PATIENCE = 2.0
 _PAUSE = 0.02
 
 
 class LocalCompute:
-    capabilities = frozenset(("local",))
+    capabilities = frozenset(("after", "array", "exec", "local", "nodes"))
+    groups_called = "partitions"
 
-    def __init__(self, name: str, environ: Mapping[str, str], gpus_per_node: int | None = None) -> None:
+    def __init__(self, name: str, environ: Mapping[str, str], settings: Settings | None = None) -> None:
         self.name = name
         self._environ = environ
-        self._gpus_per_node = gpus_per_node
+        self._settings = settings or Settings(name)
 
     def facts(self, job: Job) -> ComputeFacts:
-        return ComputeFacts(self._asked_gpus(job), len(os.sched_getaffinity(0)), shared_host=True)
+        ours = self._settings.options
+        cores = len(os.sched_getaffinity(0))
+        return ComputeFacts(
+            self._asked_gpus(job), cores, True, modules=ours.get("modules", ()), setup=ours.get("setup", ())
+        )
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
         found = _limits(plan) if len(plan.nodes) + plan.world_size > _ALWAYS_POSSIBLE else []
@@ -47,67 +58,106 @@ class LocalCompute:
             found.append(CheckResult("notice", what))
         return found
 
-    def render(self, plan: Plan, paths: RunPaths) -> Submission:
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
         words = ["python3", paths.agent, paths.root, "--node-rank"]
         lines = [
             "# %d virtual node%s on this machine, under one detached conductor;"
             % (len(plan.nodes), "" if len(plan.nodes) == 1 else "s"),
             "# forked from this interpreter, each agent does what its line would do as a program",
         ]
-        lines += [" ".join(map(shlex.quote, [*words, str(node.node_rank)])) for node in plan.nodes]
+        lines += [" ".join(map(shlex.quote, [*words, str(node.node_rank)])) for node in plan.agents]
         return Submission(plan, paths, "\n".join(lines) + "\n")
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
+        if submissions[0].plan.array is not None or submissions[0].after:
+            from worldsize.compute.local_array import start_queue
+
+            return start_queue(submissions, self._environ, fork=_threads() == 1)
         return [self._start(each) for each in submissions]
 
-    def observe(self, handles: Sequence[Handle]) -> list[Observation]:
-        return [self._observe(handle) for handle in handles]
+    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
+        said: dict[str, str] = {}
+        return [self._observe(handle, said) for handle in handles]
+
+    def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
+        return _LOOK_EVERY
 
     def cancel(self, handle: Handle, now: bool = False) -> None:
         """A conductor that is gone has agents that end by themselves; what is left of the run is found by its mark."""
         if handle["host"] != socket.gethostname():
             return
-        if _alive(handle):
+        if "queue" in handle:
+            self.cancel_all([handle], now)
+        elif remains.is_alive(handle):
             processes.signal_process(handle["pid"], STOP_NOW if now else signal.SIGTERM)
             processes.signal_process(handle["pid"], signal.SIGCONT)
         else:
             for pid in remains.marked(handle["run_id"]):
                 processes.signal_process(pid, signal.SIGKILL if now else signal.SIGTERM)
 
+    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
+        queued = [handle for handle in handles if "queue" in handle]
+        for handle in handles:
+            if "queue" not in handle:
+                self.cancel(handle, now)
+        if queued:
+            from worldsize.compute.local_array import wake
+
+            wake(queued)
+
     def end_remains(self, handle: Handle) -> int:
         if handle["host"] != socket.gethostname():
             return 0
+        if "queue" in handle:
+            return remains.end_remains(handle["run_id"])
         left = len(remains.marked(handle["run_id"]))
         deadline = time.monotonic() + _PATIENCE
-        while _alive(handle) and time.monotonic() < deadline:  # it knows best what belongs to the run
+        while remains.is_alive(handle) and time.monotonic() < deadline:  # it knows best what belongs to the run
             self.cancel(handle, now=True)
             time.sleep(_PAUSE)
         return max(left, remains.end_remains(handle["run_id"], handle["pid"], handle["start_time"]))
 
+    def nodes(self) -> list[Node]:
+        from worldsize.compute.local_steps import nodes
+
+        return nodes()
+
+    def execute(self, handle: Handle | None, errand: Errand) -> Errands:
+        from worldsize.compute.local_steps import execute
+
+        return execute(handle, errand, self._environ)
+
+    def shell(self, handle: Handle, errand: Errand) -> int:
+        from worldsize.compute.local_steps import shell
+
+        return shell(handle, errand)
+
     def _asked_gpus(self, job: Job) -> int | None:
         """GPUs count once somebody asks for them: many CPU ranks may well run on a machine that has one GPU."""
-        if self._gpus_per_node is not None:
-            return self._gpus_per_node
-        asked = job.slurm.get("gpus_per_node")
-        return asked if isinstance(asked, int) else _gpus() if job.visible_devices else None
+        if job.virtual_gpus is not None:
+            return job.virtual_gpus
+        if self._settings.gpus_per_node is not None:
+            return self._settings.gpus_per_node
+        asked = str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2]
+        return int(asked) if asked.isdigit() else _gpus() if job.visible_devices or job.data_parallel else None
 
     def _start(self, submission: Submission) -> Handle:
         if _threads() == 1:
             pid = fork_conductor(submission.plan, submission.paths, self._environ)
         else:
-            pid = spawn_conductor(submission.paths, self._environ)
-        return {
-            "type": "local",
-            "pid": pid,
-            "start_time": processes.start_time(pid),
-            "host": socket.gethostname(),
-            "run_id": submission.plan.run_id,
-        }
+            from worldsize.agent.spawn import spawn_conductor
 
-    def _observe(self, handle: Handle) -> Observation:
+            pid = spawn_conductor(submission.paths, self._environ)
+        return processes.local_handle(pid, submission.plan.run_id)
+
+    def _observe(self, handle: Handle, said: dict[str, str]) -> Observation:
+        if "queue" in handle:
+            from worldsize.compute.local_array import observe_queued
+
+            return observe_queued(handle, said)
         if handle["host"] != socket.gethostname():
             return Observation("unknown", message="it runs on %s" % handle["host"])
-        if _alive(handle):
+        if remains.is_alive(handle):
             return Observation("running")
         started = handle["start_time"]
         over = started is not None and not remains.agents(handle["pid"], started)
@@ -147,16 +197,6 @@ def _pid_max() -> int:
 def _fit_in_memory() -> int:
     """Processes at 1 MiB each, which is less than any of them takes."""
     return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20)
-
-
-def _alive(handle: Handle) -> bool:
-    """Whether the conductor still runs; one that is our own child is reaped when it does not."""
-    pid = handle["pid"]
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
-    return handle["start_time"] is not None and processes.start_time(pid) == handle["start_time"]
 
 
 def _threads() -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from worldsize.agent import processes
+from worldsize.compute.base import Handle
 
 _PATIENCE = 2.0
 _SESSION, _STARTED = 3, 19
@@ -35,24 +36,42 @@ def agents(conductor: int, started: int) -> list[int]:
 
 def marked(run_id: str) -> list[int]:
     """The ranks and whatever they have started, in any session: who carries the run's id in its environment."""
-    mark = b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode()
-    return [pid for pid in _pids() if mark in _environment(pid)]
+    return _carrying(b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode())
 
 
 def end_remains(run_id: str, conductor: int | None = None, started: int | None = None) -> int:
     """KILL to all that is left, until nothing is (2 s at most); how many processes that were."""
+
+    def left() -> list[int]:
+        supervisors = agents(conductor, started) if conductor is not None and started is not None else []
+        return marked(run_id) + supervisors
+
+    return _end(left)
+
+
+def end_elements(array_id: str) -> int:
+    """The same for the ranks of all elements of an array."""
+    return _end(lambda: _carrying(b"WORLDSIZE_RUN_ID=%s_" % array_id.encode()))
+
+
+def _end(find: Callable[[], list[int]]) -> int:
+    """Once anything was found, what is in the middle of an exec, and shows no mark then, is looked for once more."""
     ended: set[int] = set()
     deadline = time.monotonic() + _PATIENCE
+    empty = 0
     while True:
-        left = marked(run_id)
-        if conductor is not None and started is not None:
-            left += agents(conductor, started)
-        if not left or time.monotonic() > deadline:
+        left = find()
+        empty = 0 if left else empty + 1
+        if empty > bool(ended) or time.monotonic() > deadline:
             return len(ended)
         for pid in left:
             processes.signal_process(pid, signal.SIGKILL)
         ended.update(left)
         time.sleep(0.005)
+
+
+def _carrying(mark: bytes) -> list[int]:
+    return [pid for pid in _pids() if mark in _environment(pid)]
 
 
 def _pids() -> Iterator[int]:
@@ -66,3 +85,13 @@ def _environment(pid: int) -> bytes:
             return file.read() + b"\0"
     except OSError:
         return b""
+
+
+def is_alive(handle: Handle) -> bool:
+    """Whether the process that the handle names still runs; one that is our own child is reaped when it does not."""
+    pid = handle["pid"]
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+    return handle["start_time"] is not None and processes.start_time(pid) == handle["start_time"]

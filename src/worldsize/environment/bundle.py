@@ -1,9 +1,15 @@
-"""agent.pyz: the agent as one file that any Python >= 3.8 can run, built once for each content of its sources."""
+"""agent.pyz: the agent as one file that any Python >= 3.8 can run, built once for each content of its sources.
+
+Beside each source lies its bytecode for the Python that made the bundle: where that Python runs the agent, as on most
+clusters, each node saves the compiling, which takes longer than everything else that the agent does before its ranks
+run. Another Python ignores it (zipimport compares the magic number) and compiles.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import sys
 
 from worldsize.environment.objects import digest_of
 from worldsize.plan.files import write_bytes
@@ -30,17 +36,40 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def agent_bundle(cache_dir: str) -> str:
+def agent_bundle(cache_dir: str, small: bool = False) -> str:
     """The path of an agent.pyz of exactly this worldsize, in `cache_dir`, which is made (0700) if missing.
 
+    `small`: for a script that it travels in, a seventh of the size: compressed, and without bytecode.
     The same sources give the same bytes; a reader sees the file whole or not at all. Raises OSError.
     """
     sources = _sources()
-    key = repr((VERSION, [(name, status.st_mtime_ns, status.st_size) for name, _, status in sources]))
-    path = os.path.join(cache_dir, "agent-%s-%s.pyz" % (VERSION, digest_of(key.encode())[:16]))
+    key = repr(
+        (
+            VERSION,
+            sys.implementation.cache_tag,
+            [(name, status.st_mtime_ns, status.st_size) for name, _, status in sources],
+        )
+    )
+    kind = "-small" if small else ""
+    path = os.path.join(cache_dir, "agent-%s-%s%s.pyz" % (VERSION, digest_of(key.encode())[:16], kind))
     if not os.path.exists(path):
         os.makedirs(cache_dir, 0o700, exist_ok=True)
-        write_bytes(path, _zipped([(name, source) for name, source, _ in sources]))
+        write_bytes(path, _zipped([(name, source) for name, source, _ in sources], small))
+    return path
+
+
+def bytecode(source: str, cache_dir: str) -> str:
+    """The path of what this Python makes of the module `source`, in `cache_dir`: a .pyc that is taken as it is,
+    whatever the age of the source beside it. Raises OSError."""
+    status = os.stat(source)
+    key = repr((VERSION, sys.implementation.cache_tag, source, status.st_mtime_ns, status.st_size))
+    name = os.path.basename(source)
+    path = os.path.join(cache_dir, "%s-%s.pyc" % (name, digest_of(key.encode())[:16]))
+    if not os.path.exists(path):
+        with open(source, "rb") as file:
+            compiled = _compiled(name, file.read())
+        os.makedirs(cache_dir, 0o700, exist_ok=True)
+        write_bytes(path, compiled)
     return path
 
 
@@ -56,14 +85,28 @@ def _sources() -> list[tuple[str, str, os.stat_result]]:
     return sorted(found, key=lambda source: source[0])
 
 
-def _zipped(sources: list[tuple[str, str]]) -> bytes:
-    from zipfile import ZIP_STORED, ZipFile, ZipInfo
+def _zipped(sources: list[tuple[str, str]], small: bool) -> bytes:
+    from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
     buffer = io.BytesIO()
-    with ZipFile(buffer, "w", ZIP_STORED) as bundle:
+    packing = ZIP_DEFLATED if small else ZIP_STORED
+    with ZipFile(buffer, "w") as bundle:
         for name, data in (("__main__.py", _MAIN), ("worldsize/__init__.py", b"")):
-            bundle.writestr(ZipInfo(name, _EPOCH), data)
+            bundle.writestr(ZipInfo(name, _EPOCH), data, packing)
         for name, path in sources:
             with open(path, "rb") as file:
-                bundle.writestr(ZipInfo(name, _EPOCH), file.read())
+                source = file.read()
+            bundle.writestr(ZipInfo(name, _EPOCH), source, packing)
+            if not small:
+                bundle.writestr(ZipInfo(name + "c", _EPOCH), _compiled(name, source), packing)
     return buffer.getvalue()
+
+
+def _compiled(name: str, source: bytes) -> bytes:
+    """A .pyc without documentation that is valid whatever the source's time stamp (PEP 552, unchecked); Python looks
+    for it first."""
+    import marshal
+    from importlib.util import MAGIC_NUMBER, source_hash
+
+    code = compile(source, name, "exec", dont_inherit=True, optimize=2)
+    return MAGIC_NUMBER + (1).to_bytes(4, "little") + source_hash(source) + marshal.dumps(code)

@@ -7,11 +7,11 @@ directory counts for what lies below it, the deepest that says something decidin
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from worldsize.errors import SnapshotError
 from worldsize.plan.files import display
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 from worldsize.environment.objects import digest_of
 from worldsize.plan.files import write_json
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _RACY_NS = 2 * 10**9
 
-_Entry = list[Any]
+_Entry = list["Any"]
 
 
 class Index:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from worldsize.environment.objects import digest_of
 from worldsize.errors import NotFound
 from worldsize.plan.files import display, read_json, write_json
+from worldsize.plan.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 Files = Mapping[str, tuple[str, int, str]]
 

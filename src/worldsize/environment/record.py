@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from worldsize.environment.git import read_git
 from worldsize.environment.secrets import mask, mask_argv, mask_tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _PACKAGES = frozenset(
     (

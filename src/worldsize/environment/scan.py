@@ -6,11 +6,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from worldsize.environment.ignore import Rules, always_ignored, is_environment
 from worldsize.errors import SnapshotError
 from worldsize.plan.files import display
+from worldsize.plan.values import NamedTuple
 
 OWN = ("outputs", "logs")
 """Directories at the top of the code that are the run's own: their files are copied, never linked."""

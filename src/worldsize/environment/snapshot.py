@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from worldsize.environment.index import Index, stamp
 from worldsize.environment.manifest import write_manifest
@@ -12,6 +11,7 @@ from worldsize.environment.objects import Objects, copy_stream, open_source
 from worldsize.environment.scan import OWN, Limits, Listing, Tick, is_executable, no_tick, scan
 from worldsize.plan.files import display, storage_error
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.values import NamedTuple
 
 _INDEX_FROM_FILES = 16
 _INDEX_FROM_BYTES = 1 << 18

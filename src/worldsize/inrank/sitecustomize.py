@@ -1,4 +1,5 @@
-"""Loaded by every Python rank through PYTHONPATH: keeps an uncaught exception as data, and changes nothing else.
+"""Loaded by every Python rank through PYTHONPATH: keeps an uncaught exception as data, lets it end a program that MPI
+or JAX would keep alive, lets gloo's threads end before the interpreter does, and changes nothing else.
 
 Written to the file that WORLDSIZE_ERROR_FILE names; the traceback is printed as ever. A sitecustomize of the user's
 or the distribution's own, further down the path, is run as it would have been.
@@ -7,6 +8,7 @@ Standard library only, and next to nothing of it until something fails.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 
@@ -56,7 +58,7 @@ def _write(kind: Any, value: Any, trace: Any) -> None:
         "time": time.time(),
         "pid": os.getpid(),
     }
-    path = os.environ["WORLDSIZE_ERROR_FILE"]
+    path = os.environ["WORLDSIZE_ERROR_FILE"].replace("%t", os.environ.get("SLURM_PROCID", "0").zfill(5))
     if _follows_from_another(path, report):
         return
     temporary = "%s.%d.tmp" % (path, os.getpid())
@@ -85,9 +87,81 @@ def _hook(kind: Any, value: Any, trace: Any) -> None:
     except OSError:
         pass  # a full disk or a deleted run directory must not hide the traceback itself
     _printed(kind, value, trace)
+    _abort_mpi()
+    _leave_jax()
 
 
+def _abort_mpi() -> None:
+    """What mpi4py would do as the interpreter ends waits for all ranks, which may wait for this one for ever."""
+    mpi: Any = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.Get_size() > 1:
+        try:
+            sys.stdout.flush()
+        except (AttributeError, OSError, ValueError):
+            pass  # there is none any more
+        mpi.COMM_WORLD.Abort(1)
+
+
+def _leave_jax() -> None:
+    """The last thing that JAX does at the interpreter's end waits five minutes for all ranks: end there instead."""
+    distributed: Any = sys.modules.get("jax._src.distributed")
+    state = getattr(distributed, "global_state", None)
+    if getattr(state, "client", None) is not None and getattr(state, "num_processes", 1) > 1:
+        distributed.shutdown = _end
+
+
+def _end() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            pass  # there is none any more
+    os._exit(1)
+
+
+def _leave_gloo() -> None:
+    """What keeps a process group that the script has destroyed, and with it gloo's threads, which live on into the end
+    of the process and abort it now and then: each DistributedDataParallel that is still there, and the defaults of
+    torch.distributed.nn.functional, which torch imports with the first of them. None means the group that there is."""
+    functional: Any = sys.modules.get("torch.distributed.nn.functional")
+    distributed: Any = sys.modules.get("torch.distributed")
+    if functional is None or distributed.is_initialized() or getattr(sys, "last_type", None) is not None:
+        return
+    for each in vars(functional).values():
+        kept = getattr(each, "__defaults__", None)
+        if kept:
+            each.__defaults__ = tuple(None if isinstance(one, distributed.ProcessGroup) else one for one in kept)
+    import gc
+
+    parallel = sys.modules["torch.nn.parallel"].DistributedDataParallel
+    for model in [each for each in gc.get_objects() if issubclass(type(each), parallel)]:
+        for name in ("reducer", "logger", "process_group"):
+            model.__dict__.pop(name, None)
+
+
+def _become_the_rank() -> None:
+    """Started by a launcher that knows nothing of us: its variables and its log, as the agent has written them down."""
+    import json
+
+    place = "%s/rank-%s.json" % (os.environ.pop("WORLDSIZE_LAUNCH"), os.environ["RANK"])
+    try:
+        with open(place) as file:
+            found = json.load(file)
+        log = os.open(found["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except (OSError, ValueError):
+        return  # a rank beyond those of the plan
+    os.environ.update(found["environment"])
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+
+
+if "WORLDSIZE_LAUNCH" in os.environ and "RANK" in os.environ:
+    _become_the_rank()
 if os.environ.get("WORLDSIZE_ERROR_FILE"):
     _printed = sys.excepthook
     sys.excepthook = _hook
+    atexit.register(_leave_gloo)
+if os.environ.get("WORLDSIZE_INRANK"):
+    __import__("worldsize_inrank.on_import").on_import.load(os.environ["WORLDSIZE_INRANK"])
 _run_the_next_one()

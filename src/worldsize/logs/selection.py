@@ -17,9 +17,19 @@ def parse_ranks(spec: str, world_size: int) -> tuple[int, ...]:
     return _parse(spec, world_size, "rank")
 
 
+def parse_elements(spec: str, elements: int) -> tuple[int, ...]:
+    """The same for the elements of an array."""
+    return _parse(spec, elements, "element")
+
+
+def parse_node_numbers(spec: str, nodes: int) -> tuple[int, ...]:
+    """The same for nodes."""
+    return _parse(spec, nodes, "node")
+
+
 def parse_nodes(spec: str, nodes: Sequence[NodePlan]) -> tuple[int, ...]:
     """The ranks of the nodes that `spec` names. Raises UsageError."""
-    wanted = set(_parse(spec, len(nodes), "node"))
+    wanted = set(parse_node_numbers(spec, len(nodes)))
     return tuple(sorted(rank.rank for node in nodes if node.node_rank in wanted for rank in node.ranks))
 
 

@@ -21,7 +21,7 @@ from worldsize.logs.text import MORE, compact
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from worldsize.logs.align import Group
     from worldsize.plan.launch import NodePlan
@@ -40,12 +40,20 @@ def _no_clock() -> float:
     return 0.0
 
 
-class Printer:
-    """Writes groups with their prefixes; goes on in the same line where a long line comes in pieces."""
+def rank_names(nodes: Sequence[NodePlan]) -> dict[int, str]:
+    return {rank.rank: "%d:%d" % (node.node_rank, rank.rank) for node in nodes for rank in node.ranks}
 
-    def __init__(self, nodes: Sequence[NodePlan], shown: Iterable[int], write: Callable[[str], object]) -> None:
-        self._names = {rank.rank: "%d:%d: " % (node.node_rank, rank.rank) for node in nodes for rank in node.ranks}
-        self._shown = len(tuple(shown))
+
+class Printer:
+    """Writes groups with their prefixes; goes on in the same line where a long line comes in pieces.
+
+    names  what stands before a line of one rank alone (or of whatever else says lines)
+    shown  how many say lines
+    """
+
+    def __init__(self, names: Mapping[int, str], shown: int, write: Callable[[str], object]) -> None:
+        self._names = {rank: name + ": " for rank, name in names.items()}
+        self._shown = shown
         self._write = write
         self._open: tuple[int, ...] | None = None
         self._known: dict[tuple[int, ...], tuple[str, ...]] = {}
@@ -127,7 +135,7 @@ class Follower:
             raise UsageError("fold is %r" % fold, hint="one of %s" % ", ".join(MODES))
         self._fold = fold or ("same" if len(ranks) > 1 else "off")
         self._folder = Folder(ranks, self._fold, WINDOW if live else None)
-        self._printer = Printer(nodes, ranks, write)
+        self._printer = Printer(rank_names(nodes), len(ranks), write)
         self._grep = grep
         self._now = now if live else _no_clock
         self._ended: set[int] = set()

@@ -5,9 +5,9 @@ Standard library only (Python >= 3.8).
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from worldsize.plan.environ import CONVENTIONS, VARIABLES, Host, RankContext, World
+from worldsize.plan.environ import VARIABLES, Host, RankContext, World, in_force
 from worldsize.plan.launch import Plan
 
 _NOT_SET_HERE: Mapping[str, tuple[str, ...]] = {
@@ -30,11 +30,11 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
     A variable is only ours to set where its convention is in force and it applies; a value equal for all ranks may
     be repeated. What the convention's own launcher would set and the table does not is `UNSET`.
     """
-    in_force = plan.conventions or CONVENTIONS
-    unknown = World("\0", -1, tuple(Host("\0", -1) for _ in plan.nodes))
+    wanted_rows = in_force(plan)
+    unknown = World("\0", -1, tuple(Host("\0", -1, "\0", (-1,) * len(node.ranks)) for node in plan.nodes))
     found = []
     for variable in VARIABLES:
-        if variable.name not in wanted or variable.convention not in (*in_force, "worldsize"):
+        if variable.name not in wanted or variable.convention not in wanted_rows:
             continue
         if variable.name == "TORCHELASTIC_ERROR_FILE":
             continue
@@ -46,20 +46,21 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
         expected = {str(value) for value in values if value is not None}
         if expected and expected != {wanted[variable.name]}:
             found.append((variable.name, _expected(expected)))
-    return found + [(name, UNSET) for name in wanted if _is_for_ranks(name, in_force, plan.world_size)]
+    return found + [(name, UNSET) for name in wanted if _is_for_ranks(name, wanted_rows, plan.world_size)]
 
 
-def _is_for_ranks(name: str, in_force: Sequence[str], world_size: int) -> bool:
-    """Whether a name that the table lacks says of a rank who it is. TF_CONFIG does, where there are several."""
-    if any(variable.name == name for variable in VARIABLES):
+def _is_for_ranks(name: str, rows: Sequence[str], world_size: int) -> bool:
+    """Whether a name that the rows in force lack says of a rank who it is. TF_CONFIG does, where there are several."""
+    if any(variable.name == name for variable in VARIABLES if variable.convention in rows):
         return False
     if name == "TF_CONFIG":
         return world_size > 1
-    return any(name.startswith(_NOT_SET_HERE.get(convention, ())) for convention in in_force)
+    return any(name.startswith(_NOT_SET_HERE.get(convention, ())) for convention in rows)
 
 
 def _expected(values: set[str]) -> str:
     if len(values) > 1:
         return "a different value for each rank"
     value = next(iter(values))
-    return "chosen when the run starts" if "\0" in value or value == "-1" else value
+    unknown = "\0" in value or "\\u0000" in value or value == "-1"
+    return "chosen when the run starts" if unknown else value

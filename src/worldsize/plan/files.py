@@ -9,9 +9,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-from typing import Any
 
 from worldsize.errors import StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _NO_LINKS = frozenset((errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV))
 
@@ -68,12 +71,14 @@ def write_json(path: str, value: Any) -> None:
     write_bytes(path, _json(value))
 
 
-def write_once(path: str, value: Any) -> bool:
+def write_once(path: str, value: Any, reserved: str = "") -> bool:
     """Writes JSON unless `path` exists: True for the one writer whose value is there now, whole; False for all others.
 
+    `reserved`: a file beside it whose bytes are taken, so that a full disk does not matter; it is gone afterwards.
     Where the file system knows no hard links, an empty `<path>.once` decides who writes.
     """
-    temporary = _write_beside(path, _json(value))
+    data = _json(value)
+    temporary = reserved if reserved and _write_over(reserved, data) else _write_beside(path, data)
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -86,6 +91,16 @@ def write_once(path: str, value: Any) -> bool:
     finally:
         _unlink(temporary)
     return True
+
+
+def link(source: str, target: str) -> None:
+    """A second name for the file; a copy where the file system knows no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        import shutil
+
+        shutil.copyfile(source, target)
 
 
 def read_json(path: str) -> Any:
@@ -120,6 +135,22 @@ def _write_beside(path: str, data: bytes) -> str:
         _unlink(temporary)
         raise
     return temporary
+
+
+def _write_over(reserved: str, data: bytes) -> bool:
+    """Whether the file's own bytes were enough; it is removed where not."""
+    try:
+        descriptor = os.open(reserved, os.O_WRONLY)
+    except OSError:
+        return False
+    try:
+        if os.fstat(descriptor).st_size >= len(data) and os.write(descriptor, data) == len(data):
+            os.ftruncate(descriptor, len(data))
+            return True
+    finally:
+        os.close(descriptor)
+    _unlink(reserved)
+    return False
 
 
 def _claim(temporary: str, path: str) -> bool:

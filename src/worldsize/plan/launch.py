@@ -7,9 +7,21 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, NamedTuple
+from collections.abc import Mapping
+
+from worldsize.plan.batch import Batch
+from worldsize.plan.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.plan.local import Local
 
 PLAN_VERSION = 1
+
+WITHOUT_DEVICE = ("ps",)
+"""Roles that compute nothing."""
 
 
 class RankPlan(NamedTuple):
@@ -26,20 +38,69 @@ class NodePlan(NamedTuple):
     ranks: tuple[RankPlan, ...]
 
 
+class Rehearsal(NamedTuple):
+    """`gpus` virtual ones of each node; `offline`: its network is cut; `shared`: directories that all nodes see."""
+
+    gpus: int
+    offline: bool = False
+    shared: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: Any) -> Rehearsal | None:
+        return cls(value[0], value[1], tuple(value[2])) if value else None
+
+
+class ArrayPlace(NamedTuple):
+    """Which one a run is of those that were submitted together.
+
+    element  from 0, of so many `elements`
+    run_id   the array's
+    at_once  at most so many elements run at the same time; None: as many as the compute has room for
+    """
+
+    element: int
+    elements: int
+    run_id: str
+    at_once: int | None = None
+
+
 class Plan(NamedTuple):
     """What every node must start: ranks numbered from 0, node by node, and `role_index` likewise within each role.
 
     created     when the run was made, in Unix seconds
     argv        what each rank executes, in `code/`; a job's shell command stands behind `bash -c`
-    launcher    "direct", or "torchrun": one torch.distributed.run per node, which starts the node's ranks
+    launcher    "direct", or "torchrun": one torch.distributed.run per node, which starts the node's ranks;
+                or "batch": the first node runs `argv` once, a batch script whose `srun` starts the ranks
+    options     what the launcher is told beside: its own business
+    ports       what else each node is to find free ports for: "rank", one for each of its ranks, "node", one, or ""
+    leaders     the ranks that a run is over with, once all of them have ended with 0: the others, which would wait for
+                ever, are then ended. None: it is over once all ranks have ended
+    lingering   roles whose ranks are given the grace to end by themselves before that
     environment the job's own variables and its inputs' exact values; they win over every convention
-    binding     the CPUs of each local rank of a node, where the agent is to bind them; empty: left alone
+    bind        "node": each agent shares out the CPUs that it may use among its ranks; "none": they are left alone
     grace       seconds between TERM and KILL
     silence     seconds without a sign of life after which a node counts as lost
+    hang_timeout  seconds of idleness after which the ranks that are left, others having ended with 0, hang; 0: never
     timeout     seconds after which the run is stopped (limits.timeout), or None
     path        directories put first on PATH
+    library_path  directories put first on LD_LIBRARY_PATH
+    activated   what the job's environment sets: lower than every convention, and null takes one away
+    interpreter  what runs the agents, where the job's environment has a Python; None: the compute's own
     umask       the ranks' and the run directory's
     gpus        of each node, where they are known
+    kept        names of the cluster's own variables that ranks see as the node has them: its real job id, say
+    setup       shell lines to execute once before the agents start, in order
+    array       the run's place among those that were submitted with it; None: it was submitted alone
+    batch       what the launcher "batch" needs
+    python      the program that torchrun is a module of
+    rdzv_endpoint  HOST or HOST:PORT where torchrun meets; None: on the head, at the run's own port
+    shielded    INT, which the cluster sends to all processes of a task that it cancels, is for the agent alone
+    errands     agents look for commands to execute beside the ranks: no other way leads to their nodes
+    local       what each node gets ready on its own disk before its ranks start; None: nothing
+    step        further words for what starts the agents on a scheduler's nodes
+    data_parallel  "split" or "scale": ranks load what makes one training of a script for one process; None: nothing
+    inrank      packages of `inrank/` that ranks load with torch, in this order
+    rehearsal   what a rehearsal has in place of a cluster; None: the run is none
     """
 
     run_id: str
@@ -52,21 +113,52 @@ class Plan(NamedTuple):
     environment: Mapping[str, str]
     framework: str = "none"
     launcher: str = "direct"
+    options: Mapping[str, Any] = {}
+    ports: str = ""
+    leaders: tuple[int, ...] = ()
+    lingering: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
     threads: int | None = None
-    binding: tuple[tuple[int, ...], ...] = ()
+    bind: str = "none"
     visible_devices: bool = False
     grace: float = 10.0
     timeout: float | None = None
+    hang_timeout: float = 300.0
     rendezvous_timeout: float = 300.0
     silence: float = 45.0
     path: tuple[str, ...] = ()
     umask: int = 0o077
     gpus: int | None = None
+    array: ArrayPlace | None = None
+    setup: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    batch: Batch | None = None
+    python: str = "python"
+    rdzv_endpoint: str | None = None
+    shielded: bool = False
+    errands: bool = False
+    local: Local | None = None
+    step: tuple[str, ...] = ()
+    library_path: tuple[str, ...] = ()
+    activated: Mapping[str, str | None] = {}
+    interpreter: str | None = None
+    data_parallel: str | None = None
+    inrank: tuple[str, ...] = ()
+    rehearsal: Rehearsal | None = None
 
     @property
     def world_size(self) -> int:
         return self.nodes[-1].ranks[-1].rank + 1
+
+    @property
+    def spare(self) -> int:
+        """How many nodes the run can lose and go on."""
+        return len(self.nodes) - int(self.options.get("min_nodes", len(self.nodes)))
+
+    @property
+    def agents(self) -> tuple[NodePlan, ...]:
+        """The nodes that have an agent: all, but the first alone where a batch script's `srun` starts the ranks."""
+        return self.nodes if self.batch is None else self.nodes[:1]
 
     def to_json(self) -> str:
         value = self._asdict()
@@ -92,5 +184,23 @@ def _typed(value: dict[str, Any]) -> dict[str, Any]:
     nodes = tuple(
         NodePlan(node_rank, tuple(RankPlan(*rank) for rank in ranks)) for node_rank, ranks in enumerate(value["nodes"])
     )
-    lists = {name: tuple(value[name]) for name in ("argv", "conventions", "path")}
-    return {**value, **lists, "nodes": nodes, "binding": tuple(tuple(cpus) for cpus in value["binding"])}
+    names = ("argv", "leaders", "lingering", "conventions", "path", "setup", "kept", "library_path", "step", "inrank")
+    lists = {name: tuple(value[name]) for name in names if name in value}
+    array = value.get("array")
+    return {
+        **value,
+        **lists,
+        "nodes": nodes,
+        "array": ArrayPlace(*array) if array else None,
+        "batch": Batch.from_json(value.get("batch")),
+        "local": _local(value.get("local")),
+        "rehearsal": Rehearsal.from_json(value.get("rehearsal")),
+    }
+
+
+def _local(value: Any) -> Local | None:
+    if value is None:
+        return None
+    from worldsize.plan.local import Local
+
+    return Local.from_json(value)

@@ -5,19 +5,31 @@
   job.yml                 the job as resolved: what `rerun` starts again
   plan.json               what every node starts
   record.json             versions, git commit, hosts, who, when
+  environment.json        what the environment it runs in holds, as a lock file: what `rerun` builds again
   code.json               what the snapshot holds: path, kind, size, digest of each file
   code.diff               uncommitted changes of the code, when it lies in a git repository
   submission.txt          exactly what the compute was given
+  batch.log               what a scheduler's batch script said
+  job                     the scheduler's job that started it: a link that leads nowhere
   agent.pyz               the agent that ran it
   preparing               until it is submitted: a link that names the process that prepares it
   handle.json             the compute's native id, once submitted
   cancel.json             present once somebody asked to cancel
   result.json             the final state; written once, by whoever settles it first
   code/                   the snapshot, the ranks' working directory
-  inrank/                 what Python ranks load: the exception hook
+  inrank/                 what Python ranks load: the exception hook, and worldsize_inrank/; bin/: nvidia-smi of a
+                          rehearsal; a batch script, and the programs (srun, scontrol, module, …) that it finds first on
+                          its PATH: shims/ on virtual nodes, real/ on a cluster
   outputs/  user_logs/    what the job leaves behind (./outputs and ./logs of the command)
   attempt-0/
+    errands/ID/           a command that somebody executes beside the ranks, where no other way leads to the nodes
+    steps/step-0000.json  what each srun of a batch script started, and how it ended
     rendezvous.json       the head's address and ports
+    isolation.json        of a rehearsal: why its network could not be cut, or its disks not be kept apart
+    disks/                of a rehearsal: where each node's own disk is mounted, seen by that node alone
+    hostfile              the nodes as other launchers want them listed
+    trials/001/           a trial of a search for the best configuration: a run of its own
+    launch/               what such a launcher starts first: it becomes the rank
     events/node-0000.jsonl  logs/rank-00000.log  logs/agent-0000.log  exit/node-0000.json  errors/rank-00000.json
 ```
 
@@ -34,30 +46,39 @@ class RunPaths:
     """Paths inside one run directory; touches no disk."""
 
     def __init__(self, root: str, attempt: int = 0) -> None:
-        join = os.path.join
+        at = os.path.join(root, "")  # joined once: a list of many runs makes many of these
         self.root = root
         self.attempt = attempt
-        self.job = join(root, "job.yml")
-        self.plan = join(root, "plan.json")
-        self.record = join(root, "record.json")
-        self.manifest = join(root, "code.json")
-        self.diff = join(root, "code.diff")
-        self.submission = join(root, "submission.txt")
-        self.agent = join(root, "agent.pyz")
-        self.preparing = join(root, "preparing")
-        self.handle = join(root, "handle.json")
-        self.cancel = join(root, "cancel.json")
-        self.result = join(root, "result.json")
-        self.code = join(root, "code")
-        self.outputs = join(root, "outputs")
-        self.user_logs = join(root, "user_logs")
-        self.inrank = join(root, "inrank")
-        self.attempt_dir = join(root, "attempt-%d" % attempt)
-        self.rendezvous = join(self.attempt_dir, "rendezvous.json")
-        self.events_dir = join(self.attempt_dir, "events")
-        self.logs_dir = join(self.attempt_dir, "logs")
-        self.exit_dir = join(self.attempt_dir, "exit")
-        self.errors_dir = join(self.attempt_dir, "errors")
+        self.job = at + "job.yml"
+        self.plan = at + "plan.json"
+        self.record = at + "record.json"
+        self.environment = at + "environment.json"
+        self.manifest = at + "code.json"
+        self.diff = at + "code.diff"
+        self.submission = at + "submission.txt"
+        self.batch_log = at + "batch.log"
+        self.agent = at + "agent.pyz"
+        self.preparing = at + "preparing"
+        self.handle = at + "handle.json"
+        self.cancel = at + "cancel.json"
+        self.result = at + "result.json"
+        self.code = at + "code"
+        self.outputs = at + "outputs"
+        self.user_logs = at + "user_logs"
+        self.inrank = at + "inrank"
+        self.script = at + "inrank/script.sh"
+        self.attempt_dir = at + "attempt-%d" % attempt
+        self.rendezvous = self.attempt_dir + "/rendezvous.json"
+        self.events_dir = self.attempt_dir + "/events"
+        self.logs_dir = self.attempt_dir + "/logs"
+        self.exit_dir = self.attempt_dir + "/exit"
+        self.errors_dir = self.attempt_dir + "/errors"
+        self.steps_dir = self.attempt_dir + "/steps"
+        self.errands = self.attempt_dir + "/errands"
+        self.isolation = self.attempt_dir + "/isolation.json"
+        self.disks = self.attempt_dir + "/disks"
+        self.hostfile = self.attempt_dir + "/hostfile"
+        self.launch_dir = self.attempt_dir + "/launch"
 
     @property
     def run_id(self) -> str:
@@ -72,9 +93,9 @@ class RunPaths:
     def agent_log(self, node_rank: int) -> str:
         return os.path.join(self.logs_dir, "agent-%04d.log" % node_rank)
 
-    def launcher_log(self, node_rank: int) -> str:
-        """What torchrun itself prints, where it starts the ranks."""
-        return os.path.join(self.logs_dir, "torchrun-%04d.log" % node_rank)
+    def launcher_log(self, node_rank: int, launcher: str = "torchrun") -> str:
+        """What a launcher itself prints, where another than the agent starts the ranks."""
+        return os.path.join(self.logs_dir, "%s-%04d.log" % (launcher, node_rank))
 
     def rank_log(self, rank: int) -> str:
         return os.path.join(self.logs_dir, "rank-%05d.log" % rank)
@@ -82,13 +103,14 @@ class RunPaths:
     def rank_error(self, rank: int) -> str:
         return os.path.join(self.errors_dir, "rank-%05d.json" % rank)
 
+    def common_directories(self) -> list[str]:
+        """Those that an array of runs has too: what its elements begin with."""
+        return [self.code, self.outputs, self.user_logs, self.inrank]
+
     def directories(self) -> list[str]:
         """Every directory that must exist before a node starts, parents first."""
         return [
-            self.code,
-            self.outputs,
-            self.user_logs,
-            self.inrank,
+            *self.common_directories(),
             self.attempt_dir,
             self.events_dir,
             self.logs_dir,

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast, overload
 
+from worldsize.compute.base import After
 from worldsize.errors import UsageError
-from worldsize.service.prepare import Progress, Request
+from worldsize.plan.paths import RunPaths
+from worldsize.service.request import Progress, Request
 from worldsize.service.run import Run
 from worldsize.service.submit import start
 from worldsize.spec.command import CommandJob
 from worldsize.spec.config import load_config
 from worldsize.spec.job import Job
 from worldsize.spec.jobfile import load_job as read_job_file
+
+if TYPE_CHECKING:
+    from worldsize.service.array import RunArray
+
+    Waited = str | Run | RunArray
+
+JobLike = Job | CommandJob | str | os.PathLike[str]
 
 
 def load_job(path: str | os.PathLike[str]) -> Job:
@@ -23,35 +33,127 @@ def load_job(path: str | os.PathLike[str]) -> Job:
     return loaded.job
 
 
+@overload
 def submit(
-    job: Job | CommandJob | str | os.PathLike[str],
+    job: JobLike,
+    *,
+    matrix: Mapping[str, Iterable[Any]],
+    at_once: int | None = None,
+    compute: str | None = None,
+    world: str | None = None,
+    after: Waited | Iterable[Waited] = (),
+    environ: Mapping[str, str] | None = None,
+) -> RunArray: ...
+
+
+@overload
+def submit(
+    job: JobLike,
+    *,
+    count: int,
+    at_once: int | None = None,
+    compute: str | None = None,
+    world: str | None = None,
+    after: Waited | Iterable[Waited] = (),
+    environ: Mapping[str, str] | None = None,
+) -> RunArray: ...
+
+
+@overload
+def submit(
+    job: JobLike,
     *,
     compute: str | None = None,
     world: str | None = None,
+    after: Waited | Iterable[Waited] = (),
     environ: Mapping[str, str] | None = None,
-) -> Run:
+) -> Run: ...
+
+
+def submit(
+    job: JobLike,
+    *,
+    matrix: Mapping[str, Iterable[Any]] | None = None,
+    count: int | None = None,
+    at_once: int | None = None,
+    compute: str | None = None,
+    world: str | None = None,
+    after: Waited | Iterable[Waited] = (),
+    environ: Mapping[str, str] | None = None,
+) -> Run | RunArray:
     """Start a job (from `command()`, `load_job()`, or a job file's path); its run, which goes on without us.
 
-    `world` is "NxM": nodes × processes per node. Raises UsageError with every problem found before anything was
-    created, SubmitRejected when the compute says no.
+    `world` is "NxM": nodes × processes per node. `matrix` (inputs to lists of values) or `count` start several runs,
+    at most `at_once` at the same time, and give a RunArray; so does a job that says one of them itself. `after` names
+    runs, or arrays, that have to SUCCEED before it starts. Raises UsageError with every problem found before anything
+    was created, SubmitRejected when the compute says no.
     """
     environ = os.environ if environ is None else environ
-    ready = _job(job)
+    ready = _several(_job(job), matrix, count, at_once)
     if world is not None:
         from worldsize.spec.overrides import with_world
 
         ready = with_world(ready, world, "world")
     cwd = os.getcwd()
-    request = Request(ready, load_config(cwd, environ), compute, environ, cwd, argv=sys.argv)
-    return Run(start(request, _Logged()), environ)
+    config = load_config(cwd, environ)
+    request = Request(ready, config, compute, environ, cwd, argv=sys.argv, after=_after(after, config.home, environ))
+    paths = start(request, _Logged())
+    if not ready.matrix and ready.count is None:
+        return Run(paths, environ)
+    from worldsize.service.array import RunArray
+
+    return RunArray(paths, environ)
 
 
 def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> Run:
-    """A run by its id, a unique beginning of it, or its directory; the latest when left out. NotFound otherwise."""
-    from worldsize.store.find import resolve
+    """A run by its id, a unique beginning of it, or its directory; the latest when left out. NotFound otherwise, and
+    UsageError for an array of runs."""
+    environ = os.environ if environ is None else environ
+    paths, several = _resolved(run, environ)
+    if several:
+        raise UsageError("%s is an array of runs" % paths.run_id, None, "open_array() opens it")
+    return Run(paths, environ)
+
+
+def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> RunArray:
+    """An array of runs, named as for `open_run`. NotFound where there is none; UsageError for a single run."""
+    from worldsize.service.array import RunArray
 
     environ = os.environ if environ is None else environ
-    return Run(resolve(load_config(os.getcwd(), environ).home, run), environ)
+    paths, several = _resolved(run, environ)
+    if not several:
+        raise UsageError("%s is no array of runs" % paths.run_id, None, "open_run() opens it")
+    return RunArray(paths, environ)
+
+
+def _resolved(run: str | None, environ: Mapping[str, str]) -> tuple[RunPaths, bool]:
+    from worldsize.store.find import is_array, resolve
+
+    paths = resolve(load_config(os.getcwd(), environ).home, run)
+    return paths, is_array(paths)
+
+
+def _several(job: Job, matrix: Mapping[str, Iterable[Any]] | None, count: int | None, at_once: int | None) -> Job:
+    if matrix is None and count is None and at_once is None:
+        return job
+    from worldsize.spec.matrix import asks_for_several, with_count, with_values
+
+    if matrix is not None:
+        job = with_values(job, matrix, "submit()")
+    if count is not None:
+        job = with_count(job, count, "submit(): count")
+    if at_once is not None and not (asks_for_several(job) and at_once > 0):
+        raise UsageError("at_once says nothing of a single run", "submit()", "say matrix or count too")
+    return job if at_once is None else job._replace(at_once=at_once)
+
+
+def _after(after: Waited | Iterable[Waited], home: str, environ: Mapping[str, str]) -> tuple[After, ...]:
+    from worldsize.service.waiting import waits
+    from worldsize.store.find import resolve
+
+    one = isinstance(after, str) or hasattr(after, "paths")
+    several = [cast("Waited", after)] if one else list(cast("Iterable[Waited]", after))
+    return waits([resolve(home, each) if isinstance(each, str) else each.paths for each in several], environ)
 
 
 def _job(job: object) -> Job:

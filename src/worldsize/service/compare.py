@@ -12,7 +12,7 @@ from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
 
 _SHELL_NOISE = ("SHLVL", "_", "PWD", "OLDPWD")
-_RECORD_KEYS = ("worldsize", "python", "platform", "host", "git")
+_RECORD_KEYS = ("worldsize", "python", "platform", "host", "git", "env")
 
 
 def compare(old: RunPaths, new: RunPaths) -> dict[str, Any]:

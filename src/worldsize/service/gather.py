@@ -5,21 +5,31 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any, NamedTuple
 
-from worldsize.compute.base import Compute, Handle
-from worldsize.plan.files import read_json, write_once
+from worldsize.compute.base import Compute, Handle, Idle
+from worldsize.plan.files import read_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.values import NamedTuple, cast
+from worldsize.service.attempts import of_observation
 from worldsize.service.preparing import is_being_prepared
+from worldsize.service.settling import settle
 from worldsize.state.exits import read_exits
-from worldsize.state.records import Failure, Observation, Reason, RunState, Status
-from worldsize.state.result import result
+from worldsize.state.records import Observation, Reason, RunState, Status
+from worldsize.state.result import status_of
 from worldsize.state.status import CANCELLED_CODE, Facts, fold
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Settle = Callable[[RunPaths, Plan, Status], None]
 
 _LAG = 5.0
 _PREPARING_LIMIT = 600.0
-_FIRST_SIGN = 1.0
+_FIRST_SIGN = 5.0
+_REQUEUEING = 30.0
 
 
 class Known(NamedTuple):
@@ -42,50 +52,116 @@ def read_result(paths: RunPaths) -> Status | None:
     return None if value is None else status_of(value)
 
 
-def status_of(value: dict[str, Any]) -> Status:
-    row = value["summary"]
-    failure = Failure(**value["failure"]) if value["failure"] else None
-    return Status(
-        row["state"], row["reason"], row["exit_code"], value["message"], failure, row["started"], row["ended"]
-    )
+def read_native(paths: RunPaths) -> Handle | None:
+    """The compute's native id of the run: its own, or what its array was given for it."""
+    if "_" in paths.run_id:
+        from worldsize.plan.array import read_handle
+
+        return cast("Handle | None", read_handle(paths))
+    return cast("Handle | None", read_json(paths.handle))
 
 
-def look(paths: RunPaths, compute: Compute, plan: Plan) -> Status:
+def look(
+    paths: RunPaths, compute: Compute, plan: Plan, seen: Observation | None = None, idle: Idle | None = None
+) -> Status:
     """The run's status now. A final one that nobody has settled yet is settled: what is left of a run of ours is ended,
     and result.json written.
 
-    The compute is asked before the directory is read: who has ended by then has written what it had to say.
+    The compute is asked where the nodes have not told everything, and before the directory is read: who has ended by
+    then has written what it had to say. `idle` is called while it thinks.
     """
     settled = read_result(paths)
     if settled is not None:
         return settled
-    handle: Handle | None = read_json(paths.handle)
-    observation = compute.observe([handle])[0] if handle else Observation("absent")
+    handle = read_native(paths)
+    told = told_by_all(paths, plan, handle)
+    if told is not None:
+        return told
+    if seen is None:
+        seen = compute.observe([handle], idle)[0] if handle else Observation("absent")
+    return judge(paths, compute, plan, handle, seen)
+
+
+def told_by_all(paths: RunPaths, plan: Plan, handle: Handle | None) -> Status | None:
+    """The end that every node has left a record of, settled; None where the compute may know better how it came: a
+    signal, or a lost node, may be its own doing."""
+    if handle is None or not os.path.exists(paths.exit_record(0)):
+        return None
+    status = fold(_facts(paths, plan, handle, Observation("unknown"))._replace(settled=False))
+    if not status.final or status.reason in (Reason.SIGNAL, Reason.NODE_FAILURE):
+        return None
+    return _conclude(paths, plan, status)
+
+
+def judge(
+    paths: RunPaths,
+    compute: Compute,
+    plan: Plan,
+    handle: Handle | None,
+    observation: Observation,
+    remains: bool = True,
+    settled_by: Settle = settle,
+) -> Status:
+    """`look`, once the compute has been asked; with `remains`, of what nobody supervises any more nothing is left.
+    `settled_by` is given an end that nobody has written down."""
+    current = of_observation(paths, observation)
+    if current.attempt > paths.attempt:  # the scheduler takes it for the next one, which has not begun
+        paths = current
+        if observation.ending:
+            what = "put back into the queue, once its former start has ended (%s)" % observation.message
+            observation = observation._replace(phase="queued", message=what)
+    elif observation.phase == "ended" and observation.restarts < paths.attempt and _is_new(paths.attempt_dir):
+        observation = Observation("queued", message="on its way back into the queue")  # what ended was the one before
     settled = read_result(paths)
     if settled is not None:
         return settled
     status = fold(_facts(paths, plan, handle, observation))
     if status.final:
-        if handle is not None and observation.phase == "absent" and os.stat(paths.root).st_uid == os.getuid():
+        absent = remains and observation.phase == "absent"
+        if absent and handle is not None and os.stat(paths.root).st_uid == os.getuid():
             compute.end_remains(handle)
-        _settle(paths, plan, status)
+        return _conclude(paths, plan, status, settled_by)
+    return status
+
+
+def _is_new(directory: str) -> bool:
+    """Made, or begun to be used, a moment ago."""
+    return time.time() - os.stat(directory).st_mtime < _REQUEUEING
+
+
+def _conclude(paths: RunPaths, plan: Plan, status: Status, settled_by: Settle = settle) -> Status:
+    """The status with what else is known of a failure, written down."""
+    if os.path.exists(paths.batch_log):
+        from worldsize.service.remarks import with_remarks
+
+        status = with_remarks(paths, status)
+    settled_by(paths, plan, status)
     return status
 
 
 def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> Facts:
-    started = ranks_started(paths)
+    has_begun = os.path.exists(paths.attempt_dir)  # an element's directories are made when it starts
+    started = ranks_started(paths) if has_begun else None
     return Facts(
-        nodes=len(plan.nodes),
+        nodes=len(plan.agents),
         prepared=os.path.exists(paths.record),
         submitted=handle is not None,
         rejected=None,
-        cancelled=os.path.exists(paths.cancel),
+        cancelled=_cancelled(paths),
         launched=started is not None,
-        exits=read_exits(paths, len(plan.nodes)),
+        exits=read_exits(paths, len(plan.agents)) if has_begun else (),
         observation=observation,
         settled=observation.over or _settled(paths, plan, handle),
         started=started,
     )
+
+
+def _cancelled(paths: RunPaths) -> bool:
+    if "_" in paths.run_id:
+        from worldsize.plan.array import is_cancelled
+
+        return is_cancelled(paths)
+    return os.path.exists(paths.cancel)
 
 
 def ranks_started(paths: RunPaths) -> float | None:
@@ -101,7 +177,7 @@ def ranks_started(paths: RunPaths) -> float | None:
 def _settled(paths: RunPaths, plan: Plan, handle: Handle | None) -> bool:
     """Whether nothing has been written for so long that nothing more is to come."""
     newest = 0.0
-    for path in (paths.root, paths.exit_dir, *(paths.events(node.node_rank) for node in plan.nodes)):
+    for path in (paths.root, paths.exit_dir, *(paths.events(node.node_rank) for node in plan.agents)):
         try:
             newest = max(newest, os.stat(path).st_mtime)
         except OSError:
@@ -111,21 +187,21 @@ def _settled(paths: RunPaths, plan: Plan, handle: Handle | None) -> bool:
 
 
 def _interrupted(paths: RunPaths, silent: float) -> bool:
-    """Whether a run that nobody has submitted never will be. What the compute was given just before its giver died
-    shows within a moment; the handle is lost then, and the run ends by itself."""
+    """Whether a run that nobody has submitted never will be. What was given to the compute right before its giver died
+    shows within a moment: a local run's conductor writes the handle; another's may be lost, and the run ends alone."""
     alive = is_being_prepared(paths)
     if alive is not False:
         return alive is None and silent > _PREPARING_LIMIT
     if not os.path.exists(paths.record):
         return True
-    return silent > (_PREPARING_LIMIT if os.listdir(paths.events_dir) else _FIRST_SIGN)
+    return silent > (_PREPARING_LIMIT if _begun(paths) else _FIRST_SIGN)
 
 
-def _settle(paths: RunPaths, plan: Plan, status: Status) -> None:
+def _begun(paths: RunPaths) -> bool:
     try:
-        write_once(paths.result, result(plan, status))
-    except OSError:
-        return  # read-only for us, or full: everybody who looks comes to the same conclusion
+        return bool(os.listdir(paths.events_dir))
+    except FileNotFoundError:
+        return False  # an element's directories are made when it starts
 
 
 def preparing(paths: RunPaths) -> Status:

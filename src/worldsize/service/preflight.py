@@ -4,28 +4,74 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping
 
 from worldsize.compute.base import CheckResult, Compute
 from worldsize.plan.launch import Plan
+from worldsize.plan.mapping import here, is_mapped
 from worldsize.service.places import Places
 from worldsize.spec.job import Input, Job, service_only
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
 
 
-def preflight(job: Job, plan: Plan, compute: Compute, places: Places) -> list[CheckResult]:
-    """All findings at once, errors first."""
+def preflight(
+    job: Job, plan: Plan, compute: Compute, places: Places, mapped: tuple[tuple[str, str], ...] = ()
+) -> list[CheckResult]:
+    """All findings at once, errors first. `mapped`: the directories that the nodes share, as in ComputeFacts."""
     found = [
         *_code(job, places),
-        *_script(job, places),
+        *_script(job, places, mapped),
         *_inputs(job, places),
         *_environment_files(job, places),
         *_rank_variables(job, plan, places),
         *_remote_outputs(job, places),
         *_only_the_service(job, places),
-        *compute.check(job, plan),
+        *_batch_script(job, plan),
+        *_launcher(plan, compute),
+        *_autotune(job, plan, places),
+        *(_placed(result, places) for result in compute.check(job, plan)),
     ]
     return sorted(found, key=lambda result: result.level != "error")
+
+
+def _launcher(plan: Plan, compute: Compute) -> list[CheckResult]:
+    if plan.launcher != "srun" or "steps" in compute.capabilities:
+        return []
+    what = "%s has no srun to start MPI ranks" % plan.compute
+    return [CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs no ssh either")]
+
+
+def _autotune(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
+    """The file that a search varies is to be a part of the code on this machine, where that is."""
+    if plan.launcher != "autotune" or (job.code and "://" in job.code):
+        return []
+    name = plan.options["search"]["config"]
+    if job.code and os.path.isfile(os.path.join(job.code, name)):
+        return []
+    what = "there is no %s in %s" % (name, job.code or "the code: the job names none")
+    return [
+        CheckResult("error", what, places.at("autotune"), "autotune.config says which JSON file of the code to vary")
+    ]
+
+
+def _inputs(job: Job, places: Places) -> list[CheckResult]:
+    if not any(isinstance(value, Input) for value in job.inputs.values()):
+        return []
+    from worldsize.service.input_checks import check_inputs
+
+    return check_inputs(job, places)
+
+
+def offline_findings(job: Job, places: Places) -> list[CheckResult]:
+    """What would fail because the nodes reach no network."""
+    from worldsize.service.staging import check_downloads
+
+    return check_downloads(job, places)
+
+
+def _placed(result: CheckResult, places: Places) -> CheckResult:
+    return result._replace(where=places.at(result.where)) if result.where else result
 
 
 def script_of(job: Job) -> str | None:
@@ -60,10 +106,14 @@ def _code(job: Job, places: Places) -> list[CheckResult]:
     return [CheckResult("error", what, places.at("code"), hint)]
 
 
-def _script(job: Job, places: Places) -> list[CheckResult]:
+def _script(job: Job, places: Places, mapped: tuple[tuple[str, str], ...]) -> list[CheckResult]:
     script = script_of(job)
     if script is None or (job.code and not os.path.isdir(job.code)):
         return []
+    if mapped and os.path.isabs(script):
+        script = here(script, mapped)
+        if not is_mapped(script, mapped):
+            return []  # of the nodes alone
     if os.path.isabs(script):
         missing, looked = not os.path.exists(script), script
     elif job.code is None:
@@ -78,48 +128,13 @@ def _script(job: Job, places: Places) -> list[CheckResult]:
     return [CheckResult("error", "script not found: %s (looked in %s)" % (script, looked), places.at("command"), hint)]
 
 
-def _inputs(job: Job, places: Places) -> list[CheckResult]:
-    found = []
-    for name, value in job.inputs.items():
-        if isinstance(value, Input) and value.path is not None:
-            found += _input(name, value, value.path, places)
-    return found
-
-
-def _input(name: str, value: Input, path: str, places: Places) -> list[CheckResult]:
-    at = places.at("inputs.%s.path" % name)
-    if _is_remote(path):
-        what, hint = "%s cannot be read here" % path, "download it, and name the local path"
-    elif not os.path.exists(path):
-        what, hint = "no such file or directory: %s" % path, None
-    elif not _readable(path):
-        what, hint = "cannot be read: %s" % path, "mend its permissions"
-    elif value.type == "uri_file" and os.path.isdir(path):
-        what, hint = "is a directory, but the input's type is uri_file: %s" % path, "say type: uri_folder"
-    elif value.type == "uri_folder" and not os.path.isdir(path):
-        return _file_for_folder("inputs.%s.type" % name, path, at, places)
-    else:
-        return []
-    return [CheckResult("error", what, at, hint)]
-
-
-def _file_for_folder(key: str, path: str, at: str, places: Places) -> list[CheckResult]:
-    """uri_folder is also what an input is that says no type: that alone is no mistake."""
-    if places.lines and not places.says(key):
-        return []
-    what = "is a file, but the input's type is uri_folder: %s" % path
-    return [CheckResult("error" if places.says(key) else "notice", what, at, "say type: uri_file")]
-
-
 def _environment_files(job: Job, places: Places) -> list[CheckResult]:
-    """The local files that the environment names."""
+    """The local files that a mapping of Azure's names."""
     environment = job.environment
     named: dict[str, object] = {}
-    if isinstance(environment, str):
-        if environment.startswith("file:"):
-            named["environment"] = environment[len("file:") :]
-    elif environment:
-        build = environment.get("build") or {}
+    if environment and not isinstance(environment, str):
+        build = environment.get("build")
+        build = build if isinstance(build, Mapping) else {}
         named["environment.conda_file"] = environment.get("conda_file")
         named["environment.build.path"] = build.get("path")
         if build.get("path") and build.get("dockerfile_path"):
@@ -129,6 +144,14 @@ def _environment_files(job: Job, places: Places) -> list[CheckResult]:
         for key, path in named.items()
         if isinstance(path, str) and not _is_remote(path) and not os.path.exists(path)
     ]
+
+
+def _batch_script(job: Job, plan: Plan) -> list[CheckResult]:
+    if job.batch_script is None:
+        return []
+    from worldsize.service.batch_check import check_batch
+
+    return check_batch(job, plan)
 
 
 def _remote_outputs(job: Job, places: Places) -> list[CheckResult]:
@@ -147,10 +170,6 @@ def _is_remote(path: str) -> bool:
     from worldsize.spec.paths import is_remote
 
     return is_remote(path)
-
-
-def _readable(path: str) -> bool:
-    return os.access(path, os.R_OK | os.X_OK if os.path.isdir(path) else os.R_OK)
 
 
 def _rank_variables(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
@@ -176,7 +195,4 @@ def _only_the_service(job: Job, places: Places) -> list[CheckResult]:
     keys = service_only(job)
     if keys:
         found.append(CheckResult("notice", "kept, but only Azure ML honours: %s" % ", ".join(keys)))
-    if job.environment is not None:
-        what = "the environment is not built yet: the command runs in the current Python"
-        found.append(CheckResult("notice", what, places.at("environment")))
     return found

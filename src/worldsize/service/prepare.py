@@ -3,76 +3,128 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from worldsize.compute.base import CheckResult, Compute, ComputeFacts
+from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.errors import PlanError, UsageError
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.service.computes import choose_compute, open_compute
-from worldsize.service.places import Places
-from worldsize.service.planning import make_plan
-from worldsize.service.preflight import preflight
-from worldsize.spec.config import Config
+from worldsize.service.computes import choose_compute, open_compute, python_path
+from worldsize.service.planning import as_here, make_plan
+from worldsize.service.preflight import offline_findings, preflight
+from worldsize.service.request import Prepared, Request
 from worldsize.spec.job import Job
 
-
-class Progress:
-    """What a person may want to know while a run is prepared; nobody is told unless a subclass does."""
-
-    def notice(self, text: str) -> None:
-        """Said once."""
-
-    def step(self, what: str, done: int, total: int) -> None:
-        """How far it is with something that may take long; `total` 0: not known. Called often."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.plan.local import Local
+    from worldsize.service.environments import Environment
 
 
-class Request(NamedTuple):
-    """A job and everything around it that a submission needs.
+def plan_job(request: Request, paths: RunPaths, created: float, checked: bool = False) -> Prepared:
+    """What would run, and what is to be said about it; writes nothing. UsageError with every problem at once.
 
-    places  where each key of the job was said
-    argv    the words that the user typed, for the record
+    `checked`: it was looked at before, for other paths.
     """
-
-    job: Job
-    config: Config
-    compute: str | None
-    environ: Mapping[str, str]
-    cwd: str
-    places: Places = Places()
-    argv: Sequence[str] = ()
-
-
-class Prepared(NamedTuple):
-    job: Job
-    plan: Plan
-    compute: Compute
-    notices: tuple[CheckResult, ...]
-
-
-def plan_job(request: Request, paths: RunPaths, created: float) -> Prepared:
-    """What would run, and what is to be said about it; writes nothing. UsageError with every problem at once."""
     try:
-        return _plan_job(request, paths, created)
+        return _plan_job(request, paths, created, checked)
     except (UsageError, PlanError) as error:
         if error.where:
             error.where = request.places.at(error.where)
         raise
 
 
-def _plan_job(request: Request, paths: RunPaths, created: float) -> Prepared:
+def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) -> Prepared:
     name = choose_compute(request.config, request.compute, request.job.compute)
     job = _with_grace(request.job, request.config.computes[name].grace)
     compute = open_compute(request.config, name, request.environ)
+    if job.virtual_gpus is not None and "local" not in compute.capabilities:
+        raise PlanError(
+            "virtual GPUs are for virtual nodes, and those of %s are real" % name,
+            "virtual_gpus",
+            "worldsize rehearse runs the job on this machine; without virtual_gpus it runs on %s" % name,
+        )
+    offline = job.offline or request.config.computes[name].offline
     facts: ComputeFacts = compute.facts(job)
-    plan = make_plan(job, facts, name, paths, created, python_path(request.config, name, request.environ))
-    findings = preflight(job, plan, compute, request.places)
+    if facts.mapped:
+        job = as_here(job, facts.mapped)
+    data, planned, local = _with_data(request, job, name, facts) if names_data(job) else ({}, job, None)
+    plan = make_plan(planned, facts, name, paths, created, _python_path(request, name, facts))
+    environment, findings = None, [] if checked else preflight(job, plan, compute, request.places, facts.mapped)
+    if offline and not checked:
+        findings += offline_findings(job, request.places)
+    if job.environment is not None:
+        environment, plan, said = _with_environment(request, job, facts, plan)
+        findings = [] if checked else sorted([*findings, *said], key=lambda finding: finding.level != "error")
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
         raise _problems(errors)
-    return Prepared(job._replace(compute=name), plan, compute, tuple(findings))
+    if local is not None:
+        from worldsize.plan.local import set_apart
+
+        archive = plan.local.archive if plan.local else None
+        plan = set_apart(plan._replace(local=local._replace(archive=archive)))
+    if job.stage or offline:
+        from worldsize.service.staging import in_force
+
+        settings = request.config.computes[name]._replace(offline=offline)
+        plan = in_force(plan, request.staged, settings, facts.mapped)
+    wrap: tuple[str, ...] = ()
+    if environment is not None and environment.image:
+        from worldsize.service.containers import contained
+
+        plan, wrap = contained(plan, job, environment.image, request, facts, paths)
+    return Prepared(job._replace(compute=name), plan, compute, tuple(findings), data, environment, wrap)
+
+
+def needs_more(job: Job) -> bool:
+    """Whether something may have to be fetched before the run is created."""
+    return bool(names_data(job) or job.stage or job.environment is not None)
+
+
+def names_data(job: Job) -> bool:
+    """Whether an input is more than a value."""
+    return any(isinstance(value, tuple) for value in job.inputs.values())
+
+
+def _with_environment(
+    request: Request, job: Job, facts: ComputeFacts, plan: Plan
+) -> tuple[Environment | None, Plan, list[CheckResult]]:
+    from worldsize.service.environment_plan import activated, look_up
+
+    environment, said = look_up(job, request.config, plan.compute, request.environ, facts, request.places)
+    if environment is not None:
+        path = _python_path(request, plan.compute, facts)
+        plan = activated(plan, job, facts, environment.activation(request.environ), path)
+        plan, more = _distributed(request, job, facts, plan, environment)
+        said += more
+    if environment is not None and environment.image:
+        from worldsize.service.containers import check_image
+
+        said += check_image(plan, job, environment.image, request)
+    return environment, plan, said
+
+
+def _distributed(
+    request: Request, job: Job, facts: ComputeFacts, plan: Plan, environment: Environment
+) -> tuple[Plan, list[CheckResult]]:
+    """Where nothing is said, and few nodes read it, it is read where it is."""
+    if environment.archive is None and environment.recipe is None and environment.spec.distribute in ("auto", "shared"):
+        return plan, []
+    from worldsize.service.packing import distributed
+
+    settings = request.config.computes[plan.compute]
+    plan, said = distributed(plan, job, environment, request.packed, settings, facts)
+    return plan, [finding._replace(where=request.places.at(finding.where or "")) for finding in said]
+
+
+def _with_data(
+    request: Request, job: Job, compute: str, facts: ComputeFacts
+) -> tuple[dict[str, str], Job, Local | None]:
+    from worldsize.service.data import placed, with_paths
+
+    paths, local = placed(job, request.fetched, request.config.computes[compute], facts)
+    return paths, with_paths(job, paths), local
 
 
 def _with_grace(job: Job, configured: float | None) -> Job:
@@ -80,17 +132,12 @@ def _with_grace(job: Job, configured: float | None) -> Job:
     return job._replace(grace=configured) if configured is not None and said_nothing else job
 
 
-def python_path(config: Config, compute: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Directories that decide what `python` means: the compute's `python`, else the activated environment's (already
-    first on PATH), else the one of the Python that runs us, unless that is a tool's private environment."""
-    configured = config.computes[compute].python
-    if configured:
-        return (os.path.dirname(configured) if os.path.isfile(configured) else configured,)
-    if environ.get("VIRTUAL_ENV") or environ.get("CONDA_PREFIX"):
-        return ()
-    if "/pipx/" in sys.prefix or "/uv/tools/" in sys.prefix:
-        return ()
-    return (os.path.dirname(sys.executable),)
+def _python_path(request: Request, compute: str, facts: ComputeFacts) -> tuple[str, ...]:
+    """On nodes that share no more than a directory with this machine, only what is configured for them counts."""
+    if not facts.mapped:
+        return python_path(request.config, compute, request.environ)
+    directory = os.path.dirname(facts.python)
+    return (directory,) if directory else ()
 
 
 def said(notice: CheckResult) -> str:
@@ -105,3 +152,13 @@ def _problems(errors: Sequence[CheckResult]) -> UsageError:
     lines = ["%d problems:" % len(errors)]
     lines += ["  " + said(error) for error in errors]
     return UsageError("\n".join(lines))
+
+
+def check_after(request: Request, prepared: Prepared) -> None:
+    """Raises UsageError for what the run's compute cannot wait for."""
+    kind = request.config.computes[prepared.plan.compute].type
+    able = "after" in prepared.compute.capabilities
+    for after in request.after:
+        if not able or any(handle["type"] != kind for handle in after.handles):
+            what = "%s is where a run that goes to %s cannot wait for it" % (after.run_id, prepared.plan.compute)
+            raise UsageError(what, "--after", "wait here: worldsize wait %s && worldsize run …" % after.run_id)

@@ -5,22 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
-from worldsize.compute.base import Compute, Handle
+from worldsize.compute.base import Compute, Handle, Idle
 from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
-from worldsize.plan.files import read_json, write_once
+from worldsize.plan.files import write_once
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service import gather
+from worldsize.service.attempts import latest
 from worldsize.service.computes import compute_of_handle
-from worldsize.state.records import RunState, Status
+from worldsize.state.records import Observation, RunState, Status
 
-_SHORTEST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.1
-_QUIET_SHARE = 0.02
-_LOOK_EVERY = 0.25
-_NOTICED_WITHIN = 3.0
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class RunOutput:
@@ -64,7 +62,7 @@ class Run:
     """One submission of a job. Holds no state but its directory: every question reads it anew."""
 
     def __init__(self, paths: RunPaths, environ: Mapping[str, str]) -> None:
-        self.paths = paths
+        self.paths = latest(paths)
         self._environ = environ
         self._plan: Plan | None = None
         self._compute: Compute | None = None
@@ -100,10 +98,14 @@ class Run:
         except WorldsizeError:
             return False
 
-    def look(self) -> Status:
-        """Everything known of the run, folded, now. Never raises for a run that is damaged: that is LOST, and said."""
+    def look(self, seen: Observation | None = None, idle: Idle | None = None) -> Status:
+        """Everything known of the run, folded, now. Never raises for a run that is damaged: that is LOST, and said.
+
+        `seen`: what the compute has just said of it; None: it is asked, and `idle` called while it thinks.
+        """
         if not os.path.isdir(self.paths.root):
             return self._deleted()
+        self.paths = latest(self.paths)
         if self._plan is None and not os.path.exists(self.paths.plan):
             return gather.preparing(self.paths)
         try:
@@ -111,7 +113,7 @@ class Run:
         except WorldsizeError as error:
             return Status(RunState.LOST, exit_code=1, message=str(error))
         try:
-            return gather.look(self.paths, self.compute, plan)
+            return gather.look(self.paths, self.compute, plan, seen, idle)
         except (ValueError, KeyError, TypeError) as error:
             return Status(RunState.LOST, exit_code=1, message="its run directory is damaged: %s" % error)
         except OSError as error:
@@ -125,12 +127,13 @@ class Run:
     @property
     def compute(self) -> Compute:
         if self._compute is None:
-            self._compute = compute_of_handle(self._native(), self.plan.compute, self._environ)
+            self._compute = compute_of_handle(self.native(), self.plan.compute, self._environ)
         return self._compute
 
-    def _native(self) -> Handle | None:
-        if self._handle is None:
-            self._handle = read_json(self.paths.handle)
+    def native(self) -> Handle | None:
+        """The compute's native id of the run; None as long as it has none."""
+        if self._handle is None or "queue" in self._handle:  # which is its native id only until it starts
+            self._handle = gather.read_native(self.paths)
         return self._handle
 
     @property
@@ -143,31 +146,9 @@ class Run:
 
         A final run is noticed within 2 % of the time that it has been silent, at most 0.1 s.
         """
-        started = looked = heard = time.monotonic()
-        status = self.look()
-        while not status.final:
-            new = show()
-            now = time.monotonic()
-            if timeout is not None and now - started >= timeout:
-                break
-            heard = now if new else heard
-            time.sleep(min(max((now - heard) * _QUIET_SHARE, _SHORTEST_PAUSE), _LONGEST_PAUSE))
-            if now - looked > _LOOK_EVERY or os.path.exists(self.paths.result):
-                looked = now
-                status = self.look()
-        if status.final and not os.path.isdir(self.paths.root):
-            self._outlast()
-        return status
+        from worldsize.service.following import Following
 
-    def _outlast(self) -> None:
-        """A run that we knew before its directory was deleted: its agents notice that, and end it with its grace."""
-        handle = self._native()
-        if handle is None:
-            return
-        deadline = time.monotonic() + self.plan.grace + _NOTICED_WITHIN
-        while self.compute.observe([handle])[0].phase == "running" and time.monotonic() < deadline:
-            time.sleep(_LONGEST_PAUSE)
-        self.end_remains()
+        return Following(self, show, timeout).to_end()
 
     def wait(self, timeout: float | None = None, check: bool = False) -> str:
         """The final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
@@ -212,7 +193,7 @@ class Run:
             write_once(self.paths.cancel, {"time": time.time(), "pid": os.getpid()})
         except OSError:
             pass  # a full disk: the agents will still be told, and say themselves that they were cancelled
-        handle = self._native()
+        handle = self.native()
         if handle is not None:
             self.compute.cancel(handle, now)
         return self.look()
@@ -221,7 +202,7 @@ class Run:
         """End at once what a run that is final may have left; how many processes that were. One whose directory was
         deleted or damaged is searched for on this machine."""
         try:
-            handle = self._native()
+            handle = self.native()
             if handle is not None:
                 return self.compute.end_remains(handle)
         except (WorldsizeError, OSError, ValueError, KeyError, TypeError):

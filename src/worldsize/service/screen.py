@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from worldsize.agent.failure import read_error
+from worldsize.diagnose.hints import hint_for
 from worldsize.logs.tail import last_lines, summarize_others
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit, signal_name
 from worldsize.state.records import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _LAST_LINES = 12
 _FRAMES = 8
@@ -21,8 +24,9 @@ _LINE = 300
 def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] | None:
     """The screen as data; None where nothing failed.
 
-    {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None, last_lines,
-    others}; `signal` is its name or None, `host` that of the node as far as it left a record. Long lines are cut.
+    {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None, hint,
+    last_lines, others}; `signal` is its name or None, `host` that of the node as far as it left a record, `hint` what
+    to do, where that is known and the message does not say it. Long lines are cut.
     """
     failure = status.failure
     if failure is None:
@@ -33,12 +37,15 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
         "signal": signal_name(failure.code),
         "host": record.host if record else None,
         "exception": None,
+        "hint": None,
         "last_lines": [],
         "others": [],
     }
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if failure.rank is not None:
         data["exception"] = read_error(paths, failure.rank, plan.environment.get("TORCHELASTIC_ERROR_FILE"))
+        said = "%(type)s: %(message)s" % data["exception"] if data["exception"] else ""
+        data["hint"] = hint_for(said, plan.rehearsal is not None)
         data["last_lines"] = [_short(line) for line in last_lines(paths.rank_log(failure.rank), _LAST_LINES)]
     shown = () if failure.rank is None else (failure.rank,)
     data["others"] = [_short(line) for line in summarize_others(paths, ranks, shown)]
@@ -51,6 +58,8 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
     exception = data["exception"]
     if exception:
         lines += ["", *_exception(exception, paths.code)]
+    if data["hint"]:
+        lines += ["", "what to do: " + data["hint"]]
     if data["last_lines"]:
         lines += ["", "last lines of rank %d (%s):" % (data["rank"], paths.rank_log(data["rank"]))]
         lines += ["  | " + line for line in data["last_lines"]]

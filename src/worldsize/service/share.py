@@ -13,7 +13,8 @@ _ENTER = stat.S_IRGRP | stat.S_IXGRP
 def open_directories(paths: RunPaths) -> None:
     """The group may enter the run's directories. What is written there from now on is readable to it."""
     for path in (paths.root, *paths.directories()):
-        _allow(path, _ENTER)
+        if os.path.isdir(path):
+            _allow(path, _ENTER)
 
 
 def open_code(paths: RunPaths) -> None:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable
 
 from worldsize.compute.base import Submission
-from worldsize.errors import JobError, SubmitAgain, SubmitRejected
+from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.plan.files import storage_error, write_json, write_once, write_text
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.service.planning import output_path
-from worldsize.service.preflight import script_of
-from worldsize.service.prepare import Prepared, Progress, Request, plan_job, said
-from worldsize.service.preparing import mark_preparing, unmark_preparing
-from worldsize.spec.job import Job
+from worldsize.service.filling import lay_out, write_after, write_record
+from worldsize.service.new_run import new_run
+from worldsize.service.prepare import check_after, needs_more, plan_job, said
+from worldsize.service.request import Prepared, Progress, Request
+from worldsize.service.travel import travelling
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
 from worldsize.state.status import CANCELLED_CODE
-from worldsize.version import VERSION
+from worldsize.store.runs import discard_run
 
-_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-"""What a terminal sends to all who belong to it: they wait until a run's processes are known, and have left it."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.service.environments import Environment
 
 
 def start(request: Request, progress: Progress, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
@@ -31,34 +31,50 @@ def start(request: Request, progress: Progress, submitting: Callable[[RunPaths],
 
     Anything that fails or interrupts before the compute has it leaves no run behind; a refusal by the compute leaves
     the run, FAILED. `submitting` is called when the run is complete, right before the compute gets it: from then on
-    what asks for its end is `Run.cancel`, and not an exception.
+    what asks for its end is `Run.cancel`, and not an exception. A job of several runs becomes an array, whose
+    directory is returned.
     """
-    from worldsize.store.runs import create_run, discard_run
+    if request.job.matrix or request.job.count is not None:
+        from worldsize.service.array_start import start_array
+        from worldsize.service.rehearsal import refuse_several
 
+        refuse_several(request.job)
+        return start_array(request, progress, submitting)
     created = time.time()
     dry = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "-")), created)
     for notice in dry.notices:
         progress.notice(said(notice))
+    if request.after:
+        check_after(request, dry)
+    if dry.environment is not None:
+        _build(dry.environment, progress)
+    request = _provided(request, dry, progress)
     home = request.config.home
-    paths = create_run(home, request.config.computes[dry.plan.compute].runs_dir)
-    mark_preparing(paths)
-    try:
-        prepared = plan_job(request, paths, created)
+
+    def fill(paths: RunPaths) -> tuple[Prepared, Submission]:
+        prepared = plan_job(request, paths, created, checked=True)
         submission = _fill(request, prepared, paths, progress)
         submitting(paths)
-    except OSError as error:
-        discard_run(home, paths)
-        raise storage_error(error, error.filename or paths.root) from None
-    except BaseException:
-        discard_run(home, paths)
-        raise
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL)
-    try:
-        _submit(prepared, submission, home, paths)
-    finally:
-        unmark_preparing(paths)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return paths
+        return prepared, submission
+
+    def submit(filled: tuple[Prepared, Submission], paths: RunPaths) -> None:
+        _submit(*filled, home, paths)
+
+    return new_run(home, request.config.computes[dry.plan.compute].runs_dir, fill, submit)
+
+
+def _provided(request: Request, dry: Prepared, progress: Progress) -> Request:
+    if not needs_more(request.job):
+        return request
+    from worldsize.service.provision import provided
+
+    return provided(request, dry, progress)
+
+
+def _build(environment: Environment, progress: Progress) -> None:
+    from worldsize.service.environment_build import make_ready
+
+    make_ready(environment, progress)
 
 
 def _submit(prepared: Prepared, submission: Submission, home: str, paths: RunPaths) -> None:
@@ -75,10 +91,13 @@ def _submit(prepared: Prepared, submission: Submission, home: str, paths: RunPat
         _conclude(paths, plan, Status(RunState.FAILED, failure.reason, error.exit_code, error.what, failure))
         raise
     except SubmitAgain:
-        _discard(home, paths)
+        discard_run(home, paths)
         raise
     try:
-        write_json(paths.handle, dict(handle))
+        if submission.after:
+            write_once(paths.handle, dict(handle))  # it may have begun by now, under a native id that it has written
+        else:
+            write_json(paths.handle, dict(handle))
     except OSError as error:
         compute.cancel(handle, now=True)
         raise storage_error(error, paths.handle) from None
@@ -90,92 +109,22 @@ def _conclude(paths: RunPaths, plan: Plan, status: Status) -> None:
     write_once(paths.result, result(plan, status))
 
 
-def _discard(home: str, paths: RunPaths) -> None:
-    from worldsize.store.runs import discard_run
-
-    discard_run(home, paths)
-
-
 def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progress) -> Submission:
     """The whole run directory, record last: a run with a record is complete."""
-    from worldsize.environment.bundle import agent_bundle
-    from worldsize.environment.git import start_git_diff
-    from worldsize.environment.record import make_record
-    from worldsize.spec.dump import dump_job, job_tree
+    from worldsize.spec.dump import dump_job
 
     job, plan = prepared.job, prepared.plan
-    if job.share == "group":
-        _share(paths, progress)
-    if job.code:
-        start_git_diff(job.code, paths.diff, request.environ)
-    digest = _snapshot(job, paths, request.config.home, progress)
-    for name, output in job.outputs.items():
-        _make_output(output_path(paths, name, output), output.type)
-    _place_inrank(paths)
-    _link(agent_bundle(os.path.join(request.config.home, "cache")), paths.agent)
-    submission = prepared.compute.render(plan, paths)
+    digest = lay_out(request, job, paths, progress)
+    submission = prepared.compute.render(job, plan, paths, lambda: travelling(job, plan, request.config.home))
     write_text(paths.job, dump_job(job))
     write_text(paths.plan, plan.to_json())
     write_text(paths.submission, submission.preview)
-    record = make_record(
-        VERSION, job_tree(job), request.argv, request.environ, request.cwd, job.code or "", digest, plan.created
-    )
-    write_json(paths.record, record)
+    if request.after:
+        submission = submission._replace(after=request.after)
+        write_after(request, paths, prepared.compute.facts(job).mapped)
+    if prepared.environment is not None:
+        from worldsize.service.environment_build import keep
+
+        keep(prepared.environment, paths)
+    write_record(request, job, paths, digest, plan.created)
     return submission
-
-
-def _share(paths: RunPaths, progress: Progress) -> None:
-    from worldsize.service.share import closed_parent, open_directories
-
-    open_directories(paths)
-    closed = closed_parent(paths)
-    if closed:
-        progress.notice("share: the group cannot enter %s (name a runs_dir that it can: worldsize.toml)" % closed)
-
-
-def _snapshot(job: Job, paths: RunPaths, home: str, progress: Progress) -> str | None:
-    """The digest of the code as it is now in the run, None for no code."""
-    if job.code is None:
-        return None
-    from worldsize.environment.snapshot import take_snapshot
-    from worldsize.store.runs import objects_dir
-
-    def tick(done: int, total: int) -> None:
-        progress.step("snapshot", done, total)
-
-    runs_dir = os.path.dirname(paths.root)
-    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=[runs_dir, home], tick=tick)
-    if job.share == "group":
-        from worldsize.service.share import open_code
-
-        open_code(paths)
-    for warning in snapshot.warnings:
-        progress.notice("snapshot: " + warning)
-    script = script_of(job)
-    if script and not os.path.isabs(script) and not os.path.exists(os.path.join(paths.code, script)):
-        raise JobError(
-            "%s exists, but the snapshot leaves it out" % script,
-            os.path.join(job.code, ".amlignore or .gitignore"),
-            "take it out of the ignore file",
-        )
-    return snapshot.digest
-
-
-def _make_output(path: str, kind: str) -> None:
-    os.makedirs(os.path.dirname(path) if kind == "uri_file" else path, mode=0o700, exist_ok=True)
-
-
-def _place_inrank(paths: RunPaths) -> None:
-    """The exception hook, read from this package and written where every rank's Python finds it."""
-    source = os.path.join(os.path.dirname(os.path.dirname(__file__)), "inrank", "sitecustomize.py")
-    with open(source) as file:
-        write_text(os.path.join(paths.inrank, "sitecustomize.py"), file.read())
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        import shutil
-
-        shutil.copyfile(source, target)

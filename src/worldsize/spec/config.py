@@ -17,9 +17,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from worldsize.errors import NotFound
+from worldsize.plan.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 FILE_NAME = "worldsize.toml"
 SITE_FILE = "/etc/worldsize/worldsize.toml"
@@ -34,8 +38,15 @@ class Compute(NamedTuple):
     runs_dir        where its runs are kept; None: in the home
     gpus_per_node   None: found out, where possible
     python          the interpreter that runs agents and that `python` means in commands; None: this one, or the PATH's
+    data_dir        where data that jobs name by URI is kept; None: with its runs
+    local_dir       where nodes make directories of a run's own; may hold $VARIABLES of theirs; None: the usual places
+    offline         its nodes cannot download anything
+    container       what runs images on its nodes: "apptainer", "singularity", "pyxis", "none"; None: found out
+    container_options  further options of it
     grace           seconds between TERM and KILL for jobs that say nothing; None: the job's default
     options         what else its table says, for the compute of its type
+    envs_dir        where environments are built for it, if not where the configuration says
+    virtual_packages  what conda may count on on its nodes: "__cuda=12.4"
     """
 
     name: str = LOCAL
@@ -43,19 +54,36 @@ class Compute(NamedTuple):
     runs_dir: str | None = None
     gpus_per_node: int | None = None
     python: str | None = None
+    data_dir: str | None = None
+    local_dir: str | None = None
+    offline: bool = False
+    container: str | None = None
+    container_options: tuple[str, ...] = ()
     grace: float | None = None
     options: Mapping[str, Any] = {}
+    envs_dir: str | None = None
+    virtual_packages: tuple[str, ...] = ()
 
 
 class Config(NamedTuple):
     """What is configured. `origins` tells for each dotted key where its value comes from: a file, an environment
-    variable by name, or "default"; `default_place` the same for default_compute, with the line in a file."""
+    variable by name, or "default"; `default_place` the same for default_compute, with the line in a file.
+
+    envs_dir         where environments are built; None: in the home
+    environments     named ones, each as a job's `environment:` is read
+    environment_map  what names of Azure's mean here; "*" in a name stands for anything
+    conda            "channels" of environments that name none, and the "channel_alias"
+    """
 
     home: str = ""
     default_compute: str = LOCAL
     computes: Mapping[str, Compute] = {}
     origins: Mapping[str, str] = {}
     default_place: str = "default"
+    envs_dir: str | None = None
+    environments: Mapping[str, Any] = {}
+    environment_map: Mapping[str, str] = {}
+    conda: Mapping[str, Any] = {}
 
     def compute(self, name: str | None = None, where: str | None = None) -> Compute:
         """The compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none."""

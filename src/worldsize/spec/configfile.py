@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from worldsize.errors import ConfigError
 from worldsize.spec.config import LOCAL, Compute, Config
-from worldsize.spec.keys import MAX_SECONDS, Key, Keys
+from worldsize.spec.hpcpackkeys import HEAD, HPCPACK, NO_PASSWORD, default_runs_dir
+from worldsize.spec.key import Key, Keys
+from worldsize.spec.keys import MAX_SECONDS
 from worldsize.spec.nearest import did_you_mean
 from worldsize.spec.reading import mapping_of, read_keys
 from worldsize.spec.report import Report
+from worldsize.spec.slurmkeys import SETUP, SLURM
 from worldsize.spec.tree import Node, plain, to_node
 
 MAX_BYTES = 1 << 20
@@ -21,14 +25,36 @@ TOP: Keys = {
     "home": Key("path", "Where runs are kept.", blank=False),
     "default_compute": Key("text", "The compute of jobs that name none.", blank=False),
     "compute": Key("any", "The computes, a table each."),
+    "envs_dir": Key("path", "Where environments are built.", blank=False),
 }
+ENVIRONMENTS = ("environment", "environment_map", "conda")
+"""Tables that spec/environmentconfig.py reads."""
 COMPUTE: Keys = {
     "type": Key("text", "What kind of compute this is.", choices=TYPES),
     "runs_dir": Key("path", "Where this compute's runs are kept.", blank=False),
     "gpus_per_node": Key("int", "GPUs on each node.", minimum=0, maximum=1024),
+    "data_dir": Key("path", "Where data that jobs name by URI is kept.", blank=False),
+    "local_dir": Key("text", "Where nodes make directories of a run's own, such as /scratch/$USER.", blank=False),
+    "offline": Key("flag", "Its nodes cannot download anything."),
+    "container": Key(
+        "text", "What runs container images on its nodes.", choices=("apptainer", "singularity", "pyxis", "none")
+    ),
+    "container_options": Key("texts", "Further options of `apptainer exec`, or of srun with Pyxis.", blank=False),
     "python": Key("text", "The interpreter on the nodes.", blank=False),
     "grace": Key("number", "Seconds between TERM and KILL.", minimum=0, maximum=MAX_SECONDS),
+    "envs_dir": Key("path", "Where environments are built for this compute.", blank=False),
+    "virtual_packages": Key("texts", "What conda may count on on its nodes: __cuda=12.4, __glibc=2.28.", blank=False),
 }
+
+SBCAST: Keys = {
+    "sbcast": Key("flag", "Slurm's sbcast passes packed environments on, rather than the agents themselves."),
+}
+OPTIONS: Mapping[str, Keys] = {
+    LOCAL: SETUP,
+    "slurm": {**SLURM, **SETUP, **SBCAST},
+    "hpcpack": {**HEAD, **HPCPACK, **SETUP},
+}
+"""What a compute of a type has beside these; the types that are not here take what they are given."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)$")
@@ -50,10 +76,15 @@ def read_files(files: list[str]) -> Config:
         if len(path) == 1:
             report.base = os.path.dirname(node.origin)
             values.update(read_keys({path[0]: node}, "", TOP, report, of="worldsize.toml"))
-    names = dict.fromkeys([LOCAL, *(path[1] for path in settings if len(path) > 1)])
+    names = dict.fromkeys([LOCAL, *(path[1] for path in settings if path[0] == "compute")])
     computes = {name: _compute(name, settings, report) for name in names}
+    tables = {path: node for path, node in settings.items() if path[0] in ENVIRONMENTS}
+    if tables:
+        from worldsize.spec.environmentconfig import read_tables
+
+        values.update(read_tables(tables, report))
     report.check()
-    origins = {".".join(path): node.origin for path, node in settings.items() if len(path) != 2}
+    origins = {".".join(path): node.origin for path, node in settings.items() if path[0] != "compute" or len(path) > 2}
     default = settings.get(("default_compute",))
     if default:
         values["default_place"] = default.where
@@ -126,6 +157,11 @@ def _flat(root: Node, report: Report) -> Settings:
     """One entry per setting, and one per compute's table."""
     settings: Settings = {}
     for name, node in root.value.items():
+        if name in ENVIRONMENTS:
+            from worldsize.spec.environmentconfig import flatten
+
+            settings.update(flatten(name, node, report))
+            continue
         if name != "compute":
             settings[(name,)] = node
             continue
@@ -157,15 +193,28 @@ def _compute(name: str, settings: Settings, report: Report) -> Compute:
 
 
 def _finished(path: str, values: dict[str, Any], entries: dict[str, Node], report: Report) -> dict[str, Any]:
-    """Adds the options that only this type of compute knows, which a local one does not have."""
+    """Adds the options that only this type of compute knows."""
+    kind = values.get("type")
     others = {key: node for key, node in entries.items() if key not in COMPUTE}
-    if values.get("type") == LOCAL:
-        for key, node in others.items():
-            what = "is not a key of a local compute"
-            report.problem(node, "%s.%s" % (path, key[:60]), what, did_you_mean(key, COMPUTE))
-    else:
+    known = OPTIONS.get(kind) if kind else None
+    if known is None:
         values["options"] = {key: plain(node) for key, node in others.items()}
+    else:
+        _refuse_unknown(path, others, known, kind or "", report)
+        wanted = {key: node for key, node in others.items() if key in known}
+        values["options"] = read_keys(wanted, path, known, report)
+    if kind == "hpcpack":  # whose nodes have file systems of their own
+        runs_dir = default_runs_dir(values["options"])
+        return {"runs_dir": runs_dir, **values} if runs_dir else values
     python = values.get("python")
     if python and (os.sep in python or python.startswith("~")):
         values["python"] = os.path.join(os.path.dirname(entries["python"].origin), os.path.expanduser(python))
     return values
+
+
+def _refuse_unknown(path: str, entries: dict[str, Node], known: Keys, kind: str, report: Report) -> None:
+    for key, node in entries.items():
+        if key not in known:
+            what = "is not a key of a %s compute" % kind
+            hint = NO_PASSWORD if kind == "hpcpack" and "pass" in key.lower() else None
+            report.problem(node, "%s.%s" % (path, key[:60]), what, hint or did_you_mean(key, {**COMPUTE, **known}))

@@ -1,99 +1,132 @@
-"""Distributions: how the ranks of a job find each other. One class per kind, one registry by type name.
+"""Distributions: how the ranks of a job find each other. One small module per kind in `distributions/`, by type name.
 
-A new kind is a class here, an entry in `DISTRIBUTIONS` and its keys in `keys.py`; whether this release can run it
-is planning's to say.
+Packages of others add kinds through the entry points `worldsize.distributions`: the name is the type, the object a
+class that does what `Distribution` says.
 """
 
-import functools
-from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from __future__ import annotations
 
-Kind = TypeVar("Kind", bound=type)
+from collections.abc import Callable, Iterator, Mapping
 
+from worldsize.plan.values import Protocol
 
-def tolerant(kind: Kind) -> Kind:
-    """Keywords that the kind does not have only warn, as in a job file: Azure's own samples have them."""
-    exact: Any = kind.__new__
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-    @functools.wraps(exact)
-    def create(cls: type, *values: Any, **named: Any) -> Any:
-        unknown = named.keys() - set(cls._fields)  # type: ignore[attr-defined]
-        if unknown:
-            import warnings
+    from worldsize.spec.distributions.base import Arrangement
+    from worldsize.spec.distributions.deepspeed import DeepSpeedDistribution as DeepSpeedDistribution
+    from worldsize.spec.distributions.horovod import HorovodDistribution as HorovodDistribution
+    from worldsize.spec.distributions.jax import JaxDistribution as JaxDistribution
+    from worldsize.spec.distributions.mpi import MpiDistribution as MpiDistribution
+    from worldsize.spec.distributions.plain import PlainDistribution as PlainDistribution
+    from worldsize.spec.distributions.pytorch import PyTorchDistribution as PyTorchDistribution
+    from worldsize.spec.distributions.ray import RayDistribution as RayDistribution
+    from worldsize.spec.distributions.tensorflow import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.spec.key import Keys
 
-            what = "%s has no %s: ignored" % (cls.__name__, ", ".join(sorted(unknown)))
-            warnings.warn(what, stacklevel=2)
-        return exact(cls, *values, **{name: value for name, value in named.items() if name not in unknown})
-
-    kind.__new__ = create  # type: ignore[assignment]
-    return kind
-
-
-@tolerant
-class PlainDistribution(NamedTuple):
-    """Ranks of no framework, with every convention set."""
-
-    process_count_per_instance: int = 1
-    type: str = "none"
+ENTRY_POINTS = "worldsize.distributions"
 
 
-@tolerant
-class PyTorchDistribution(NamedTuple):
-    """torch.distributed: its variables set directly, or by one torchrun per node (`launcher="torchrun"`)."""
+class Distribution(Protocol):
+    """A named tuple: one field for each of its keys, with its default, and `type` last.
 
-    process_count_per_instance: int = 1
-    launcher: str = "direct"
-    type: str = "pytorch"
+    A kind with a field `process_count_per_instance` puts equal ranks on every node; one without lays out roles.
+    """
 
+    @property
+    def _fields(self) -> tuple[str, ...]: ...
 
-@tolerant
-class TensorFlowDistribution(NamedTuple):
-    """`TF_CONFIG`; without a worker_count there is one worker per instance."""
+    @property
+    def type(self) -> str: ...
 
-    parameter_server_count: int = 0
-    worker_count: int | None = None
-    type: str = "tensorflow"
+    @staticmethod
+    def keys() -> Keys:
+        """Its keys in a job file: what each takes, what it means."""
 
+    def world_size(self, instances: int) -> int:
+        """How many ranks it has on so many nodes."""
 
-@tolerant
-class MpiDistribution(NamedTuple):
-    """Ranks started by mpirun."""
+    def arrange(self, instances: int) -> Arrangement:
+        """Who runs where, and how it is started. Raises PlanError where the roles do not fit."""
 
-    process_count_per_instance: int = 1
-    type: str = "mpi"
-
-
-@tolerant
-class RayDistribution(NamedTuple):
-    """A Ray cluster: a head and workers, one per instance."""
-
-    port: int | None = None
-    address: str | None = None
-    include_dashboard: bool | None = None
-    dashboard_port: int | None = None
-    head_node_additional_args: str | None = None
-    worker_node_additional_args: str | None = None
-    type: str = "ray"
+    @property
+    def _replace(self) -> Callable[..., Any]: ...
 
 
-Distribution = PlainDistribution | PyTorchDistribution | TensorFlowDistribution | MpiDistribution | RayDistribution
-
-DISTRIBUTIONS: Mapping[str, type[Distribution]] = {
-    "pytorch": PyTorchDistribution,
-    "tensorflow": TensorFlowDistribution,
-    "mpi": MpiDistribution,
-    "ray": RayDistribution,
-    "none": PlainDistribution,
+_HOMES = {
+    "pytorch": ("pytorch", "PyTorchDistribution"),
+    "tensorflow": ("tensorflow", "TensorFlowDistribution"),
+    "mpi": ("mpi", "MpiDistribution"),
+    "horovod": ("horovod", "HorovodDistribution"),
+    "deepspeed": ("deepspeed", "DeepSpeedDistribution"),
+    "jax": ("jax", "JaxDistribution"),
+    "ray": ("ray", "RayDistribution"),
+    "none": ("plain", "PlainDistribution"),
 }
+"""The module and the class of each kind of our own; loaded when it is first used."""
+
+_MODULES = {name: module for module, name in _HOMES.values()}
+
+
+class _Kinds(Mapping[str, "type[Distribution]"]):
+    """Every kind by its type's name: our own, then those of other packages, which are looked for only where ours do not
+    answer, since that takes longer than a whole short run."""
+
+    def __getitem__(self, name: str) -> type[Distribution]:
+        kind: type[Distribution] = _ours(*_HOMES[name]) if name in _HOMES else _loaded(_theirs()[name])
+        return kind
+
+    def __contains__(self, name: object) -> bool:
+        return name in _HOMES or name in _theirs()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from _HOMES
+        yield from (name for name in _theirs() if name not in _HOMES)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+DISTRIBUTIONS: Mapping[str, type[Distribution]] = _Kinds()
+
+
+def _ours(module: str, name: str) -> Any:
+    from importlib import import_module
+
+    return getattr(import_module("worldsize.spec.distributions." + module), name)
+
+
+def _loaded(point: Any) -> Any:
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        from worldsize.errors import JobError
+
+        what = "the distribution %s of %s cannot be loaded: %s" % (point.name, point.value, error)
+        raise JobError(what, "distribution.type") from error
+
+
+def _theirs() -> Mapping[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    return _ours(_MODULES[name], name)
+
+
+def kind_names(said: str) -> tuple[str, ...]:
+    """The names among which `said` is to be found, in any case, or all there are."""
+    return tuple(_HOMES) if said.lower() in _HOMES else tuple(DISTRIBUTIONS)
 
 
 def processes_per_instance(distribution: Distribution | None) -> int | None:
     """Processes on each node; None where the kind lays out roles instead (tensorflow, ray)."""
-    if distribution is None:
-        return 1
-    if isinstance(distribution, (TensorFlowDistribution, RayDistribution)):
-        return None
-    return distribution.process_count_per_instance
+    return 1 if distribution is None else getattr(distribution, "process_count_per_instance", None)
 
 
 def parse_distribution(value: Any, where: str, warnings: list[str]) -> Distribution | None:

@@ -5,13 +5,27 @@ Python are validated before they become a `Job`; building one directly costs mic
 Named tuples rather than a schema library: importing one costs as much as a whole short run.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from __future__ import annotations
 
+from collections.abc import Mapping
+
+from worldsize.plan.values import NamedTuple
 from worldsize.spec.distribution import Distribution
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_RANKS = 1_000_000
 """No job has more ranks; a larger number is a slip of the keyboard."""
+
+MAX_ELEMENTS = 10_000
+"""No array has more runs: schedulers have such limits too (Slurm's MaxArraySize), and so have directories."""
+
+
+COPYING_MODES = ("download", "eval_download")
+MOUNTING_MODES = ("ro_mount", "eval_mount")
+"""Modes of inputs that ask for something: a copy on each node's own disk; no writing to it."""
 
 
 class AssetTypes:
@@ -26,13 +40,15 @@ class AssetTypes:
 
 
 class Input(NamedTuple):
-    """Data that a job reads. `path` is local (absolute once the job is read) or a URI; None only when optional."""
+    """Data that a job reads. `path` is local (absolute once the job is read) or a URI; None only when optional.
+    `sha256` is what a file, or an archive, must have."""
 
     type: str = AssetTypes.URI_FOLDER
     path: str | None = None
     mode: str | None = None
     optional: bool = False
     description: str | None = None
+    sha256: str | None = None
 
 
 class Output(NamedTuple):
@@ -82,20 +98,34 @@ class Job(NamedTuple):
     """One job, target-independent.
 
     argv             the exact words to execute without a shell; then `command` is their quoted text, for display
+    batch_script     in place of both, the text of a Slurm batch script: the first node executes it once, and its
+                     `srun` starts the ranks
     code             the directory to snapshot, absolute, or a URI; None for no code
     conventions      narrow the environment conventions to these; empty: all of them
     grace            seconds between TERM and KILL when ranks are stopped
+    hang_timeout     seconds of idleness after which ranks that are left, others having ended with 0, hang; 0: never
     threads          OMP_NUM_THREADS of each rank; None leaves it to planning
     bind             "auto" binds ranks to CPUs where that is sensible, "none" never does
     share            "group" opens the run directory to the group; None keeps it private
     share_gpus       several processes may share a GPU
     visible_devices  CUDA_VISIBLE_DEVICES is set per rank
-    slurm, hpcpack   options of those computes, untouched
+    data_parallel    "split" or "scale": the command is a script for one process, trained data-parallel by all ranks
+    virtual_gpus     a rehearsal: so many GPUs of each node that there are not; None: what there is
+    offline          nodes reach no network: in a rehearsal it is cut, elsewhere libraries are told
+    modules, setup   modules to load and shell lines to execute before the ranks start
+    slurm            what the job says of Slurm: the keys of spec/slurmkeys.py
+    hpcpack          what the job says of HPC Pack: the keys of spec/hpcpackkeys.py
+    stage            what is downloaded before the start: the keys of spec/stagekeys.py
+    autotune         find the best configuration by trials: the keys of spec/autotunekeys.py
+    matrix           inputs that vary: one run for each combination of their values
+    count            so many equal runs
+    at_once          of several runs, at most so many at the same time
     source           where the job came from: a file name, "command line" or "python"
     """
 
     command: str = ""
     argv: tuple[str, ...] = ()
+    batch_script: str | None = None
     code: str | None = None
     type: str = "command"
     name: str | None = None
@@ -118,13 +148,24 @@ class Job(NamedTuple):
     parent_job_name: str | None = None
     conventions: tuple[str, ...] = ()
     grace: float = 10.0
+    hang_timeout: float = 300.0
     threads: int | None = None
     bind: str = "auto"
     share: str | None = None
     share_gpus: bool = False
     visible_devices: bool = False
+    data_parallel: str | None = None
+    virtual_gpus: int | None = None
+    offline: bool = False
+    modules: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
     slurm: Mapping[str, Any] = {}
     hpcpack: Mapping[str, Any] = {}
+    stage: Mapping[str, Any] = {}
+    autotune: Mapping[str, Any] | None = None
+    matrix: Mapping[str, tuple[Literal, ...]] = {}
+    count: int | None = None  # type: ignore[assignment]  # hides tuple.count, which nobody asks a job
+    at_once: int | None = None
     source: str = "python"
 
 

@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from worldsize.spec.distribution import DISTRIBUTIONS, Distribution, processes_per_instance
+from worldsize.spec.distribution import DISTRIBUTIONS, Distribution, kind_names
 from worldsize.spec.job import MAX_RANKS, Input, InputValue, Job, Limits, Output, Resources, command_text
-from worldsize.spec.keys import DISTRIBUTION_KEYS, ENVIRONMENT, INPUT, JOB, OUTPUT, Key
-from worldsize.spec.paths import absolute
-from worldsize.spec.reading import READERS, Reader, join, mapping_of, read_keys, read_path, read_text, text_fault
+from worldsize.spec.key import Key
+from worldsize.spec.keys import INPUT, JOB, OUTPUT
+from worldsize.spec.matrix import check_several, read_matrix
+from worldsize.spec.reading import READERS, Reader, join, mapping_of, read_keys, read_text, text_fault
 from worldsize.spec.report import Report
-from worldsize.spec.tree import Node, plain, shown
+from worldsize.spec.tree import Node, shown
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
@@ -38,6 +39,7 @@ def read_job(node: Node, report: Report, source: str) -> Job:
             values[name] = type_(**values[name])
     job = Job(source=source, **values)
     _check_ranks(nodes, job, report)
+    check_several(nodes, job, report)
     return job
 
 
@@ -61,9 +63,9 @@ def _check_name(nodes: dict[str, Node], values: dict[str, Any], report: Report) 
 
 
 def _check_command(node: Node, nodes: dict[str, Node], values: dict[str, Any], report: Report) -> None:
-    given = [name for name in ("command", "argv") if name in nodes]
-    if len(given) == 2:
-        report.problem(nodes["argv"], "argv", "stands beside command", "keep one of them")
+    given = [name for name in ("command", "argv", "batch_script") if name in nodes]
+    if len(given) > 1:
+        report.problem(nodes[given[-1]], given[-1], "stands beside %s" % given[0], "keep one of them")
     elif not given or nodes[given[0]].value is None:
         report.problem(nodes[given[0]] if given else node, "command", "is missing", "say what each rank executes")
     elif given == ["argv"] and "argv" in values and not (values["argv"] and values["argv"][0]):
@@ -71,10 +73,13 @@ def _check_command(node: Node, nodes: dict[str, Node], values: dict[str, Any], r
 
 
 def _check_ranks(nodes: dict[str, Node], job: Job, report: Report) -> None:
-    ranks = job.resources.instance_count * (processes_per_instance(job.distribution) or 1)
+    if job.distribution is None:
+        return
+    ranks = job.distribution.world_size(job.resources.instance_count)
     if ranks > MAX_RANKS:
-        what = "%d ranks are more than the limit of %d" % (ranks, MAX_RANKS)
-        report.problem(nodes["distribution"], "distribution.process_count_per_instance", what)
+        key = "process_count_per_instance"
+        path = join("distribution", key) if key in job.distribution._fields else "distribution"
+        report.problem(nodes["distribution"], path, "%d ranks are more than the limit of %d" % (ranks, MAX_RANKS))
 
 
 def read_distribution(node: Node, path: str, report: Report) -> Distribution | None:
@@ -89,10 +94,10 @@ def read_distribution(node: Node, path: str, report: Report) -> Distribution | N
         hint = "one of: %s" % ", ".join(DISTRIBUTIONS)
         report.problem(kind or node, join(path, "type"), "is missing", hint)
         return None
-    name = read_text(kind, join(path, "type"), Key("text", "", choices=tuple(DISTRIBUTIONS)), report)
+    name = read_text(kind, join(path, "type"), Key("text", "", choices=kind_names(kind.text)), report)
     if name is None:
         return None
-    keys = DISTRIBUTION_KEYS[name]
+    keys = DISTRIBUTIONS[name].keys()
     known = {key: item for key, item in nodes.items() if key in keys}
     for key, item in nodes.items():
         if key not in keys and key != "type":
@@ -150,16 +155,21 @@ def _read_outputs(node: Node, path: str, key: Key, report: Report) -> dict[str, 
 
 
 def _read_environment(node: Node, path: str, key: Key, report: Report) -> str | dict[str, Any] | None:
-    if isinstance(node.value, dict):
-        return read_keys(node.value, path, ENVIRONMENT, report, JOB_READERS)
-    text = read_text(node, path, key._replace(blank=False), report)
-    if text is not None and text.startswith("file:"):
-        return "file:" + absolute(text, report.base)
-    return text
+    from worldsize.spec.environmentreader import read_environment
+
+    return read_environment(node, path, key, report)
 
 
-def _read_conda(node: Node, path: str, key: Key, report: Report) -> Any:
-    return plain(node) if isinstance(node.value, dict) else read_path(node, path, key._replace(blank=False), report)
+def _read_stage(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+    from worldsize.spec.stagereader import read_stage
+
+    return read_stage(node, path, key, report)
+
+
+def _read_autotune(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+    from worldsize.spec.autotune import read_autotune
+
+    return read_autotune(node, path, key, report)
 
 
 JOB_READERS: Mapping[str, Reader] = {
@@ -167,6 +177,8 @@ JOB_READERS: Mapping[str, Reader] = {
     "inputs": _read_inputs,
     "outputs": _read_outputs,
     "environment": _read_environment,
-    "conda": _read_conda,
+    "stage": _read_stage,
+    "autotune": _read_autotune,
     "distribution": _read_distribution,
+    "matrix": read_matrix,
 }

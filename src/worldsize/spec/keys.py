@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 from worldsize.plan.environ import CONVENTIONS
-from worldsize.spec.job import MAX_RANKS
+from worldsize.spec.autotunekeys import AUTOTUNE
+from worldsize.spec.hpcpackkeys import HPCPACK
+from worldsize.spec.job import MAX_ELEMENTS, MAX_RANKS
+from worldsize.spec.key import Key, Keys
+from worldsize.spec.slurmkeys import SETUP, SLURM
+from worldsize.spec.stagekeys import STAGE
 
 ASSET_TYPES = ("uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model")
 INPUT_MODES = ("ro_mount", "download", "direct", "eval_mount", "eval_download")
@@ -16,39 +18,6 @@ SERVICE_TYPES_OF_THE_SERVICE = ("TensorBoard", "VSCode", "JupyterLab", "RayDashb
 IDENTITY_TYPES = ("managed", "user_identity", "aml_token")
 IDENTITY_TYPES_OF_THE_SERVICE = ("managed_identity", "ManagedIdentity", "UserIdentity", "AMLToken")
 MAX_SECONDS = 10 * 365 * 86400
-
-
-class Key(NamedTuple):
-    """One key.
-
-    kind      "text"       text
-              "as_text"    text, or a number or boolean taken as the text it is written as
-              "path"       a local path, made absolute, or a URI
-              "int" "number" "flag"
-              "texts"      a list of texts
-              "words"      text, or a list of texts
-              "text_map"   names to as_text
-              "labels"     the same, and nothing counts as empty text
-              "any"        a mapping, kept untouched
-              "object"     a mapping with the keys of `keys`
-              "objects"    names to such mappings
-              "inputs" "outputs" "environment" "conda" "distribution": those values
-    choices   the only texts allowed, whatever their case
-    minimum, maximum   inclusive; `above` exclusive
-    blank     whether text may be empty
-    """
-
-    kind: str
-    doc: str
-    choices: tuple[str, ...] = ()
-    minimum: float | None = None
-    maximum: float | None = None
-    above: float | None = None
-    blank: bool = True
-    keys: Mapping[str, Key] = {}
-
-
-Keys = Mapping[str, Key]
 
 
 def _count(doc: str, minimum: int = 1) -> Key:
@@ -62,7 +31,8 @@ def _port(doc: str) -> Key:
 INPUT: Keys = {
     "type": Key("text", "What the path holds.", choices=ASSET_TYPES),
     "path": Key("path", "A local path, relative to the job file, or a URI.", blank=False),
-    "mode": Key("text", "How a service brings the data to the node.", choices=INPUT_MODES),
+    "mode": Key("text", "How the data gets to the node: read in place, or copied to its disk.", choices=INPUT_MODES),
+    "sha256": Key("text", "The checksum of a file or archive: 64 hexadecimal digits.", blank=False),
     "optional": Key("flag", "The input may be left out; use it inside $[[ ]] in the command."),
     "description": Key("text", "What this input is."),
 }
@@ -113,48 +83,6 @@ IDENTITY: Keys = {
     "object_id": Key("text", "A managed identity's object."),
     "msi_resource_id": Key("text", "A managed identity's resource."),
 }
-BUILD: Keys = {
-    "path": Key("path", "The directory with the Dockerfile.", blank=False),
-    "dockerfile_path": Key("text", "The Dockerfile, relative to path."),
-}
-ENVIRONMENT: Keys = {
-    "name": Key("text", "The environment's name."),
-    "version": Key("as_text", "The environment's version."),
-    "description": Key("text", "What this environment is."),
-    "tags": Key("labels", "Labels."),
-    "properties": Key("labels", "Properties for the service."),
-    "image": Key("text", "A container image."),
-    "conda_file": Key("conda", "A conda environment file, or its content."),
-    "build": Key("object", "A container build.", keys=BUILD),
-    "os_type": Key("text", "linux or windows.", choices=("linux", "windows")),
-    "inference_config": Key("any", "For the service."),
-    "datastore": Key("text", "Where the service uploads to."),
-}
-_PROCESSES = _count("Processes on each node; usually its number of GPUs.")
-DISTRIBUTION_KEYS: Mapping[str, Keys] = {
-    "pytorch": {
-        "process_count_per_instance": _PROCESSES,
-        "launcher": Key(
-            "text",
-            "direct: ranks are started with torch's variables set; torchrun: one torchrun per node starts them.",
-            choices=("direct", "torchrun"),
-        ),
-    },
-    "tensorflow": {
-        "worker_count": _count("Workers; by default one per node."),
-        "parameter_server_count": _count("Parameter servers.", minimum=0),
-    },
-    "mpi": {"process_count_per_instance": _PROCESSES},
-    "ray": {
-        "port": _port("The head's port."),
-        "address": Key("text", "The address of a cluster that runs already."),
-        "include_dashboard": Key("flag", "Whether to start the dashboard."),
-        "dashboard_port": _port("The dashboard's port."),
-        "head_node_additional_args": Key("text", "Extra arguments of the head."),
-        "worker_node_additional_args": Key("text", "Extra arguments of the workers."),
-    },
-    "none": {"process_count_per_instance": _PROCESSES},
-}
 JOB: Keys = {
     "$schema": Key("text", "The schema that editors validate with."),
     "type": Key("text", "Always command.", choices=("command",)),
@@ -166,10 +94,12 @@ JOB: Keys = {
     "properties": Key("labels", "Properties for the service."),
     "command": Key("text", "What each rank executes, by bash, in the code directory.", blank=False),
     "argv": Key("texts", "The exact words to execute without a shell, in place of command."),
+    "batch_script": Key("text", "In place of command, a Slurm batch script: its srun starts the ranks.", blank=False),
     "code": Key("path", "The directory to snapshot, relative to the job file.", blank=False),
-    "environment": Key("environment", "What the ranks run in: a name, file:…, or an inline environment."),
+    "environment": Key("environment", "What the ranks run in: a name, a path, or what is in it."),
     "environment_variables": Key("text_map", "Variables of every rank; they win over every convention."),
     "distribution": Key("distribution", "How the ranks find each other."),
+    "autotune": Key("autotune", "Finds the best configuration by short trial runs.", keys=AUTOTUNE),
     "compute": Key("text", "Where to run: the name of a compute.", blank=False),
     "resources": Key("object", "How many nodes, and what the service should give.", keys=RESOURCES),
     "limits": Key("object", "When to give up.", keys=LIMITS),
@@ -181,11 +111,31 @@ JOB: Keys = {
     "parent_job_name": Key("text", "For the service."),
     "conventions": Key("texts", "Narrow the environment conventions to these.", choices=CONVENTIONS),
     "grace": Key("number", "Seconds between TERM and KILL when ranks are stopped.", minimum=0, maximum=MAX_SECONDS),
+    "hang_timeout": Key(
+        "number",
+        "Seconds of idleness after which the ranks that are left, others having ended with 0, hang; 0: never.",
+        minimum=0,
+        maximum=MAX_SECONDS,
+    ),
     "threads": Key("int", "OMP_NUM_THREADS of each rank.", minimum=1, maximum=65536),
     "bind": Key("text", "auto: bind ranks to CPUs where sensible; none: never.", choices=("auto", "none")),
     "share": Key("text", "group: open the run directory to the group.", choices=("group",)),
     "share_gpus": Key("flag", "Several processes may share a GPU."),
     "visible_devices": Key("flag", "Set CUDA_VISIBLE_DEVICES for each rank."),
-    "slurm": Key("any", "Options of Slurm computes."),
-    "hpcpack": Key("any", "Options of HPC Pack computes."),
+    "data_parallel": Key(
+        "text",
+        "Train a single-process script on all ranks; its batch size is that of all (split) or each rank's (scale).",
+        choices=("split", "scale"),
+    ),
+    "virtual_gpus": Key(
+        "int", "Rehearse on this machine: each node has so many virtual GPUs.", minimum=1, maximum=1024
+    ),
+    "offline": Key("flag", "The nodes reach no network; a rehearsal cuts it."),
+    **SETUP,
+    "slurm": Key("object", "Options of Slurm computes.", keys=SLURM),
+    "hpcpack": Key("object", "Options of HPC Pack computes.", keys=HPCPACK),
+    "stage": Key("stage", "What is downloaded before the start, for nodes without a network.", keys=STAGE),
+    "matrix": Key("matrix", "Inputs that vary: lists of values; one run for each combination."),
+    "count": Key("int", "So many equal runs.", minimum=1, maximum=MAX_ELEMENTS),
+    "at_once": Key("int", "Of several runs, at most so many at the same time.", minimum=1, maximum=MAX_ELEMENTS),
 }

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from worldsize.errors import JobError
-from worldsize.spec.distribution import (
-    PlainDistribution,
-    RayDistribution,
-    TensorFlowDistribution,
-    processes_per_instance,
-)
+from worldsize.spec.distribution import processes_per_instance
 from worldsize.spec.job import MAX_RANKS, Job
 
 
@@ -28,7 +23,7 @@ def with_world(job: Job, world: str, where: str = "-w") -> Job:
     if nodes < 1 or processes == 0:
         raise JobError("%s has no ranks" % world.strip(), where, "nodes and processes per node start at 1")
     changed = job if processes is None else _with_processes(job, processes, where)
-    count = nodes * (processes_per_instance(changed.distribution) or 1)
+    count = changed.distribution.world_size(nodes) if changed.distribution else nodes
     if count > MAX_RANKS:
         raise JobError("%d ranks are more than the limit of %d" % (count, MAX_RANKS), where)
     return changed._replace(resources=job.resources._replace(instance_count=nodes))
@@ -41,8 +36,10 @@ def _is_count(text: str) -> bool:
 def _with_processes(job: Job, processes: int, where: str) -> Job:
     distribution = job.distribution
     if distribution is None:
+        from worldsize.spec.distributions.plain import PlainDistribution
+
         return job._replace(distribution=PlainDistribution(processes))
-    if isinstance(distribution, (TensorFlowDistribution, RayDistribution)):
+    if processes_per_instance(distribution) is None:
         what = "a %s job lays out roles, so processes per node cannot be set" % distribution.type
         raise JobError(what, where, "set the nodes alone, such as -w 2")
     return job._replace(distribution=distribution._replace(process_count_per_instance=processes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from worldsize.spec.keys import Key, Keys
+from worldsize.spec.key import Key, Keys
 from worldsize.spec.nearest import did_you_mean
 from worldsize.spec.paths import absolute
 from worldsize.spec.report import Report

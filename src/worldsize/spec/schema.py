@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from worldsize.spec.distribution import DISTRIBUTIONS
-from worldsize.spec.keys import DISTRIBUTION_KEYS, ENVIRONMENT, INPUT, JOB, OUTPUT, Key, Keys
+from worldsize.spec.environmentkeys import ENVIRONMENT, STEP
+from worldsize.spec.key import Key, Keys
+from worldsize.spec.keys import INPUT, JOB, OUTPUT
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
 _SCALARS = {"type": ["string", "number", "boolean"]}
+_LISTS = {"type": "array", "items": _SCALARS}
+_TEXT_OR_TEXTS = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
@@ -53,10 +57,15 @@ def _value(key: Key) -> dict[str, Any]:
         return {"type": "object", "propertyNames": _NAMES, "additionalProperties": items}
     if kind in ("environment", "distribution"):
         return {"$ref": "#/$defs/%s" % kind}
-    if kind == "object":
+    if kind in ("object", "stage", "autotune"):
         return _mapping(key.keys)
     if kind == "objects":
         return {"type": "object", "additionalProperties": _mapping(key.keys)}
+    if kind == "build":
+        steps = {"type": "array", "items": {"oneOf": [{"type": "string"}, _mapping(STEP)]}}
+        return {"oneOf": [_mapping(key.keys), steps]}
+    if kind == "records":
+        return {"type": "array", "items": _mapping(key.keys)}
     if kind in ("int", "number"):
         return {"type": "integer" if kind == "int" else "number", **_bounds(key)}
     if kind == "texts":
@@ -66,11 +75,20 @@ def _value(key: Key) -> dict[str, Any]:
         "path": _text(key),
         "as_text": _SCALARS,
         "flag": {"type": "boolean"},
-        "words": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+        "words": _TEXT_OR_TEXTS,
+        "requirements": _TEXT_OR_TEXTS,
+        "places": _TEXT_OR_TEXTS,
+        "python": _SCALARS,
         "text_map": {"type": "object", "additionalProperties": _SCALARS},
         "labels": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}},
         "conda": {"type": ["string", "object"]},
         "any": {"type": "object"},
+        "search": {"type": "object", "additionalProperties": {"type": "array", "items": _SCALARS}},
+        "matrix": {
+            "type": "object",
+            "propertyNames": _NAMES,
+            "additionalProperties": {"type": "array", "items": _SCALARS},
+        },
     }[kind]
 
 
@@ -90,7 +108,7 @@ def _bounds(key: Key) -> dict[str, float]:
 
 def _distribution(name: str) -> dict[str, Any]:
     """One kind: its type in any case, its keys, and whatever else Azure's own samples hold."""
-    schema = _mapping(DISTRIBUTION_KEYS[name])
+    schema = _mapping(DISTRIBUTIONS[name].keys())
     letters = "".join("[%s%s]" % (letter.upper(), letter) for letter in name)
     schema["properties"]["type"] = {"type": "string", "pattern": "^%s$" % letters, "description": "The kind."}
     return {**schema, "required": ["type"], "additionalProperties": True}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from worldsize.errors import JobError
-from worldsize.spec.keys import JOB, Keys
+from worldsize.spec.key import Keys
+from worldsize.spec.keys import JOB
 from worldsize.spec.nearest import did_you_mean
 from worldsize.spec.tree import MAX_DEPTH, Node
 

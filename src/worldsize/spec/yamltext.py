@@ -174,4 +174,6 @@ def plain_scalar(text: str, origin: str) -> Any:
     """What `text` would be as an unquoted YAML value, however many signs it holds that mean something to YAML."""
     loader = _Loader("")
     tag = loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    if tag == _TAG + "yaml":  # a lone *, & or !, which only mean something in a document
+        return text
     return scalar_value(loader, yaml.ScalarNode(tag, text), origin)

@@ -5,7 +5,11 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from worldsize.plan.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class RunState:
@@ -40,6 +44,7 @@ class Reason:
     SUBMIT_REJECTED = "SUBMIT_REJECTED"
     ENVIRONMENT = "ENVIRONMENT"
     CANCELLED_BY_USER = "CANCELLED_BY_USER"
+    DEPENDENCY = "DEPENDENCY"
 
 
 class Failure(NamedTuple):
@@ -70,9 +75,11 @@ class ExitRecord(NamedTuple):
     """What one node's agent wrote last.
 
     stop    None for ranks that all ended by themselves; otherwise why the agent stopped them:
-            "failure" | "cancel" | "timeout" | "head-lost" | "conductor-lost" | "storage" | "deleted"
+            "failure" | "cancel" | "timeout" | "hang" | "head-lost" | "node-lost" | "conductor-lost" | "storage" |
+            "deleted" | "complete": those that the run is over with had ended with 0
     failure the first failure of the whole run, as far as this node knows
     code    the agent's own exit code: the first failure's, on every node
+    without the nodes that were lost and that the run went on without, as its head tells
     """
 
     node_rank: int
@@ -84,9 +91,12 @@ class ExitRecord(NamedTuple):
     stop: str | None
     failure: Failure | None
     code: int
+    without: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
+        """`code` comes last, where batch scripts look for it."""
         value = self._asdict()
+        value["code"] = value.pop("code")
         value["ranks"] = [rank._asdict() for rank in self.ranks]
         value["failure"] = self.failure._asdict() if self.failure else None
         return value
@@ -96,16 +106,22 @@ class ExitRecord(NamedTuple):
         value = dict(value)
         value["ranks"] = tuple(RankExit(**rank) for rank in value["ranks"])
         value["failure"] = Failure(**value["failure"]) if value["failure"] else None
+        value["without"] = tuple(value.get("without", ()))
         return cls(**value)
 
 
 class Observation(NamedTuple):
     """What a compute says of one native job.
 
-    phase   "queued" | "running" | "ended" | "absent" | "unknown"; absent never means ended
-    reason  the compute's own verdict on a kill (a `Reason`), where it gives one
-    code    the native exit code of an ended job, where known
-    over    nobody is left who could write one more record
+    phase     "queued" | "running" | "ended" | "absent" | "unknown"; absent never means ended
+    reason    the compute's own verdict on a kill (a `Reason`), where it gives one
+    code      the native exit code of an ended job, where known
+    over      nobody is left who could write one more record
+    restarts  how many times the compute has put the native job back into its queue
+    counted   restarts are attempts; otherwise agents count those that they have begun
+    started   when its present attempt started there (Unix seconds), where known
+    stuck     it is queued, and will not start unless somebody does something
+    ending    it is running in so far as its nodes are still being cleaned up
     """
 
     phase: str
@@ -113,6 +129,11 @@ class Observation(NamedTuple):
     code: int | None = None
     message: str = ""
     over: bool = False
+    restarts: int = 0
+    started: float | None = None
+    stuck: bool = False
+    ending: bool = False
+    counted: bool = True
 
 
 class Status(NamedTuple):

@@ -5,13 +5,16 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from typing import Any
-
 from worldsize.plan.launch import Plan
-from worldsize.state.records import Status
+from worldsize.state.records import Failure, Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def summary(plan: Plan, status: Status) -> dict[str, Any]:
+    rehearsal = {"virtual_gpus": plan.rehearsal.gpus} if plan.rehearsal else {}
     return {
         "id": plan.run_id,
         "name": plan.name,
@@ -24,6 +27,7 @@ def summary(plan: Plan, status: Status) -> dict[str, Any]:
         "started": status.started,
         "ended": status.ended,
         "exit_code": status.exit_code,
+        **rehearsal,
     }
 
 
@@ -33,3 +37,12 @@ def result(plan: Plan, status: Status) -> dict[str, Any]:
         "message": status.message,
         "failure": status.failure._asdict() if status.failure else None,
     }
+
+
+def status_of(value: dict[str, Any]) -> Status:
+    """The status that a result.json holds."""
+    row = value["summary"]
+    failure = Failure(**value["failure"]) if value["failure"] else None
+    return Status(
+        row["state"], row["reason"], row["exit_code"], value["message"], failure, row["started"], row["ended"]
+    )

@@ -7,14 +7,17 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from worldsize.plan.values import NamedTuple
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason, RunState, Status
 
 CANCELLED_CODE = 130
+CANCELLED_WORDS = "cancelled"
 LOST_CODE = 1
 _KILLS = frozenset((Reason.OUT_OF_MEMORY, Reason.TIME_LIMIT, Reason.PREEMPTED, Reason.NODE_FAILURE))
-_DERIVED = frozenset(("head-lost", "node-lost", "conductor-lost"))
+_SIGNALLED = frozenset((Reason.SIGNAL, Reason.NODE_FAILURE))
+_TERM_CODE = 128 + 15
+_LOST_NODE = frozenset(("head-lost", "node-lost"))
+_DERIVED = _LOST_NODE | {"conductor-lost"}
 
 
 class Facts(NamedTuple):
@@ -48,6 +51,7 @@ def fold(facts: Facts) -> Status:
     """The run's state. Adding facts never takes a final state back."""
     if facts.rejected is not None:
         return _failed(facts.rejected, facts)
+    facts = _without_lost(facts)
     if facts.nodes and len(facts.exits) == facts.nodes:
         return _all_ended(facts)
     if facts.observation.phase in ("ended", "absent") and facts.submitted and facts.settled:
@@ -62,24 +66,48 @@ def fold(facts: Facts) -> Status:
     return _on_the_way(facts)
 
 
+def _without_lost(facts: Facts) -> Facts:
+    """The facts of the nodes that count, once one of them says that the run went on without others."""
+    lost = {node_rank for record in facts.exits for node_rank in record.without}
+    if not lost:
+        return facts
+    exits = tuple(record for record in facts.exits if record.node_rank not in lost)
+    return facts._replace(nodes=facts.nodes - len(lost), exits=exits)
+
+
 def _all_ended(facts: Facts) -> Status:
-    """A signal that nobody of ours sent may be the scheduler's: its word is waited for, as long as it may come."""
+    """A signal that nobody of ours sent may be the scheduler's, and of a lost node it may start the run again: its word
+    is waited for, as long as it may come."""
     failure = first_failure(facts.exits)
     stopped = any(record.stop == "cancel" for record in facts.exits)
-    unexplained = failure.reason == Reason.SIGNAL if failure else stopped and not facts.cancelled
+    lost = any(record.stop in _LOST_NODE for record in facts.exits)
+    unexplained = failure.reason == Reason.SIGNAL or lost if failure else stopped and not facts.cancelled
     if unexplained and facts.observation.phase not in ("ended", "absent") and not facts.settled:
-        return Status(RunState.STOPPING, started=_started(facts))
+        return _stopping(facts)
     if failure is not None:
-        return _failed(failure, facts)
+        return _cancelled(facts) if _by_cancel(failure, facts) else _failed(failure, facts)
     if stopped:
         if facts.observation.reason in _KILLS and not facts.cancelled:
             return _killed(facts)
         return _cancelled(facts)
-    return _final(facts, RunState.SUCCEEDED, None, 0, "")
+    missed = sorted(node_rank for record in facts.exits for node_rank in record.without)
+    what = "went on without node %s" % ", ".join(map(str, missed)) if missed else ""
+    return _final(facts, RunState.SUCCEEDED, None, 0, what)
 
 
 def _cancelled(facts: Facts) -> Status:
-    return _final(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, "cancelled")
+    """Asked of us, or of the scheduler, which may know by whom."""
+    elsewhere = not facts.cancelled and facts.observation.reason == Reason.CANCELLED_BY_USER
+    what = (elsewhere and facts.observation.message) or CANCELLED_WORDS
+    return _final(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, what)
+
+
+def _by_cancel(failure: Failure, facts: Facts) -> bool:
+    """A cancel reaches ranks and agents as a signal, in any order, also where srun passes on what was asked of us."""
+    if failure.reason not in _SIGNALLED:
+        return False
+    asked_of_us = facts.cancelled and (failure.reason == Reason.NODE_FAILURE or failure.code == _TERM_CODE)
+    return asked_of_us or facts.observation.reason == Reason.CANCELLED_BY_USER
 
 
 def _gone(facts: Facts) -> Status:
@@ -87,6 +115,8 @@ def _gone(facts: Facts) -> Status:
     if facts.observation.reason in _KILLS:
         return _killed(facts)
     failure = first_failure(facts.exits)
+    if facts.observation.reason == Reason.CANCELLED_BY_USER and (failure is None or _by_cancel(failure, facts)):
+        return _cancelled(facts)
     if failure is not None:
         return _failed(failure, facts)
     if facts.cancelled:
@@ -109,10 +139,15 @@ def _on_the_way(facts: Facts) -> Status:
         return Status(RunState.QUEUED, facts.observation.reason, message=facts.observation.message)
     stopping = facts.cancelled or any(record.stop for record in facts.exits)
     if stopping:
-        return Status(RunState.STOPPING, started=_started(facts))
-    if facts.launched:
-        return Status(RunState.RUNNING, started=_started(facts))
-    return Status(RunState.STARTING, started=_started(facts))
+        return _stopping(facts)
+    state = RunState.RUNNING if facts.launched else RunState.STARTING
+    return Status(state, message=facts.observation.message, started=_started(facts))
+
+
+def _stopping(facts: Facts) -> Status:
+    failure = first_failure(facts.exits)
+    what = failure.message if failure else facts.observation.message
+    return Status(RunState.STOPPING, message=what, started=_started(facts))
 
 
 def first_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:

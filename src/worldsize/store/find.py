@@ -41,8 +41,8 @@ def run_paths(home: str, run_id: str) -> RunPaths:
 
 
 def resolve(home: str, text: str | None) -> RunPaths:
-    """The run that `text` names: an id, its unique beginning, the unique beginning of its last part, or the path of
-    a run directory, anybody's; None: the latest.
+    """The run, or array, that `text` names: an id, its unique beginning, the unique beginning of its last part, or the
+    path of a run directory, anybody's; with `_3` behind it, that element of the array; None: the latest.
 
     The directory of a known id may be gone. Raises NotFound; UsageError where several runs answer.
     """
@@ -57,15 +57,46 @@ def resolve(home: str, text: str | None) -> RunPaths:
         return _by_path(text)
     if is_run_id(text) and os.path.lexists(os.path.join(runs_link_dir(home), text)):
         return run_paths(home, text)
+    if "_" in text and not os.path.isdir(text):
+        element = _element(home, text)
+        if element is not None:
+            return element
     ids = list_ids(home)
     matches = [i for i in ids if i.startswith(text) or i[16:].startswith(text)]
     if len(matches) == 1:
         return run_paths(home, matches[0])
     if matches:
         raise _ambiguous(text, matches)
-    if os.path.isfile(os.path.join(text, "plan.json")):
+    if os.path.isfile(os.path.join(text, "plan.json")) or is_array(RunPaths(text)):
         return _by_path(text)
     raise _not_found(text, ids)
+
+
+def is_array(paths: RunPaths) -> bool:
+    """Whether several runs lie there, and not one."""
+    from worldsize.plan.array import array_file
+
+    return os.path.exists(array_file(paths.root))
+
+
+def _element(home: str, text: str) -> RunPaths | None:
+    """The run of `RUN_3`; None where the words before the number name no array."""
+    from worldsize.plan.array import element_root, read_array, split_element
+
+    split = split_element(text)
+    if split is None:
+        return None
+    paths = resolve(home, split[0])
+    try:
+        array = read_array(paths.root)
+    except ValueError as error:
+        raise NotFound("its array cannot be read: %s" % error, text) from None
+    if array is None:
+        return None
+    if split[1] >= array.elements:
+        what = "%s has no element %d" % (paths.run_id, split[1])
+        raise NotFound(what, None, "they are 0 to %d" % (array.elements - 1))
+    return RunPaths(element_root(paths.root, split[1]))
 
 
 def _can_name_a_file(text: str) -> bool:
@@ -77,7 +108,7 @@ def _can_name_a_file(text: str) -> bool:
 
 def _by_path(text: str) -> RunPaths:
     root = os.path.realpath(text)
-    if not os.path.isfile(os.path.join(root, "plan.json")):
+    if not os.path.isfile(os.path.join(root, "plan.json")) and not is_array(RunPaths(root)):
         raise NotFound(
             "not a run directory (it holds no plan.json)",
             display(text),

@@ -45,18 +45,25 @@ def new_run_id(now: float, random: Callable[[int], bytes]) -> str:
 
 
 def is_run_id(name: str) -> bool:
-    """Whether a name in a runs directory is a run's; cheap enough for 10,000 of them."""
-    return len(name) == _ID_LENGTH and name[8] == name[15] == "-" and name[0] != "."
+    """Whether a name in a runs directory is a run's; cheap enough for 10,000 of them.
+
+    A scheduler's script that was submitted by hand makes runs whose ids end in the job's number: `…-417k3f-7`.
+    """
+    if len(name) < _ID_LENGTH or not name[8] == name[15] == "-" or name[0] == ".":
+        return False
+    return len(name) == _ID_LENGTH or (name[_ID_LENGTH] == "-" and name[_ID_LENGTH + 1 :].isdigit())
 
 
 def create_run(
     home: str,
     runs_dir: str | None = None,
     *,
+    array: bool = False,
     now: Callable[[], float] = time.time,
     random: Callable[[int], bytes] = os.urandom,
 ) -> RunPaths:
-    """Makes a run directory that nobody else has, with everything `RunPaths.directories` names, all 0700.
+    """Makes a run directory that nobody else has, with everything `RunPaths.directories` names, all 0700; for an
+    `array`, with what its elements have in common.
 
     With a `runs_dir` (a compute's own), the directory is made there and `<home>/runs/<id>` links to it.
     Raises StorageError, and leaves nothing behind, when the directory cannot be made.
@@ -74,7 +81,7 @@ def create_run(
             if linked and not _link_exclusively(root, os.path.join(home_runs, run_id)):
                 os.rmdir(root)
                 continue
-            _fill(paths)
+            _fill(paths, paths.common_directories() if array else paths.directories())
         except OSError as error:
             discard_run(home, paths)
             raise storage_error(error, error.filename2 or error.filename or root) from None
@@ -95,8 +102,8 @@ def discard_run(home: str, paths: RunPaths) -> None:
     shutil.rmtree(paths.root, ignore_errors=True)
 
 
-def _fill(paths: RunPaths) -> None:
-    for directory in paths.directories():
+def _fill(paths: RunPaths, directories: list[str]) -> None:
+    for directory in directories:
         os.mkdir(directory, 0o700)
     for name, target in (("outputs", paths.outputs), ("logs", paths.user_logs)):
         link = os.path.join(paths.code, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,12 @@ _REWRITTEN_FROM = 100
 
 
 class Summary(msgspec.Struct, frozen=True, gc=False):
-    """A run in a row; times in Unix seconds, `exit_code` None until it is final."""
+    """A run, or an array of runs, in a row; times in Unix seconds, `exit_code` None until it is final.
+
+    states  of an array: how many elements are in each state
+    array   of an element: its array's id; `inputs`: those of its inputs that vary
+    virtual_gpus  of a rehearsal: GPUs of each node that there are not
+    """
 
     id: str
     name: str
@@ -30,6 +36,10 @@ class Summary(msgspec.Struct, frozen=True, gc=False):
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
+    states: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    array: str | msgspec.UnsetType = msgspec.UNSET
+    inputs: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    virtual_gpus: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Result(msgspec.Struct):
@@ -58,29 +68,30 @@ def final_summary(result_path: str) -> Summary | None:
         return None
 
 
-def summaries(home: str, ids: Sequence[str], live: Callable[[RunPaths], Summary]) -> list[Summary]:
-    """A row for each id, in order; `live` is asked for the runs without a result.
+def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], list[Summary]]) -> list[Summary]:
+    """A row for each id, in order; `live` is asked for all the runs without a result at once.
 
     More than a few hundred ids are looked up in a cache of final rows first, `<home>/runs/.summaries`, which anybody
     may delete: it is made anew when many rows are missing in it.
     """
     directory = runs_link_dir(home)
     cached = _read_cache(directory) if len(ids) > _CACHED_FROM else {}
-    rows = []
+    rows: dict[str, Summary | None] = {}
     found: dict[str, Summary] = {}
     for run_id in ids:
         row = cached.get(run_id)
         if row is None:
             row = final_summary("%s/%s/result.json" % (directory, run_id))
-            if row is None:
-                row = live(run_paths(home, run_id))
-            else:
+            if row is not None:
                 found[run_id] = row
-        rows.append(row)
+        rows[run_id] = row
+    open_ids = [run_id for run_id, row in rows.items() if row is None]
+    if open_ids:
+        rows.update(zip(open_ids, live([run_paths(home, run_id) for run_id in open_ids]), strict=True))
     if len(ids) > _CACHED_FROM and len(found) >= _REWRITTEN_FROM:
         existing = set(list_ids(home))
         _write_cache(directory, [row for run_id, row in {**cached, **found}.items() if run_id in existing])
-    return rows
+    return [row for row in rows.values() if row is not None]
 
 
 def _cache_path(directory: str) -> str:

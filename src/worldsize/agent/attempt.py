@@ -1,0 +1,57 @@
+"""Which attempt an agent begins, where a scheduler starts a run again and does not tell how often it has.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from worldsize.errors import RunFailed
+from worldsize.plan.array import is_cancelled
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.state.exits import read_exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple
+
+_OVER = 60.0
+"""Seconds after the end of the head's agent in which another node may still begin the same attempt."""
+
+
+def begin(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> Tuple[Plan, RunPaths]:
+    """The plan and the paths of the attempt that this node is to begin: `least`, where that is a number, or the first
+    after it that is new to this node, and is not over.
+
+    RunFailed for a run that has ended: it stays so.
+    """
+    attempt = max(int(least) if least.isdigit() else 0, _latest(paths))
+    while _was_begun(RunPaths(paths.root, attempt), node_rank):
+        attempt += 1
+    before = read_exit(RunPaths(paths.root, attempt - 1), 0) if attempt else None
+    succeeded = before is not None and before.code == 0
+    if succeeded or os.path.exists(paths.result) or is_cancelled(paths):
+        ended = RunFailed("%s has ended, and is not started again" % paths.run_id)
+        ended.exit_code = 0 if succeeded else 1
+        raise ended
+    return plan._replace(attempt=attempt), RunPaths(paths.root, attempt)
+
+
+def _latest(paths: RunPaths) -> int:
+    """The latest attempt that any node has begun."""
+    attempt = 0
+    while os.path.exists(RunPaths(paths.root, attempt + 1).events_dir):
+        attempt += 1
+    return attempt
+
+
+def _was_begun(paths: RunPaths, node_rank: int) -> bool:
+    if os.path.exists(paths.events(node_rank)) or os.path.exists(paths.exit_record(node_rank)):
+        return True
+    try:
+        return time.time() - os.stat(paths.exit_record(0)).st_mtime > _OVER
+    except OSError:
+        return False

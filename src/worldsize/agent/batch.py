@@ -1,0 +1,173 @@
+"""A batch script as the one process of a run, and whose fault it was when it fails.
+
+On virtual nodes it finds the variables that sbatch sets, and our srun, scontrol, module and the like before all others
+on its PATH. In a real allocation its environment is left alone, and its srun is the real one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+
+from worldsize.agent.failure import precedence, rank_failure, read_error
+from worldsize.agent.steprecord import last_failure
+from worldsize.plan.batch import Batch
+from worldsize.plan.environ import activate, scrub
+from worldsize.plan.launch import Plan
+from worldsize.plan.nodelist import expand
+from worldsize.plan.paths import RunPaths
+from worldsize.state.exits import signal_name
+from worldsize.state.records import Failure, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_RANK_ERROR = "rank-%t.json"
+"""Of a task of the real srun: the hook puts SLURM_PROCID in the place of %t."""
+
+_ONE_HOST = {
+    "OMPI_MCA_btl": "self,tcp",
+    "OMPI_MCA_btl_tcp_if_include": "lo",
+    "OMPI_MCA_oob_tcp_if_include": "lo",
+}
+"""Open MPI takes virtual nodes for real ones: memory that it shares within each of them clashes between them."""
+
+
+def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The script's whole environment."""
+    assert plan.batch is not None
+    virtual = plan.batch.virtual
+    environment = {**scrub(inherited), **_set_by_sbatch(plan, plan.batch, paths)} if virtual else dict(inherited)
+    environment.update(_array(plan, plan.batch))
+    if len(plan.batch.hosts) > 1:
+        environment.update({name: environment.get(name, value) for name, value in _ONE_HOST.items()})
+    if virtual and os.getuid() == 0:
+        environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    activate(environment, plan)
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    environment.setdefault("SLURM_KILL_BAD_EXIT", "1")
+    environment.update(
+        WORLDSIZE_RUN_ID=plan.run_id,
+        WORLDSIZE_ATTEMPT=str(plan.attempt),
+        WORLDSIZE_RUN_DIR=paths.root,
+        WORLDSIZE_BATCH_LOG=paths.rank_log(0),
+        WORLDSIZE_ERROR_FILE=paths.rank_error(0) if virtual else os.path.join(paths.errors_dir, _RANK_ERROR),
+    )
+    if plan.inrank:
+        environment["WORLDSIZE_INRANK"] = ",".join(plan.inrank)
+    if plan.rehearsal:
+        environment["WORLDSIZE_VIRTUAL_GPUS"] = str(plan.rehearsal.gpus)
+    _prepend(environment, "PYTHONPATH", paths.inrank)
+    programs = os.path.join(paths.inrank, "shims" if virtual else "real")
+    first = os.pathsep.join((programs, *plan.path))
+    _prepend(environment, "PATH", first)
+    if "BASH_ENV" in environment:
+        environment["WORLDSIZE_BASH_ENV"] = environment["BASH_ENV"]
+    environment.update(BASH_ENV=os.path.join(programs, "bash_env"), WORLDSIZE_FIRST_PATH=first)
+    if virtual:
+        environment["WORLDSIZE_PYTHON"] = sys.executable
+    environment.update(SLURM_SUBMIT_DIR=paths.code, SLURM_JOB_NAME=plan.name)
+    environment.update(plan.environment)
+    return environment
+
+
+def _prepend(environment: dict[str, str], name: str, first: str) -> None:
+    before = environment.get(name) or ("/usr/bin:/bin" if name == "PATH" else "")
+    environment[name] = first + os.pathsep + before if before else first
+
+
+def _set_by_sbatch(plan: Plan, batch: Batch, paths: RunPaths) -> dict[str, str]:
+    number = str(_job_number(plan) + (plan.array.element + 1 if plan.array else 0))
+    return {
+        **batch.variables,
+        "SLURM_JOB_ID": number,
+        "SLURM_JOBID": number,
+        "SLURM_JOB_UID": str(os.getuid()),
+        "SLURM_JOB_GID": str(os.getgid()),
+        "SLURM_JOB_USER": _user(),
+        "SLURM_SUBMIT_HOST": socket.gethostname(),
+    }
+
+
+def _job_number(plan: Plan) -> int:
+    """An integer id: the second in which the run was made."""
+    return int(plan.created)
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _array(plan: Plan, batch: Batch) -> dict[str, str]:
+    """Slurm counts our elements from 0; the script's own indices are set over its."""
+    indices = batch.indices
+    if plan.array is None or len(indices) != plan.array.elements:
+        return {}
+    gaps = {later - earlier for earlier, later in zip(indices, indices[1:])}
+    found = {
+        "SLURM_ARRAY_TASK_ID": indices[plan.array.element],
+        "SLURM_ARRAY_TASK_COUNT": len(indices),
+        "SLURM_ARRAY_TASK_MIN": indices[0],
+        "SLURM_ARRAY_TASK_MAX": indices[-1],
+        "SLURM_ARRAY_TASK_STEP": gaps.pop() if len(gaps) == 1 else 1,
+    }
+    if batch.virtual:
+        found["SLURM_ARRAY_JOB_ID"] = _job_number(plan)
+    return {name: str(value) for name, value in found.items()}
+
+
+def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure:
+    """The first failure of a script that ended with `code`: its last step's, where that step is why it failed."""
+    failure = last_failure(paths)
+    if failure is None:
+        failure = _worst_exception(plan, paths, host, code, ended, oom)
+    if failure is not None:
+        return failure
+    name = signal_name(code)
+    how = "was killed by signal %d (%s)" % (code - 128, name) if name else "ended with code %d" % code
+    reason = Reason.SIGNAL if name else Reason.EXIT_CODE
+    if oom and code == 137:
+        reason = Reason.OUT_OF_MEMORY
+    return Failure(reason, "the batch script %s" % how, 0, 0, code, ended)
+
+
+def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure | None:
+    """From what the ranks' Pythons left, where no step of ours tells more. An uncaught exception's own code is 1; the
+    script's may be that of the ranks that srun ended for it."""
+    names = _node_names(plan)
+    nodes = {rank.rank: node.node_rank for node in plan.nodes for rank in node.ranks}
+    own = code if code < 128 else 1
+    found = []
+    for rank, error in _errors(paths):
+        node = nodes.get(rank, 0)
+        name = names[node] if node < len(names) else host
+        found.append(rank_failure(rank, node, name, own, ended, error, oom))
+    return min(found, key=precedence, default=None)
+
+
+def _node_names(plan: Plan) -> list[str]:
+    assert plan.batch is not None
+    if plan.batch.virtual:
+        return list(plan.batch.hosts)
+    try:
+        return expand(os.environ.get("SLURM_JOB_NODELIST", ""))
+    except ValueError:
+        return []
+
+
+def _errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
+    found = []
+    for name in os.listdir(paths.errors_dir):
+        number = name[len("rank-") : -len(".json")]
+        error = read_error(paths, int(number)) if name.endswith(".json") and number.isdigit() else None
+        if error is not None:
+            found.append((int(number), error))
+    return found

@@ -1,0 +1,146 @@
+"""What a node's Python and its packages are like: one line of JSON. Travels as text, and needs no other file.
+
+The first argument is JSON: `modules` to import; `distributions`, installed packages, whose modules are imported; and
+`optional`, the same where they are installed. Standard library only (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Tuple
+
+_LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+_PATIENCE = 300
+_QUERY = ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"]
+
+
+def report(asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Everything known of this node, as JSON can hold it."""
+    installed = _installed()
+    wanted = dict.fromkeys(asked["modules"], "")
+    for name in (*asked["distributions"], *(each for each in asked["optional"] if _normal(each) in installed)):
+        found = installed.get(_normal(name))
+        module = _module(name, found) if found is not None else name
+        wanted[module] = found.version if found is not None else ""
+    return {
+        "host": platform.node(),
+        "python": platform.python_version(),
+        "prefix": sys.prefix,
+        "machine": platform.machine(),
+        "glibc": _glibc(),
+        "needs_glibc": _needed_glibc(installed),
+        "driver": _driver(),
+        "gpus": _gpus(),
+        "imports": {name: _import(name, version) for name, version in wanted.items()},
+        "torch": _torch() if "torch" in wanted else None,
+    }
+
+
+def _installed() -> Dict[str, Any]:
+    from importlib import metadata
+
+    return {_normal(each.metadata["Name"] or ""): each for each in metadata.distributions()}
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _module(name: str, distribution: Any) -> str:
+    """What it is imported as: of several packages and modules the one that is called as it is, else the first."""
+    listed = distribution.read_text("top_level.txt")
+    if listed:
+        names = listed.split()
+    else:
+        tops = {str(file).split("/")[0] for file in distribution.files or () if str(file).endswith(".py")}
+        names = sorted(top[: -len(".py")] if top.endswith(".py") else top for top in tops)
+    own = re.sub(r"[-.]+", "_", name)
+    fit = [each for each in names if each.isidentifier() and not each.startswith("_")]
+    return own if own in fit or not fit else fit[0]
+
+
+def _run(script: str, *words: str) -> Any:
+    """In a process of its own: an import may print, abort, or never end. TimeoutExpired."""
+    return subprocess.run([sys.executable, "-c", script, *words], capture_output=True, timeout=_PATIENCE)
+
+
+def _import(name: str, version: str) -> Dict[str, Any]:
+    script = "import sys, importlib as i; print('\\n' + str(getattr(i.import_module(sys.argv[1]), '__version__', '')))"
+    try:
+        done = _run(script, name)
+    except subprocess.TimeoutExpired:
+        return {"error": "its import did not end within %d s" % _PATIENCE}
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        return {"error": said[-1] if said else "its import ended with code %d" % done.returncode}
+    lines = done.stdout.decode(errors="replace").strip().splitlines()
+    return {"version": lines[-1] if lines else version}
+
+
+def _glibc() -> str:
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").replace("glibc ", "")
+    except (ValueError, OSError):
+        return ""
+
+
+def _needed_glibc(installed: Dict[str, Any]) -> str:
+    """The newest that a wheel was built for, with its name: "2.28 numpy"."""
+    newest: Tuple[Tuple[int, int], str] = ((0, 0), "")
+    for name, distribution in installed.items():
+        for version in _built_for(distribution.read_text("WHEEL") or ""):
+            newest = max(newest, (version, name))
+    return "%d.%d %s" % (*newest[0], newest[1]) if newest[1] else ""
+
+
+def _built_for(wheel: str) -> List[Tuple[int, int]]:
+    """Of a wheel that names several, the oldest is enough."""
+    tags = re.findall(r"(?m)^Tag: (.*)$", wheel)
+    found = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", " ".join(tags))]
+    found += [version for name, version in _LEGACY.items() if name + "_" in " ".join(tags)]
+    return [min(found)] if found else []
+
+
+def _driver() -> str:
+    try:
+        with open("/proc/driver/nvidia/version") as file:
+            found = re.search(r"Module\s.*?(\d+\.\d+(?:\.\d+)?)", file.read())
+    except OSError:
+        return ""
+    return found[1] if found else ""
+
+
+def _gpus() -> List[List[str]]:
+    """Name and compute capability of each."""
+    try:
+        done = subprocess.run(_QUERY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    lines = done.stdout.decode(errors="replace").splitlines() if done.returncode == 0 else []
+    return [[part.strip() for part in line.split(",")] for line in lines if "," in line]
+
+
+def _torch() -> Any:
+    """Its own words about CUDA; None where it cannot be imported."""
+    script = (
+        "import json, torch; c = torch.cuda; ok = c.is_available(); print('\\n' + json.dumps({"
+        "'cuda': torch.version.cuda, 'hip': getattr(torch.version, 'hip', None), 'available': ok,"
+        " 'devices': c.device_count() if ok else 0, 'built_for': c.get_arch_list()}))"
+    )
+    try:
+        done = _run(script)
+        return json.loads(done.stdout.decode().splitlines()[-1]) if done.returncode == 0 else None
+    except (ValueError, IndexError, subprocess.TimeoutExpired):
+        return None
+
+
+if __name__ == "__main__":
+    print(json.dumps(report(json.loads(sys.argv[1]))))

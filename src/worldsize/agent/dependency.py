@@ -1,0 +1,73 @@
+"""Runs of this machine that another one waits for."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from worldsize.agent import processes
+from worldsize.plan.array import after_file, read_handle
+from worldsize.plan.files import read_json
+from worldsize.plan.paths import RunPaths
+from worldsize.state.records import RunState
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LAG = 3.0
+"""Seconds that a run whose process is gone may take to say how it ended."""
+
+
+class Dependency:
+    """A run, or the elements of an array: `roots` are those that have not ended yet.
+
+    refused  why it will never be met; None as long as it may be
+    """
+
+    def __init__(self, run_id: str, roots: list[str], any_end: bool) -> None:
+        self.run_id = run_id
+        self.refused: str | None = None
+        self._roots = roots
+        self._any_end = any_end
+        self._gone_since: dict[str, float] = {}
+
+    def met(self) -> bool:
+        while self._roots and self.refused is None:
+            state = self._final_state(self._roots[0])
+            if state is None:
+                return False
+            if state != RunState.SUCCEEDED and not self._any_end:
+                self.refused = "%s had SUCCEEDED, and that is %s" % (self.run_id, state)
+                return False
+            self._roots.pop(0)
+        return self.refused is None
+
+    def _final_state(self, root: str) -> str | None:
+        paths = RunPaths(root)
+        try:
+            ended = read_json(paths.result)
+            if ended is not None:
+                state: str = ended["summary"]["state"]
+                return state
+            alive = _alive(read_handle(paths))
+        except (OSError, ValueError, KeyError, TypeError):
+            alive = False
+        if alive:
+            self._gone_since.pop(root, None)
+            return None
+        since = self._gone_since.setdefault(root, time.monotonic())
+        return RunState.LOST if time.monotonic() - since > _LAG else None
+
+
+def _alive(handle: Any) -> bool:
+    """Of another machine's processes nothing is known, so that they count as alive."""
+    if not handle:
+        return False
+    return bool(handle["host"] != socket.gethostname()) or processes.start_time(handle["pid"]) == handle["start_time"]
+
+
+def read_dependencies(root: str) -> list[Dependency]:
+    """What after.json says; nothing where there is none."""
+    listed = read_json(after_file(root)) or []
+    return [Dependency(each["run"], list(each["roots"]), each["any_end"]) for each in listed]

@@ -1,0 +1,152 @@
+"""Nodes whose ranks another program starts: which one that is, and what it needs to lie ready."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from worldsize.plan.environ import World
+from worldsize.plan.files import write_text
+from worldsize.plan.launch import NodePlan, Plan
+from worldsize.plan.nodenames import node_names, short_names
+from worldsize.plan.paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.ranks import Process, Shares
+
+
+BY_FILES = ("mpirun", "srun")
+"""Launchers on the head that start the ranks of all nodes, each of which becomes one by a file."""
+
+
+def launcher_process(
+    plan: Plan, world: World, node: NodePlan, paths: RunPaths, ranks: Iterator[Process], inherited: Mapping[str, str]
+) -> Process:
+    """What the agent starts in place of the node's `ranks`."""
+    every = tuple(rank.rank for rank in node.ranks)
+    log = paths.launcher_log(node.node_rank, plan.launcher)
+    first = next(ranks)
+    own = first._replace(ranks=every, log=log, cpus=())
+    if plan.launcher == "autotune":
+        from worldsize.agent.autotune import tuner_argv
+
+        own = own if node.node_rank else own._replace(log=first.log)
+        return own._replace(argv=tuner_argv(node, paths), environment=inherited)
+    if plan.launcher == "deepspeed":
+        return own._replace(environment=_of_deepspeed(plan, node, paths, [first, *ranks]))
+    if plan.launcher in BY_FILES:
+        environment = _environment(plan, world, paths, first, inherited)
+        return own._replace(argv=_argv(plan, node, paths, environment), environment=environment)
+    from worldsize.agent.torchrun import torchrun_argv, torchrun_environment
+
+    environment = torchrun_environment(plan, first.environment)
+    return own._replace(argv=torchrun_argv(plan, world, node, paths, environment), environment=environment)
+
+
+def _environment(
+    plan: Plan, world: World, paths: RunPaths, first: Process, inherited: Mapping[str, str]
+) -> Mapping[str, str]:
+    if plan.launcher == "srun":
+        from worldsize.agent.steplaunch import srun_environment
+
+        return srun_environment(plan, paths, first.environment, inherited)
+    from worldsize.agent.mpirun import mpirun_environment
+
+    return mpirun_environment(plan, paths, first.environment, _is_crowded(plan, world))
+
+
+def _of_deepspeed(plan: Plan, node: NodePlan, paths: RunPaths, ranks: Sequence[Process]) -> Mapping[str, str]:
+    from worldsize.agent.deepspeed import deepspeed_environment
+
+    return deepspeed_environment(ranks, paths, node, str(plan.options.get("autotuning", "")))
+
+
+def _is_crowded(plan: Plan, world: World) -> bool:
+    ranks: dict[str, int] = {}
+    for node, host in zip(plan.nodes, world.hosts):
+        ranks[host.name] = ranks.get(host.name, 0) + len(node.ranks)
+    return any(ranks[host.name] > host.cores > 0 for host in world.hosts)
+
+
+def _argv(plan: Plan, node: NodePlan, paths: RunPaths, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """On the head the launcher; on another node what waits there, until the head ends it or says what to execute."""
+    from worldsize.agent.mpirun import mpirun_argv, waiting_argv
+
+    if node.node_rank:
+        return waiting_argv(plan)
+    if plan.launcher == "mpirun":
+        return mpirun_argv(plan, paths, environment)
+    from worldsize.agent.steplaunch import srun_argv
+
+    return srun_argv(plan, paths)
+
+
+def chosen_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
+    """The plan's own launcher where this node has it, and otherwise the other one that it names."""
+    from worldsize.agent.mpirun import available
+
+    return plan.launcher if available(plan, environ) else str(plan.options["otherwise"])
+
+
+def equip(
+    plan: Plan, world: World, node: NodePlan, paths: RunPaths, environ: Mapping[str, str], shares: Shares
+) -> Mapping[str, str]:
+    """Makes ready what a launcher, or the ranks, find on this node: files, a server. Raises OSError.
+
+    `environ`, as the ranks are to inherit it.
+    """
+    if plan.launcher == "autotune":
+        from worldsize.agent.autotune import write_order
+
+        write_order(plan, world, node, paths)
+        return environ
+    write_hostfile(plan, world, paths)
+    if plan.framework == "horovod":
+        environ = _with_horovod(plan, world, node, paths, environ)
+    if plan.launcher in BY_FILES or plan.launcher == "deepspeed":
+        from worldsize.agent.ranks import rank_processes
+
+        os.makedirs(paths.launch_dir, exist_ok=True)
+        ranks = list(rank_processes(plan, world, node, paths, environ, shares))
+        _write_launch(plan, world, node, paths, environ, ranks)
+    return environ
+
+
+def _with_horovod(
+    plan: Plan, world: World, node: NodePlan, paths: RunPaths, environ: Mapping[str, str]
+) -> Mapping[str, str]:
+    from worldsize.agent.horovod import serve, with_interface
+    from worldsize.agent.ranks import rank_processes
+
+    environ = with_interface(plan, world, node.node_rank, environ)
+    if node.node_rank == 0:
+        serve(plan, world, paths, next(rank_processes(plan, world, node, paths, environ)).environment)
+    return environ
+
+
+def _write_launch(
+    plan: Plan, world: World, node: NodePlan, paths: RunPaths, environ: Mapping[str, str], ranks: Sequence[Process]
+) -> None:
+    if plan.launcher == "deepspeed":
+        from worldsize.agent.deepspeed import write_launch
+
+        write_launch(ranks, _of_deepspeed(plan, node, paths, ranks), paths, node)
+        return
+    from worldsize.agent import mpirun
+    from worldsize.agent.rankfile import write_rank_files
+
+    launcher = _environment(plan, world, paths, ranks[0], environ)
+    write_rank_files(ranks, plan.launcher, launcher, paths)
+    if plan.launcher == "mpirun" and node.node_rank == 0:
+        mpirun.check(launcher)
+        write_text(mpirun.hosts_file(paths), mpirun.hosts_lines(plan, short_names([host.name for host in world.hosts])))
+        mpirun.write_starter(paths, plan.options.get("target", os.devnull))
+
+
+def write_hostfile(plan: Plan, world: World, paths: RunPaths) -> None:
+    """`NAME slots=N` for each node, as DeepSpeed and Open MPI read it. Every node writes the same, whole."""
+    names = node_names([host.name for host in world.hosts])
+    write_text(
+        paths.hostfile, "".join("%s slots=%d\n" % (name, len(node.ranks)) for name, node in zip(names, plan.nodes))
+    )

@@ -1,0 +1,61 @@
+"""What each task of a step executes: the same words, or with `--multi-prog` those that a file gives it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from worldsize.agent.stepenv import Task
+from worldsize.agent.stepoptions import Asked, Refused
+
+
+class Programs:
+    """`lines` by task, from a file; without them every task executes `words`."""
+
+    def __init__(self, words: tuple[str, ...], lines: Mapping[str, str] | None = None) -> None:
+        self._words = words
+        self._lines = lines
+
+    def argv(self, task: Task) -> tuple[str, ...]:
+        """Raises Refused for a task that the file leaves out."""
+        if self._lines is None:
+            return self._words
+        wanted = [line for ranks, line in self._lines.items() if _names(ranks, task.number)]
+        line = wanted[0] if wanted else self._lines.get("*")
+        if line is None:
+            raise Refused("srun: error: Configuration file %s: no program for task %d" % (self._words[0], task.number))
+        first = _first(next((ranks for ranks, text in self._lines.items() if text is line), "*"))
+        return tuple(
+            word.replace("%t", str(task.number)).replace("%o", str(task.number - first)) for word in shlex.split(line)
+        )
+
+
+def read_programs(asked: Asked) -> Programs:
+    """Raises Refused for a file that cannot be read."""
+    if not asked.flag("multi-prog"):
+        return Programs(asked.program)
+    name = asked.program[0]
+    try:
+        with open(name, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read().replace("\\\n", " ")
+    except OSError as error:
+        raise Refused("srun: error: %s: %s" % (name, error.strerror)) from None
+    lines = {}
+    for line in text.splitlines():
+        ranks, _, program = line.split("#", 1)[0].strip().partition(" ")
+        if program.strip():
+            lines[ranks] = program.strip()
+    return Programs((name,), lines)
+
+
+def _names(ranks: str, number: int) -> bool:
+    for part in ranks.split(","):
+        low, dash, high = part.partition("-")
+        if low.isdigit() and int(low) <= number <= int(high if dash and high.isdigit() else low):
+            return True
+    return False
+
+
+def _first(ranks: str) -> int:
+    digits = ranks.split(",")[0].split("-")[0]
+    return int(digits) if digits.isdigit() else 0

@@ -1,0 +1,107 @@
+"""What a batch script does elsewhere, before the nodes meet: see that the run may start at all, execute its setup.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from worldsize.agent.report import write_unstarted
+from worldsize.agent.setup import SetupFailed, environment_after
+from worldsize.agent.signals import STOP, STOP_NOW
+from worldsize.agent.verdict import CANCELLED_CODE
+from worldsize.errors import RunFailed
+from worldsize.plan.array import after_file, array_of
+from worldsize.plan.files import read_json
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.state.exits import read_exits
+from worldsize.state.records import Reason, RunState
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PREFIX = "attempt-"
+_LAG = 10.0
+"""Seconds that the records of a run that is over may take to be seen here."""
+
+_PAUSE = 0.25
+
+
+def prepare(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment for the ranks. RunFailed, once the exit record is written, where they are not to start."""
+    why = unmet(paths)
+    if why:
+        raise _ended(plan, paths, node_rank, "it was to start after %s" % why, Reason.DEPENDENCY, 1)
+    if not plan.setup:
+        return environ
+    if plan.array:
+        _complete(paths)
+    told: list[int] = []
+    before = {number: signal.signal(number, lambda heard, _: told.append(heard)) for number in (*STOP, STOP_NOW)}
+    try:
+        found = environment_after(plan, paths, environ, lambda: bool(told), node_rank)
+    except SetupFailed as error:
+        raise _ended(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.code) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if found is None:
+        raise _ended(plan, paths, node_rank, "cancelled", None, CANCELLED_CODE)
+    return found
+
+
+def unmet(paths: RunPaths) -> str:
+    """Which run that this one waits for has not SUCCEEDED, in words; "" where all have, or may end as they like.
+
+    They are over: whoever started us has waited for that. What they have left may be seen here some seconds later.
+    """
+    place = array_of(paths)
+    listed = read_json(after_file(place[0] if place else paths.root)) or []
+    deadline = time.monotonic() + _LAG
+    for each in listed:
+        for root in () if each["any_end"] else each["roots"]:
+            state = _state(root)
+            while state is None and time.monotonic() < deadline:
+                time.sleep(_PAUSE)
+                state = _state(root)
+            if state != RunState.SUCCEEDED:
+                return "%s had SUCCEEDED, and that is %s" % (each["run"], state or "LOST")
+    return ""
+
+
+def _state(root: str) -> str | None:
+    """The final state that a run's result tells, else what its records do; None as long as they tell none."""
+    try:
+        ended = read_json(RunPaths(root).result)
+        if ended is not None:
+            state: str = ended["summary"]["state"]
+            return state
+        attempts = [name[len(_PREFIX) :] for name in os.listdir(root) if name.startswith(_PREFIX)]
+        with open(RunPaths(root).plan, encoding="utf-8") as file:
+            nodes = len(Plan.from_json(file.read()).agents)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    latest = max((int(number) for number in attempts if number.isdigit()), default=0)
+    exits = read_exits(RunPaths(root, latest), nodes)
+    if any(record.code for record in exits):
+        return RunState.FAILED
+    return RunState.SUCCEEDED if len(exits) == nodes else None
+
+
+def _complete(element: RunPaths) -> None:
+    """Setup is executed in the code, which every node may find missing still."""
+    from worldsize.agent.element import complete
+
+    place = array_of(element)
+    if place is not None:
+        complete(RunPaths(place[0]), element)
+
+
+def _ended(plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None, code: int) -> RunFailed:
+    write_unstarted(plan, paths, node_rank, what, reason, code)
+    return RunFailed(what, code)

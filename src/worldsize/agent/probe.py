@@ -1,0 +1,79 @@
+"""What a node has, as its own Python tells: executed there on its own, its output one line of JSON.
+
+    python probe.py DIRECTORY ROUNDS PATIENCE
+
+In DIRECTORY, which whoever asks sees too, each file `ping-NODE-R` is answered by `pong-NODE-R`, with the same words.
+Standard library only (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Dict, List
+
+_POLL = 0.02
+_TORCH = (
+    "import json, torch; "
+    "print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda, 'gpus': torch.cuda.device_count()}))"
+)
+_GPUS = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader,nounits"]
+
+
+def answer(directory: str, rounds: int, patience: float) -> int:
+    """How many rounds were seen within so many seconds. By listing: a name looked for too early may stay missing."""
+    deadline = time.monotonic() + patience
+    for number in range(rounds):
+        name = "%s-%d" % (os.environ["WORLDSIZE_NODE_RANK"], number)
+        while "ping-" + name not in os.listdir(directory):
+            if time.monotonic() > deadline:
+                return number
+            time.sleep(_POLL)
+        with open(os.path.join(directory, "ping-" + name)) as file:
+            words = file.read()
+        part = os.path.join(directory, "part-" + name)
+        with open(part, "w") as file:
+            file.write(words)
+        os.rename(part, os.path.join(directory, "pong-" + name))
+    return rounds
+
+
+def gpus() -> List[Dict[str, str]]:
+    """{name, memory (MiB), driver} of each."""
+    rows = [[word.strip() for word in line.split(",")] for line in _output(_GPUS, 30.0).splitlines()]
+    return [dict(zip(("name", "memory", "driver"), row)) for row in rows if len(row) == 3]
+
+
+def torch() -> Dict[str, Any]:
+    """{version, cuda, gpus}; {} where this Python cannot import it."""
+    lines = _output([sys.executable, "-c", _TORCH], 120.0).splitlines()
+    try:
+        return dict(json.loads(lines[-1]))
+    except (ValueError, IndexError):
+        return {}
+
+
+def _output(argv: Sequence[str], timeout: float) -> str:
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=timeout)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
+
+
+def main(words: Sequence[str]) -> None:
+    rounds = answer(words[0], int(words[1]), float(words[2]))
+    python = {"version": platform.python_version(), "path": sys.executable}
+    print(json.dumps({"rounds": rounds, "python": python, "gpus": gpus(), "torch": torch()}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

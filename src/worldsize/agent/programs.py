@@ -1,0 +1,35 @@
+"""Which programs a node starts: its ranks, a launcher that starts them, or the user's batch script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.agent.ranks import Process, rank_processes
+from worldsize.plan.environ import LISTED, World
+from worldsize.plan.launch import NodePlan, Plan
+from worldsize.plan.paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.ranks import Shares
+
+
+def needs_equipment(plan: Plan) -> bool:
+    """Whether something must lie ready for the ranks, or for who starts them."""
+    return plan.batch is None and (plan.framework in LISTED or plan.launcher in (*LISTED, "autotune"))
+
+
+def node_processes(
+    plan: Plan, world: World, node: NodePlan, paths: RunPaths, inherited: Mapping[str, str], shares: Shares = ()
+) -> list[Process]:
+    """What this node starts, in rank order."""
+    if plan.batch is not None:
+        from worldsize.agent.batch import batch_environment
+
+        return [Process((0,), plan.argv, batch_environment(plan, paths, inherited), paths.rank_log(0), ())]
+    ranks = rank_processes(plan, world, node, paths, inherited, shares)
+    if plan.launcher == "direct":
+        return list(ranks)
+    from worldsize.agent.launchers import launcher_process
+
+    return [launcher_process(plan, world, node, paths, ranks, inherited)]

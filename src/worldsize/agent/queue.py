@@ -1,0 +1,195 @@
+"""The runs of this machine that wait: elements of an array for their turn, and whatever waits for another run.
+
+One detached process starts a conductor for each run as room comes free, outlives the command line, and ends with the
+last of them. Should it be killed, what runs goes on under its conductors, and what waited is LOST.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from worldsize.agent import processes
+from worldsize.agent.conductor import fork_conductor, fork_detached
+from worldsize.agent.dependency import read_dependencies
+from worldsize.agent.element import complete
+from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, release
+from worldsize.plan.array import array_of, element_root, read_array
+from worldsize.plan.files import read_json, write_json, write_once
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.state.array import array_result
+from worldsize.state.records import Failure, Reason, RunState, Status
+from worldsize.state.result import result, status_of
+from worldsize.state.status import CANCELLED_CODE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_TICK = 1.0
+_WATCHING_TICK = 0.1
+_LOOK_EVERY = 5.0
+"""Seconds after which somebody may have cancelled from another machine, and could not tell us."""
+
+_LOG = "queue.log"
+
+
+def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
+    """Start the queue of the array, or of the single run, in `root`; its pid."""
+    return fork_detached(lambda: Queue(root, environ).run(), os.path.join(root, _LOG), umask)
+
+
+def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:
+    """The same as a program of its own."""
+    from worldsize.agent.spawn import spawn_detached
+
+    return spawn_detached([agent, root, "--queue"], os.path.join(root, _LOG), environ)
+
+
+class Queue:
+    """`root`: an array, or a run that waits."""
+
+    def __init__(self, root: str, environ: Mapping[str, str]) -> None:
+        self.paths = RunPaths(root)
+        self.environ = dict(environ)
+        self.array = read_array(root)
+        roots = [element_root(root, k) for k in range(self.array.elements)] if self.array else [root]
+        self._at_once = self.array.at_once or len(roots) if self.array else 1
+        self._waiting = [RunPaths(each) for each in roots]
+        self._running: dict[int, RunPaths] = {}
+        self._told: set[int] = set()
+        self._look_at = 0.0
+        self._dependencies = read_dependencies(root)
+        self._signals = Signals()
+
+    def run(self) -> int:
+        """Until every run has ended; 0."""
+        os.umask(_plan(self._waiting[0]).umask)
+        selector = selectors.DefaultSelector()
+        selector.register(self._signals, selectors.EVENT_READ)
+        while True:
+            self._reap()
+            if self._hear() or time.monotonic() >= self._look_at:
+                self._look_at = time.monotonic() + _LOOK_EVERY
+                self._end_cancelled()
+            if self._may_start():
+                self._start_due()
+            if not self._waiting and not self._running:
+                break
+            selector.select(_WATCHING_TICK if self._dependencies else _TICK)
+        self._conclude_array()
+        return 0
+
+    def _reap(self) -> None:
+        for pid, _ in processes.reap():
+            self._running.pop(pid, None)
+
+    def _hear(self) -> bool:
+        """Whether there was anything. TERM stands for cancel, QUIT for at once: of all. CHLD, also from outside, says
+        that there is something to see."""
+        heard = self._signals.take()
+        if heard & STOP or STOP_NOW in heard:
+            for paths in self._waiting:
+                _conclude(paths, _cancelled())
+            self._waiting = []
+            for pid in self._running:
+                processes.signal_process(pid, STOP_NOW if STOP_NOW in heard else signal.SIGTERM)
+        return bool(heard)
+
+    def _end_cancelled(self) -> None:
+        everything = os.path.exists(self.paths.cancel)
+        cancelled = [paths for paths in self._waiting if everything or os.path.exists(paths.cancel)]
+        for paths in cancelled:
+            _conclude(paths, _cancelled())
+        if cancelled:
+            gone = {paths.root for paths in cancelled}
+            self._waiting = [paths for paths in self._waiting if paths.root not in gone]
+        for pid, paths in self._running.items():  # whoever cancelled may have met it while it still waited
+            if pid not in self._told and (everything or os.path.exists(paths.cancel)):
+                self._told.add(pid)
+                processes.signal_process(pid, signal.SIGTERM)
+
+    def _may_start(self) -> bool:
+        """Whether all that we wait for has ended as it should. Once something has not, nothing of ours will start."""
+        self._dependencies = [each for each in self._dependencies if not each.met()]
+        refused = next((each.refused for each in self._dependencies if each.refused), None)
+        if refused:
+            for paths in self._waiting:
+                _conclude(paths, _never(refused))
+            self._waiting = []
+        return not self._dependencies
+
+    def _start_due(self) -> None:
+        while self._waiting and len(self._running) < self._at_once:
+            paths = self._waiting.pop(0)
+            if os.path.exists(self.paths.cancel) or os.path.exists(paths.cancel):
+                _conclude(paths, _cancelled())
+            else:
+                self._start(paths)
+
+    def _start(self, paths: RunPaths) -> None:
+        try:
+            plan = _plan(paths)
+            place = array_of(paths)
+            if place is not None:
+                complete(RunPaths(place[0]), paths)
+            hold()
+            pid = fork_conductor(plan, paths, self.environ)
+        except (OSError, ValueError) as error:
+            _conclude(paths, _failed(Reason.STORAGE, "it could not be started: %s" % error))
+            return
+        finally:
+            release()
+        self._running[pid] = paths
+        _guard(partial(write_json, paths.handle, processes.local_handle(pid, plan.run_id)))
+
+    def _conclude_array(self) -> None:
+        if self.array is None:
+            return
+        roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
+        results = [read_json(RunPaths(root).result) for root in roots]
+        if all(results):  # what has none ended without its conductor: whoever looks at it finds out
+            statuses = [status_of(each) for each in results]
+            _guard(partial(write_once, self.paths.result, array_result(self.array, statuses)))
+
+
+def _plan(paths: RunPaths) -> Plan:
+    with open(paths.plan, encoding="utf-8") as file:
+        return Plan.from_json(file.read())
+
+
+def _conclude(paths: RunPaths, status: Status) -> None:
+    """The end of a run that was never started."""
+    try:
+        plan = _plan(paths)
+    except (OSError, ValueError) as error:
+        print("%s: %s" % (paths.plan, error), file=sys.stderr)
+        return
+    _guard(partial(write_once, paths.result, result(plan, status)))
+
+
+def _cancelled() -> Status:
+    what = "cancelled before it was started"
+    return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, what, ended=time.time())
+
+
+def _never(why: str) -> Status:
+    return _failed(Reason.DEPENDENCY, "it was to start after %s" % why)
+
+
+def _failed(reason: str, what: str) -> Status:
+    now = time.time()
+    return Status(RunState.FAILED, reason, 1, what, Failure(reason, what, time=now), ended=now)
+
+
+def _guard(write: partial[Any]) -> None:
+    try:
+        write()
+    except OSError as error:
+        print("not written: %s" % error, file=sys.stderr)

@@ -1,0 +1,107 @@
+"""One node's side of a search: what the head orders, and what is to be told of this node's trial."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent import processes
+from worldsize.agent.rendezvous import Rendezvous
+from worldsize.agent.signals import STOP, STOP_NOW, Signals
+from worldsize.agent.trialrun import Part, lay_out, trial_paths, trial_plan
+from worldsize.agent.trials import merged, metric_pattern, metric_values
+from worldsize.plan.files import read_json
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+
+class Node:
+    """This node's trial, if it has one: orders come in, and what is to be told of it goes out."""
+
+    def __init__(self, plan: Plan, paths: RunPaths, node_rank: int, addresses: Sequence[str], signals: Signals) -> None:
+        self.plan = plan
+        self.paths = paths
+        self.node_rank = node_rank
+        self.address = addresses[node_rank]
+        self.addresses = addresses
+        self.signals = signals
+        self.search: Mapping[str, Any] = plan.options["search"]
+        self._pattern = metric_pattern(self.search["metric"])
+        self._part: Part | None = None
+        self._number = 0
+        self._leads = False
+
+    @property
+    def busy(self) -> bool:
+        return self._part is not None
+
+    def told_to_stop(self) -> bool:
+        return bool(self.signals.take() & (STOP | {STOP_NOW}))
+
+    def order(self, message: Mapping[str, Any]) -> List[Dict[str, Any]]:
+        """Do what the head says; what to tell it at once. Raises OSError."""
+        kind, number = message["kind"], message.get("number", 0)
+        if kind == "lead":
+            return [{"kind": "led", "number": number, "rendezvous": self._lead(number)}]
+        if kind == "join":
+            self._begin(number)
+            assert self._part is not None
+            self._part.start(Rendezvous(**message["rendezvous"]), None, self.signals)
+        elif kind == "stop" and number == self._number:
+            self.stop()
+        return []
+
+    def _begin(self, number: int) -> RunPaths:
+        trial = trial_paths(self.paths, number)
+        place = self.node_rank % self.search["nodes"]
+        self._number, self._leads = number, place == 0
+        self._part = Part(trial_plan(self.plan, number), trial, place, os.environ)
+        return trial
+
+    def _lead(self, number: int) -> Dict[str, Any]:
+        """The first node of a trial lays it out, and says where the others find it."""
+        trial = self._begin(number)
+        assert self._part is not None
+        name = self.search["config"]
+        config = merged(base_config(self.paths, name), self.search["trials"][number - 1])
+        if self.search["metric"] == "throughput":
+            config.update(steps_per_print=self.search["steps"], log_level="info")
+        lay_out(self.paths, trial, name, config)
+        head = self._part.open(self.address)
+        self._part.start(head.rendezvous, head, self.signals)
+        return head.rendezvous._asdict()
+
+    def news(self) -> List[Dict[str, Any]]:
+        """What is to be told of this node's trial since the last call."""
+        if self._part is None:
+            return []
+        ended = [code for pid, code in processes.reap() if pid == self._part.pid]
+        found: List[Dict[str, Any]] = []
+        values = metric_values(self._pattern, self._part.lines()) if self._leads else []
+        if values:
+            found.append({"kind": "said", "number": self._number, "values": values})
+        if ended:
+            why = self._part.why()
+            self._part = None
+            found.append({"kind": "ended", "number": self._number, "code": ended[0], "why": why})
+        return found
+
+    def stop(self) -> None:
+        if self._part is not None:
+            self._part.stop()
+
+
+def base_config(paths: RunPaths, name: str) -> Mapping[str, Any]:
+    """Raises OSError where it is not there, or is no JSON object."""
+    path = os.path.join(paths.code, name)
+    try:
+        value = read_json(path)
+    except ValueError as error:
+        raise OSError("%s is no JSON: %s" % (name, error)) from None
+    if not isinstance(value, dict):
+        raise OSError("there is no %s in the code (autotune.config says which file to vary)" % name)
+    return value

@@ -1,0 +1,171 @@
+"""A search for the best configuration: the head's tuner chooses trials and sends them to the others, which have their
+part in them. One such program per node stands where a launcher would; the agents see to its end as to any other's.
+
+Trials of fewer nodes than the run has go on beside each other, each on neighbours. The nodes' tuners speak as agents do
+(agent/channel.py), `kind` first:
+head → node   lead {number} · join {number, rendezvous} · stop {number} · end
+node → head   led {number, rendezvous} · said {number, values} · ended {number, code, why}
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.autotune import order_file
+from worldsize.agent.channel import GONE, HELLO, HeadChannel, MemberChannel
+from worldsize.agent.rendezvous import read_published
+from worldsize.agent.searching import Searching
+from worldsize.agent.signals import Signals
+from worldsize.agent.trialnode import Node, base_config
+from worldsize.errors import UsageError
+from worldsize.plan.files import read_json
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_TICK = 0.2
+_MEETING = 60.0
+
+
+def tune(paths: RunPaths, node_rank: int) -> int:
+    """One node's part in the search, to its end; what this program exits with."""
+    order = read_json(order_file(paths, node_rank))
+    published = read_published(paths)
+    if order is None or published is None:
+        raise UsageError("holds no search that has begun", paths.root)
+    plan = Plan.from_json(order["plan"])
+    signals = Signals()
+    selector = selectors.DefaultSelector()
+    selector.register(signals, selectors.EVENT_READ, lambda: None)
+    node = Node(plan, paths, node_rank, order["addresses"], signals)
+    try:
+        meet = _Head if node_rank == 0 else _Member
+        return meet(node, selector, order["port"], published.token).run()
+    except OSError as error:
+        print("autotune: %s" % error, flush=True)
+        return 1
+
+
+class _Member:
+    """Any node but the head."""
+
+    def __init__(self, node: Node, selector: selectors.BaseSelector, port: int, token: str) -> None:
+        self._node = node
+        self._selector = selector
+        self._channel = MemberChannel((node.addresses[0], port), selector)
+        self._token = token
+        self._over = False
+        self._code = 0
+
+    def run(self) -> int:
+        if not self._connect():
+            return 143
+        self._channel.send(HELLO, node_rank=self._node.node_rank, token=self._token, host=["", 0, "", [], 0])
+        while not (self._over and not self._node.busy):
+            for key, _ in self._selector.select(_TICK):
+                key.data()
+            for message in self._channel.take():
+                if message["kind"] in ("end", GONE):
+                    self._end(0 if message["kind"] == "end" else 1)
+                elif not self._over:
+                    self._tell(self._node.order(message))
+            self._tell(self._node.news())
+            if self._node.told_to_stop():
+                self._end(143)
+        return self._code
+
+    def _connect(self) -> bool:
+        """The head's tuner starts when its agent does, which may be a moment later. False: told to stop before."""
+        deadline = time.monotonic() + _MEETING
+        while True:
+            try:
+                if self._channel.connect(1.0):
+                    return True
+            except ConnectionRefusedError:
+                pass
+            if self._node.told_to_stop():
+                return False
+            time.sleep(0.02)
+            if time.monotonic() > deadline:
+                raise OSError("the head's tuner is not to be reached")
+
+    def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        for message in messages:
+            self._channel.send(**message)
+
+    def _end(self, code: int) -> None:
+        """The first reason holds: a head that has said its last word is gone, too."""
+        if not self._over:
+            self._over, self._code = True, code
+        self._node.stop()
+
+
+class _Head:
+    """Node 0: has its own part in trials like the others, and leads the search."""
+
+    def __init__(self, node: Node, selector: selectors.BaseSelector, port: int, token: str) -> None:
+        self._node = node
+        self._selector = selector
+        self._channel: HeadChannel | None = None
+        nodes = len(node.plan.nodes)
+        if nodes > 1:
+            listener = socket.create_server((node.addresses[0], port), backlog=nodes)
+            listener.setblocking(False)
+            self._channel = HeadChannel(listener, token, nodes, selector)
+        self._searching = Searching(node.plan, node.paths, base_config(node.paths, node.search["config"]))
+        self._stopped = 0
+
+    def run(self) -> int:
+        if not self._meet():
+            return 143
+        self._searching.begin()
+        while self._node.busy or not (self._stopped or self._searching.over):
+            for key, _ in self._selector.select(_TICK):
+                key.data()
+            for news in self._channel.take() if self._channel else ():
+                if news.message["kind"] == GONE and not self._stopped:
+                    raise OSError("the tuner of node %d is gone" % news.node_rank)
+                self._hear(news.node_rank, news.message)
+            for message in self._node.news():
+                self._hear(0, message)
+            if self._node.told_to_stop():
+                self._stopped = 143
+                self._searching.stop()
+                self._node.stop()
+            self._send()
+        if self._channel:
+            self._channel.send("end")
+        return self._stopped or self._searching.finish()
+
+    def _meet(self) -> bool:
+        """Wait until all nodes' tuners have come. False: told to stop before."""
+        deadline = time.monotonic() + _MEETING
+        while self._channel is not None and len(self._channel.hosts) < len(self._node.plan.nodes) - 1:
+            for key, _ in self._selector.select(_TICK):
+                key.data()
+            if self._node.told_to_stop():
+                return False
+            if time.monotonic() > deadline:
+                raise OSError("not all nodes' tuners have come")
+        if self._channel is not None:
+            self._channel.take()
+        return True
+
+    def _hear(self, node_rank: int, message: Mapping[str, Any]) -> None:
+        self._searching.hear(node_rank, message)
+        self._send()
+
+    def _send(self) -> None:
+        """What the search has to say to nodes, its own included."""
+        for node_rank, message in self._searching.orders():
+            if node_rank and self._channel is not None:
+                self._channel.send_to(node_rank, **message)
+            elif not node_rank:
+                for answer in self._node.order(message):
+                    self._hear(0, answer)

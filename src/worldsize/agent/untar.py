@@ -1,0 +1,97 @@
+"""Archives, unpacked so that nothing lands outside of where it is to go.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
+
+_CHUNK = 1 << 20
+
+
+class Unsafe(OSError):
+    """A member's name, or what a link in it points to, leads elsewhere."""
+
+
+def unpack(archive: tarfile.TarFile, target: str, trusted: bool, each: Callable[[], None] = lambda: None) -> None:
+    """All members into the directory `target`, which exists; `each` is called before every one and may raise.
+
+    Owners are not restored, and devices are left out. `trusted`: links may point anywhere; otherwise to what lies
+    below `target` alone. Raises Unsafe, OSError, tarfile.TarError, EOFError.
+    """
+    made: set[str] = set()
+    directories = []
+    for member in archive:
+        each()
+        path = _place(target, member.name, trusted)
+        parent = os.path.dirname(path)
+        if parent not in made:
+            os.makedirs(parent, 0o755, exist_ok=True)
+            made.add(parent)
+        if member.isdir():
+            os.makedirs(path, 0o755, exist_ok=True)
+            directories.append((path, member.mode, member.mtime))
+        elif member.issym():
+            if not trusted:
+                _place(target, os.path.join(os.path.dirname(member.name), member.linkname), False)
+            _fresh(path)
+            os.symlink(member.linkname, path)
+        elif member.islnk():
+            source = _place(target, member.linkname, trusted)
+            _fresh(path)
+            os.link(source, path, follow_symlinks=False)
+        elif member.isfile():
+            _fresh(path)
+            _write(archive, member, path)
+    for path, mode, mtime in reversed(directories):
+        os.chmod(path, mode & 0o777 | 0o700)
+        os.utime(path, (mtime, mtime))
+
+
+def _place(target: str, name: str, trusted: bool) -> str:
+    path = os.path.normpath(os.path.join(target, name))
+    inside = path == target or path.startswith(target + os.sep)
+    if inside and not trusted:
+        real, top = os.path.realpath(path), os.path.realpath(target)
+        inside = real == top or real.startswith(top + os.sep)
+    if os.path.isabs(name) or not inside:
+        raise Unsafe(1, "a name in it leads out of it", name)
+    return path
+
+
+def _fresh(path: str) -> None:
+    """What an earlier member of the same name has left is not written through."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+    source = archive.extractfile(member)
+    assert source is not None
+    mode = member.mode & 0o777 | 0o200
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        _pour(source, file)
+        os.fchmod(file, mode)
+        os.utime(file, (member.mtime, member.mtime))
+    finally:
+        os.close(file)
+
+
+def _pour(source: IO[bytes], file: int) -> None:
+    while True:
+        data = source.read(_CHUNK)
+        if not data:
+            return
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]

@@ -1,0 +1,522 @@
+"""A command on nodes of a run, beside its ranks: `exec` and `shell`.
+
+One standard-library file that needs no other: it travels as text, since a run may have been started by another release
+and an allocation of its own has no run directory. What it is to do is an `Order` of the compute that sends it, in JSON;
+what happens is told in lines:
+
+    ws1 NODE up HOST | ws1 NODE out DATA | ws1 NODE err DATA | ws1 NODE end CODE          HOST and DATA in base64
+
+    visit.py ORDER                       on its standard output; its standard input is the lifeline
+    visit.py DIRECTORY NODE [PARENT]     in files of a directory that holds order.json, and the lifeline `lease`
+
+Each line is shorter than the 1,024 bytes that srun passes on whole. The lifeline brings `stop` when the end is wanted,
+and ends with whoever asked: the commands get TERM, their grace, KILL. `now` there, or TERM to us, is KILL at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from binascii import b2a_base64
+from collections.abc import Mapping, Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, NoReturn, Optional, Set, Tuple, Union
+
+MARK = "ws1"
+PIECE = 600
+STOP = "stop"
+NOW = "now"
+SEGMENT = 4 << 20
+AHEAD = 4
+BEAT = 2.0
+_DRAIN = 0.2
+_TICK = 0.1
+_SHORT_TICK = 0.01
+_LEASE_TICK = 0.5
+_BATCH = 0.05
+_RETRY = 1.0
+_HELD = 1 << 20
+_LAST_WORDS = 30.0
+_UNREADABLE = 12
+_STOPPED = 128 + signal.SIGTERM
+
+
+def rank_environment(run_id: str, node: int) -> dict[str, str] | None:
+    """The environment of a living rank of the run on this machine, of that node if possible, or else of what started
+    them; None where nothing of it lives."""
+    mark = b"WORLDSIZE_RUN_ID=%s" % run_id.encode()
+    found, best = None, (False, False, -2)
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            with open("/proc/%d/environ" % pid, "rb") as file:
+                entries = file.read().split(b"\0")
+        except OSError:
+            continue
+        if mark in entries:
+            environ = _decoded(entries)
+            likeness = _likeness(environ, node)
+            if likeness > best:
+                found, best = environ, likeness
+    return found
+
+
+def _likeness(environ: Mapping[str, str], node: int) -> tuple[bool, bool, int]:
+    """How much a process is like a rank of the node. Those that a batch script's own srun has started know Slurm's
+    variables alone, and have a step, which the script has not, or an earlier one."""
+    step = environ.get("SLURM_STEP_ID", "")
+    ours = environ.get("WORLDSIZE_NODE_RANK") == str(node)
+    return "WORLDSIZE_RANK" in environ, ours, int(step) if step.isdigit() else -1
+
+
+def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]) -> dict[str, str]:
+    """What a rank of this node has, without what makes it a rank; `own` where no rank lives to be asked.
+
+    Without a run: `own`.
+    """
+    plan = order["plan"]
+    if plan is None:
+        return {**own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
+    ranks = rank_environment(plan["run_id"], node)
+    environment = _bare(ranks or own, order["scrub"], plan.get("kept", ()))
+    if ranks is None:
+        environment["PATH"] = os.pathsep.join((*plan["path"], environment.get("PATH", os.defpath)))
+    path = [each for each in environment.pop("PYTHONPATH", "").split(os.pathsep) if each not in ("", order["hook"])]
+    if path:
+        environment["PYTHONPATH"] = os.pathsep.join(path)
+    if plan["visible_devices"]:  # each rank has its own; here it is all of the node's
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
+        if "CUDA_VISIBLE_DEVICES" in own:
+            environment["CUDA_VISIBLE_DEVICES"] = own["CUDA_VISIBLE_DEVICES"]
+    return {**environment, **plan["environment"], **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
+
+
+def shell_argv(environment: Mapping[str, str]) -> list[str]:
+    """No login shell: its start-up files would put another PATH in place of the ranks'."""
+    names = ("bash", "sh")
+    return [next((name for name in names if _is_there(name, environment)), names[-1]), "-i"]
+
+
+def _is_there(name: str, environment: Mapping[str, str]) -> bool:
+    return any(os.access(os.path.join(each, name), os.X_OK) for each in os.get_exec_path(dict(environment)))
+
+
+def _bare(environ: Mapping[str, str], scrub: Mapping[str, Any], kept: Sequence[str]) -> dict[str, str]:
+    prefixes, names, kept = tuple(scrub["prefixes"]), frozenset(scrub["names"]), (*scrub["kept"], *kept)
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in kept or not (name in names or name.startswith(prefixes))
+    }
+
+
+def _decoded(entries: List[bytes]) -> Dict[str, str]:
+    pairs = (entry.partition(b"=") for entry in entries if b"=" in entry)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+class Child:
+    """The command on one node. `failed` says what is to be told of one that could not be started."""
+
+    def __init__(self, node: int, order: Mapping[str, Any]) -> None:
+        self.node = node
+        self.open: Set[int] = set()
+        self.drain_until: Optional[float] = None
+        self.process: Optional[subprocess.Popen[bytes]] = None
+        self.code = 127
+        self.failed = ""
+        environment = node_environment(order, node, os.environ)
+        try:
+            directory = _directory(order)
+            self.process = subprocess.Popen(
+                order["argv"],
+                cwd=directory,
+                env=environment,
+                executable=_program(order["argv"][0], environment, directory),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self.code = 126 if isinstance(error, (PermissionError, NotADirectoryError)) else 127
+            self.failed = "worldsize: %s: %s\n" % (error.filename or order["argv"][0], error.strerror)
+
+    def signal(self, number: int) -> None:
+        """To its whole group; a stopped one is continued, so that TERM is heard."""
+        for each in (number, signal.SIGCONT):
+            try:
+                os.killpg(self.process.pid, each) if self.process else None
+            except (ProcessLookupError, PermissionError):
+                return
+
+
+def _directory(order: Mapping[str, Any]) -> str:
+    """Of a run it must be there; for nodes of our own the home stands in for what only the login node has."""
+    if order["plan"] is not None or os.path.isdir(order["cwd"]):
+        return str(order["cwd"])
+    home = os.path.expanduser("~")
+    return home if os.path.isdir(home) else os.sep
+
+
+def _program(name: str, environment: Mapping[str, str], directory: str) -> str:
+    """As a shell finds it, by the command's own PATH and from its own directory."""
+    if os.sep in name:
+        return os.path.join(directory, name)
+    for each in os.get_exec_path(dict(environment)):
+        path = os.path.join(directory, each, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    raise FileNotFoundError(2, "command not found", name)
+
+
+class Pipes:
+    """Standard output carries what is told, and standard input is the lifeline; None once it has ended."""
+
+    lifeline: Optional[int] = 0
+    room = True
+
+    def tell(self, line: bytes) -> None:
+        try:
+            while line:
+                line = line[os.write(1, line) :]
+        except OSError:
+            pass  # nobody listens: the lifeline says so too
+
+    def hear(self) -> str:
+        """What is wanted, "stop" or "now", once the lifeline can be read."""
+        try:
+            words = os.read(0, 4096)
+        except OSError:
+            words = b""
+        if not words:
+            self.lifeline = None
+        return NOW if NOW.encode() in words else STOP
+
+    def look(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        pass
+
+
+class Files:
+    """Files of a directory that whoever asked sees too, where nothing else connects the two.
+
+    What is told is appended to `node-NNNN.S`, opened anew for each portion, since it is closing that sends it to a file
+    server. S counts segments: the last line of a full one is `ws1 NODE next S+1`, whoever asked removes those that are
+    read, and nobody gets further than AHEAD ahead of them. `ws1 NODE beat` is a sign of life, every BEAT seconds.
+
+    The lifeline is the content of `lease`, which whoever asked changes every second. It has to be read: the time of a
+    file's last change may be cached for long. `stop` or `now` stands there when the end is wanted. Only the time
+    between two readings counts, so that neither a slow file server nor a machine that slept makes anybody look dead.
+    """
+
+    lifeline: Optional[int] = None
+
+    def __init__(self, directory: str, node: int, lease: float, parent: Optional[int]) -> None:
+        self._directory = directory
+        self._node = node
+        self._patience = lease
+        self._parent = parent
+        self._held, self._turn = bytearray(), bytearray()
+        self._segment = self._size = self._freed = 0
+        self._flush_at = self._look_at = self._beat_at = 0.0
+        self._read_at = time.monotonic()
+        self._unchanged = self._unreadable = 0.0
+        self._word = ""
+        self._changes = -1
+        self._interrupted = False
+        signal.signal(signal.SIGINT, self._interrupt)  # from a scheduler that cancels us, and the command as well
+
+    def tell(self, line: bytes) -> None:
+        self._held += line
+
+    @property
+    def room(self) -> bool:
+        """Whether more may be told before somebody has read what there is."""
+        while self._freed <= self._segment - AHEAD:
+            if self._there(self._freed):
+                return False
+            self._freed += 1
+        return len(self._held) < _HELD
+
+    def wait(self) -> bool:
+        """Whether somebody is there. An errand may lie here whose client ended before a node could begin it."""
+        while self._changes < 1 and not self.look():
+            time.sleep(_TICK)
+            self._look_at = 0.0
+        return self._changes > 0 or self._word in (STOP, NOW)
+
+    def look(self) -> str:
+        """What is wanted: nothing else, "stop", or "now". Sends on what was told."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + _LEASE_TICK
+            self._read(now)
+        if now >= self._beat_at and self._changes > 0:
+            self._beat_at = now + BEAT
+            self.tell(line_of(self._node, "beat", 0))
+        if self._held and now >= self._flush_at:
+            self._flush(now)
+        if self._parent is not None and os.getppid() != self._parent:
+            return NOW
+        if self._interrupted and self._word != NOW:
+            return STOP
+        return self._word if self._word in (STOP, NOW) else STOP if self.abandoned else ""
+
+    @property
+    def abandoned(self) -> bool:
+        return self._unchanged > self._patience or self._unreadable > self._patience * _UNREADABLE
+
+    def close(self) -> None:
+        """Last words; and where nobody is left to remove the directory, it is removed."""
+        deadline = time.monotonic() + _LAST_WORDS
+        while self._held and not self.abandoned and time.monotonic() < deadline:
+            self._flush(time.monotonic())
+            if self._held:
+                time.sleep(_TICK)
+                self.look()
+        if self.abandoned:
+            self._remove()
+
+    def _interrupt(self, *_: object) -> None:
+        self._interrupted = True
+
+    def _read(self, now: float) -> None:
+        passed, self._read_at = min(now - self._read_at, 2 * _LEASE_TICK), now
+        try:
+            with open(os.path.join(self._directory, "lease"), encoding="ascii") as file:
+                word = file.read().strip()
+        except FileNotFoundError:
+            word = self._word
+        except OSError:
+            self._unreadable += passed
+            return
+        self._unreadable = 0.0
+        self._unchanged += passed
+        if word != self._word or self._changes < 0:
+            self._unchanged = 0.0
+            self._word = word
+            self._changes += 1
+
+    def _flush(self, now: float) -> None:
+        self._flush_at = now + _BATCH
+        try:
+            if not self._turn:
+                self._append(self._held)
+                if self._size < SEGMENT:
+                    return
+                os.close(os.open(self._path(self._segment + 1), os.O_WRONLY | os.O_CREAT, 0o600))
+                self._turn += line_of(self._node, "next", self._segment + 1)
+            self._append(self._turn)
+            self._segment, self._size = self._segment + 1, 0
+        except OSError:
+            self._flush_at = now + _RETRY
+
+    def _append(self, data: bytearray) -> None:
+        """What could be written is taken from `data`. Raises OSError."""
+        file = os.open(self._path(self._segment), os.O_WRONLY | os.O_APPEND)
+        try:
+            while data:
+                written = os.write(file, data)
+                del data[:written]
+                self._size += written
+        finally:
+            os.close(file)
+
+    def _path(self, segment: int) -> str:
+        return os.path.join(self._directory, segment_name(self._node, segment))
+
+    def _there(self, segment: int) -> bool:
+        try:
+            os.close(os.open(self._path(segment), os.O_RDONLY))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            pass
+        return True
+
+    def _remove(self) -> None:
+        try:
+            for name in os.listdir(self._directory):
+                os.unlink(os.path.join(self._directory, name))
+            os.rmdir(self._directory)
+        except OSError:
+            pass  # another node is at it too
+
+
+def segment_name(node: int, segment: int) -> str:
+    return "node-%04d.%d" % (node, segment)
+
+
+def line_of(node: int, kind: str, value: object) -> bytes:
+    text = b2a_base64(value, newline=False) if isinstance(value, bytes) else str(value).encode()
+    return b"%s %d %s %s\n" % (MARK.encode(), node, kind.encode(), text)
+
+
+class Visit:
+    """Runs the command for each of `nodes` on this machine and tells of it until all have ended; `code` is the highest
+    of theirs."""
+
+    def __init__(self, order: Mapping[str, Any], nodes: List[int], line: Union[Pipes, Files]) -> None:
+        self._order = order
+        self._line = line
+        self._selector = selectors.DefaultSelector()
+        self._kill_at: Optional[float] = None
+        self._stopping = False
+        self._children: List[Child] = []
+        self.code = 0
+        signal.signal(signal.SIGTERM, lambda *_: self._stop(0.0))
+        if line.lifeline is not None:
+            self._selector.register(line.lifeline, selectors.EVENT_READ)
+        for node in nodes:
+            self._start(node)
+
+    def run(self) -> None:
+        while self._children:
+            for key in self._ready():
+                if key.data is not None:
+                    self._pass_on(key.fd, *key.data)
+                elif isinstance(self._line, Pipes):
+                    self._heed(self._line.hear())
+                    if self._line.lifeline is None:
+                        self._selector.unregister(key.fd)
+            self._heed(self._line.look())
+            if self._kill_at is not None and time.monotonic() >= self._kill_at:
+                for child in self._children:
+                    child.signal(signal.SIGKILL)
+            self._children = [child for child in self._children if not self._over(child)]
+        self._line.close()
+
+    def _tell(self, node: int, kind: str, value: object) -> None:
+        self._line.tell(line_of(node, kind, value))
+
+    def _start(self, node: int) -> None:
+        self._tell(node, "up", socket.gethostname().encode())
+        child = Child(node, self._order)
+        if child.process is None:
+            self._tell(node, "err", child.failed.encode(errors="replace"))
+            self._end(node, child.code)
+            return
+        for kind, pipe in (("out", child.process.stdout), ("err", child.process.stderr)):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            child.open.add(pipe.fileno())
+            self._selector.register(pipe.fileno(), selectors.EVENT_READ, (child, kind))
+        self._children.append(child)
+
+    def _ready(self) -> List[selectors.SelectorKey]:
+        """What can be read; nothing as long as nobody takes what was read before."""
+        if self._line.room:
+            return [key for key, _ in self._selector.select(self._patience())]
+        time.sleep(_TICK)
+        return []
+
+    def _patience(self) -> float:
+        return _TICK if all(child.open for child in self._children) else _SHORT_TICK
+
+    def _heed(self, wanted: str) -> None:
+        if wanted:
+            self._stop(self._order["grace"] if wanted == STOP else 0.0)
+
+    def _stop(self, grace: float) -> None:
+        if not self._stopping and grace:
+            for child in self._children:
+                child.signal(signal.SIGTERM)
+        self._stopping = True
+        at = time.monotonic() + grace
+        self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
+
+    def _pass_on(self, pipe: int, child: Child, kind: str) -> bool:
+        """Whether there was something to pass on."""
+        try:
+            data = os.read(pipe, 1 << 16)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._selector.unregister(pipe)
+            child.open.remove(pipe)
+        for start in range(0, len(data), PIECE):
+            self._tell(child.node, kind, data[start : start + PIECE])
+        return bool(data)
+
+    def _over(self, child: Child) -> bool:
+        """Whether it has ended. What it left behind in its group, with a pipe of ours, is ended a moment later."""
+        assert child.process is not None
+        code = child.process.poll()
+        if code is None:
+            return False
+        now = time.monotonic()
+        if child.open and (child.drain_until is None or now < child.drain_until):
+            child.drain_until = child.drain_until or now + _DRAIN
+            return False
+        child.signal(signal.SIGKILL)
+        for pipe in list(child.open):
+            while self._pass_on(pipe, *self._selector.get_key(pipe).data):
+                pass
+            if pipe in child.open:
+                self._selector.unregister(pipe)
+        self._end(child.node, code if code >= 0 else 128 - code)
+        return True
+
+    def _end(self, node: int, code: int) -> None:
+        self.code = max(self.code, code)
+        self._line.tell(line_of(node, "end", code))
+
+
+def main(words: Sequence[str]) -> int:
+    """The program; its exit code, which is the command's where files tell of it: whoever started us may look at that.
+    With no `argv` in the order it becomes an interactive shell."""
+    order, line = _order(words)
+    if order["plan"] is not None:
+        with open(order["plan"], encoding="utf-8") as file:
+            order = {**order, "plan": json.load(file)}
+        os.umask(order["plan"]["umask"])
+    nodes = order["nodes"]
+    if order["variable"] is not None:
+        name = os.environ[order["variable"]]
+        nodes = [order["ranks"][name] if order["ranks"] else int(name)]
+    if not order["argv"]:
+        become_shell(order, nodes[0])
+    if isinstance(line, Files) and not (line.wait() and not line.look()):
+        line.tell(line_of(nodes[0], "up", socket.gethostname().encode()) + line_of(nodes[0], "end", _STOPPED))
+        line.close()
+        return _STOPPED
+    visit = Visit(order, nodes, line)
+    visit.run()
+    return visit.code if isinstance(line, Files) else 0
+
+
+def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[Pipes, Files]]:
+    if len(words) == 1:
+        return json.loads(words[0]), Pipes()
+    directory, node = words[0], int(words[1])
+    with open(os.path.join(directory, "order.json"), encoding="utf-8") as file:
+        order = json.load(file)
+    parent = int(words[2]) if len(words) > 2 else None
+    return {**order, "nodes": [node]}, Files(directory, node, order["lease"], parent)
+
+
+def become_shell(order: Mapping[str, Any], node: int) -> NoReturn:
+    """This process becomes the shell, with the terminal that it has. Raises OSError."""
+    environment = node_environment(order, node, os.environ)
+    os.chdir(_directory(order))
+    argv = shell_argv(environment)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and a shell would pass on so
+        signal.signal(number, signal.SIG_DFL)
+    os.execvpe(argv[0], argv, environment)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except OSError as problem:
+        sys.exit("worldsize: %s: %s" % (problem.filename, problem.strerror))

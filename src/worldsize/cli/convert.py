@@ -1,0 +1,81 @@
+"""convert: a script for one process, with DistributedDataParallel written out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from worldsize.cli.shared import clean, say
+from worldsize.errors import UsageError
+
+_EXAMPLES = """examples:
+  worldsize convert train.py                            the changes, as a diff; nothing is written
+  worldsize convert train.py | patch                    the same as --write
+  worldsize convert train.py --write && worldsize run -w 2x4 -- python train.py
+
+What is left alone is said on standard error, with its line. Nothing is executed. To train it as it is:
+worldsize run -w 2x4 --data-parallel -- python train.py"""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument("script", metavar="SCRIPT.PY", help="the training script, for one process")
+    parser.add_argument("--write", action="store_true", help="change the file, in place of printing a diff")
+    parser.set_defaults(act=convert)
+
+
+def convert(options: argparse.Namespace) -> int:
+    try:
+        import libcst
+    except ImportError:
+        raise UsageError(
+            "convert needs libcst, which is not installed", None, "pip install 'worldsize[convert]'"
+        ) from None
+    from worldsize.convert.rewrite import convert_source
+
+    path = options.script
+    source = _read(path)
+    try:
+        converted = convert_source(source)
+    except libcst.ParserSyntaxError as error:
+        raise UsageError("not Python: %s" % error.message, "%s:%d" % (path, error.raw_line)) from None
+    if converted.reason is not None:
+        raise UsageError("nothing to convert: %s" % converted.reason, path)
+    if options.write:
+        try:
+            _replace(path, converted.text)
+        except OSError as error:
+            raise UsageError("cannot be written: %s" % error.strerror, path) from None
+    else:
+        sys.stdout.writelines(_diff(path, source, converted.text))
+    for line, remark in converted.remarks:
+        say(clean("%s:%d: left alone: %s" % (path, line, remark)))
+    return 0
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError("cannot be read: %s" % error.strerror, path or "convert") from None
+    except ValueError:
+        raise UsageError("is not text in UTF-8", path) from None
+
+
+def _replace(path: str, text: str) -> None:
+    """Whole or not at all: on a full disk the script stays what it was."""
+    from worldsize.plan.files import write_text
+
+    script = os.path.realpath(path)
+    mode = os.stat(script).st_mode
+    write_text(script, text)
+    os.chmod(script, mode & 0o7777)
+
+
+def _diff(path: str, before: str, after: str) -> list[str]:
+    from difflib import unified_diff
+
+    lines = unified_diff(before.splitlines(True), after.splitlines(True), path, path)
+    return [line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines]

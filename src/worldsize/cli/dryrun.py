@@ -1,0 +1,49 @@
+"""--dry-run: exactly what would be started. Nothing is created."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from worldsize.cli.ticker import Notices
+from worldsize.plan.paths import RunPaths
+from worldsize.service.prepare import plan_job, said
+from worldsize.service.request import Prepared, Request
+
+
+def dry_run(request: Request) -> int:
+    if request.job.matrix or request.job.count is not None:
+        from worldsize.cli.array import dry_run
+
+        return dry_run(request, _preview)
+    created = time.time()
+    prepared = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "RUN")), created)
+    for notice in prepared.notices:
+        Notices().notice(said(notice))
+    runs_dir = request.config.computes[prepared.plan.compute].runs_dir or os.path.join(request.config.home, "runs")
+    scripted = "script" in prepared.compute.capabilities
+    paths = RunPaths(os.path.join(runs_dir, _free_id(created) if scripted else "RUN"))
+    prepared = plan_job(request, paths, created, checked=True)
+    sys.stdout.write(_script(request, prepared, paths) if scripted else _preview(request, prepared, paths))
+    return 0
+
+
+def _free_id(now: float) -> str:
+    from worldsize.store.runs import new_run_id
+
+    return new_run_id(now, os.urandom)
+
+
+def _preview(request: Request, prepared: Prepared, paths: RunPaths) -> str:
+    from worldsize.cli.preview import preview
+
+    return preview(prepared, paths, request.environ)
+
+
+def _script(request: Request, prepared: Prepared, paths: RunPaths) -> str:
+    """Alone, so that it can be kept and submitted by hand."""
+    from worldsize.service.travel import travelling
+
+    job, plan = prepared.job, prepared.plan
+    return prepared.compute.render(job, plan, paths, lambda: travelling(job, plan, request.config.home)).preview

@@ -1,0 +1,122 @@
+"""env build, env lock: an environment made now, and written down."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from typing import Any
+
+from worldsize.cli.shared import add_output, complete_computes, completed_by, config_here, print_json, say
+
+_EXAMPLES = {
+    "build": """examples:
+  worldsize env build environment.yml             prints the directory; the second time at once
+  worldsize env build requirements.txt --name nlp
+  worldsize env build job.yml --compute lab       what the job will run in, where the nodes of lab see it
+  PREFIX=$(worldsize env build torch)             torch: [environment.torch] of worldsize.toml
+
+SPEC is a requirements.txt, an environment.yml, a pyproject.toml or uv.lock, a lock file, a job file, or a name of the
+configuration. Ten builds at once build once.""",
+    "lock": """examples:
+  worldsize env lock environment.yml                          writes environment.lock.json beside it
+  worldsize env lock torch --to torch.lock.json
+  worldsize run job.yml --set environment=torch.lock.json     the very same packages, anywhere
+
+The lock file holds every package with its version, where it is from, and its hash.""",
+}
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES[action]
+    parser.add_argument("spec", metavar="SPEC", help="a file, a job file, or a name")
+    add_compute(parser)
+    if action == "build":
+        parser.add_argument("--name", help="what the environment is called (default: as its file says)")
+        parser.set_defaults(act=build)
+    else:
+        parser.add_argument("--to", metavar="FILE", help="where the lock is written (default: beside the spec)")
+        parser.set_defaults(act=lock)
+    add_output(parser)
+
+
+def add_compute(parser: argparse.ArgumentParser) -> None:
+    compute = parser.add_argument("--compute", metavar="NAME", help="for which compute (default: the configured one)")
+    completed_by(compute, complete_computes)
+
+
+def build(options: argparse.Namespace) -> int:
+    began = time.monotonic()
+    environment, ours = ready(options, options.name)
+    prefix = environment.prefix
+    if options.output == "json":
+        description = environment.description() or {}
+        keys = ("name", "kind", "fingerprint", "digest", "python")
+        known: dict[str, Any] = {key: description.get(key) for key in keys}
+        print_json({"prefix": prefix, "built": ours, "seconds": round(time.monotonic() - began, 3), **known})
+    else:
+        print(prefix)
+    return 0
+
+
+def lock(options: argparse.Namespace) -> int:
+    from worldsize.environment.lock import lock_text
+
+    environment, _ = ready(options)
+    text = lock_text(environment.description() or {})
+    path = options.to or _beside(options.spec)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    if options.output == "json":
+        sys.stdout.write(text)
+    else:
+        print(path)
+    return 0
+
+
+def _beside(spec: str) -> str:
+    base = spec.removesuffix(".yml").removesuffix(".yaml").removesuffix(".txt").removesuffix(".toml")
+    return base.removesuffix(".lock.json").removesuffix(".lock") + ".lock.json"
+
+
+def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = True) -> tuple[Any, bool]:
+    """The environment that the words name, built by now, and whether it was we who built it. UsageError where there is
+    nothing to build, if a `prefix` is wanted, or nothing to use."""
+    from worldsize.cli.ticker import Notices, Ticker
+    from worldsize.errors import UsageError
+    from worldsize.service.environment_build import make_ready
+    from worldsize.service.environments import find_environment
+
+    config = config_here()
+    compute = config.compute(options.compute, "--compute").name
+    found = find_environment(wanted(options.spec), config, compute, os.environ, name)
+    for notice in found.notices if found else ():
+        say("notice: " + notice)
+    if found is None or (found.prefix is None and (prefix or not found.activation(os.environ).lines_needed())):
+        raise UsageError("%s: there is nothing to build" % options.spec, None, "worldsize env build --help")
+    told = Ticker() if sys.stderr.isatty() else Notices()
+    try:
+        return found, make_ready(found, told)
+    finally:
+        told.done()
+
+
+def wanted(spec: str) -> Any:
+    """What `environment:` of a job would say: of a job file, what it says."""
+    if spec.endswith((".yml", ".yaml")) and os.path.isfile(spec) and _is_job(spec):
+        from worldsize.spec.jobfile import load_job
+
+        return load_job(spec).job.environment
+    if os.path.exists(spec):
+        return os.path.abspath(spec)
+    return spec
+
+
+def _is_job(path: str) -> bool:
+    """Whether a YAML file says what to run, rather than what is in an environment."""
+    from worldsize.spec.yamltext import parse_yaml
+
+    with open(path, encoding="utf-8", errors="replace") as file:
+        node = parse_yaml(file.read(), path)
+    return isinstance(node.value, dict) and any(key in node.value for key in ("command", "argv", "batch_script"))

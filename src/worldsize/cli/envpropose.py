@@ -1,0 +1,63 @@
+"""env propose: a requirements list split between conda and pip."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+
+from worldsize.cli.shared import add_output, config_here, print_json, say
+from worldsize.errors import NotFound
+
+_EXAMPLES = """examples:
+  worldsize env propose requirements.txt > environment.yml
+  worldsize env propose requirements.txt --channel conda-forge --python 3.11
+  worldsize env propose requirements.txt -o json
+
+What the channels have goes to conda, as far as the solver makes it fit together; all else goes to pip. Why, for each
+that does, is told beside."""
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument("file", metavar="REQUIREMENTS", help="a requirements file")
+    parser.add_argument("--channel", action="append", default=[], help="where to look; may be repeated")
+    parser.add_argument("--python", metavar="VERSION", help="for this Python, such as 3.11")
+    parser.add_argument("--name", help="the environment's name (default: the directory's)")
+    add_output(parser)
+    parser.set_defaults(act=propose_split)
+
+
+def propose_split(options: argparse.Namespace) -> int:
+    from functools import partial
+
+    from worldsize.cli.ticker import Notices, Ticker
+    from worldsize.environment import conda
+    from worldsize.environment.builder import Scratch
+    from worldsize.environment.propose import as_yaml, propose, read_list
+    from worldsize.service.environments import DEFAULT_CHANNELS
+
+    try:
+        found = read_list(options.file)
+    except OSError as error:
+        raise NotFound("cannot be read: %s" % error.strerror, error.filename or options.file) from None
+    config = config_here()
+    channels = tuple(options.channel) or config.conda.get("channels") or DEFAULT_CHANNELS
+    cache = conda.cache_directory(os.path.join(config.home, "cache"), os.environ)
+    source = conda.Source(channels, config.conda.get("channel_alias"), (), cache)
+    told = Ticker() if sys.stderr.isatty() else Notices()
+    with tempfile.TemporaryDirectory(prefix="worldsize-") as scratch:
+        work = Scratch(scratch, told.doing)
+        versions = partial(conda.versions, work, source, environ=os.environ)
+        trial = partial(conda.solvable, work, source, environ=os.environ)
+        proposal = propose(found, options.python, versions, trial)
+    told.done()
+    name = options.name or os.path.basename(os.path.dirname(os.path.abspath(options.file))) or "env"
+    if options.output == "json":
+        print_json({"name": name, "channels": list(channels), **proposal._asdict()})
+        return 0
+    for line, why in proposal.why.items():
+        say("pip: %s %s" % (line, why))
+    sys.stdout.write(as_yaml(proposal, name, channels))
+    return 0

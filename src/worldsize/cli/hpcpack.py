@@ -1,0 +1,171 @@
+"""hpcpack: what a cluster of HPC Pack needs once: its share on each node, and the proof that all see it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from worldsize.cli.shared import (
+    add_output,
+    clean,
+    complete_computes,
+    completed_by,
+    config_here,
+    print_json,
+    say,
+    table,
+)
+from worldsize.errors import NotFound, UsageError
+from worldsize.spec.config import Compute as Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.compute.hpcpack.mount import Mount
+    from worldsize.service.sharecheck import Holds, NodeCheck
+
+_TYPE = "hpcpack"
+_EXAMPLES = """examples:
+  worldsize hpcpack share > mount.sh          what mounts the share on a Linux node: there, sudo sh mount.sh
+  sudo worldsize hpcpack share --apply        the same, at once, on the node where this is typed
+  worldsize hpcpack share --head '//HEAD/CcpSpoolDir/app' --user 'HPC\\anna' --owner anna:hpcusers
+  worldsize hpcpack check                     what each node sees of the share, and has to train with
+
+The password stands on no command line: it is WORLDSIZE_HPCPACK_PASSWORD, or asked for."""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "action", choices=("share", "check"), metavar="share|check", help="mount the share, or prove it"
+    )
+    compute = parser.add_argument("--compute", metavar="NAME", help="which one (default: the one of type hpcpack)")
+    completed_by(compute, complete_computes)
+    parser.add_argument("--apply", action="store_true", help="share: mount it on this node now, as root")
+    parser.add_argument("--head", metavar="SHARE", help="share: what Windows calls it (default: as configured)")
+    parser.add_argument("--at", metavar="DIR", help="share: the mount point (default: as configured, or /app)")
+    parser.add_argument("--user", metavar="USER", help="share: the account on the cluster (default: as configured)")
+    parser.add_argument("--owner", metavar="USER[:GROUP]", help="share: whose the files are on the node")
+    parser.add_argument(
+        "--mode", metavar="MODE", help="share: of files and directories (default: 0700, 0770 with a group)"
+    )
+    parser.add_argument("--smb", metavar="VERSION", default="3.0", help="share: the protocol's version (default: 3.0)")
+    add_output(parser)
+    parser.set_defaults(act=act)
+
+
+def act(options: argparse.Namespace) -> int:
+    return {"share": _share, "check": _check}[options.action](options)
+
+
+def _share(options: argparse.Namespace) -> int:
+    from worldsize.compute.hpcpack.mount import script
+
+    mount = _mount(options)
+    if options.apply:
+        return _apply(mount, script(mount), options)
+    if options.output == "json":
+        print_json({**mount._asdict(), "options": mount.options, "fstab": mount.fstab, "script": script(mount)})
+    else:
+        sys.stdout.write(script(mount))
+    return 0
+
+
+def _mount(options: argparse.Namespace) -> Mount:
+    from worldsize.compute.hpcpack.mount import mount_of
+    from worldsize.compute.hpcpack.share import share_of
+
+    told = options.head and options.user
+    settings = Settings("", _TYPE) if told and not options.compute else _settings(options)
+    share = share_of(settings.options)
+    head = options.head or (share.unc() if share else "")
+    if not head:
+        what = "compute %s has no share of a head node to mount" % settings.name
+        raise UsageError(what, "compute.%s.share.head" % settings.name, r"--head '\\HEAD\CcpSpoolDir\app'")
+    user = options.user or str(settings.options.get("user", ""))
+    at = options.at or (share.node if share else "/app")
+    return mount_of(head, at, user, options.owner, options.mode, options.smb)
+
+
+def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
+    """By the very script that is printed otherwise; the password goes there in its environment."""
+    import subprocess
+
+    from worldsize.compute.hpcpack.credentials import VARIABLE, password_of
+
+    if os.geteuid() != 0:
+        raise UsageError("mounting needs root", "--apply", "sudo, or give the printed script to who may")
+    settings = None if options.head and options.user and not options.compute else _settings(options)
+    url = str(settings.options.get("url", "")) if settings else mount.share
+    given = {} if os.path.exists(mount.credentials) else {VARIABLE: password_of(url, mount.user, os.environ)}
+    return subprocess.run(["/bin/sh", "-s"], input=text.encode(), env={**os.environ, **given}, check=False).returncode
+
+
+def _check(options: argparse.Namespace) -> int:
+    from worldsize.compute.hpcpack.share import share_of
+    from worldsize.service.computes import open_compute
+    from worldsize.service.sharecheck import check
+
+    settings = _settings(options)
+    compute = open_compute(config_here(), settings.name, os.environ)
+    holds, rows = check(compute, share_of(settings.options), settings.python or "python3", say)
+    if options.output == "json":
+        print_json({"share": holds._asdict(), "nodes": [row._asdict() for row in rows]})
+    else:
+        sys.stdout.write(clean(table([_row(row) for row in rows], _HEADERS)) + "\n")
+        for line in (*_remarks(holds), *_advice(rows, settings)):
+            say(line)
+    return 1 if any(row.problem for row in rows) else 0
+
+
+_HEADERS = ["NODE", "SHARE", "PYTHON", "GPUS", "DRIVER", "TORCH"]
+
+
+def _row(row: NodeCheck) -> list[str]:
+    trip = "no" if row.round_trip is None else "there and back in %.2f s" % row.round_trip
+    gpus = "%d × %s" % (len(row.gpus), row.gpus[0]) if row.gpus else "none"
+    torch = row.torch.get("version", "none") + (" (CUDA %s)" % row.torch["cuda"] if row.torch.get("cuda") else "")
+    if row.python is None:
+        return [row.node, trip, "", "", "", ""]
+    return [row.node, trip, row.python, gpus, row.driver or "", torch]
+
+
+def _remarks(holds: Holds) -> list[str]:
+    missing = {
+        "modes": "file modes: others may read your runs there, as far as the share lets them",
+        "links": "symbolic links: mount it with mfsymlinks",
+        "hard_links": "hard links: who settles a run is decided in another way",
+    }
+    return ["the share does not hold %s" % why for key, why in missing.items() if not getattr(holds, key)]
+
+
+def _advice(rows: list[NodeCheck], settings: Settings) -> list[str]:
+    from worldsize.service.sharecheck import alike
+
+    lines = ["%s: %s" % (row.node, row.problem) for row in rows if row.problem]
+    gpus = alike(rows)
+    if gpus and settings.gpus_per_node is None:
+        lines.append("every node has %d: gpus_per_node = %d in [compute.%s]" % (gpus, gpus, settings.name))
+    if any(row.gpus and row.torch and not row.torch.get("gpus") for row in rows):
+        lines.append("where torch sees none of the GPUs it is a CPU build, or does not fit the driver")
+    if any(not row.problem and not row.torch for row in rows):
+        lines.append("worldsize exec --all -- pip3 install torch torchvision torchaudio")
+    return lines
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    """The compute that is meant: named, the default one, or the only one of its type."""
+    config = config_here()
+    if options.compute:
+        found = config.compute(options.compute, "--compute")
+        if found.type != _TYPE:
+            raise UsageError("compute %s is of type %s" % (found.name, found.type), "--compute", "one of type hpcpack")
+        return found
+    ours = [compute for compute in config.computes.values() if compute.type == _TYPE]
+    default = [compute for compute in ours if compute.name == config.default_compute]
+    if len(default or ours) == 1:
+        return (default or ours)[0]
+    if ours:
+        names = ", ".join(compute.name for compute in ours)
+        raise UsageError("there are several computes of type hpcpack", "--compute", "say which: %s" % names)
+    raise NotFound("no compute of type hpcpack is configured", None, "docs/hpcpack.md says what worldsize.toml needs")

@@ -1,0 +1,159 @@
+"""list: the latest runs, or the elements of an array."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from worldsize.cli.shared import (
+    add_output,
+    add_run,
+    completed_by,
+    config_here,
+    count,
+    duration,
+    find_runs,
+    say,
+    state_text,
+    table,
+)
+from worldsize.errors import UsageError, WorldsizeError
+from worldsize.plan.files import display
+from worldsize.service.run import Run
+from worldsize.state.records import RunState, Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NEWEST = 20
+
+_EXAMPLES = """examples:
+  worldsize list                              the newest 20
+  worldsize list --all --state FAILED -o json
+  worldsize list 417k                         the elements of an array, each with its inputs"""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    add_run(parser, meaning="only this run, or the elements of this array")
+    parser.add_argument("-e", "--elements", action="store_true", help="the elements of arrays, each in a row")
+    parser.add_argument("-a", "--all", action="store_true", help="every run, not the newest %d" % NEWEST)
+    parser.add_argument("-n", metavar="N", type=count, default=NEWEST, dest="count", help="the newest N")
+    state = parser.add_argument("--state", metavar="STATE", help="only runs in this state")
+    completed_by(state, complete_states)
+    add_output(parser)
+    parser.set_defaults(act=list_runs)
+
+
+def complete_states(**_: Any) -> list[str]:
+    return [name for name in vars(RunState) if name.isupper() and name != "FINAL"]
+
+
+def known_state(text: str | None) -> str | None:
+    known = complete_states()
+    if text is not None and text.upper() not in known:
+        raise UsageError("there is no state %s" % text, "--state", "one of %s" % ", ".join(known))
+    return text.upper() if text else None
+
+
+def list_runs(options: argparse.Namespace) -> int:
+    wanted = known_state(options.state)
+    rows = [row for row in _rows(options, wanted is not None) if wanted in (None, row.state)]
+    if not options.all and options.run is None and not options.elements:
+        rows = rows[: options.count]
+    if options.output == "json":
+        import msgspec
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
+    elif rows:
+        headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
+        sys.stdout.write(_coloured(table([_row(row) for row in rows], headers), rows) + "\n")
+    elif wanted:
+        say("no run is %s" % wanted)
+    elif options.count:
+        say("no runs yet: worldsize run -w 1x2 -- python train.py")
+    return 0
+
+
+def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:
+    from worldsize.store.find import list_ids
+    from worldsize.store.summaries import summaries
+
+    if options.run is not None:
+        found = find_runs(options.run)
+        if isinstance(found, Run):
+            return live_summaries([found.paths])
+        from worldsize.cli.arrayviews import element_rows
+
+        return list(element_rows(found))
+    home = config_here().home
+    rows: list[Any] = summaries(
+        home, list_ids(home, None if options.all or searching else options.count), live_summaries
+    )
+    if not options.elements:
+        return rows
+    from worldsize.cli.arrayviews import expanded
+
+    return list(expanded(rows, home))
+
+
+def _coloured(text: str, rows: list[Any]) -> str:
+    if not sys.stdout.isatty():
+        return text
+    head, *lines = text.split("\n")
+    painted = [
+        line.replace(row.state, state_text(row.state, sys.stdout), 1) for line, row in zip(lines, rows, strict=True)
+    ]
+    return "\n".join([head, *painted])
+
+
+def live_summaries(all_paths: list[Any]) -> list[Any]:
+    """The rows of runs, and arrays, that have no result yet."""
+    from worldsize.service.together import look_at
+    from worldsize.store.find import is_array
+
+    runs = {paths.root: Run(paths, os.environ) for paths in all_paths if not is_array(paths)}
+    looked = dict(zip(runs, look_at(list(runs.values())), strict=True))
+    return [
+        _live_row(runs[paths.root], looked[paths.root]) if paths.root in runs else _array_row(paths)
+        for paths in all_paths
+    ]
+
+
+def _array_row(paths: Any) -> Any:
+    from worldsize.service.array import RunArray
+    from worldsize.store.summaries import Summary
+
+    try:
+        return Summary(**RunArray(paths, os.environ).summary())
+    except WorldsizeError:  # damaged; the other rows are none the worse for it
+        return Summary(paths.run_id, "", RunState.LOST, None, "", 0, 0, os.stat(paths.root).st_mtime, exit_code=1)
+
+
+def _live_row(run: Run, now: Status) -> Any:
+    from worldsize.store.summaries import Summary
+
+    if run.has_plan():
+        from worldsize.state.result import summary
+
+        return Summary(**summary(run.plan, now))
+    made = os.stat(run.directory).st_mtime if os.path.isdir(run.directory) else 0.0
+    return Summary(run.id, "", now.state, now.reason, "", 0, 0, made, exit_code=now.exit_code)
+
+
+def _row(row: Any) -> list[str]:
+    now = time.time()
+    took = duration((row.ended or now) - row.started) if row.started else ""
+    size = "%dx%d" % (row.nodes, row.ranks // max(row.nodes, 1))
+    name, reason = row.name, row.reason or ""
+    if row.states:
+        size = "%d of %s" % (sum(row.states.values()), size)
+        reason = ", ".join("%d %s" % (number, state) for state, number in row.states.items())
+    if row.inputs:
+        name = " ".join("%s=%s" % item for item in row.inputs.items())
+    age = duration(max(now - row.created, 0))
+    compute = row.compute + (" (rehearsal)" if row.virtual_gpus else "")
+    return [row.id, display(name), row.state, reason, compute, size, age, took]

@@ -1,0 +1,173 @@
+"""simulate: a cluster to try a compute with, on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from worldsize.cli.shared import say
+from worldsize.errors import UsageError
+
+if TYPE_CHECKING:
+    from worldsize.compute.hpcpack.simulator.head import Head
+    from worldsize.compute.hpcpack.simulator.options import Account, Options
+
+_EXAMPLES = """examples:
+  worldsize simulate hpcpack                    4 nodes; prints the password's export line and worldsize.toml
+  worldsize simulate hpcpack --nodes 2 --share /srv/app --port 8443
+  worldsize simulate hpcpack --unmounted cn02   node cn02 lacks the share
+  worldsize simulate hpcpack --certificate-days -1    an expired certificate"""
+_PASSWORD = "WORLDSIZE_HPCPACK_PASSWORD"
+_MOST_NODES = 64
+_MOST_DAYS = 3650
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument("what", choices=["hpcpack"], help="the head node of an HPC Pack cluster, and its nodes")
+    add = parser.add_argument
+    add("--nodes", metavar="N", type=_count, default=4, help="how many nodes (default: 4)")
+    add("--port", metavar="PORT", type=_port, default=0, help="of the head node (default: one that is free)")
+    add(
+        "--share",
+        metavar="DIR",
+        default="hpcpack/share",
+        help="the shared directory (default: hpcpack/share)",
+    )
+    add("--user", metavar="USER", default="HPC\\hpcadmin", help="the administrator (default: HPC\\hpcadmin)")
+    add("--password", metavar="TEXT", help="the administrator's (default: that of $%s, or a new one)" % _PASSWORD)
+    add(
+        "--other-user", metavar="NAME:PASSWORD:ROLE", action="append", default=[], help="one more user; may be repeated"
+    )
+    add("--generation", choices=["2016", "2019", "both"], default="both", help="whose paths are served (default: both)")
+    add("--delay", metavar="S", type=_seconds, default=0.1, help="seconds in each passing state (default: 0.1)")
+    add("--cancel-grace", metavar="S", type=_seconds, default=15.0, help="seconds between INT and KILL (default: 15)")
+    add("--cores", metavar="N", type=_count, default=4, help="cores of each node (default: 4)")
+    add("--gpus", metavar="N", type=_count_or_none, default=0, help="GPUs of each node (default: none)")
+    add("--unmounted", metavar="NODE", action="append", default=[], help="a node that lacks the share; may be repeated")
+    add("--certificate-days", metavar="N", type=_days, default=30.0, help="how long it holds; below 0: it has expired")
+    add("--no-cached-credentials", action="store_true", help="a submission must bring its user name and password")
+    add("--no-namespaces", action="store_true", help="nodes share this machine's names and paths")
+    add("--requests", metavar="FILE", help="write a line for each request: method, path, status")
+    parser.set_defaults(act=simulate)
+
+
+def simulate(options: argparse.Namespace) -> int:
+    from worldsize.compute.hpcpack.simulator.server import run
+
+    asked, made_up = _asked(options)
+
+    def announce(head: Head, url: str, config: str) -> None:
+        _tell(head, url, config, asked, made_up)
+
+    if not options.requests:
+        run(asked, announce)
+        return 0
+    try:
+        log = open(options.requests, "w", encoding="utf-8")
+    except OSError as error:
+        raise UsageError("it cannot be written: %s" % error.strerror, options.requests, "--requests FILE") from None
+    with log:
+        run(asked, announce, log)
+    return 0
+
+
+def _asked(options: argparse.Namespace) -> tuple[Options, bool]:
+    """The simulator's options, and whether the password was made up."""
+    from worldsize.compute.hpcpack.simulator.options import Account, Options
+
+    given = options.password or os.environ.get(_PASSWORD)
+    if given is None:
+        import secrets
+
+        given = secrets.token_urlsafe(12)
+        made_up = True
+    else:
+        made_up = False
+    if not options.user.strip() or ":" in options.user:
+        raise UsageError("%r is no name of a user" % options.user, "--user", r"--user DOMAIN\name")
+    asked = Options(
+        share=os.path.abspath(options.share),
+        account=Account(options.user, given, "Administrator"),
+        nodes=options.nodes,
+        port=options.port,
+        others=tuple(_other(text) for text in options.other_user),
+        unmounted=tuple(options.unmounted),
+        days=options.certificate_days,
+        generation=options.generation,
+        delay=options.delay,
+        grace=options.cancel_grace,
+        cores=options.cores,
+        gpus=options.gpus,
+        namespaces=not options.no_namespaces,
+        cached=not options.no_cached_credentials,
+    )
+    return asked, made_up
+
+
+def _other(text: str) -> Account:
+    from worldsize.compute.hpcpack.simulator.options import ROLES, Account
+
+    name, _, rest = text.partition(":")
+    password, _, role = rest.rpartition(":")
+    found = next((each for each in ROLES if each.lower() == role.lower()), None)
+    if not name or not password or found is None:
+        raise UsageError("a user is NAME:PASSWORD:ROLE", "--other-user", "ROLE is one of %s" % ", ".join(ROLES))
+    return Account(name, password, found)
+
+
+def _tell(head: Head, url: str, config: str, options: Options, made_up: bool) -> None:
+    cluster = head.cluster
+    say("HPC Pack at %s/hpc: nodes %s; Ctrl-C ends them" % (url, ", ".join(cluster.nodes)))
+    for node in cluster.nodes.values():
+        say("%s is process %s" % (node.name, node.pid))
+    if not cluster.isolated:
+        say(
+            "without namespaces (%s): nodes have this machine's name, and see the share at %s"
+            % (cluster.why, cluster.link)
+        )
+    if made_up:
+        sys.stdout.write("export %s=%s\n" % (_PASSWORD, options.account.password))
+    sys.stdout.write(config + "\n")
+    sys.stdout.flush()
+
+
+def _count(text: str) -> int:
+    number = _count_or_none(text)
+    if not number:
+        raise argparse.ArgumentTypeError("%r is not a number from 1 to %d" % (text, _MOST_NODES))
+    return number
+
+
+def _count_or_none(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > _MOST_NODES:
+        raise argparse.ArgumentTypeError("%r is not a number from 0 to %d" % (text, _MOST_NODES))
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError("%r is not a port" % text)
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 3600:
+        raise argparse.ArgumentTypeError("%r is not a number of seconds" % text)
+    return number
+
+
+def _days(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = _MOST_DAYS + 1.0
+    if not -_MOST_DAYS <= number <= _MOST_DAYS:
+        raise argparse.ArgumentTypeError("%r is not a number of days" % text)
+    return number

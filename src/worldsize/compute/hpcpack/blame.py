@@ -1,0 +1,101 @@
+"""Why a job failed that no agent could tell of, from its tasks, whose output HPC Pack cuts at 1,500 bytes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from worldsize.compute.hpcpack.wire import Properties, names_of, number_of, time_of
+from worldsize.state.records import Reason
+
+TASK_PROPERTIES = (
+    *("TaskId", "Name", "State", "ExitCode", "ErrorMessage", "Output", "AllocatedNodes", "StartTime", "EndTime"),
+)
+_NODE_LOST = re.compile(
+    r"unreachable|not reachable|lost (contact|connection)|heartbeat|node .*(is|went) (down|offline)", re.I
+)
+_TOO_LONG = re.compile(r"(run ?time|limit of \d+ sec|time limit|ran for longer|exceeded its allo)", re.I)
+_NO_PYTHON = re.compile(r"([\w./-]*python[\w.]*): (?:command )?not found|([\w./-]*python[\w.]*): No such file", re.I)
+_NO_SHARE = re.compile(
+    r"can't open file|No such file or directory|not a directory|does not exist|cannot chdir|cd: ", re.I
+)
+_DENIED = re.compile(r"Permission denied", re.I)
+_KEY = re.compile(r"\btask (\d+\.\d+)", re.I)
+_OURS = "worldsize agent: "
+_MOST = 300
+
+
+class Why(NamedTuple):
+    """A `Reason`, words for people, and an exit code."""
+
+    reason: str
+    words: str
+    code: int
+
+
+def why_failed(job: Properties, tasks: Sequence[Properties], share: str) -> Why:
+    """`share`: what the nodes call the shared directory."""
+    said = job.get("errormessage", "")
+    if not job.get("starttime") and not any(task.get("starttime") for task in tasks):
+        words = "HPC Pack refused the job: %s" % (said or "it says no more")
+        return Why(Reason.SUBMIT_REJECTED, words, 1)
+    task = culprit(said, tasks)
+    if _TOO_LONG.search(said) and not (task and _first_words(task)):
+        return Why(Reason.TIME_LIMIT, "HPC Pack: %s" % said, 124)
+    if task is None:
+        return Why(Reason.NODE_FAILURE, "HPC Pack: %s" % (said or "the job failed, and it says no more"), 1)
+    return _why(task, share)
+
+
+def culprit(said: str, tasks: Sequence[Properties]) -> Properties | None:
+    """The task that the job's message names, else the one that failed first."""
+    failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
+    named = _KEY.search(said)
+    for task in failed:
+        if named and task.get("taskid") == named[1]:
+            return task
+    return min(failed, key=lambda task: time_of(task.get("endtime", "")) or float("inf"), default=None)
+
+
+def _why(task: Properties, share: str) -> Why:
+    node = ", ".join(names_of(task.get("allocatednodes", ""))) or task.get("name", "a node")
+    code = number_of(task.get("exitcode", "")) or 0
+    message, output = task.get("errormessage", ""), task.get("output", "")
+    if _NODE_LOST.search(message):
+        return Why(Reason.NODE_FAILURE, "HPC Pack: node %s was lost: %s" % (node, message), 1)
+    if _TOO_LONG.search(message):
+        return Why(Reason.TIME_LIMIT, "HPC Pack: %s" % message, 124)
+    ours = [line.partition(_OURS)[2] for line in output.splitlines() if _OURS in line]
+    if ours:
+        return Why(Reason.EXIT_CODE, "node %s: %s" % (node, ours[-1]), code or 1)
+    return _never_started(node, code, message, output, share)
+
+
+def _never_started(node: str, code: int, message: str, output: str, share: str) -> Why:
+    """What a shell or the node's own manager says where our agent did not begin."""
+    words = "; ".join(each for each in (_first(output), message) if each)
+    said = words or "nothing was said"
+    missing = _NO_PYTHON.search(output) or _NO_PYTHON.search(message)
+    if missing and not _NO_SHARE.search(output.replace(missing[0], "")):
+        program = missing[1] or missing[2]
+        hint = "install it there, or name another one: `python` of the compute"
+        return Why(Reason.ENVIRONMENT, "node %s has no %s: %s (%s)" % (node, program, hint, said), code or 127)
+    if _NO_SHARE.search(output) or _NO_SHARE.search(message):
+        hint = "mount it there: `worldsize hpcpack share` says how"
+        what = "node %s does not see the share at %s, so its agent never started: %s (%s)" % (node, share, hint, said)
+        return Why(Reason.ENVIRONMENT, what, code or 1)
+    if _DENIED.search(words):
+        hint = "the account that tasks run as must be able to read it"
+        what = "node %s may not read the run in %s, so its agent never started: %s (%s)" % (node, share, hint, said)
+        return Why(Reason.ENVIRONMENT, what, code or 1)
+    return Why(Reason.EXIT_CODE, "the agent of node %s never started, or was killed: %s" % (node, said), code or 1)
+
+
+def _first_words(task: Properties) -> str:
+    return _first(task.get("output", ""))
+
+
+def _first(text: str) -> str:
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= _MOST else line[: _MOST - 1] + "…"

@@ -1,0 +1,228 @@
+"""The head node's REST API: one request at a time, over verified TLS, tried again where that is safe."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from worldsize.compute.hpcpack.refusals import Answer, Lost, Missing, no_answer, refusal
+from worldsize.compute.hpcpack.settings import Access
+from worldsize.compute.hpcpack.wire import message_of
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+PATIENCE = 75.0
+"""Seconds that a head node may be away: it is restarted, or another one takes over, in less."""
+
+ROWS = 1000
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 8.0
+_CONNECT, _READ = 10.0, 30.0
+_BEAT = 0.1
+_CONTINUED = "x-ms-continuation-queryid"
+
+
+class Head:
+    """A head node, as one account, whose `password` is asked for when it is needed. `sent` counts the requests.
+
+    patience  seconds for which a request is tried again that has had no effect: one that asks, or that never arrived;
+              an answer is waited for as long, but 10 s at least and 30 s at most
+    idle      called ten times a second while an answer is waited for; what it raises gives the question up
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        password: Callable[[], str],
+        patience: float = PATIENCE,
+        idle: Callable[[], None] | None = None,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.access = access
+        self.sent = 0
+        self.password = password
+        self._patience = patience
+        self._idle = idle
+        self._now = now
+        self._sleep = sleep
+        self._timeouts = (_CONNECT, max(_CONNECT, min(patience, _READ)))
+        self._http: httpx.Client | None = None
+
+    def __enter__(self) -> Head:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._http is not None:
+            self._http.close()
+            self._http = None
+
+    def hurry(self, seconds: float) -> None:
+        """From now on nothing is tried again, and no answer is waited for longer than that."""
+        self._patience = 0.0
+        self._timeouts = (seconds, seconds)
+        if self._http is not None:
+            self._http.timeout = seconds
+
+    def get(self, path: str, **params: object) -> Any:
+        """What is at `path`. Missing, SubmitAgain, SubmitRejected, ConfigError."""
+        return self._value(self._tried("GET", path, None, params))
+
+    def post(self, path: str, body: object = None, **params: object) -> Any:
+        """What it answers. Lost where it may have had its effect without an answer; otherwise as `get`."""
+        return self._value(self._tried("POST", path, body, params))
+
+    def put(self, path: str, body: object = None) -> None:
+        self._tried("PUT", path, body, {})
+
+    def pages(self, path: str, **params: object) -> Iterator[list[Any]]:
+        """A long list, `ROWS` at a time, for as long as the head says that there is more."""
+        query: str | None = None
+        while True:
+            answer = self._tried("GET", path, None, {**params, "rowsPerRead": ROWS, "queryId": query})
+            page = _list(self._value(answer), path)
+            if page:
+                yield page
+            query = answer.headers.get(_CONTINUED)
+            if not page or not query:
+                return
+
+    def pages_by_row(self, path: str, rows: int = ROWS, **params: object) -> Iterator[list[Any]]:
+        """The same by the number of the first row: for whoever needs no more than its beginning."""
+        start = 0
+        while True:
+            page = _list(self.get(path, **params, startRow=start, rowsPerRead=rows), path)
+            if page:
+                yield page
+            if len(page) < rows:
+                return
+            start += len(page)
+
+    def _value(self, answer: httpx.Response) -> Any:
+        if not answer.content:
+            return None
+        try:
+            return answer.json()
+        except ValueError:
+            what = "what answers is no HPC Pack head node: %s" % message_of(answer.content, "no JSON")[:100]
+            raise ConfigError(what, self.access.url, "mend `url` of the compute") from None
+
+    def _tried(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
+        deadline, pause = self._now() + self._patience, _FIRST_PAUSE
+        while True:
+            try:
+                return self._once(method, path, body, params)
+            except SubmitAgain as error:
+                safe = method == "GET" or not isinstance(error, Lost)
+                if not safe or self._now() + pause > deadline:
+                    raise
+            self._wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _wait(self, seconds: float) -> None:
+        end = self._now() + seconds
+        while self._idle is not None and self._now() + _BEAT < end:
+            self._sleep(_BEAT)
+            self._idle()
+        self._sleep(max(0.0, end - self._now()))
+
+    def _once(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
+        import httpx
+
+        http = self._open()
+        self.sent += 1
+        given = {name: _text(value) for name, value in params.items() if value is not None}
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            answer = self._heard(lambda: http.request(method, path, params=given, content=content))
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise no_answer(error, False, self.access) from None
+        except httpx.TransportError as error:
+            raise no_answer(error, not isinstance(error, httpx.ProxyError), self.access) from None
+        except httpx.InvalidURL as error:
+            raise ConfigError("is no address: %s" % error, self.access.url, "mend `url` of the compute") from None
+        if answer.is_success:
+            return answer
+        message = message_of(answer.content, answer.reason_phrase)
+        raise refusal(Answer(answer.status_code, message, method, "%s %s" % (method, path)), self.access)
+
+    def _heard(self, ask: Callable[[], httpx.Response]) -> httpx.Response:
+        if self._idle is None:
+            return ask()
+        from threading import Thread
+
+        import httpx
+
+        found: list[httpx.Response] = []
+        failed: list[Exception] = []
+
+        def asking() -> None:
+            try:
+                found.append(ask())
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                failed.append(error)
+
+        thread = Thread(target=asking, daemon=True)
+        thread.start()
+        while True:
+            thread.join(_BEAT)
+            if not thread.is_alive():
+                break
+            self._idle()
+        if not found:
+            raise failed[0] if failed else httpx.ReadError("no answer")
+        return found[0]
+
+    def _open(self) -> httpx.Client:
+        if self._http is None:
+            import httpx
+
+            access = self.access
+            headers = {"accept": "application/json", "content-type": "application/json"}
+            if access.as_user:
+                headers["x-ms-as-user"] = access.as_user
+            self._http = httpx.Client(
+                base_url=access.base,
+                auth=httpx.BasicAuth(access.user, self.password()),
+                headers=headers,
+                verify=tls(access),
+                timeout=httpx.Timeout(self._timeouts[1], connect=self._timeouts[0]),
+            )
+        return self._http
+
+
+def tls(access: Access) -> ssl.SSLContext:
+    """How the head's certificate is looked at. ConfigError for a ca_file that holds none."""
+    import ssl
+
+    if not access.verify:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    try:
+        return ssl.create_default_context(cafile=access.ca_file)
+    except ssl.SSLError:
+        what = "holds no certificate in PEM format"
+    except OSError as error:
+        what = "cannot be read: %s" % error.strerror
+    raise ConfigError(what, access.ca_file, "`ca_file` of the compute names the certificate of the head's authority")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _list(value: object, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise SubmitRejected("a list was expected, and not %.60r" % (value,), "GET " + path)
+    return value
+
+
+__all__ = ["PATIENCE", "ROWS", "Head", "Lost", "Missing", "tls"]

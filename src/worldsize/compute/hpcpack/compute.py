@@ -1,0 +1,246 @@
+"""A Microsoft HPC Pack cluster, through its head node's REST API and a directory that all nodes share; nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
+from worldsize.compute.hpcpack.client import PATIENCE, Head
+from worldsize.compute.hpcpack.elements import parents
+from worldsize.compute.hpcpack.render import Asked, preview, requests, words_of
+from worldsize.compute.hpcpack.settings import Share, access_of, in_handle, said_of_jobs, share_of
+from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.spec.config import Compute as Settings
+from worldsize.spec.job import Job
+from worldsize.state.records import Observation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.compute.abilities import Errand, Errands, Node, Usage
+
+KEPT = (
+    "CCP_JOBID",
+    "CCP_JOBNAME",
+    "CCP_TASKID",
+    "CCP_CLUSTER_NAME",
+    "CCP_SCHEDULER",
+    "CCP_OWNER_SID",
+    "CCP_MPI_NETMASK",
+)
+"""True of every rank of the node. Not CCP_NODES_CORES, CCP_NUMCPUS: a task of ours is told of its own node alone."""
+
+_PYTHON = "python3"
+_CHECKING = 3.0
+_OBSERVING = 3.0
+_ASKING = 10.0
+_SHORTEST_ANSWER = 2.0
+
+
+class HpcPackCompute:
+    capabilities = frozenset(("after", "array", "everywhere", "exec", "nodes", "queue", "requeue", "usage"))
+    groups_called = "groups"
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self.name = settings.name
+        self._settings = settings
+        self._environ = environ
+
+    def facts(self, job: Job) -> ComputeFacts:
+        ours, share = self._settings.options, self._share
+        return ComputeFacts(
+            self._settings.gpus_per_node,
+            kept=KEPT,
+            modules=ours.get("modules", ()),
+            setup=ours.get("setup", ()),
+            mapped=share.mapped() if share else (),
+            python=self.python,
+            rdzv_endpoint=self._said(job).get("rdzv_endpoint"),
+            errands=True,
+            shielded=True,
+        )
+
+    def check(self, job: Job, plan: Plan) -> list[CheckResult]:
+        from worldsize.compute.hpcpack.checks import check_head
+        from worldsize.compute.hpcpack.placing import check_lines, check_share
+
+        if plan.batch is not None:
+            what = "a batch script's srun starts its ranks, and there is none on HPC Pack"
+            return [
+                CheckResult("error", what, "batch_script", "say `command`: `worldsize import` makes a job of a script")
+            ]
+        share, runs_dir = self._share, self._settings.runs_dir
+        found = list(check_share(share, runs_dir, job))
+        if share is not None and runs_dir:
+            found += check_lines(self._asked(job, share), plan, runs_dir)
+        found += check_head(partial(self.head, _CHECKING), self._said(job), plan)
+        return [self._from_settings(result, job) for result in found]
+
+    def _from_settings(self, found: CheckResult, job: Job) -> CheckResult:
+        """The compute's own table, where it said what the job did not."""
+        first, _, key = (found.where or "").rpartition("hpcpack.")
+        if not first and key in self._settings.options and key not in job.hpcpack:
+            return found._replace(where="compute.%s.%s" % (self.name, key))
+        ours = found.where in ("runs_dir", "verify", "share.node", "share.local")
+        return found._replace(where="compute.%s.%s" % (self.name, found.where)) if ours else found
+
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
+        share = self._seen_share()
+        asked, access = self._asked(job, share), access_of(self._settings)
+        notes = "" if access.verify else ", its certificate not verified"
+        notes += ", on behalf of %s" % access.as_user if access.as_user else ""
+        return Submission(
+            plan, paths, preview(requests(asked, plan, paths), access.base, access.user, notes), payload=asked
+        )
+
+    def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
+        from worldsize.compute.hpcpack.submission import Wanted, submit_all
+
+        place = submissions[0].plan.array
+        at_once = place.at_once if place else None
+        before = [int(handle["job"]) for after in submissions[0].after for handle in after.handles]
+        wanted = [
+            Wanted(requests(each.payload, each.plan, each.paths), lambda jobs: [*before, *parents(jobs, at_once)])
+            for each in submissions
+        ]
+        with self.head(PATIENCE) as head:
+            try:
+                jobs = submit_all(head, wanted, lambda jobs: self._keep(submissions, jobs))
+            except ConfigError as error:
+                raise SubmitRejected(error.what, error.where, error.hint) from None
+        return self._handles(submissions, jobs)
+
+    def _keep(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> None:
+        """At once, so that a run whose client is killed now has its handle all the same."""
+        from worldsize.plan.files import write_json
+
+        if submissions[0].plan.array is None:
+            try:
+                write_json(submissions[0].paths.handle, self._handles(submissions, jobs)[0])
+            except OSError:
+                pass  # whoever asked for the submission will find the same, and say so
+
+    def _handles(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> list[Handle]:
+        common = {
+            **in_handle(access_of(self._settings), self._share),
+            "python": self.python,
+            "gpus": self._settings.gpus_per_node,
+        }
+        return [
+            {"type": "hpcpack", "job": job, "run_id": each.plan.run_id, "nodes": len(each.plan.agents), **common}
+            for job, each in zip(jobs, submissions, strict=True)
+        ]
+
+    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
+        from worldsize.compute.hpcpack.observe import observations
+
+        if not handles:
+            return []
+        try:
+            with self.head(_OBSERVING, idle) as head:
+                return observations(head, handles)
+        except WorldsizeError as error:
+            return [Observation("unknown", message="HPC Pack: %s" % error.what)] * len(handles)
+
+    def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
+        """A head answers for one job in milliseconds, and for a thousand in a second."""
+        return min(max(1.0, age * 0.05), 30.0 if queued else 15.0) * min(1 + runs // 100, 4)
+
+    def cancel(self, handle: Handle, now: bool = False) -> None:
+        self.cancel_all([handle], now)
+
+    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
+        """The last first: those that wait for others do not begin meanwhile. A signal tells the agents, who see to the
+        grace; what is forced has none."""
+        from worldsize.compute.hpcpack.refusals import Missing
+
+        with self.head(PATIENCE) as head:
+            for handle in reversed(handles):
+                try:
+                    head.post("/jobs/%d/cancel" % int(handle["job"]), "worldsize cancel", forced=True if now else None)
+                except Missing:
+                    pass
+                except SubmitRejected:
+                    if not self._is_over(head, handle):
+                        raise
+
+    def _is_over(self, head: Head, handle: Handle) -> bool:
+        from worldsize.compute.hpcpack.observe import observations
+
+        seen = observations(head, [handle])[0]
+        return seen.phase in ("ended", "absent") or seen.ending
+
+    def end_remains(self, handle: Handle) -> int:
+        if self.observe([handle])[0].phase not in ("queued", "running"):
+            return 0
+        self.cancel(handle, now=True)
+        return 1
+
+    def requeue(self, handle: Handle, attempt: int) -> None:
+        from worldsize.compute.hpcpack.requeue import requeue
+
+        with self.head(_ASKING) as head:
+            requeue(head, int(handle["job"]), attempt)
+
+    def nodes(self) -> list[Node]:
+        from worldsize.compute.hpcpack.tell import nodes
+
+        with self.head(_ASKING) as head:
+            found = nodes(head, self._settings.gpus_per_node)
+        ours = words_of(self._settings.options.get("node_group", ""))
+        return [node._replace(default_groups=tuple(name for name in node.groups if name in ours)) for node in found]
+
+    def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
+        from worldsize.compute.hpcpack.tell import usages
+
+        if not any(handle.get("gpus") for handle in handles):
+            return [None] * len(handles)  # time alone, which the nodes' own records tell
+        try:
+            with self.head(patience) as head:
+                head.hurry(max(patience, _SHORTEST_ANSWER))
+                return usages(head, handles)
+        except WorldsizeError:
+            return [None] * len(handles)
+
+    def execute(self, handle: Handle | None, errand: Errand) -> Errands:
+        from worldsize.compute.hpcpack import execute
+
+        if handle is not None:
+            return execute.execute(errand, self._share)
+        return execute.execute_alone(errand, self._asked(Job(), self._seen_share()), self.head)
+
+    def shell(self, handle: Handle, errand: Errand) -> int:
+        from worldsize.compute.hpcpack.execute import shell
+
+        return shell(errand)
+
+    def head(self, patience: float, idle: Callable[[], None] | None = None) -> Head:
+        """The head node, with our account; for requests that are tried again for so many seconds. ConfigError."""
+        from worldsize.compute.hpcpack.credentials import password_of
+
+        access = access_of(self._settings)
+        return Head(access, partial(password_of, access.url, access.user, self._environ), patience, idle)
+
+    def _said(self, job: Job) -> dict[str, Any]:
+        return said_of_jobs(self._settings.options, job.hpcpack)
+
+    def _asked(self, job: Job, share: Share) -> Asked:
+        return Asked(self._said(job), share, self.python)
+
+    def _seen_share(self) -> Share:
+        if self._share is None:
+            what = "compute %s does not say where the nodes have the share" % self.name
+            raise ConfigError(what, "compute.%s.share" % self.name, "share = { head = …, node = '/app' }")
+        return self._share
+
+    @property
+    def _share(self) -> Share | None:
+        return share_of(self._settings.options)
+
+    @property
+    def python(self) -> str:
+        """What runs the agents on the nodes."""
+        return self._settings.python or _PYTHON

@@ -1,0 +1,138 @@
+"""From what the head node says of a job to an observation of a run. Pure, but for the questions in `observations`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from worldsize.compute.base import Handle
+from worldsize.compute.hpcpack.blame import TASK_PROPERTIES, Why, why_failed
+from worldsize.compute.hpcpack.client import Head
+from worldsize.compute.hpcpack.refusals import Missing
+from worldsize.compute.hpcpack.render import job_name
+from worldsize.compute.hpcpack.states import state_of
+from worldsize.compute.hpcpack.wire import Properties, chosen, number_of, properties, rows, time_of
+from worldsize.errors import WorldsizeError
+from worldsize.state.records import Observation, Reason
+
+JOB_PROPERTIES = (
+    *("Id", "Name", "State", "ErrorMessage", "RequeueCount", "ParentJobIds", "SubmitTime", "StartTime", "EndTime"),
+)
+_CANCELLED_CODE = 130
+
+T = TypeVar("T")
+
+
+def observations(head: Head, handles: Sequence[Handle]) -> list[Observation]:
+    """One for each handle: from one question for one job, from one list of the owner's jobs for many, and one question
+    more for a job that failed. Never raises for what the head or the way to it may do."""
+    try:
+        found = jobs_of(head, [int(handle["job"]) for handle in handles])
+    except WorldsizeError as error:
+        return [Observation("unknown", message="HPC Pack: %s" % error.what)] * len(handles)
+    failed: dict[int, Why] = {}
+    return [_observed(head, handle, found[int(handle["job"])], failed) for handle in handles]
+
+
+def _observed(head: Head, handle: Handle, row: Properties | None, failed: dict[int, Why]) -> Observation:
+    job = int(handle["job"])
+    seen = observation(row, job, handle["run_id"])
+    if row is None or seen.phase != "ended" or row["state"].lower() != "failed":
+        return seen
+    if job not in failed:
+        try:
+            failed[job] = why_failed(row, tasks_of(head, job), _share(handle))
+        except (WorldsizeError, ValueError) as error:
+            return Observation("unknown", message="HPC Pack: the job failed, and cannot say why now: %s" % error)
+    why = failed[job]
+    return seen._replace(reason=why.reason, message=why.words, code=why.code, over=why.reason != Reason.NODE_FAILURE)
+
+
+def observation(row: Properties | None, job: int, run_id: str) -> Observation:
+    """What a job's properties alone tell; None: the head knows no such job."""
+    if row is None:
+        return Observation("absent", message="HPC Pack knows no job %d any more" % job)
+    if row.get("name") not in (None, "", job_name(run_id)):
+        return Observation("absent", message="HPC Pack's job %d is another one, named %s" % (job, row["name"]))
+    state = state_of(row.get("state", ""))
+    seen = Observation(state.phase, restarts=number_of(row.get("requeuecount", "")) or 0, counted=False)
+    if state.phase == "queued":
+        return seen._replace(message=waiting_words(row), stuck=state.stuck)
+    seen = seen._replace(started=time_of(row.get("starttime", "")))
+    if state.phase == "ended":
+        return _ended(seen, row)
+    message = "" if state.words == "runs" else "HPC Pack: it %s" % state.words
+    return seen._replace(message=message, ending=state.ending)
+
+
+def waiting_words(row: Properties) -> str:
+    """Why a queued job waits, as far as the head says so."""
+    state = state_of(row.get("state", ""))
+    words = state.words
+    pending = row.get("pendingreason", "") or row.get("errormessage", "")
+    if row.get("state", "").lower() == "queued" and not pending:
+        parents = row.get("parentjobids", "")
+        pending = "for job %s to end" % parents if parents else "for free nodes"
+        return "%s %s" % (words, pending)
+    if state.stuck:
+        words += ", and will not start by itself: submit or cancel it with the cluster's own client"
+    return "%s: %s" % (words, pending) if pending else words
+
+
+def tasks_of(head: Head, job: int, names: Sequence[str] = TASK_PROPERTIES) -> list[Properties]:
+    return [row for page in head.pages("/jobs/%d/tasks" % job, properties=chosen(names)) for row in rows(page)]
+
+
+def _ended(seen: Observation, row: Properties) -> Observation:
+    word, said = row["state"].lower(), row.get("errormessage", "")
+    if word == "canceled":
+        message = "HPC Pack: cancelled" + (": %s" % said if said else "")
+        return seen._replace(reason=Reason.CANCELLED_BY_USER, code=_CANCELLED_CODE, message=message, over=True)
+    if word == "finished":
+        return seen._replace(code=0, over=True)
+    return seen._replace(code=1, message="HPC Pack: %s" % said, over=True)
+
+
+def jobs_of(head: Head, numbers: Sequence[int]) -> dict[int, Properties | None]:
+    """The properties of each job; None for one that the head does not know (any more). Raises what a request raises."""
+    wanted = list(dict.fromkeys(numbers))
+    found: dict[int, Properties | None] = {}
+    if len(wanted) > 1:
+        found.update(_listed(head, wanted))
+    for job in wanted:
+        if job not in found:
+            found[job] = _one(head, job)
+    return found
+
+
+def _one(head: Head, job: int) -> Properties | None:
+    """All of its properties: which of them a head has beside those that are documented differs."""
+    try:
+        return _read(properties, head.get("/jobs/%d" % job))
+    except Missing:
+        return None
+
+
+def _listed(head: Head, wanted: Sequence[int]) -> dict[int, Properties]:
+    """The newest jobs first, until all that are wanted have been seen, or could have been."""
+    left, oldest = set(wanted), min(wanted)
+    found: dict[int, Properties] = {}
+    names = chosen(JOB_PROPERTIES)
+    for page in head.pages("/jobs", properties=names, owner=head.access.owner, sortJobsBy="Id", asc=False):
+        listed = {number_of(row.get("id", "")) or 0: row for row in _read(rows, page)}
+        found.update({job: row for job, row in listed.items() if job in left})
+        left -= set(found)
+        if not left or min(listed, default=0) < oldest:
+            break
+    return found
+
+
+def _read(read: Callable[[Any], T], value: Any) -> T:
+    try:
+        return read(value)
+    except ValueError as error:
+        raise WorldsizeError("the head node's answer is not understood: %s" % error) from None
+
+
+def _share(handle: Mapping[str, Any]) -> str:
+    return str((handle.get("share") or {}).get("node", "its place"))

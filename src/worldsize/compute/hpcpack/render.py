@@ -1,0 +1,174 @@
+"""From a job and its plan to the requests that submit it, and to a preview that people can read. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from worldsize.compute.hpcpack.share import Share
+from worldsize.errors import JobError
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+
+LONGEST_LINE = 480
+"""Characters of a task's command line: HPC Pack's own limit."""
+
+ATTEMPT = "WORLDSIZE_ATTEMPT"
+"""The job's variable that says which attempt is to begin; agents without it find that out."""
+
+LIMIT_MARGIN = 60.0
+"""Seconds that HPC Pack's limit comes after ours, so that it is the agent who ends a run in time, and says so."""
+
+Properties = Mapping[str, str]
+
+_LISTS = {"node_group": "NodeGroups", "nodes": "RequestedNodes"}
+_TEXTS = {"node_group_op": "NodeGroupOp", "priority": "Priority", "project": "Project", "template": "JobTemplate"}
+_PROTECTED = {
+    "name": "display_name: the job's own name in HPC Pack is the run's id, by which a lost reply is found again",
+    "unittype": "nothing: a run takes whole nodes",
+    "minnodes": "resources.instance_count",
+    "maxnodes": "resources.instance_count",
+    "autocalculatemin": "nothing: the run's size is known",
+    "autocalculatemax": "nothing: the run's size is known",
+    "failontaskfailure": "nothing: a run ends with its first failing rank",
+    "rununtilcanceled": "nothing: a run ends when its ranks do",
+    "runtime": "limits.timeout",
+    "runtimeseconds": "limits.timeout",
+    "parentjobids": "worldsize submit --after RUN",
+    "requestednodes": "hpcpack.nodes",
+    "nodegroups": "hpcpack.node_group",
+    "nodegroupop": "hpcpack.node_group_op",
+    "isexclusive": "hpcpack.exclusive",
+    "priority": "hpcpack.priority",
+    "project": "hpcpack.project",
+    "jobtemplate": "hpcpack.template",
+}
+"""Properties that decide how ranks are laid out or how we find them, or that have a key: what to say instead."""
+
+
+class Asked(NamedTuple):
+    """What goes into the requests beside the plan.
+
+    said    the compute's options under the job's own
+    share   where the run lies
+    python  what runs the agents on the nodes
+    """
+
+    said: Mapping[str, Any]
+    share: Share
+    python: str
+
+
+class Requests(NamedTuple):
+    """A job's properties, and those of its tasks in the order of their nodes."""
+
+    job: Properties
+    tasks: tuple[Properties, ...]
+
+
+def job_name(run_id: str) -> str:
+    """By which a job is found whose id nobody heard."""
+    return "worldsize %s" % run_id
+
+
+def requests(asked: Asked, plan: Plan, paths: RunPaths) -> Requests:
+    """Raises JobError for a property that is not to be said this way."""
+    pinned = pinned_nodes(asked.said, plan)
+    lines = command_lines(asked, plan, paths)
+    return Requests(
+        _job(asked, plan),
+        tuple(_task(asked.share, node, line, pinned.get(node)) for node, line in enumerate(lines)),
+    )
+
+
+def command_lines(asked: Asked, plan: Plan, paths: RunPaths) -> list[str]:
+    """What each node executes, in node order."""
+    root = asked.share.at_node(paths.root)
+    words = [asked.python, "-I", "-S", root + "/agent.pyz", root]
+    ends = ["--attempt-var", ATTEMPT, "--prepare"]
+    return [shlex.join([*words, "--node-rank", str(node.node_rank), *ends]) for node in plan.agents]
+
+
+def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
+    """The nodes that are named: all where as many names are said as the run has nodes; else the first, where torchrun
+    meets on a node of that name."""
+    names = node_names(said)
+    if len(names) == len(plan.agents):
+        return dict(enumerate(names))
+    host = meeting_node(said, plan)
+    return {0: host} if host else {}
+
+
+def node_names(said: Mapping[str, Any]) -> list[str]:
+    return [name for name in words_of(said.get("nodes", "")) if name]
+
+
+def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
+    """The node that `rdzv_endpoint` names, where torchrun meets; "" for none, or for an address."""
+    if plan.launcher != "torchrun":
+        return ""
+    host = str(said.get("rdzv_endpoint", "")).rpartition(":")[0] or str(said.get("rdzv_endpoint", ""))
+    return "" if re.fullmatch(r"[\d.]+|\[.*|.*:.*", host) else host.partition(".")[0]
+
+
+def preview(made: Requests, base: str, user: str, notes: str = "") -> str:
+    """All requests, in the order in which they are sent."""
+    head = "# %s, as %s%s; {job} is the number that the first request answers" % (base, user, notes)
+    blocks = [_block("POST /jobs", made.job)]
+    blocks += [_block("POST /jobs/{job}/tasks", task) for task in made.tasks]
+    return "\n".join([head, *blocks, "POST /jobs/{job}/submit"]) + "\n"
+
+
+def _block(line: str, values: Properties) -> str:
+    return "\n".join([line, *("    %s=%s" % item for item in values.items())])
+
+
+def _job(asked: Asked, plan: Plan) -> Properties:
+    size = str(len(plan.agents))
+    found = {
+        "Name": job_name(plan.run_id),
+        "UnitType": "Node",
+        "AutoCalculateMin": "False",
+        "AutoCalculateMax": "False",
+        "MinNodes": size,
+        "MaxNodes": size,
+        "FailOnTaskFailure": "True",
+        "RunUntilCanceled": "False",
+    }
+    said = asked.said
+    if "exclusive" in said:
+        found["IsExclusive"] = str(bool(said["exclusive"]))
+    found.update({name: ",".join(words_of(said[key])) for key, name in _LISTS.items() if key in said})
+    found.update({name: said[key] for key, name in _TEXTS.items() if key in said})
+    if plan.timeout is not None:
+        found["RuntimeSeconds"] = str(math.ceil(plan.timeout + plan.grace + LIMIT_MARGIN))
+    return {**found, **dict(_raw(said.get("job_properties", {})))}
+
+
+def _raw(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in given.items():
+        instead = _PROTECTED.get(name.lower())
+        if instead:
+            raise JobError("%s is not to be set here" % name, "hpcpack.job_properties.%.60s" % name, "say %s" % instead)
+        yield name, value
+
+
+def _task(share: Share, node: int, line: str, pinned: str | None) -> Properties:
+    found = {
+        "Name": "node-%d" % node,
+        "CommandLine": line,
+        "WorkDirectory": share.node,
+        "MinNodes": "1",
+        "MaxNodes": "1",
+        "IsRerunnable": "False",
+    }
+    return {**found, "RequiredNodes": pinned} if pinned else found
+
+
+def words_of(value: Any) -> list[str]:
+    """A list, or text with commas."""
+    words = value.split(",") if isinstance(value, str) else [str(word) for word in value]
+    return [word.strip() for word in words if word.strip()]

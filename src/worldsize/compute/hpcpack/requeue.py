@@ -1,0 +1,42 @@
+"""A job put back into the head node's queue."""
+
+from __future__ import annotations
+
+import time
+
+from worldsize.compute.hpcpack.client import Head
+from worldsize.compute.hpcpack.render import ATTEMPT
+from worldsize.compute.hpcpack.states import state_of
+from worldsize.compute.hpcpack.wire import listed, properties
+from worldsize.errors import SubmitRejected
+
+_PATIENCE = 30.0
+_EVERY = 0.3
+
+
+def requeue(head: Head, job: int, attempt: int) -> None:
+    """SubmitRejected in the head's words; SubmitAgain. Agents find out which attempt they begin; a variable of the job
+    says so sooner than every file system, where the head takes it.
+
+    A job whose ranks have ended may still be ending, in which the head requeues none: that is waited for, 30 s at most.
+    """
+    try:
+        head.post("/jobs/%d/envVariables" % job, listed({ATTEMPT: str(attempt)}))
+    except SubmitRejected:
+        pass
+    deadline = time.monotonic() + _PATIENCE
+    ending = True
+    while True:
+        try:
+            head.post("/jobs/%d/requeue" % job)
+            return
+        except SubmitRejected:
+            if not ending or time.monotonic() > deadline:
+                raise
+        ending = _is_ending(head, job)
+        if ending:
+            time.sleep(_EVERY)
+
+
+def _is_ending(head: Head, job: int) -> bool:
+    return state_of(properties(head.get("/jobs/%d" % job)).get("state", "")).ending

@@ -1,0 +1,74 @@
+"""Every state that HPC Pack gives a job, a task or a node, and what it means to a run: one table each.
+
+The words are those of the enumerations JobState, TaskState and NodeState. An unknown word is phase "unknown", never a
+success.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class State(NamedTuple):
+    """What a state means.
+
+    phase   "queued" | "running" | "ended" | "unknown", as an observation's
+    words   for people, after "it "
+    stuck   it waits, and will not start unless somebody does something
+    ending  its ranks have ended, or are about to
+    """
+
+    phase: str
+    words: str
+    stuck: bool = False
+    ending: bool = False
+
+
+JOBS = {
+    "Configuring": State("queued", "is not in the queue: it is being configured", stuck=True),
+    "Submitted": State("queued", "was submitted"),
+    "Validating": State("queued", "is being validated"),
+    "ExternalValidation": State("queued", "is being validated by the cluster's own filter"),
+    "Queued": State("queued", "waits"),
+    "Running": State("running", "runs"),
+    "Finishing": State("running", "is ending", ending=True),
+    "Finished": State("ended", "finished"),
+    "Failed": State("ended", "failed"),
+    "Canceling": State("running", "is being cancelled", ending=True),
+    "Canceled": State("ended", "was cancelled"),
+}
+
+ACCEPTED = ("Queued", "Running", "Finishing", "Finished", "Canceling", "Canceled")
+"""What only a job that was found right can be in."""
+
+TASKS_OVER = ("Finished", "Failed", "Canceled")
+
+NODES = {
+    "Online": "",
+    "Offline": "an administrator took it offline",
+    "Draining": "it is being taken offline, once its tasks have ended",
+    "Unknown": "it is being added to the cluster",
+    "Provisioning": "it is being set up",
+    "Starting": "it is starting",
+    "Stopping": "it is stopping",
+    "Rejected": "it was rejected from the cluster",
+    "Removing": "it is being removed from the cluster",
+    "NotDeployed": "it is not deployed",
+}
+"""Why a node in this state starts no tasks; "" where it does."""
+
+
+def state_of(word: str) -> State:
+    """The state's row in the table; phase "unknown" for a word that it does not hold."""
+    known = {name.lower(): state for name, state in JOBS.items()}.get(word.strip().lower())
+    return known or State("unknown", "is in state %s, which this release does not know" % (word or "?"))
+
+
+def why_unusable(state: str, health: str) -> str:
+    """Why no task is started on a node; "" for one that takes tasks."""
+    named = {name.lower(): why for name, why in NODES.items()}
+    why = named.get(state.lower(), "it is %s" % (state or "in no known state"))
+    if why:
+        return why
+    unwell = {"error": "the head node cannot reach it, or it is broken", "unapproved": "it is not approved yet"}
+    return unwell.get(health.lower(), "")

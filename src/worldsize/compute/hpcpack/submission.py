@@ -1,0 +1,182 @@
+"""Giving jobs to the head node exactly once, however bad the connection is.
+
+A job does nothing until it is submitted, so that whatever went wrong before leaves no more than an entry in a list.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from worldsize.compute.hpcpack.client import Head
+from worldsize.compute.hpcpack.observe import tasks_of
+from worldsize.compute.hpcpack.refusals import Lost, Missing, hint_for
+from worldsize.compute.hpcpack.render import Properties, Requests
+from worldsize.compute.hpcpack.states import ACCEPTED
+from worldsize.compute.hpcpack.wire import listed, number_of, properties, rows
+from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
+
+LOOKS = (1.0, 3.0)
+"""Seconds before each look for what a lost reply may have created: the head may still be at it."""
+
+POLLS = (0.4, 1.2)
+"""Seconds before each look at whether the head finds a submitted job right."""
+
+_ROUNDS = 3
+_HURRY = 3.0
+_NEWEST = 200
+_CREDENTIALS = re.compile(r"credential|password|log ?on failure", re.IGNORECASE)
+
+Sleep = Callable[[float], None]
+
+
+class Wanted(NamedTuple):
+    """A job to be made, and which of those before it in the same submission have to end before it starts."""
+
+    made: Requests
+    parents: Callable[[Sequence[int]], Sequence[int]] = lambda jobs: ()
+
+
+def submit_all(
+    head: Head, wanted: Sequence[Wanted], submitted: Callable[[list[int]], None], sleep: Sleep = time.sleep
+) -> list[int]:
+    """The numbers of all jobs, in their order: all are submitted, or none. `submitted` is told as soon as they are.
+
+    SubmitRejected: refused for good, also where the head says so a moment later. SubmitAgain: nothing was submitted.
+    An interrupt leaves none of them, either.
+    """
+    jobs: list[int] = []
+    try:
+        for each in wanted:
+            jobs.append(_create(head, each.made, each.parents(jobs), sleep))
+        for job in jobs:
+            _submit(head, job, sleep)
+        submitted(jobs)
+        _see_accepted(head, jobs[0], sleep)
+    except BaseException as error:
+        if not isinstance(error, WorldsizeError):
+            head.hurry(_HURRY)
+        for job in reversed(jobs):
+            _give_up(head, job)
+        raise
+    return jobs
+
+
+def _create(head: Head, made: Requests, parents: Sequence[int], sleep: Sleep) -> int:
+    """A configured job with its tasks, each once."""
+    values = {**made.job, "ParentJobIds": ",".join(map(str, parents))} if parents else made.job
+    for _ in range(_ROUNDS):
+        job = _created(head, values, sleep)
+        try:
+            lost = [_add_task(head, job, task, sleep) for task in made.tasks]
+            if not any(lost) or sorted(_names(head, job)) == sorted(task["Name"] for task in made.tasks):
+                return job
+        except WorldsizeError:
+            _give_up(head, job)
+            raise
+        _give_up(head, job)  # a task that was taken for lost came twice
+    raise SubmitAgain("the connection to the head node loses too many answers", head.access.url, "try again")
+
+
+def _created(head: Head, values: Properties, sleep: Sleep) -> int:
+    """After an answer that was lost the job is looked for by its name, twice, before it is tried again."""
+    for _ in range(_ROUNDS):
+        try:
+            return _number(head.post("/jobs", listed(values)), head)
+        except Lost as error:
+            trouble = error
+        for pause in LOOKS:
+            sleep(pause)
+            found = find(head, values["Name"])
+            if found:
+                return found[0]
+    raise trouble
+
+
+def find(head: Head, name: str) -> list[int]:
+    """The jobs of this name that are being configured, the newest first; of the newest jobs of all users."""
+    names = "Id,Name,State"
+    page = next(head.pages_by_row("/jobs", rows=_NEWEST, properties=names, sortJobsBy="Id", asc=False), [])
+    found = [row for row in rows(page) if row.get("name") == name and row.get("state", "").lower() == "configuring"]
+    return sorted((number_of(row.get("id", "")) or 0 for row in found), reverse=True)
+
+
+def _add_task(head: Head, job: int, task: Properties, sleep: Sleep) -> bool:
+    """Whether an answer was lost on the way."""
+    lost = False
+    for _ in range(_ROUNDS):
+        try:
+            head.post("/jobs/%d/tasks" % job, listed(task))
+            return lost
+        except Lost as error:
+            trouble, lost = error, True
+        for pause in LOOKS:
+            sleep(pause)
+            if task["Name"] in _names(head, job):
+                return lost
+    raise trouble
+
+
+def _names(head: Head, job: int) -> list[str]:
+    return [task.get("name", "") for task in tasks_of(head, job, ("TaskId", "Name"))]
+
+
+def _submit(head: Head, job: int, sleep: Sleep) -> None:
+    """With the password only where the head says that it has none of ours."""
+    path = "/jobs/%d/submit" % job
+    for _ in range(_ROUNDS):
+        try:
+            head.post(path)
+            return
+        except Lost as error:
+            trouble = error
+        except SubmitRejected as error:
+            if not _CREDENTIALS.search(error.what) or head.access.as_user:
+                raise
+            head.post(path, listed({"UserName": head.access.user, "Password": head.password()}))
+            return
+        for pause in LOOKS:
+            sleep(pause)
+            if _state(head, job)[0].lower() != "configuring":
+                return
+    raise trouble
+
+
+def _see_accepted(head: Head, job: int, sleep: Sleep) -> None:
+    """SubmitRejected for a job that the head does not find right. Once it cannot be asked, `observe` will say so."""
+    head.hurry(_HURRY)
+    for pause in POLLS:
+        sleep(pause)
+        try:
+            state, said, started = _state(head, job)
+        except (SubmitAgain, Missing):
+            return
+        if state in ACCEPTED or started:
+            return
+        if state in ("Failed", "Configuring"):
+            what = "HPC Pack refused the job: %s" % (said or "it says no more")
+            raise SubmitRejected(what, "HPC Pack job %d" % job, hint_for(said))
+
+
+def _state(head: Head, job: int) -> tuple[str, str, str]:
+    try:
+        row = properties(head.get("/jobs/%d" % job))
+    except ValueError as error:
+        raise SubmitAgain("the head node's answer is not understood: %s" % error, head.access.url) from None
+    return row.get("state", ""), row.get("errormessage", ""), row.get("starttime", "")
+
+
+def _give_up(head: Head, job: int) -> None:
+    try:
+        head.post("/jobs/%d/cancel" % job, "worldsize could not submit it", forced=True)
+    except WorldsizeError:
+        pass  # it was refused, or is only configured, or the head is away: it does not start by itself
+
+
+def _number(answer: object, head: Head) -> int:
+    try:
+        return int(str(answer))
+    except ValueError:
+        raise SubmitRejected("a job's number was expected, and not %.60r" % (answer,), head.access.url) from None

@@ -1,0 +1,90 @@
+"""What goes over the wire, as values: property lists, pages, times, messages of refusals. Pure.
+
+One object is `[{"Name": "Id", "Value": "14"}, …]`, a list of them `[{"Properties": […]}, …]`; every value is text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from calendar import timegm
+from collections.abc import Mapping, Sequence
+from time import strptime
+from typing import Any
+
+Properties = Mapping[str, str]
+"""An object's properties by name in lower case: heads differ in how they write names."""
+
+_TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
+_MOST = 500
+
+
+def listed(values: Mapping[str, str]) -> list[dict[str, str]]:
+    """One object as it is sent."""
+    return [{"Name": name, "Value": value} for name, value in values.items()]
+
+
+def properties(value: Any) -> Properties:
+    """One object as it was answered. ValueError for what is none."""
+    items = value.get("Properties") if isinstance(value, dict) else value
+    if not isinstance(items, list):
+        raise ValueError("not a list of properties: %.80r" % (value,))
+    found = {}
+    for item in items:
+        if not isinstance(item, dict) or not isinstance(item.get("Name"), str):
+            raise ValueError("not a property: %.80r" % (item,))
+        found[item["Name"].lower()] = "" if item.get("Value") is None else str(item["Value"])
+    return found
+
+
+def rows(value: Any) -> list[Properties]:
+    """A list of objects as it was answered. ValueError for what is none."""
+    if not isinstance(value, list):
+        raise ValueError("not a list: %.80r" % (value,))
+    return [properties(item) for item in value]
+
+
+def time_of(text: str) -> float | None:
+    """`M/d/yyyy h:mm:ss tt`, UTC, as Unix seconds; None for no time, or what is none."""
+    plain = text.strip().partition(".")[0].rstrip("Z")
+    for pattern in _TIMES:
+        try:
+            return float(timegm(strptime(plain, pattern)))
+        except ValueError:
+            continue
+    return None
+
+
+def number_of(text: str) -> int | None:
+    plain = text.strip()
+    return int(plain) if re.fullmatch(r"-?\d+", plain) else None
+
+
+def names_of(text: str) -> list[str]:
+    """The names of a comma-separated list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def message_of(body: bytes, phrase: str = "") -> str:
+    """What a refusal says: JSON text, an object with a Message, or plain text; of a page for browsers its status."""
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    if isinstance(value, dict):
+        lowered = {str(name).lower(): item for name, item in value.items()}
+        value = next(
+            (lowered[name] for name in ("exceptionmessage", "message", "detail", "error") if lowered.get(name)), ""
+        )
+    said = value if isinstance(value, str) else json.dumps(value)
+    if said.lstrip()[:1] == "<":
+        found = re.search(r"<(?:Text|Message|title)[^>]*>([^<]+)<", said)
+        said = found[1] if found else ""
+    words = " ".join(said.split()) or phrase
+    return words if len(words) <= _MOST else words[: _MOST - 1] + "…"
+
+
+def chosen(names: Sequence[str]) -> str:
+    """A `properties` parameter."""
+    return ",".join(names)

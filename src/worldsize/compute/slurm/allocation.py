@@ -1,0 +1,191 @@
+"""Inside an allocation that is there already (`salloc`, or a shell on one of its nodes): runs are steps of it.
+
+The batch script that sbatch would have got is executed here, detached; its `srun` starts the agents on the
+allocation's nodes. Several runs may share the allocation, at the same time too.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from worldsize.agent import processes
+from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
+from worldsize.compute.remains import is_alive
+from worldsize.compute.slurm import checks
+from worldsize.compute.slurm.commands import run_slurm
+from worldsize.compute.slurm.compute import SlurmCompute
+from worldsize.compute.slurm.queue import UNANSWERED, query
+from worldsize.errors import SubmitAgain, SubmitRejected
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.spec.job import Job
+from worldsize.state.records import Observation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.compute.abilities import Errand, Errands, Node
+
+KIND = "slurm-step"
+_LOOK_EVERY = 0.25
+_STARTS_WITHIN = 5.0
+
+
+def is_inside(environ: Mapping[str, str]) -> bool:
+    """Whether this shell belongs to an allocation that is there. A rank's environment only looks so, and what an ended
+    allocation left in a shell (tmux) does too."""
+    if "SLURM_JOB_ID" not in environ or "SLURM_JOB_NODELIST" not in environ or "WORLDSIZE_RANK" in environ:
+        return False
+    row = query([environ["SLURM_JOB_ID"]], partial(run_slurm, environ=environ))[environ["SLURM_JOB_ID"]]
+    return row.state == "RUNNING"
+
+
+class AllocationCompute:
+    capabilities = frozenset(("exec", "nodes", "script", "steps"))
+    groups_called = "partitions"
+
+    def __init__(self, cluster: SlurmCompute, environ: Mapping[str, str]) -> None:
+        self.name = cluster.name
+        self._cluster = cluster
+        self._environ = environ
+        self._ask = partial(run_slurm, environ=environ)
+
+    def facts(self, job: Job) -> ComputeFacts:
+        """The allocation's own GPUs, where Slurm tells how many."""
+        gpus = self._environ.get("SLURM_GPUS_ON_NODE", "")
+        facts = self._cluster.facts(job)._replace(broadcast=())  # which would go to nodes that are not the run's
+        return facts._replace(gpus_per_node=int(gpus)) if gpus.isdigit() else facts
+
+    def check(self, job: Job, plan: Plan) -> list[CheckResult]:
+        allocated = self._environ.get("SLURM_JOB_NUM_NODES", "")
+        if allocated.isdigit() and len(plan.nodes) > int(allocated):
+            what = "%d nodes are asked for, and this allocation (job %s) has %s"
+            values = (len(plan.nodes), self._environ["SLURM_JOB_ID"], allocated)
+            hint = "ask for fewer, or leave the allocation's shell"
+            return [CheckResult("error", what % values, "resources.instance_count", hint)]
+        missing = list(checks.missing_programs(self._environ))
+        said = "it runs inside the allocation that this shell belongs to: job %s" % self._environ["SLURM_JOB_ID"]
+        return missing or [*self._cluster.check_places(job), CheckResult("notice", said)]
+
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
+        return self._cluster.render(job, plan, paths, files)
+
+    def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
+        return [self._start(submission) for submission in submissions]
+
+    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
+        return [_observe(handle) if _is_here(handle) else self._observe_afar(handle) for handle in handles]
+
+    def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
+        return _LOOK_EVERY
+
+    def cancel(self, handle: Handle, now: bool = False) -> None:
+        """By the step, which is found by its name: srun itself would make a KILL of our TERM, without any grace."""
+        here = _is_here(handle)
+        if not (now and here) and self._cancel_step(handle, now, here):
+            return
+        if here and is_alive(handle):
+            processes.signal_group(handle["pid"], signal.SIGKILL if now else signal.SIGTERM)
+
+    def _cancel_step(self, handle: Handle, now: bool, here: bool) -> bool:
+        """Whether there was a step to be told. Where srun is `here`, a Slurm that does not answer keeps nobody."""
+        try:
+            return self._signal_step(handle, "KILL" if now else "TERM")
+        except (SubmitAgain, SubmitRejected):
+            if not here:
+                raise
+            return False
+
+    def _signal_step(self, handle: Handle, name: str) -> bool:
+        """A slurmd takes no signal for a step before it has reported the step's start: then it is asked again."""
+        deadline = time.monotonic() + _STARTS_WITHIN
+        while (step := self._step(handle)) is not None:
+            try:
+                self._ask(["scancel", "--signal=" + name, step])
+                return True
+            except SubmitRejected:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_EVERY)
+        return False
+
+    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
+        for handle in handles:
+            self.cancel(handle, now)
+
+    def end_remains(self, handle: Handle) -> int:
+        alive = is_alive(handle) if _is_here(handle) else self._step(handle) is not None
+        self.cancel(handle, now=True)
+        return int(alive)
+
+    def nodes(self) -> list[Node]:
+        return self._cluster.nodes()
+
+    def execute(self, handle: Handle | None, errand: Errand) -> Errands:
+        from worldsize.compute.slurm import steps
+
+        if handle is not None:
+            return steps.execute(handle, errand, self._environ)
+        return steps.execute_within(errand, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ)
+
+    def shell(self, handle: Handle, errand: Errand) -> int:
+        return self._cluster.shell(handle, errand)
+
+    def _observe_afar(self, handle: Handle) -> Observation:
+        """What Slurm tells, wherever we are: whether the allocation is there, and in it a step named as the run."""
+        job = handle["job"]
+        row = query([job], self._ask)[job]
+        if row.seen == UNANSWERED:
+            return Observation("unknown", message="Slurm does not answer: %s" % row.trouble)
+        if row.state not in ("RUNNING", "SUSPENDED", "COMPLETING"):
+            return Observation("absent", message="its allocation (job %s) is no more" % job, over=True)
+        if self._step(handle) is not None:
+            return Observation("running")
+        return Observation("unknown", message="it has no step in job %s now; %s started it" % (job, handle["host"]))
+
+    def _step(self, handle: Handle) -> str | None:
+        """The id of its step, which bears the run's name."""
+        asked = ["squeue", "--noheader", "--steps", "--local", "--jobs=" + handle["job"], "--format=%i %j"]
+        try:
+            steps = [line.split(None, 1) for line in self._ask(asked).splitlines()]
+        except SubmitRejected:
+            return None  # there is no such job any more
+        return next((step[0] for step in steps if step[1:] == [handle["run_id"]]), None)
+
+    def _start(self, submission: Submission) -> Handle:
+        environ = {**self._environ, "SLURM_OVERLAP": "1", "SLURM_ARRAY_TASK_ID": _element(submission.plan)}
+        environ.pop("SLURM_RESTART_COUNT", None)
+        script = submission.paths.submission + ".sh"
+        with open(script, "w") as file:
+            file.write(submission.payload.script)
+        with open(submission.paths.batch_log, "ab") as log:
+            child = subprocess.Popen(
+                ["bash", script], env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        return {
+            "type": KIND,
+            "job": self._environ["SLURM_JOB_ID"],
+            "python": self._cluster.python,
+            "pid": child.pid,
+            "start_time": processes.start_time(child.pid),
+            "host": socket.gethostname(),
+            "run_id": submission.plan.run_id,
+        }
+
+
+def _element(plan: Plan) -> str:
+    return str(plan.array.element) if plan.array else ""
+
+
+def _observe(handle: Handle) -> Observation:
+    if is_alive(handle):
+        return Observation("running")
+    return Observation("absent", message="its srun (process %d) is gone" % handle["pid"], over=True)
+
+
+def _is_here(handle: Handle) -> bool:
+    return bool(handle["host"] == socket.gethostname())

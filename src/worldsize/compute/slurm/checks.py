@@ -1,0 +1,164 @@
+"""What a login node can find wrong with a run before it is submitted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+
+from worldsize.compute.base import CheckResult
+from worldsize.compute.slurm.cluster import PartitionRow, nodes, partitions
+from worldsize.compute.slurm.commands import call
+from worldsize.compute.slurm.fit import candidates, misfits
+from worldsize.compute.slurm.options import Option, directive
+from worldsize.compute.slurm.queue import Run
+from worldsize.compute.slurm.refusals import refusal
+from worldsize.errors import SubmitAgain, WorldsizeError
+from worldsize.plan.nodelist import fold
+
+_OF_ONE_NODE = ("/tmp", "/dev/shm", "/run", "/var/run")
+_LOCAL_TYPES = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs", "f2fs")
+_DEFAULT_KILL_WAIT = 30.0
+_NO_NODES = "requested node configuration is not available"
+_KEYS = (
+    ("account", "slurm.account"),
+    ("qos", "slurm.qos"),
+    ("partition", "slurm.partition"),
+    ("time", "slurm.time"),
+    ("reservation", "slurm.reservation"),
+    ("feature", "slurm.constraint"),
+    ("generic resource", "slurm.gpus_per_node"),
+    ("memory", "slurm.mem"),
+    ("node name", "slurm.nodelist"),
+    ("dependency", "slurm.dependency"),
+    ("node count", "resources.instance_count"),
+)
+"""A word of a refusal, and the key that it is about: the first that is found."""
+
+
+def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[CheckResult]:
+    """`runs_dir` must be seen by every node."""
+    real = os.path.realpath(runs_dir)
+    if _is_below(real, _OF_ONE_NODE):
+        hint = "set runs_dir of the compute (worldsize.toml), or WORLDSIZE_HOME, to a shared directory"
+        yield CheckResult(
+            "error", "%s is of this machine alone: no node would see the run" % runs_dir, "runs_dir", hint
+        )
+    elif _type_of(real) in _LOCAL_TYPES:
+        what = "%s lies on a local file system (%s): the nodes must see it under this path" % (runs_dir, _type_of(real))
+        yield CheckResult("notice", what, "runs_dir")
+    for name, path in inputs.items():
+        if _is_below(os.path.realpath(path), _OF_ONE_NODE):
+            yield CheckResult(
+                "error", "%s is of this machine alone: no node would see it" % path, "inputs.%s.path" % name
+            )
+
+
+def check_python(python: str) -> Iterator[CheckResult]:
+    if os.sep not in python:
+        return
+    if not os.access(python, os.X_OK):
+        yield CheckResult("error", "no such interpreter: %s" % python, "python", "mend `python` of the compute")
+    elif _is_below(os.path.realpath(python), _OF_ONE_NODE):
+        what = "%s is of this machine alone: the agents take the nodes' python3" % python
+        yield CheckResult("notice", what, "python", "name one that the nodes see: `python` of the compute")
+
+
+def check_slurm(
+    options: Sequence[Option], gpus: int | None, environ: Mapping[str, str], run: Run
+) -> Iterator[CheckResult]:
+    """Partition, time, account and size, by Slurm's own word (`sbatch --test-only`) and by the partition's limits."""
+    lines = list(map(directive, options))
+    try:
+        answer = call(
+            ["sbatch", "--test-only"], environ=environ, input="\n".join(["#!/bin/bash", *lines, "exit 0", ""])
+        )
+    except SubmitAgain as error:
+        yield CheckResult("notice", "not checked by Slurm: %s" % error.what)
+        return
+    said = None if answer.code == 0 else refusal("sbatch", answer.err, environ)
+    if isinstance(said, SubmitAgain):
+        yield CheckResult("notice", "not checked by Slurm: %s" % said.what)
+        return
+    rows = _partitions(options, run)
+    found = misfits(options, gpus, rows)
+    yield from found
+    if said is None or any(result.level == "error" for result in found):
+        return
+    away = _away(rows, run) if _NO_NODES in said.what.lower() else ""
+    if away:
+        what = "none of the nodes that could take it is up now (%s): it would wait for them"
+        yield CheckResult("notice", what % away, "slurm")
+    else:
+        yield CheckResult("error", "Slurm would refuse it: %s" % said.what, _key_of(said.what), said.hint)
+
+
+def check_pmix(run: Run) -> Iterator[CheckResult]:
+    """Whether srun can start MPI ranks."""
+    try:
+        said = run(["srun", "--mpi=list"])
+    except WorldsizeError:
+        return
+    if "pmix" not in said.split():
+        what = "this Slurm has no PMIx plug-in (srun --mpi=list), so launcher: srun cannot start MPI ranks"
+        yield CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs none")
+
+
+def _partitions(options: Sequence[Option], run: Run) -> list[PartitionRow]:
+    try:
+        return candidates(options, partitions(run))
+    except WorldsizeError:
+        return []
+
+
+def _away(rows: Sequence[PartitionRow], run: Run) -> str:
+    """The nodes of these partitions that are down, drained or reserved. --test-only leaves them out, and so calls a job
+    impossible that only has to wait."""
+    names = {row.name for row in rows}
+    try:
+        return fold(node.name for node in nodes(run) if not node.usable and names.intersection(node.partitions))
+    except WorldsizeError:
+        return ""
+
+
+def _key_of(what: str) -> str:
+    """The key that Slurm's words are about."""
+    return next((key for word, key in _KEYS if word in what.lower()), "slurm")
+
+
+def check_grace(grace: float, run: Run) -> Iterator[CheckResult]:
+    """Slurm itself sends KILL after its KillWait: a longer grace is cut short."""
+    if grace < _DEFAULT_KILL_WAIT:
+        return
+    for line in run(["scontrol", "show", "config"]).splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() == "KillWait":
+            seconds = float(value.split()[0])
+            if grace >= seconds:
+                what = "Slurm's KillWait ends a cancelled run after %g s, before its grace of %g s" % (seconds, grace)
+                yield CheckResult("notice", what, "grace")
+
+
+def missing_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
+    for program in ("sbatch", "squeue", "scancel"):
+        if shutil.which(program, path=environ.get("PATH")) is None:
+            hint = "log in to a login node of the cluster, or load its slurm module"
+            yield CheckResult(
+                "error", "%s is not on the PATH: this is no login node of a Slurm cluster" % program, None, hint
+            )
+            return
+
+
+def _is_below(path: str, directories: Sequence[str]) -> bool:
+    return any(path == directory or path.startswith(directory + os.sep) for directory in directories)
+
+
+def _type_of(path: str) -> str:
+    """The type of the file system that holds `path`, or its nearest parent that exists."""
+    try:
+        with open("/proc/self/mounts") as file:
+            mounts = [line.split()[1:3] for line in file]
+    except OSError:
+        return ""
+    holding = [(len(mount), kind) for mount, kind in mounts if mount == "/" or _is_below(path, [mount])]
+    return max(holding, default=(0, ""))[1]

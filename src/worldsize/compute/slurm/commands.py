@@ -1,0 +1,141 @@
+"""Runs one of Slurm's programs. What can go wrong is sorted: try again, refused for good, no Slurm here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from worldsize.errors import ConfigError, SubmitAgain
+
+if TYPE_CHECKING:
+    import subprocess
+
+TIMEOUT = 30.0
+"""Seconds for one answer; Slurm's programs themselves try for MessageTimeout (10 s by default), some several times."""
+
+_BEAT = 0.1
+_KEPT = frozenset(("SLURM_CONF", "SLURM_JWT"))
+_SCRUBBED = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SCONTROL_", "PMI")
+
+
+class Answer(NamedTuple):
+    """What a program ended with. `code` is its exit code, 128+N for signal N."""
+
+    code: int
+    out: str
+    err: str
+
+
+def clean_environ(environ: Mapping[str, str], program: str = "squeue") -> dict[str, str]:
+    """The environment for one of Slurm's programs, without what an outer allocation or a shell's start-up files left.
+
+    Programs that only ask get plain texts, and times as Unix seconds (SLURM_TIME_FORMAT). sbatch does not: its
+    environment becomes the job's.
+    """
+    cleaned = {name: value for name, value in environ.items() if name in _KEPT or not name.startswith(_SCRUBBED)}
+    if program != "sbatch":
+        cleaned.update(LC_ALL="C", SLURM_TIME_FORMAT="%s", SLURM_BITSTR_LEN="0")
+    return cleaned
+
+
+def call(
+    argv: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    timeout: float = TIMEOUT,
+    input: str | None = None,
+    idle: Callable[[], None] | None = None,
+) -> Answer:
+    """Run a program found on `environ`'s PATH, in a session of its own, so that a Ctrl-C does not cut it short.
+
+    ConfigError: there is none. SubmitAgain: no answer within `timeout` seconds; it and its children were killed.
+    `idle` is called ten times a second until it answers; what that raises ends it in the same way.
+    """
+    import subprocess
+
+    program = argv[0]
+    asks = "squeue" if "--test-only" in argv else program
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=clean_environ(environ, asks),
+            start_new_session=True,
+        )
+    except (FileNotFoundError, PermissionError) as error:
+        raise _missing(program, error) from None
+    data = None if input is None else input.encode("utf-8", "surrogateescape")
+    try:
+        out, err = _answer(process, data, timeout, idle)
+    except subprocess.TimeoutExpired:
+        _kill(process)
+        what = "Slurm's %s gave no answer within %g s" % (program, timeout)
+        raise SubmitAgain(what, program, "the cluster's controller may be busy or away; try again") from None
+    except BaseException:
+        _kill(process)
+        raise
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return Answer(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+
+def _answer(
+    process: subprocess.Popen[bytes], data: bytes | None, timeout: float, idle: Callable[[], None] | None
+) -> tuple[bytes, bytes]:
+    if idle is None:
+        return process.communicate(data, timeout)
+    import subprocess
+    import time
+
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return process.communicate(data, _BEAT)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > deadline:
+                raise
+        data = None
+        idle()
+
+
+def run_slurm(
+    argv: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    timeout: float = TIMEOUT,
+    input: str | None = None,
+    idle: Callable[[], None] | None = None,
+) -> str:
+    """What the program printed. ConfigError, SubmitAgain and SubmitRejected as `refusals.refusal` sorts them."""
+    answer = call(argv, environ=environ, timeout=timeout, input=input, idle=idle)
+    if answer.code == 0:
+        return answer.out
+    from worldsize.compute.slurm.refusals import refusal
+
+    text = answer.err.strip() or answer.out.strip() or "it ended with code %d and said nothing" % answer.code
+    raise refusal(argv[0], text, environ)
+
+
+def _missing(program: str, error: OSError) -> ConfigError:
+    what = "not found" if isinstance(error, FileNotFoundError) else "not executable"
+    return ConfigError(
+        "Slurm's %s is %s on PATH: this is no login node of a Slurm cluster" % (program, what),
+        program,
+        "log in to the cluster first, or load its module (often `module load slurm`)",
+    )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """The program and whatever it started: sites wrap sbatch in scripts."""
+    import os
+    import signal
+
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()

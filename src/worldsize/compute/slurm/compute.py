@@ -1,0 +1,246 @@
+"""A Slurm cluster, from its login node: sbatch, squeue, sacct, scancel and a shared directory; nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
+from worldsize.compute.slurm import options
+from worldsize.compute.slurm.backoff import pause
+from worldsize.compute.slurm.commands import run_slurm
+from worldsize.compute.slurm.elements import folded
+from worldsize.compute.slurm.observe import observation
+from worldsize.compute.slurm.queue import query
+from worldsize.compute.slurm.script import Script, render
+from worldsize.compute.slurm.submission import submit_once
+from worldsize.errors import SubmitRejected
+from worldsize.plan.launch import ArrayPlace, Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.spec.config import Compute as Settings
+from worldsize.spec.job import Input, Job
+from worldsize.spec.paths import is_remote
+from worldsize.state.records import Observation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.compute.abilities import Errand, Errands, Node, Usage, Waiting
+
+_AT_ONCE = 500
+
+KEPT = (
+    "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_JOB_QOS",
+    "SLURM_JOB_NODELIST", "SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME", "SLURM_RESTART_COUNT", "SLURM_ARRAY_JOB_ID",
+    "SLURM_CLUSTER_NAME", "SLURM_SUBMIT_HOST", "SLURM_SUBMIT_DIR", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE",
+)  # fmt: skip
+"""True of every rank of the job, whoever starts it. Not SLURM_TASKS_PER_NODE: with it, a plain mpirun of the script
+would take the allocation for its own."""
+
+
+class Payload(NamedTuple):
+    """`script` goes to sbatch's standard input; `signal` is how many seconds before the limit ranks are signalled;
+    `dependency` is what the job itself asks to wait for."""
+
+    script: str
+    signal: int | None
+    dependency: str | None
+
+
+class SlurmCompute:
+    capabilities = frozenset(
+        ("after", "array", "exec", "explain", "nodes", "queue", "requeue", "script", "steps", "usage")
+    )
+    groups_called = "partitions"
+
+    def __init__(self, settings: Settings, home: str, environ: Mapping[str, str]) -> None:
+        self.name = settings.name
+        self._settings = settings
+        self._home = home
+        self._environ = environ
+        self._run = partial(run_slurm, environ=environ)
+
+    def facts(self, job: Job) -> ComputeFacts:
+        ours = self._settings.options
+        gpus = options.gpus_per_node(self._asked(job))
+        modules, setup = ours.get("modules", ()), ours.get("setup", ())
+        carrier = ("sbcast", "--force") if ours.get("sbcast") else ()
+        return ComputeFacts(gpus, kept=KEPT, modules=modules, setup=setup, broadcast=carrier)
+
+    def check(self, job: Job, plan: Plan) -> list[CheckResult]:
+        from worldsize.compute.slurm import checks
+
+        missing = list(checks.missing_programs(self._environ))
+        if missing:
+            return missing
+        return [
+            *self.check_places(job),
+            *(self._from_settings(found, job) for found in self._check_slurm(job, plan)),
+            *checks.check_grace(plan.grace, self._run),
+            *(checks.check_pmix(self._run) if plan.launcher == "srun" else ()),
+        ]
+
+    def _check_slurm(self, job: Job, plan: Plan) -> Iterator[CheckResult]:
+        from worldsize.compute.slurm import checks
+
+        gpus = options.gpus_per_node(self._asked(job))
+        return checks.check_slurm(self._options(job, plan), gpus, self._environ, self._run)
+
+    def _from_settings(self, found: CheckResult, job: Job) -> CheckResult:
+        """The compute's own table, where it said what the job did not."""
+        _, _, key = (found.where or "").partition("slurm.")
+        ours = key in self._settings.options or (key == "gpus_per_node" and self._settings.gpus_per_node)
+        return found._replace(where="compute.%s.%s" % (self.name, key)) if ours and key not in job.slurm else found
+
+    def check_places(self, job: Job) -> list[CheckResult]:
+        """Whether the nodes will see what the run needs."""
+        from worldsize.compute.slurm import checks
+
+        given = {name: value.path for name, value in job.inputs.items() if isinstance(value, Input)}
+        inputs = {name: path for name, path in given.items() if path and not is_remote(path)}
+        return [*checks.check_directories(self._runs_dir, inputs), *checks.check_python(self.python)]
+
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
+        asked = self._asked(job)
+        said = self._options(job, plan)
+        signal = options.signal_of(asked["signal"])[1] if "signal" in asked else None
+        text = render(
+            Script(
+                plan=plan,
+                paths=paths,
+                options=said,
+                python=plan.interpreter or self.python,
+                code=job.code,
+                links=os.path.join(self._home, "runs"),
+                files=files(),
+                signal=signal,
+            )
+        )
+        return Submission(plan, paths, text, Payload(text, signal, dict(said).get("dependency")))
+
+    def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
+        first = submissions[0]
+        payload, place = first.payload, first.plan.array
+        name = place.run_id if place else first.plan.run_id
+        log = (first.paths.root.removesuffix("0") + "%a" if place else first.paths.root) + "/batch.log"
+        argv = ["sbatch", "--parsable", "--open-mode=append", "--output=" + log, *_array(place), *_after(first)]
+        job = submit_once(argv, payload.script, name, self._environ)
+        jobs = ["%s_%d" % (job, element) for element in range(len(submissions))] if place else [job]
+        return [
+            {
+                "type": "slurm",
+                "job": each,
+                "run_id": submission.plan.run_id,
+                "name": name,
+                "signal": payload.signal,
+                "python": submission.plan.interpreter or self.python,
+            }
+            for each, submission in zip(jobs, submissions, strict=True)
+        ]
+
+    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
+        run = partial(run_slurm, environ=self._environ, idle=idle) if idle else self._run
+        rows = query([handle["job"] for handle in handles], run)
+        return [
+            observation(rows[handle["job"]], name=handle.get("name"), signal_before=handle.get("signal"))
+            for handle in handles
+        ]
+
+    def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
+        return pause(age, runs, queued)
+
+    def cancel(self, handle: Handle, now: bool = False) -> None:
+        self.cancel_all([handle], now)
+
+    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
+        """Slurm signals every process of a job with TERM; the agents see to the grace. KILL leaves them none."""
+        jobs = folded(handle["job"] for handle in handles)
+        for start in range(0, len(jobs), _AT_ONCE):
+            if now:
+                self._scancel("--signal=KILL", *jobs[start : start + _AT_ONCE])
+            self._scancel(*jobs[start : start + _AT_ONCE])
+
+    def end_remains(self, handle: Handle) -> int:
+        if self.observe([handle])[0].phase not in ("queued", "running"):
+            return 0
+        self.cancel(handle, now=True)
+        return 1
+
+    def requeue(self, handle: Handle, attempt: int) -> None:
+        """Slurm counts the attempts itself, and forgets a job some minutes after its end."""
+        self._run(["scontrol", "requeue", handle["job"]])
+
+    def nodes(self) -> list[Node]:
+        from worldsize.compute.slurm.tell import nodes
+
+        said = self._settings.options.get("partition", ())
+        return nodes(self._environ, said.split(",") if isinstance(said, str) else said)
+
+    def execute(self, handle: Handle | None, errand: Errand) -> Errands:
+        from worldsize.compute.slurm import steps
+
+        if handle is not None:
+            return steps.execute(handle, errand, self._environ)
+        return steps.execute_alone(errand, self._asked(Job()), self.python, self._environ)
+
+    def shell(self, handle: Handle, errand: Errand) -> int:
+        from worldsize.compute.slurm.steps import shell
+
+        return shell(handle, errand, self._environ)
+
+    def explain(self, handle: Handle, script: str, seconds: float) -> Waiting | None:
+        from worldsize.compute.slurm.tell import explain
+
+        return explain(handle["job"], script, seconds, self._environ)
+
+    def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
+        from worldsize.compute.slurm.tell import usages
+
+        return usages([handle["job"] for handle in handles], patience, self._environ)
+
+    def _scancel(self, *words: str) -> None:
+        try:
+            self._run(["scancel", *words])
+        except SubmitRejected:
+            pass  # it has ended already, which is what was asked for
+
+    def _options(self, job: Job, plan: Plan) -> list[options.Option]:
+        if plan.batch is None:
+            return options.sbatch_options(self._asked(job), plan)
+        from worldsize.compute.slurm.ownscript import script_options
+
+        return script_options(self._settings.options, self._settings.gpus_per_node, job, plan)
+
+    def _asked(self, job: Job) -> dict[str, Any]:
+        return options.merged(self._settings.options, job, self._settings.gpus_per_node)
+
+    @property
+    def python(self) -> str:
+        """What runs the agents on the nodes."""
+        return self._settings.python or sys.executable
+
+    @property
+    def _runs_dir(self) -> str:
+        return self._settings.runs_dir or self._home
+
+
+def _array(place: ArrayPlace | None) -> list[str]:
+    if place is None:
+        return []
+    most = "%%%d" % place.at_once if place.at_once else ""
+    return ["--array=0-%d%s" % (place.elements - 1, most)]
+
+
+def _after(submission: Submission) -> list[str]:
+    """Dependencies on other runs, beside those that the job names itself."""
+    waits = [
+        "%s:%s" % ("afterany" if after.any_end else "afterok", ":".join(handle["job"] for handle in after.handles))
+        for after in submission.after
+        if after.handles
+    ]
+    if not waits:
+        return []
+    own = [submission.payload.dependency] if submission.payload.dependency else []
+    return ["--dependency=" + ",".join([*own, *waits])]

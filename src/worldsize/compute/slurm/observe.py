@@ -1,0 +1,156 @@
+"""From what Slurm says of a job to an observation of a run: pure, one row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from worldsize.compute.slurm.reasons import wait_of
+from worldsize.compute.slurm.rows import ACCOUNTS, NOWHERE, UNANSWERED, JobRow, code_of
+from worldsize.compute.slurm.states import State, state_of
+from worldsize.compute.slurm.words import signal_name, span, user_name
+from worldsize.state.records import Observation, Reason
+
+_EARLY = 60
+"""--signal may come so many seconds before its time (sbatch's manual: the resolution of Slurm's event handling)."""
+
+_ASKED_SIGNALS = frozenset(128 + number for number in (1, 2, 10, 12, 15))
+"""Exit codes of what ended by HUP, INT, USR1, USR2 or TERM: what --signal may ask for, and KillWait begins with."""
+
+_NO_NEWS = ("NonZeroExitCode", "RaisedSignal", "JobLaunchFailure")
+"""Reasons that say no more than the exit code; before 23.02 a script that a signal ended is a JobLaunchFailure."""
+
+_REASONS = {
+    "TimeLimit": Reason.TIME_LIMIT,
+    "OutOfMemory": Reason.OUT_OF_MEMORY,
+    "NodeDown": Reason.NODE_FAILURE,
+}
+_PUT_BACK = {
+    "PREEMPTED": "preempted and put back into the queue; ",
+    "NODE_FAIL": "put back into the queue when a node failed; ",
+    "BOOT_FAIL": "put back into the queue when a node failed to boot; ",
+}
+
+
+def observation(
+    row: JobRow,
+    *,
+    name: str | None = None,
+    signal_before: int | None = None,
+    who: Callable[[int], str] = user_name,
+) -> Observation:
+    """What `row` says of the run.
+
+    name           the job's name; a row of another one is another job that was given the number again: absent
+    signal_before  the seconds before the limit at which the job asked for a signal (--signal)
+    who            a user's name by uid
+    """
+    if row.seen == UNANSWERED:
+        return Observation("unknown", message="Slurm does not answer: %s" % row.trouble)
+    if row.seen == NOWHERE:
+        why = " (%s)" % row.trouble if row.trouble else ""
+        return Observation("absent", message="Slurm no longer knows job %s%s" % (row.job, why))
+    if name is not None and not row.may_be(name):
+        return Observation("absent", message="Slurm's job %s is another one now, named %s" % (row.job, row.name))
+    state = state_of(row.state)
+    if state.phase == "ended":
+        return _ended(row, state, signal_before, who)
+    if row.seen == ACCOUNTS:
+        what = "Slurm's queue no longer holds job %s, and its accounting has not noted the end" % row.job
+        return Observation("absent", message=what, restarts=row.restarts, started=row.started)
+    if state.phase == "queued":
+        wait = wait_of(row.reason)
+        stuck = state.stuck or wait.stuck
+        return Observation("queued", message=waiting_words(row), restarts=row.restarts, stuck=stuck)
+    message = "" if row.state == "RUNNING" else "Slurm: it %s (%s)" % (state.words, row.state)
+    ending = row.state == "COMPLETING"
+    return Observation(state.phase, message=message, restarts=row.restarts, started=row.started, ending=ending)
+
+
+def waiting_words(row: JobRow) -> str:
+    """Why a queued job waits, where, and what its owner can do; with what put it back, if something did."""
+    state, wait = state_of(row.state), wait_of(row.reason)
+    before = _PUT_BACK.get(row.before, "put back into the queue; ") if row.restarts else ""
+    held = " (%s)" % row.state if state.stuck else ""
+    where = " in partition %s" % row.partition if row.partition else ""
+    words = "%swaits%s %s%s" % (before, where, wait.words, held)
+    if row.dependency and row.reason.startswith("Dependency"):
+        words += ": " + row.dependency
+    if row.reason and row.reason not in words:
+        words += " (%s)" % row.reason
+    if state.stuck or wait.stuck:
+        words += "; it will not start by itself"
+    advice = wait.advice or ("`scontrol release JOB`" if state.stuck else "")
+    return words + (": " + advice.replace("JOB", row.job) if advice and (state.stuck or wait.stuck) else "")
+
+
+def _ended(row: JobRow, state: State, signal_before: int | None, who: Callable[[int], str]) -> Observation:
+    code = code_of(row.exit_code)
+    reason, message = state.reason, ""
+    if row.state == "COMPLETED":
+        code = 0
+    elif row.state == "FAILED":
+        reason, message = _failed(row, code, signal_before)
+    elif row.state == "CANCELLED":
+        message = _cancelled(row, who)
+    else:
+        message = _kill(row, state)
+    return Observation(
+        "ended",
+        reason,
+        code if row.state == "COMPLETED" else code or 1,
+        message,
+        over=reason != Reason.NODE_FAILURE,  # a node that only lost its network may still run the job's processes
+        restarts=row.restarts,
+        started=row.started,
+    )
+
+
+def _failed(row: JobRow, code: int | None, signal_before: int | None) -> tuple[str, str]:
+    """FAILED says only that the script did not end with 0."""
+    if row.out_of_memory or row.reason in _REASONS:
+        reason = Reason.OUT_OF_MEMORY if row.out_of_memory else _REASONS[row.reason]
+        return reason, "Slurm: %s, and the job failed%s" % (row.reason or "a step ran out of memory", _with(code))
+    if signal_before is not None and code in _ASKED_SIGNALS and _near_limit(row, signal_before):
+        return Reason.TIME_LIMIT, "Slurm: it ended%s, after %s" % (_with(code), _limit(row))
+    reason = Reason.SIGNAL if code and code > 128 else Reason.EXIT_CODE if code else Reason.NODE_FAILURE
+    why = "" if code and row.reason.startswith(_NO_NEWS) else row.reason
+    return reason, "Slurm: the job failed%s%s" % (_with(code), " (%s)" % why if why else "")
+
+
+def _cancelled(row: JobRow, who: Callable[[int], str]) -> str:
+    if row.cancelled_by is None:
+        by = ""
+    elif row.cancelled_by == 0:
+        by = " by root: an administrator, or Slurm itself"
+    else:
+        by = " by " + who(row.cancelled_by)
+    return "Slurm: cancelled%s%s" % (by, " (%s)" % row.reason if row.reason else "")
+
+
+def _kill(row: JobRow, state: State) -> str:
+    if row.state == "TIMEOUT":
+        return "Slurm: TIMEOUT after %s" % _limit(row)
+    if state.reason == Reason.NODE_FAILURE:
+        one = row.node_count == 1 or not row.nodes
+        what = "%s failed" % (row.nodes or "a node") if one else "one of %s failed" % row.nodes
+        return "Slurm: %s (%s)" % (what, row.state)
+    return "Slurm: it %s (%s)" % (state.words, row.state)
+
+
+def _near_limit(row: JobRow, signal_before: int) -> bool:
+    """Whether it ended at a time at which it may have been sent the signal that it asked for."""
+    if row.limit is None or row.elapsed is None:
+        return False
+    return row.elapsed >= row.limit - signal_before - _EARLY
+
+
+def _limit(row: JobRow) -> str:
+    """ "2 min 3 s of a limit of 2 min"."""
+    ran = span(row.elapsed) if row.elapsed is not None else "its run"
+    return "%s of a limit of %s" % (ran, span(row.limit)) if row.limit else ran
+
+
+def _with(code: int | None) -> str:
+    if not code:
+        return ""
+    return " by signal %s" % signal_name(code - 128) if code > 128 else " with code %d" % code

@@ -1,0 +1,148 @@
+"""What a job and its compute say of Slurm, as sbatch's options. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from worldsize.errors import JobError
+from worldsize.plan.launch import Plan
+from worldsize.spec.job import Job
+
+LIMIT_MARGIN = 60.0
+"""Seconds that Slurm's limit comes after ours, so that it is the agent who ends a run in time, and says so."""
+
+_PROTECTED: Mapping[str, str] = {
+    "nodes": "resources.instance_count",
+    "ntasks": "distribution.process_count_per_instance",
+    "ntasks-per-node": "distribution.process_count_per_instance",
+    "ntasks-per-gpu": "distribution.process_count_per_instance",
+    "ntasks-per-core": "slurm.cpus_per_rank",
+    "ntasks-per-socket": "slurm.cpus_per_rank",
+    "gpus-per-task": "slurm.gpus_per_node",
+    "cpus-per-task": "slurm.cpus_per_rank",
+    "job-name": "display_name: the job's own name in Slurm is the run's id, by which a lost reply is found again",
+    "array": "matrix or count",
+    "chdir": "code: ranks run in its snapshot",
+    "output": "nothing: every rank has a log of its own, and the script's is batch.log of the run",
+    "error": "nothing: every rank has a log of its own, and the script's is batch.log of the run",
+    "input": "nothing: ranks read no standard input",
+    "open-mode": "nothing: logs are never overwritten",
+    "export": "environment_variables",
+    "export-file": "environment_variables",
+    "get-user-env": "setup",
+    "wrap": "command",
+    "parsable": "nothing: it is asked for",
+    "test-only": "nothing: preflight asks that",
+    "wait": "worldsize run, which waits",
+    "kill-on-invalid-dep": "nothing: a run that can never start says so",
+    "hold": "nothing: scontrol hold holds a submitted run",
+    "uid": "nothing",
+    "gid": "nothing",
+    "quiet": "nothing",
+    "verbose": "nothing",
+}
+"""Options that decide how ranks are laid out, where they write or how we find them: key → what to say instead."""
+
+_PLAIN = re.compile(r"[\w@%+=:,./\[\]*&|!()<>~^-]*")
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_SIGNAL = re.compile(r"(?:(?P<to>[A-Za-z]{1,2}:)?(?P<name>[A-Za-z][A-Za-z0-9]*|\d+)@)?(?P<seconds>\d+)")
+_TEXTS = ("account", "qos", "reservation", "constraint", "partition", "nodelist", "exclude", "gpus_per_node", "mem")
+
+Option = tuple[str, "str | None"]
+
+
+def merged(defaults: Mapping[str, Any], job: Job, gpus_per_node: int | None = None) -> dict[str, Any]:
+    """The compute's options under the job's own, key by key; `sbatch_options` name by name."""
+    found = {key: value for key, value in defaults.items() if key not in ("modules", "setup", "sbcast")}
+    if gpus_per_node:
+        found.setdefault("gpus_per_node", str(gpus_per_node))
+    raw = {**found.get("sbatch_options", {}), **job.slurm.get("sbatch_options", {})}
+    found.update(job.slurm)
+    return {**found, "sbatch_options": raw} if raw else found
+
+
+def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
+    """The number in `4` or `a100:4`. JobError for what is neither."""
+    text = asked.get("gpus_per_node")
+    if text is None:
+        return None
+    number = str(text).rpartition(":")[2]
+    if not number.isdigit():
+        raise JobError("%.40r is no number of GPUs" % text, "slurm.gpus_per_node", "write 4, or a100:4")
+    return int(number)
+
+
+def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
+    """In the order of the script. Raises JobError for what is not to be said this way."""
+    options: list[Option] = [
+        ("job-name", plan.array.run_id if plan.array else plan.run_id),
+        ("nodes", str(len(plan.nodes))),
+        ("ntasks-per-node", str(max(len(node.ranks) for node in plan.nodes))),
+    ]
+    if "cpus_per_rank" in asked:
+        options.append(("cpus-per-task", str(asked["cpus_per_rank"])))
+    options += [(key.replace("_", "-"), _listed(asked[key])) for key in _TEXTS if _said(asked, key)]
+    limit = asked.get("time") or _time_of(plan)
+    if limit:
+        options.append(("time", limit))
+    if asked.get("exclusive", "false") != "false":
+        options.append(("exclusive", None if asked["exclusive"] == "true" else asked["exclusive"]))
+    if "requeue" in asked:
+        options.append(("requeue" if asked["requeue"] else "no-requeue", None))
+    if plan.spare:
+        options.append(("no-kill", None))
+    if "dependency" in asked:
+        options.append(("dependency", asked["dependency"]))
+    if "signal" in asked:
+        options.append(("signal", "%s@%d" % signal_of(asked["signal"])))
+    return options + list(_raw(asked.get("sbatch_options", {})))
+
+
+def directive(option: Option) -> str:
+    """The option as a line of a batch script; sbatch splits such a line at blanks, and takes # for a comment."""
+    name, value = option
+    if value is not None and not _PLAIN.fullmatch(value):
+        value = '"%s"' % value.replace("\\", "\\\\").replace('"', '\\"')
+    return "#SBATCH --%s" % (name if value is None else "%s=%s" % (name, value))
+
+
+def signal_of(text: str) -> tuple[str, int]:
+    """`120` and `USR1@120` as (signal, seconds before the limit)."""
+    found = _SIGNAL.fullmatch(str(text).strip())
+    if found is None:
+        raise JobError("%.40r is no signal" % text, "slurm.signal", "write 120 (seconds), or USR1@120")
+    if found["to"] and found["to"].upper() != "R:":
+        what = "%s asks for the batch shell, which only waits here" % found["to"]
+        raise JobError(what, "slurm.signal", "leave it out: every rank gets the signal")
+    return (found["to"] or "").upper() + (found["name"] or "TERM").upper().removeprefix("SIG"), int(found["seconds"])
+
+
+def _said(asked: Mapping[str, Any], key: str) -> bool:
+    return key in asked and not (key == "gpus_per_node" and gpus_per_node(asked) == 0)
+
+
+def _listed(value: Any) -> str:
+    return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _time_of(plan: Plan) -> str | None:
+    """Whole minutes, as Slurm counts them."""
+    if plan.timeout is None:
+        return None
+    return str(math.ceil((plan.timeout + plan.grace + LIMIT_MARGIN) / 60))
+
+
+def _raw(given: Mapping[str, str]) -> Iterator[Option]:
+    for name, value in given.items():
+        where = "slurm.sbatch_options.%.60s" % name
+        plain = name.lower().lstrip("-").replace("_", "-")
+        if plain in _PROTECTED:
+            raise JobError("%s is not to be set here" % plain, where, "say %s" % _PROTECTED[plain])
+        if not _NAME.fullmatch(plain):
+            raise JobError("is no long option of sbatch", where, "write its long name, such as mail-type")
+        if "\n" in value:
+            raise JobError("holds a line break", where)
+        yield plain, value or None

@@ -1,0 +1,177 @@
+"""Why a job waits, when it may start, and what would start sooner: asked of Slurm itself with `sbatch --test-only`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from worldsize.compute.slurm.cluster import PartitionRow
+from worldsize.compute.slurm.commands import call
+from worldsize.compute.slurm.observe import waiting_words
+from worldsize.compute.slurm.reasons import wait_of
+from worldsize.compute.slurm.rows import JobRow, time_of
+from worldsize.compute.slurm.states import state_of
+from worldsize.compute.slurm.usage import gpus_of_tres
+from worldsize.compute.slurm.words import span
+from worldsize.errors import ConfigError, SubmitAgain
+
+TRIALS = 6
+"""So many calls of sbatch at most: each costs slurmctld about what a submission does."""
+
+_TRIAL_TIMEOUT = 15.0
+_WORTH = 60.0
+_HOUR = 3600
+_UNLIMITED_TRIALS = (24 * _HOUR, 4 * _HOUR, _HOUR)
+_TRIAL = re.compile(
+    r"Job (?P<job>\d+) to start at (?P<start>\S+)(?: on cluster \S+)?(?: a)? using (?P<processors>\d+) processors"
+    r" on (?:nodes )?(?P<nodes>\S+)(?: in partition (?P<partition>\S+))?"
+)
+"""allocate.c of Slurm's api: 20.11 to 24.11 say "using", 25.05 "[on cluster C] a using"; a het job's line has no
+partition. The line goes to stderr, with "sbatch: " before it."""
+
+_OTHER_PLACES_HELP = re.compile(
+    "Resources|Priority|ReqNodeNotAvail|NodeDown|Partition|QOS|Assoc|Max|Licenses|Reservation|BadConstraints|DOWN"
+    "|None|^$"
+)
+
+
+class Explanation(NamedTuple):
+    """`expected` is Slurm's own estimate (Unix seconds); it makes none for every job, and none for stuck ones."""
+
+    words: str
+    expected: float | None
+    stuck: bool
+
+
+class Trial(NamedTuple):
+    """What --test-only answered: when it would start (Unix seconds), and where."""
+
+    start: float
+    nodes: str
+    partition: str
+
+
+class Sooner(NamedTuple):
+    """A change of options that would start earlier by `gain` seconds; None: unlike as it is, it would start at all.
+
+    `change` holds sbatch's long options.
+    """
+
+    change: Mapping[str, str]
+    words: str
+    start: float
+    gain: float | None
+
+
+def explain(row: JobRow, now: float) -> Explanation:
+    """Why it waits, with the expected start where Slurm has estimated one."""
+    stuck = state_of(row.state).stuck or wait_of(row.reason).stuck
+    words = waiting_words(row)
+    expected = row.expected if row.expected and row.expected > now and not stuck else None
+    if expected:
+        words += "; Slurm expects it to start in %s" % span(expected - now)
+    return Explanation(words, expected, stuck)
+
+
+def worth_trying(row: JobRow) -> bool:
+    """Whether other options could help: not for what waits for a job, a time or a release."""
+    return not state_of(row.state).stuck and bool(_OTHER_PLACES_HELP.search(row.reason))
+
+
+def sooner(
+    row: JobRow,
+    partitions: Iterable[PartitionRow],
+    trial: Callable[[Mapping[str, str]], Trial | None],
+    now: float,
+    most: int = TRIALS,
+) -> list[Sooner]:
+    """The changes, best first, that would start the job at least a minute sooner than Slurm expects it to as it is.
+
+    An unchanged trial counts too: it may be later (behind the job itself) or earlier (jobs that wait do not count).
+    """
+    unchanged = trial({})
+    known = [start for start in (row.expected, unchanged.start if unchanged else None) if start is not None]
+    start = min(known, default=None)
+    found = []
+    for change in candidates(row, partitions)[: most - 1]:
+        tried = trial(change)
+        if tried is None:
+            continue
+        gain = None if start is None else start - max(tried.start, now)
+        if gain is None or gain >= _WORTH:
+            found.append(Sooner(change, change_words(change, tried.start - now), tried.start, gain))
+    return sorted(found, key=lambda each: (each.start, len(each.change)))
+
+
+def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str, str]]:
+    """What is worth a trial, by turns: shorter times, and other partitions that have the nodes (with their time)."""
+    times = [{"time": minutes_text(seconds)} for seconds in _shorter(row.limit)]
+    others = []
+    own = row.partition.split(",")
+    for partition in partitions:
+        if partition.name in own or not _fits(row, partition):
+            continue
+        change = {"partition": partition.name}
+        if partition.max_time is not None and (row.limit is None or row.limit > partition.max_time):
+            change["time"] = minutes_text(partition.max_time)
+        others.append(change)
+    both: list[dict[str, str]] = []
+    for index in range(max(len(times), len(others))):
+        both += others[index : index + 1] + times[index : index + 1]
+    return both
+
+
+def trial_of(script: str, environ: Mapping[str, str]) -> Callable[[Mapping[str, str]], Trial | None]:
+    """A trial for this batch script: None where Slurm would refuse it, and where it does not answer."""
+
+    def tried(change: Mapping[str, str]) -> Trial | None:
+        argv = ["sbatch", "--test-only", *("--%s=%s" % option for option in change.items())]
+        try:
+            return parse_trial(call(argv, environ=environ, timeout=_TRIAL_TIMEOUT, input=script).err)
+        except (SubmitAgain, ConfigError):
+            return None
+
+    return tried
+
+
+def parse_trial(text: str) -> Trial | None:
+    match = _TRIAL.search(text)
+    start = time_of(match["start"]) if match else None
+    if match is None or start is None:
+        return None
+    return Trial(start, match["nodes"], match["partition"] or "")
+
+
+def change_words(change: Mapping[str, str], wait: float) -> str:
+    """ "partition short with slurm.time 60: at once"."""
+    parts = []
+    if "partition" in change:
+        parts.append("slurm.partition %s" % change["partition"])
+    if "time" in change:
+        parts.append("slurm.time %s" % change["time"])
+    return "%s: %s" % (" with ".join(parts), "at once" if wait < _WORTH else "in %s" % span(wait))
+
+
+def minutes_text(seconds: int) -> str:
+    """Seconds as slurm.time takes them: "HH:MM:SS", from a day on "D-HH:MM:SS"."""
+    minutes, left = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return ("%d-" % days if days else "") + "%02d:%02d:%02d" % (hours, minutes, left)
+
+
+def _shorter(limit: int | None) -> list[int]:
+    if limit is None:
+        return list(_UNLIMITED_TRIALS)
+    tried = {limit // 2 // 60 * 60, limit // 4 // 60 * 60, _HOUR}
+    return sorted((seconds for seconds in tried if 60 <= seconds < limit), reverse=True)
+
+
+def _fits(row: JobRow, partition: PartitionRow) -> bool:
+    count = max(row.node_count, 1)
+    if not partition.up or partition.nodes < count:
+        return False
+    if partition.max_nodes is not None and partition.max_nodes < count:
+        return False
+    return partition.gpus_per_node * count >= (gpus_of_tres(row.tres) or 0)

@@ -1,0 +1,206 @@
+"""Many jobs' states from one squeue, and from one sacct for those that squeue no longer knows.
+
+squeue's --Format is used with width 0 and a separator of our own as each column's suffix: so nothing is cut off and
+nothing needs to be guessed, on 20.11 to 26.05 alike (_parse_long_token in squeue's opts.c, _print_str in its print.c).
+JSON would not do: 22.05 ignores --jobs with it, and its shape differs between releases.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from worldsize.compute.slurm.accounts import account_rows, named
+from worldsize.compute.slurm.cluster import gpus_of
+from worldsize.compute.slurm.rows import (
+    ACCOUNTS,
+    NOWHERE,
+    QUEUE,
+    SEPARATOR,
+    UNANSWERED,
+    JobRow,
+    code_of,
+    ids_of,
+    limit_of,
+    number_of,
+    portions,
+    seconds_of,
+    time_of,
+)
+from worldsize.compute.slurm.states import full_name, state_of
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+
+Run = Callable[[Sequence[str]], str]
+"""Runs a Slurm program and gives what it printed; raises as `commands.run_slurm` does."""
+
+COLUMNS = (
+    "jobarrayid",
+    "state",
+    "reason",
+    "exit_code",
+    "restartcnt",
+    "requeue",
+    "submittime",
+    "starttime",
+    "endtime",
+    "timelimit",
+    "timeused",
+    "numnodes",
+    "nodelist",
+    "partition",
+    "name",
+    "dependency",
+    "tres-alloc",
+    "tres-per-node",
+)
+"""Columns that 20.11 to 26.05 all have; their names are compared without regard to case."""
+
+_FORMAT = ",".join("%s:0%s" % (column, SEPARATOR) for column in COLUMNS)
+_KILLED_CODES = range(128, 256)
+
+_LAG = 5.0
+"""Seconds that slurmdbd may need to hear of an end."""
+
+
+def query(ids: Iterable[str], run: Run, cluster: str | None = None) -> dict[str, JobRow]:
+    """A row for every id, "1234" or "1234_7"; all of them jobs of one cluster (None: this machine's own).
+
+    One squeue, however many; one sacct more for those that squeue does not know, for waiting ones that had been
+    restarted (why?), and for cancelled and killed ones (by whom? for their memory?). Where slurmctld does not answer,
+    every row is UNANSWERED and no conclusion is possible; where only accounting does not, or is off, the others hold.
+    A job that was cancelled or killed is COMPLETING until accounting has heard of it, for 5 s at most.
+    Never raises for what Slurm, or a machine without it, may do.
+    """
+    wanted = list(dict.fromkeys(ids))
+    if not wanted:
+        return {}
+    try:
+        known = _in_queue(wanted, run, cluster)
+    except (SubmitAgain, SubmitRejected, ConfigError) as error:
+        return {job: JobRow(job, UNANSWERED, trouble=error.what) for job in wanted}
+    unclear = [job for job in wanted if job not in known or _wants_accounts(known[job])]
+    trouble, accounts = "", {}
+    if unclear:
+        try:
+            accounts = account_rows(unclear, run, cluster)
+        except (SubmitAgain, SubmitRejected, ConfigError) as error:
+            trouble = error.what
+    rows = {job: _together(known.get(job), accounts.get(job)) for job in wanted}
+    for job in () if trouble else unclear:
+        if job in known and not _is_told(known[job], accounts.get(job)):
+            rows[job] = known[job]._replace(state="COMPLETING", ended=None)
+    return {job: row or JobRow(job, NOWHERE, trouble=trouble) for job, row in rows.items()}
+
+
+def find(name: str, run: Run, cluster: str | None = None) -> list[str]:
+    """The ids of the jobs of this name that slurmctld or accounting knows, newest first; an array's is its base id.
+
+    For a submission whose reply was lost. SubmitAgain, SubmitRejected: slurmctld does not answer.
+    """
+    found = [row.job for row in queue_rows(run([*_squeue(cluster), "--name=" + name])) if row.name == name]
+    if not found:
+        found = named(name, run, cluster)
+    return sorted({job.split("_")[0] for job in found}, key=int, reverse=True)
+
+
+def queue_rows(text: str) -> Iterator[JobRow]:
+    """squeue's lines as rows, an array's element each; a line that is not whole is left out."""
+    for line in text.split("\n"):
+        fields = line.split(SEPARATOR)
+        if len(fields) == len(COLUMNS) + 1:
+            value = dict(zip(COLUMNS, (field.strip() for field in fields), strict=False))
+            for job in ids_of(value["jobarrayid"]):
+                yield _row(job, value)
+
+
+def _row(job: str, value: dict[str, str]) -> JobRow:
+    state = full_name(value["state"])
+    phase = state_of(state).phase
+    start = time_of(value["starttime"])
+    return JobRow(
+        job,
+        QUEUE,
+        state,
+        "" if value["reason"] in ("None", "(null)", "N/A") else value["reason"],
+        value["name"],
+        value["partition"],
+        "" if value["nodelist"] in ("(null)", "N/A", "None") else value["nodelist"],
+        number_of(value["numnodes"]),
+        value["exit_code"],
+        number_of(value["restartcnt"]),
+        value["requeue"] == "1" if value["requeue"] in ("0", "1") else None,
+        time_of(value["submittime"]),
+        start if phase == "queued" else None,
+        None if phase == "queued" else start,
+        time_of(value["endtime"]) if phase == "ended" else None,
+        limit_of(value["timelimit"]),
+        seconds_of(value["timeused"]),
+        "" if value["dependency"] in ("(null)", "N/A") else value["dependency"],
+        _tres(value),
+    )
+
+
+def _tres(value: dict[str, str]) -> str:
+    """What it holds; GPUs are only in it where AccountingStorageTRES counts them, so what it asked for is added."""
+    held = "" if value["tres-alloc"] in ("(null)", "N/A") else value["tres-alloc"]
+    gpus = gpus_of(value["tres-per-node"])[1] * number_of(value["numnodes"])
+    return "%s,gres/gpu=%d" % (held, gpus) if gpus and "gres/gpu" not in held else held
+
+
+def _in_queue(wanted: list[str], run: Run, cluster: str | None) -> dict[str, JobRow]:
+    """An array is asked for by its base id. One unknown id alone is an error to squeue, and none among several."""
+    known: dict[str, JobRow] = {}
+    for some in portions(wanted):
+        try:
+            text = run([*_squeue(cluster), "--array", "--jobs=" + ",".join(some)])
+        except SubmitRejected as error:
+            if len(some) > 1 or "invalid job id" not in error.what.lower():
+                raise
+            continue
+        if text and not text.endswith("\n"):
+            raise SubmitAgain("squeue's answer was cut short", "squeue")
+        known.update((row.job, row) for row in queue_rows(text))
+    return {job: known[job] for job in wanted if job in known}
+
+
+def _squeue(cluster: str | None) -> list[str]:
+    argv = ["squeue", "--noheader", "--all", "--states=all", "--Format=" + _FORMAT]
+    return [*argv, "--clusters=" + cluster] if cluster else [*argv, "--local"]
+
+
+def _wants_accounts(row: JobRow) -> bool:
+    """Whether accounting may tell more than squeue does."""
+    if state_of(row.state).phase == "queued":
+        return row.restarts > 0
+    return row.state == "CANCELLED" or (row.state == "FAILED" and (code_of(row.exit_code) or 0) in _KILLED_CODES)
+
+
+def _together(queued: JobRow | None, account: JobRow | None) -> JobRow | None:
+    """squeue's word is the newest; accounting adds what only it knows, of the same job and attempt."""
+    if queued is None or account is None:
+        return queued or account
+    if not account.may_be(queued.name):
+        return queued
+    return queued._replace(
+        cancelled_by=account.cancelled_by if queued.state == "CANCELLED" else None,
+        out_of_memory=account.out_of_memory and account.state == queued.state,
+        before=_before(queued, account),
+    )
+
+
+def _is_told(queued: JobRow, account: JobRow | None) -> bool:
+    """Whether accounting has told what it can of an end, or has had the time to."""
+    if not queued.elapsed or queued.ended is None or abs(time.time() - queued.ended) > _LAG:
+        return True
+    if account is None or not account.may_be(queued.name) or account.restarts < queued.restarts:
+        return False
+    return state_of(account.state).phase == "ended"
+
+
+def _before(queued: JobRow, account: JobRow) -> str:
+    """A job that was just put back has, for some seconds, no record yet but that of the attempt before."""
+    behind = account.restarts < queued.restarts and state_of(account.state).phase == "ended"
+    return account.state if behind else account.before
+
+
+__all__ = ["ACCOUNTS", "NOWHERE", "QUEUE", "UNANSWERED", "JobRow", "Run", "find", "query", "queue_rows"]

@@ -1,0 +1,184 @@
+"""The batch script: plain, readable, and complete. Pure.
+
+It is what we submit and what `--dry-run` prints, byte for byte. Submitted by us it finds its run directory ready;
+submitted by hand it makes one first, from what travels at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import zlib
+from binascii import b2a_base64
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from worldsize.compute.slurm.options import Option, directive
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.plan.setup import setup_lines
+
+_LINE = 57
+_BASH = "#!/bin/bash"
+_RANKS = "One agent per node starts that node's ranks."
+_OWN = "An agent on the first node runs your script, whose srun starts the ranks."
+
+_ATTEMPT = (
+    "",
+    "ATTEMPT=${SLURM_RESTART_COUNT:-0}   # Slurm counts how often it started the job again",
+    "# It also does that where a node fails before it could tell of the end.",
+    "LAST=$RUN/attempt-$((ATTEMPT - 1))/exit/node-0000.json",
+    '[ ! -e "$LAST" ] || case $(tail -c 9 "$LAST") in *\'"code":0}\') exit 0 ;; esac',
+    'if [ -e "$RUN/result.json" ] || [ -e "$RUN/cancel.json" ]; then',
+    '    echo "worldsize: $ID has ended, and is not started again" >&2',
+    "    exit 1",
+    "fi",
+)
+"""A run that has ended stays so."""
+
+
+class Script(NamedTuple):
+    """What a batch script is made of.
+
+    python   the interpreter that runs the agents
+    code     the directory that a script submitted by hand runs in, or None
+    links    where a script submitted by hand makes its run known: the home's runs
+    files    what travels: content by name in the run directory
+    signal   seconds before the limit at which the job asks for a signal
+    """
+
+    plan: Plan
+    paths: RunPaths
+    options: Sequence[Option]
+    python: str
+    code: str | None
+    links: str
+    files: Mapping[str, bytes]
+    signal: int | None = None
+
+
+def render(script: Script) -> str:
+    plan = script.plan
+    parts = [
+        _BASH,
+        *map(directive, script.options),
+        "",
+        "# %s: %d node(s), world size %d. %s"
+        % (_comment(plan.name), len(plan.nodes), plan.world_size, _OWN if plan.batch else _RANKS),
+        *_where(script),
+        *(_ready(plan) if plan.array else _by_hand(script)),
+        *_ATTEMPT,
+        *(["", *setup_lines(plan.setup)] if plan.setup else []),
+        *(_start_script() if plan.batch else _start(len(plan.nodes), (*_go_on(plan), *plan.step))),
+        *([] if plan.array else _travelling(script.files)),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _comment(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _where(script: Script) -> list[str]:
+    paths = script.paths
+    runs = paths.root[: -len(paths.run_id) - 1]
+    python = shlex.quote(script.python)
+    return [
+        "RUNS=%s" % shlex.quote(runs),
+        "ID=%s" % ("%s_$SLURM_ARRAY_TASK_ID" % script.plan.array.run_id if script.plan.array else paths.run_id),
+        "PYTHON=%s" % python,
+        'command -v "$PYTHON" >/dev/null || PYTHON=python3',
+        "RUN=$RUNS/$ID",
+    ]
+
+
+def _ready(plan: Plan) -> list[str]:
+    """The elements of an array are no script of their own: each has a run directory, whose code the agent links from
+    the array's, or we, where setup lines want it earlier."""
+    lines = ['[ -e "$RUN/plan.json" ] || { echo "worldsize: no run directory: $RUN" >&2; exit 1; }']
+    return [*lines, '[ -e "$RUN/code" ] || cp -al "$RUNS/code" "$RUN/" || exit 1'] if plan.setup else lines
+
+
+def _by_hand(script: Script) -> list[str]:
+    """What makes the run directory where there is none, or where it is another job's: the same script can be submitted
+    many times. Such a run's id ends in the job's number."""
+    links = shlex.quote(script.links)
+    lines = [
+        'mine() { ln -s "$SLURM_JOB_ID" "$RUN/job" 2>/dev/null || [ "$(readlink "$RUN/job")" = "$SLURM_JOB_ID" ]; }',
+        "",
+        'if [ ! -e "$RUN/plan.json" ] || ! mine; then   # submitted by hand: a run of its own',
+        "    FIRST=$ID",
+        "    ID=$FIRST-$SLURM_JOB_ID",
+        "    RUN=$RUNS/$ID",
+        "fi",
+        'if [ ! -e "$RUN/plan.json" ]; then',
+        '    part() { sed -n "\\|^# begin $1\\$|,/^# end/{/^#/d;p}" "$0" | base64 -d | gzip -d; }',
+        "    umask %03o" % script.plan.umask,
+        '    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" %s || exit 1' % links,
+        *(['    mkdir -p "$RUN/inrank/real"'] if script.plan.batch else []),
+        *['    part %s >"$RUN/%s"' % (name, name) for name in script.files if name != "plan.json"],
+        *(['    chmod u+x "$RUN/inrank/real/srun"'] if script.plan.batch else []),
+    ]
+    if script.code is not None:
+        lines.append(
+            '    ln -s %s/* "$RUN/code/"; rm -f "$RUN/code/outputs" "$RUN/code/logs"' % shlex.quote(script.code)
+        )
+    return [
+        *lines,
+        '    ln -s ../outputs "$RUN/code/outputs"; ln -s ../user_logs "$RUN/code/logs"',
+        "    HANDLE=%s" % shlex.quote(_handle(script)),
+        '    sed "s|@JOB|$SLURM_JOB_ID|; s|@RUN|$ID|" <<<"$HANDLE" >"$RUN/handle.json"',
+        '    part plan.json | sed "s|$FIRST|$ID|g" >"$RUN/plan.part" && mv "$RUN/plan.part" "$RUN/plan.json" || exit 1',
+        '    mine; [ -e %s/"$ID" ] || ln -s "$RUN" %s/' % (links, links),
+        '    echo "worldsize logs -f $ID"',
+        "fi",
+    ]
+
+
+def _handle(script: Script) -> str:
+    """As `submit` of the compute gives it, but for the job's name, which sbatch's words may have changed."""
+    value = {"type": "slurm", "job": "@JOB", "run_id": "@RUN", "signal": script.signal, "python": script.python}
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _go_on(plan: Plan) -> tuple[str, ...]:
+    """Where the run can lose a node."""
+    return ("--no-kill", "--kill-on-bad-exit=0") if plan.spare else ()
+
+
+def _start(nodes: int, more: Sequence[str]) -> list[str]:
+    """srun takes this script's place: its exit code and its signals are the job's, and it is never an orphan."""
+    return [
+        "",
+        '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
+        "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # of the job, not of this step",
+        "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
+        % (nodes, nodes),
+        '    --mpi=none --job-name="$ID" --input=none --output="$RUN/attempt-$ATTEMPT/logs/agent-%4n.log" \\',
+        *("    %s \\" % shlex.quote(word) for word in more),
+        '    "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID --attempt "$ATTEMPT"',
+    ]
+
+
+def _start_script() -> list[str]:
+    """The user's own script under an agent on this first node, which becomes this script: its signals and its exit code
+    are the agent's. The environment is left alone: the script's own srun needs it."""
+    return [
+        "",
+        'mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
+        'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank 0 --attempt "$ATTEMPT"',
+    ]
+
+
+def _travelling(files: Mapping[str, bytes]) -> list[str]:
+    lines = ["", "# What travels: each part is base64 of gzip."]
+    for name, data in files.items():
+        lines += ["# begin %s" % name, *_encoded(data), "# end"]
+    return lines
+
+
+def _encoded(data: bytes) -> list[str]:
+    """gzip's format without a time, so that the same content is the same text."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    packed = packer.compress(data) + packer.flush()
+    return [b2a_base64(packed[start : start + _LINE], newline=False).decode() for start in range(0, len(packed), _LINE)]

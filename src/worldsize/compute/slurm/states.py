@@ -1,0 +1,101 @@
+"""Every state that Slurm gives a job, 20.11 to 26.05, and what it means to a run: one table.
+
+The words are those of job_state_string, job_state_string_compact and job_state_string_complete (Slurm's
+src/common/slurm_protocol_defs.c). An unknown word is phase "unknown", never a success.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from worldsize.state.records import Reason
+
+
+class State(NamedTuple):
+    """What a state means.
+
+    phase    "queued" | "running" | "ended" | "unknown", as an observation's
+    reason   our `Reason` where the state itself tells one
+    words    for people, after "it "
+    compact  squeue's short form; "" where there is none
+    stuck    it waits, and will not start unless somebody does something
+    """
+
+    phase: str
+    reason: str | None
+    words: str
+    compact: str = ""
+    stuck: bool = False
+
+
+STATES = {
+    # waiting
+    "PENDING": State("queued", None, "waits", "PD"),
+    "REQUEUED": State("queued", None, "was put back into the queue", "RQ"),
+    "REQUEUE_FED": State("queued", None, "was put back into the federation's queue", "RF"),
+    "REQUEUE_HOLD": State("queued", None, "was put back into the queue, and is held there", "RH", stuck=True),
+    "SPECIAL_EXIT": State("queued", None, "was put back after a special exit code, and is held", "SE", stuck=True),
+    "RESV_DEL_HOLD": State("queued", None, "is held: its reservation was deleted", "RD", stuck=True),
+    "LAUNCH_FAILED": State("queued", None, "could not be launched, and was put back"),
+    "RECONFIG_FAIL": State("queued", None, "was put back: a node could not be set up for it"),
+    "REQUEUED_CRON": State("queued", None, "was put back for its next turn", "RC"),
+    # it has nodes
+    "CONFIGURING": State("running", None, "has nodes, which are being made ready", "CF"),
+    "POWER_UP_NODE": State("running", None, "has nodes, which are being powered up"),
+    "RUNNING": State("running", None, "runs", "R"),
+    "RESIZING": State("running", None, "is changing its size", "RS"),
+    "SIGNALING": State("running", None, "is being sent a signal", "SI"),
+    "STOPPED": State("running", None, "is stopped: its processes were sent SIGSTOP and keep their nodes", "ST"),
+    "SUSPENDED": State("running", None, "is suspended by Slurm: its processes do not run", "S"),
+    "COMPLETING": State("running", None, "is ending: processes or the epilog are still there", "CG"),
+    "EXPEDITING": State("running", None, "is ending: Slurm decides whether to put it back at once"),
+    "STAGE_OUT": State("running", None, "is ending: its burst buffer is being written out", "SO"),
+    "UPDATE_DB": State("running", None, "is being entered into accounting"),
+    # over
+    "COMPLETED": State("ended", None, "ended", "CD"),
+    "CANCELLED": State("ended", Reason.CANCELLED_BY_USER, "was cancelled", "CA"),
+    "FAILED": State("ended", None, "failed", "F"),
+    "TIMEOUT": State("ended", Reason.TIME_LIMIT, "reached its time limit", "TO"),
+    "DEADLINE": State("ended", Reason.TIME_LIMIT, "could not end before its deadline", "DL"),
+    "OUT_OF_MEMORY": State("ended", Reason.OUT_OF_MEMORY, "ran out of memory", "OOM"),
+    "PREEMPTED": State("ended", Reason.PREEMPTED, "was preempted by a job that goes first", "PR"),
+    "NODE_FAIL": State("ended", Reason.NODE_FAILURE, "lost a node", "NF"),
+    "BOOT_FAIL": State("ended", Reason.NODE_FAILURE, "did not start: a node failed to boot", "BF"),
+    # of no use to anybody here
+    "REVOKED": State("unknown", None, "runs on another cluster of the federation", "RV"),
+    "UNINITIALISED": State("unknown", None, "has no state yet"),
+}
+
+_COMPACT = {state.compact: name for name, state in STATES.items() if state.compact}
+_SHORTEST_CUT = 4
+_FLAGS_OF_NO_WEIGHT = frozenset(("UPDATE_DB", "LAUNCH_FAILED", "POWER_UP_NODE", "RECONFIG_FAIL"))
+"""Flags that slurmctld's own job_state_string leaves out in favour of the base state."""
+
+
+def full_name(text: str) -> str:
+    """Slurm's full word for a state as some program printed it: "R", "CANCELLED by 0", "CANCELLED+", "OUT_OF_ME+",
+    "RUNNING,COMPLETING" (a flag counts more than the base), "timeout". What is unknown comes back as it is.
+    """
+    words = text.strip().upper().split(" BY ")[0].rstrip("+").rstrip()
+    base, *flags = words.split(",") if words else [""]
+    for word in (*flags, base):
+        name = _one(word.strip())
+        if name in STATES and name not in _FLAGS_OF_NO_WEIGHT:
+            return name
+    return _one(base)
+
+
+def state_of(text: str) -> State:
+    """The state's row in the table; phase "unknown" for a word that it does not hold."""
+    name = full_name(text)
+    known = STATES.get(name)
+    return known or State("unknown", None, "is in state %s, which this release does not know" % (name or "?"))
+
+
+def _one(word: str) -> str:
+    if word in STATES:
+        return word
+    if word in _COMPACT:
+        return _COMPACT[word]
+    longer = [name for name in STATES if name.startswith(word)] if len(word) >= _SHORTEST_CUT else []
+    return longer[0] if len(longer) == 1 else word

@@ -1,0 +1,54 @@
+"""Giving a script to Slurm exactly once, however bad the connection to slurmctld is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from worldsize.compute.slurm.commands import run_slurm
+from worldsize.compute.slurm.queue import find
+from worldsize.errors import SubmitAgain
+
+PATIENCE = 120.0
+"""Seconds that a controller may be away: it is restarted, or its backup takes over, in less."""
+
+_LOOKS = 2
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+_SBATCH_TIMEOUT = 150.0
+"""sbatch itself tries for 120 s when slurmctld says that it cannot take a job now."""
+
+
+def submit_once(
+    argv: Sequence[str],
+    script: str,
+    name: str,
+    environ: Mapping[str, str],
+    cluster: str | None = None,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """The job's number. After an answer that was lost the job is looked for by its name, twice, before it is tried
+    again: slurmctld may still be making it.
+
+    SubmitRejected: refused for good. SubmitAgain: nothing was created within `PATIENCE` seconds.
+    """
+    deadline, pause = now() + PATIENCE, _FIRST_PAUSE
+    ask = partial(run_slurm, environ=environ)
+    looks = 0
+    while True:
+        try:
+            if looks == 0:
+                looks = _LOOKS
+                text = run_slurm(argv, environ=environ, timeout=_SBATCH_TIMEOUT, input=script)
+                return text.strip().split(";")[0]
+            found = find(name, ask, cluster)
+            looks -= 1
+            if found:
+                return found[0]
+        except SubmitAgain:
+            if now() > deadline:
+                raise
+        sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)

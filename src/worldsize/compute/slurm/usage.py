@@ -1,0 +1,107 @@
+"""What an ended job used: node time, GPU-hours and how busy its CPUs were, from one sacct for many jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from worldsize.compute.slurm.accounts import WITH_TRES, Record, records_of
+from worldsize.compute.slurm.rows import JobRow
+from worldsize.compute.slurm.states import state_of
+from worldsize.compute.slurm.words import span
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+
+_GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
+_HOUR = 3600.0
+
+
+class Usage(NamedTuple):
+    """All attempts of a job together.
+
+    elapsed         seconds that it held its nodes
+    gpus            that it held; None where the cluster's accounting does not count them (AccountingStorageTRES)
+    cpu_efficiency  CPU time that its processes took ÷ CPU time that it held; None where nobody measured it
+    """
+
+    nodes: int
+    elapsed: int
+    gpus: int | None
+    gpu_hours: float | None
+    cpu_hours: float
+    cpu_efficiency: float | None
+
+    def words(self) -> str:
+        """ "2 nodes for 1 h 3 min: 16.8 GPU-hours, 33.6 CPU-hours of which 71 % were used"."""
+        parts = ["%.3g GPU-hours" % self.gpu_hours] if self.gpu_hours else []
+        used = "" if self.cpu_efficiency is None else " of which %.0f %% were used" % (100 * self.cpu_efficiency)
+        parts.append("%.3g CPU-hours%s" % (self.cpu_hours, used))
+        count = "1 node" if self.nodes == 1 else "%d nodes" % self.nodes
+        return "%s for %s: %s" % (count, span(self.elapsed), ", ".join(parts))
+
+
+def usage(
+    ids: Iterable[str], run: Callable[[Sequence[str]], str], cluster: str | None = None
+) -> dict[str, Usage | None]:
+    """For every id asked; None where accounting is off, does not answer or has not noted the end, or nothing was used.
+
+    Accounting lags by seconds: the end first, then the CPU time.
+    """
+    wanted = list(dict.fromkeys(ids))
+    try:
+        found = records_of(wanted, run, cluster, WITH_TRES)
+    except (SubmitAgain, SubmitRejected, ConfigError):
+        return dict.fromkeys(wanted)
+    attempts: dict[str, list[Record]] = {}
+    for record in found:
+        attempts.setdefault(record.row.job, []).append(record)
+    return {job: usage_of(attempts.get(job, [])) for job in wanted}
+
+
+def usage_of(attempts: Sequence[Record]) -> Usage | None:
+    """The attempts of one job, those of an older job of the same number left out."""
+    if not attempts:
+        return None
+    last = max(attempts, key=lambda record: record.row.submitted or 0)
+    if state_of(last.row.state).phase != "ended":
+        return None
+    own = [record for record in attempts if record.row.may_be(last.row.name)]
+    if not any(record.row.nodes for record in own):
+        return None
+    used = [record.cpu_used for record in own if record.cpu_used is not None]
+    held = sum(record.cpu_held for record in own)
+    counted = [(gpus_of_tres(record.row.tres), record.row.elapsed or 0) for record in own]
+    held_gpus = [number * seconds for number, seconds in counted if number is not None]
+    return Usage(
+        nodes=last.row.node_count,
+        elapsed=sum(record.row.elapsed or 0 for record in own),
+        gpus=gpus_of_tres(last.row.tres),
+        gpu_hours=sum(held_gpus) / _HOUR if held_gpus else None,
+        cpu_hours=held / _HOUR,
+        cpu_efficiency=sum(used) / held if held and sum(used) > 0 else None,
+    )
+
+
+def held_by(row: JobRow) -> Usage | None:
+    """What squeue's row of an ended job alone tells, where there is no accounting: no efficiency, the last attempt."""
+    if state_of(row.state).phase != "ended" or row.elapsed is None:
+        return None
+    gpus = gpus_of_tres(row.tres)
+    cpus = re.search(r"(?:^|,)cpu=(\d+)", row.tres)
+    return Usage(
+        nodes=row.node_count,
+        elapsed=row.elapsed,
+        gpus=gpus,
+        gpu_hours=None if gpus is None else gpus * row.elapsed / _HOUR,
+        cpu_hours=int(cpus.group(1)) * row.elapsed / _HOUR if cpus else 0.0,
+        cpu_efficiency=None,
+    )
+
+
+def gpus_of_tres(tres: str) -> int | None:
+    """GPUs in "cpu=8,node=2,gres/gpu=8,gres/gpu:h100=8"; None where none are counted."""
+    found = _GPUS.findall(tres)
+    if not found:
+        return None
+    whole = [int(number) for kind, number in found if not kind]
+    return whole[0] if whole else sum(int(number) for _, number in found)

@@ -1,0 +1,151 @@
+"""What a run needs of its environment: directories, variables and scripts, for the plan."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from worldsize.environment.existing import Existing
+from worldsize.plan.files import read_json
+from worldsize.plan.setup import module_line
+from worldsize.spec.environment import EnvironmentSpec
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+OLDEST_AGENT = (3, 8)
+
+
+class Activation(NamedTuple):
+    """What is put in force before the ranks start.
+
+    path, library_path  directories for the front of PATH and LD_LIBRARY_PATH
+    variables           set for the ranks, lower than every convention; None: taken away
+    scripts             bash files to be sourced, in order
+    modules             to be loaded first
+    python              the interpreter that may run the agents; None: the compute's
+    prefix              the environment; None: the current Python
+    """
+
+    path: tuple[str, ...] = ()
+    library_path: tuple[str, ...] = ()
+    variables: Mapping[str, str | None] = {}
+    scripts: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    python: str | None = None
+    prefix: str | None = None
+
+    def lines(self) -> list[str]:
+        """The same as lines of bash; the modules apart, which are loaded earlier."""
+        found = []
+        if self.path:
+            found.append("export PATH=%s:$PATH" % _joined(self.path))
+        if self.library_path:
+            tail = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+            found.append("export LD_LIBRARY_PATH=%s%s" % (_joined(self.library_path), tail))
+        for name, value in self.variables.items():
+            found.append("unset %s" % name if value is None else "export %s=%s" % (name, shlex.quote(value)))
+        return found + [". %s" % shlex.quote(script) for script in self.scripts]
+
+    def lines_needed(self) -> bool:
+        """Whether there is anything to put in force."""
+        return bool(self.lines() or self.modules)
+
+    def module_lines(self) -> list[str]:
+        return [module_line(module) for module in self.modules]
+
+
+def activation(
+    spec: EnvironmentSpec, found: Existing | None, environ: Mapping[str, str], upon: Existing | None = None
+) -> Activation:
+    """Of the environment `found`, which exists by now (None: the current Python), and of what `spec` says beside it;
+    it is a layer on top of `upon`.
+
+    `$NAME` in the spec's variables and directories is replaced by what `environ`, or a variable before it, says;
+    $PREFIX is the environment itself.
+    """
+    base = of_prefix(found) if found else Activation()
+    if upon is not None:
+        below = of_prefix(upon)
+        variables = {**base.variables, **below.variables, "VIRTUAL_ENV": base.variables.get("VIRTUAL_ENV")}
+        base = base._replace(path=(*base.path, *below.path), variables=variables, scripts=below.scripts)
+    known = {**environ, **{name: value for name, value in base.variables.items() if value is not None}}
+    if found:
+        known["PREFIX"] = found.prefix
+    own: dict[str, str | None] = {}
+    for name, text in spec.variables.items():
+        known[name] = expanded(text, known)
+        own[name] = known[name]
+    return base._replace(
+        path=(*(expanded(each, known) for each in spec.path), *base.path),
+        library_path=tuple(expanded(each, known) for each in spec.ld_library_path),
+        variables={**base.variables, **own},
+        modules=spec.modules,
+    )
+
+
+def of_prefix(found: Existing) -> Activation:
+    prefix = found.prefix
+    python = found.python if found.version is None or found.version >= OLDEST_AGENT else None
+    variables: dict[str, str | None] = {"PYTHONHOME": None}
+    scripts: tuple[str, ...] = ()
+    if found.kind == "venv":
+        variables.update(VIRTUAL_ENV=prefix, CONDA_PREFIX=None)
+    else:
+        variables["VIRTUAL_ENV"] = None
+        if found.kind == "conda":
+            variables.update(CONDA_PREFIX=prefix, CONDA_DEFAULT_ENV=os.path.basename(prefix), PYTHONNOUSERSITE="1")
+            variables.update(_conda_variables(prefix))
+            scripts = _scripts(os.path.join(prefix, "etc", "conda", "activate.d"))
+    return Activation((os.path.join(prefix, "bin"),), (), variables, scripts, (), python, prefix)
+
+
+def expanded(text: str, known: Mapping[str, str]) -> str:
+    """Without a shell; names that nobody knows stay as they are."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        return known.get(name, match[0])
+
+    if text == "~" or text.startswith("~/"):
+        text = known.get("HOME", "~") + text[1:]
+    return _VARIABLE.sub(value, text)
+
+
+def _conda_variables(prefix: str) -> dict[str, str]:
+    """Those of `conda env config vars`, and of packages."""
+    found: dict[str, str] = {}
+    directory = os.path.join(prefix, "etc", "conda", "env_vars.d")
+    files = [os.path.join(directory, name) for name in _listed(directory) if name.endswith(".json")]
+    for path in files:
+        found.update(_texts(_read(path)))
+    found.update(_texts(_read(os.path.join(prefix, "conda-meta", "state")).get("env_vars", {})))
+    return found
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        value = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
+
+
+def _scripts(directory: str) -> tuple[str, ...]:
+    return tuple(os.path.join(directory, name) for name in _listed(directory) if name.endswith(".sh"))
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
+
+
+def _joined(directories: tuple[str, ...]) -> str:
+    return ":".join(map(shlex.quote, directories))

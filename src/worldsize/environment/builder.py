@@ -1,0 +1,152 @@
+"""An environment is built once, in its final place, and counts only once it is whole."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from worldsize.environment.locking import Lock, acquire
+from worldsize.environment.prefixes import (
+    discard,
+    is_ready,
+    lock_path,
+    log_path,
+    read_description,
+    write_description,
+)
+from worldsize.errors import BuildError, WorldsizeError
+from worldsize.plan.files import storage_error
+
+Tell = Callable[[str], None]
+"""Hears what is being done, in a few words; called often."""
+
+
+class Work:
+    """A build on its way, as those who do its parts see it.
+
+    prefix   where it is built, a directory that is there and was empty
+    log      a file for what the tools say, opened to append
+    inherit  descriptors that every program which is started has to be given: they hold the lock
+    left     what whoever finds the build abandoned should know, noted with every news
+    """
+
+    def __init__(self, prefix: str, lock: Lock, tell: Tell) -> None:
+        self.prefix = prefix
+        self.log_path = log_path(prefix)
+        self.inherit: tuple[int, ...] = (lock.descriptor,)
+        self.left: dict[str, Any] = {}
+        self._lock = lock
+        self._tell = tell
+
+    def news(self, what: str) -> None:
+        """Tells us, and those who wait."""
+        self._lock.note(what, **self.left)
+        self._tell(what)
+
+    def step(self, what: str) -> None:
+        """The same, and the log."""
+        self.news(what)
+        with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write("==> %s %s\n" % (time.strftime("%H:%M:%S", time.gmtime()), what))
+
+
+class Scratch(Work):
+    """A directory for tools of which nobody waits for the end; nothing is locked."""
+
+    def __init__(self, directory: str, tell: Tell, log_path: str | None = None) -> None:
+        self.prefix = directory
+        self.log_path = log_path or os.path.join(directory, "log")
+        self.inherit = ()
+        self.left = {}
+        self._tell = tell
+
+    def news(self, what: str) -> None:
+        self._tell(what)
+
+
+Make = Callable[[Work], dict[str, Any]]
+"""Makes an environment in `Work.prefix` and returns its description."""
+
+
+def built(prefix: str, make: Make, tell: Tell, abandoned: Callable[[dict[str, Any]], None] | None = None) -> bool:
+    """Makes sure that the environment is in `prefix`; whether it is we who built it.
+
+    However many ask for it at the same time, on however many machines that share the directory, one builds and the
+    others wait. One that is killed leaves nothing that counts: the next begins anew, after `abandoned` has heard what
+    the last builder noted. Raises BuildError, StorageError, and what `make` raises; nothing is left then but the log.
+    """
+    if is_ready(prefix):
+        return False
+    lock = acquire(lock_path(prefix), lambda note: tell(_waiting(note)))
+    assert lock is not None
+    try:
+        if is_ready(prefix):
+            return False
+        _begin(prefix, lock, abandoned)
+        try:
+            _make(prefix, make, Work(prefix, lock, tell))
+        except BaseException:
+            discard(prefix)
+            raise
+        return True
+    except OSError as error:
+        raise storage_error(error, error.filename or prefix) from None
+    finally:
+        lock.release()
+
+
+def removed(prefix: str) -> bool:
+    """Removes the environment; False where somebody builds it now. StorageError."""
+    lock = acquire(lock_path(prefix))
+    if lock is None:
+        return False
+    try:
+        discard(prefix)
+        for path in (log_path(prefix), lock_path(prefix)):
+            if os.path.exists(path):
+                os.unlink(path)
+    except OSError as error:
+        raise storage_error(error, error.filename or prefix) from None
+    finally:
+        lock.release()
+    return True
+
+
+def _begin(prefix: str, lock: Lock, abandoned: Callable[[dict[str, Any]], None] | None) -> None:
+    from worldsize.environment.locking import noted
+
+    note = noted(lock_path(prefix))
+    if note and abandoned is not None:
+        abandoned(note)
+    discard(prefix)
+    lock.note("beginning")
+    os.mkdir(prefix, 0o700)
+    with open(log_path(prefix), "w"):
+        pass
+
+
+def _make(prefix: str, make: Make, work: Work) -> None:
+    began = time.time()
+    description = make(work)
+    took = time.time() - began
+    write_description(prefix, {**description, "created": began, "took": took, "host": os.uname().nodename})
+
+
+def described(prefix: str) -> dict[str, Any]:
+    """The description of an environment that is ready. BuildError where it has gone meanwhile."""
+    try:
+        found = read_description(prefix)
+    except WorldsizeError as error:
+        raise BuildError(error.what, error.where, error.hint) from None
+    if found is None:
+        raise BuildError("it was removed meanwhile", prefix, "build it again")
+    return found
+
+
+def _waiting(note: dict[str, Any]) -> str:
+    """For those who wait."""
+    if not note:
+        return "waiting for its builder"
+    return "waiting for process %s on %s: %s" % (note.get("pid"), note.get("host"), note.get("step"))

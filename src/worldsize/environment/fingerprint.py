@@ -1,0 +1,125 @@
+"""The same spec is the same directory: a digest of everything that decides what is built, and of nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from worldsize.environment.objects import digest_of
+from worldsize.environment.sources import is_lock, is_project
+from worldsize.errors import NotFound, UsageError
+from worldsize.plan.files import display
+from worldsize.spec.environment import EnvironmentSpec, requirement
+
+VERSION = 1
+"""Counts up when what is built of the same spec changes."""
+
+_INCLUDE = re.compile(r"(?:-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
+_EXTRAS = re.compile(r"\[[^\]]*\]$")
+_DEEPEST = 20
+_LARGE = 8 << 20
+_LEFT_OUT = frozenset((".git", ".hg", "__pycache__", ".venv", "build", ".tox", ".mypy_cache", ".ruff_cache"))
+
+
+def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
+    """40 hexadecimal digits. `spec` is complete (sources.py); `machine` is what of the platform decides: its name, the
+    virtual packages, the Python that a virtual environment is made of.
+
+    The content of the files that it names counts, where they lie does not. Variables and directories count where build
+    steps see them. NotFound for a file that is not there; UsageError for requirements that are no fixed thing.
+    """
+    value: dict[str, Any] = {
+        "version": VERSION,
+        "machine": machine,
+        "python": spec.python,
+        "channels": spec.channels,
+        "conda": sorted(" ".join(each.split()) for each in spec.conda),
+        "pip": [list(_line(line, 0)) for line in spec.pip],
+        "file": _file(spec.file) if spec.file else None,
+        "modules": spec.modules,
+    }
+    if spec.steps or spec.fetch:
+        value["fetch"] = [[each.sha256, each.to, each.when] for each in spec.fetch]
+        value["steps"] = [list(each._replace(name=None)) for each in spec.steps]
+        value["seen"] = [dict(spec.variables), spec.path, spec.ld_library_path]
+    return digest_of(json.dumps(value, sort_keys=True).encode("utf-8", "surrogateescape"))
+
+
+def lock_fingerprint(lock: Mapping[str, Any]) -> str:
+    """Of an environment that is built from a lock: the same packages on the same platform."""
+    return digest_of(json.dumps(["lock", lock.get("digest"), lock.get("platform")]).encode())
+
+
+def _line(line: str, depth: int) -> Iterator[str]:
+    """A requirement; instead of a file that it includes, that file's lines; with a local path, its content's digest."""
+    text = re.sub(r"(^|\s)#.*$", "", line).strip()
+    if not text:
+        return
+    include = _INCLUDE.fullmatch(text)
+    if include:
+        if depth > _DEEPEST:
+            raise UsageError("requirements files include each other in a circle", display(include[1]))
+        kind = "-c" if text.startswith(("-c", "--constraint")) else "-r"
+        yield kind
+        for each in _lines(include[1]):
+            yield from _line(requirement(each, os.path.dirname(include[1])), depth + 1)
+        return
+    if text.startswith(("-e ", "--editable")):
+        hint = "leave out -e: what it holds now is installed; or name your own code with `code:`"
+        raise UsageError("an environment cannot hold what changes: %s" % text, None, hint)
+    yield text
+    path = _EXTRAS.sub("", text.split(" @ ", 1)[-1].removeprefix("file://"))
+    if path.startswith("/"):
+        yield _content(path)
+
+
+def _lines(path: str) -> list[str]:
+    """Lines that end in a backslash go on."""
+    return _read(path).decode("utf-8", "surrogateescape").replace("\\\n", " ").split("\n")
+
+
+def _file(path: str) -> list[str]:
+    """A project is its dependencies: its pyproject.toml, and the uv.lock beside it; a lock file is its content."""
+    if not is_project(path):
+        assert is_lock(path)
+        return ["lock", digest_of(_read(path))]
+    directory = os.path.dirname(path)
+    found = [os.path.join(directory, name) for name in ("pyproject.toml", "uv.lock", ".python-version")]
+    return ["project", os.path.basename(path), *(digest_of(_read(each)) for each in found if os.path.exists(each))]
+
+
+def _content(path: str) -> str:
+    """The digest of a wheel or an archive; of a directory that of its files' names, sizes and times, since reading all
+    of a source tree at each start would take too long."""
+    if not os.path.isdir(path):
+        return _large(path) or digest_of(_read(path))
+    rows = []
+    for directory, directories, files in os.walk(path):
+        kept = [each for each in directories if each not in _LEFT_OUT and not each.endswith(".egg-info")]
+        directories[:] = sorted(kept)
+        for name in sorted(files):
+            status = os.lstat(os.path.join(directory, name))
+            place = os.path.relpath(os.path.join(directory, name), path)
+            rows.append("%s\0%d\0%d\0" % (place, status.st_size, status.st_mtime_ns))
+    return digest_of("".join(rows).encode("utf-8", "surrogateescape"))
+
+
+def _large(path: str) -> str | None:
+    """What stands for a file that takes too long to read at each start."""
+    status = os.stat(path) if os.path.exists(path) else None
+    if status is None or status.st_size < _LARGE:
+        return None
+    return "%s %d %d" % (os.path.basename(path), status.st_size, status.st_mtime_ns)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise NotFound("no such file or directory: %s" % display(path), None, "mend it, or leave it out") from None
+    except OSError as error:
+        raise UsageError("cannot be read: %s" % error.strerror, display(path)) from None

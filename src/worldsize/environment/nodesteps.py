@@ -1,0 +1,38 @@
+"""Build steps on a node of a compute: `python -m worldsize.environment.nodesteps ORDER.json`, as the one rank of a run.
+
+The node shares the environment's directory with whoever ordered the steps, and waits for their end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from worldsize.environment.builder import Scratch
+from worldsize.environment.programs import clean
+from worldsize.environment.sources import restored
+from worldsize.environment.steps import run_steps
+from worldsize.errors import WorldsizeError
+from worldsize.plan.environ import scrub
+from worldsize.plan.files import read_json, write_json
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    order: dict[str, Any] = read_json(argv[0])
+    if not os.path.isdir(order["prefix"]):
+        print("this node does not see %s" % order["prefix"], file=sys.stderr)
+        return 2
+    work = Scratch(order["prefix"], lambda what: print(what, flush=True), order["log"])
+    try:
+        done = run_steps(work, restored(order["spec"]), clean(scrub(environ)), order["cache"], order["sources"])
+    except WorldsizeError as error:
+        print(str(error), file=sys.stderr)
+        return error.exit_code
+    write_json(order["result"], done)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))

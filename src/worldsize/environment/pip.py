@@ -1,0 +1,195 @@
+"""The pip part of an environment: installed after conda's, never against it, and written down with hashes."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from worldsize.environment.builder import Work
+from worldsize.environment.installed import Distribution, distributions, normalized
+from worldsize.environment.secrets import MASK, mask_text
+from worldsize.environment.sources import is_project
+from worldsize.environment.uv import Uv, install
+from worldsize.errors import BuildError
+from worldsize.spec.environment import EnvironmentSpec, requirement
+
+OWN = "worldsize"
+"""The directory in a prefix for what we wrote to build it."""
+
+_OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
+_INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]*(\S.*)")
+_WOULD = re.compile(r"^ ([+-]) ([^\s=]+)==(\S+)(?: \(from (.+)\))?$", re.MULTILINE)
+_DEEPEST = 20
+
+
+def requirements_of(spec: EnvironmentSpec, work: Work, uv: Uv) -> list[str]:
+    """The lines of a requirements file for all that the spec wants of pip; those of a project by its uv.lock, or else
+    by its pyproject.toml. The project itself is not installed: a run's code is its snapshot."""
+    lines = list(spec.pip)
+    if spec.file and is_project(spec.file):
+        directory = os.path.dirname(spec.file)
+        if os.path.exists(os.path.join(directory, "uv.lock")):
+            lines += _exported(uv, directory)
+        else:
+            lines.append("-r " + os.path.join(directory, "pyproject.toml"))
+    return lines
+
+
+def _exported(uv: Uv, directory: str) -> list[str]:
+    words = ("export", "--frozen", "--no-emit-project", "--no-dev", "--no-header", "--no-annotate")
+    found = uv("reading uv.lock", *words, "--project", directory, cwd=directory)
+    return [requirement(line, directory) for line in found.replace("\\\n", " ").split("\n") if line.strip()]
+
+
+def install_lines(work: Work, uv: Uv, lines: Sequence[str], before: Sequence[Distribution]) -> None:
+    """Installs the lines, so that the distributions `before` stay as they are. BuildError where both cannot be."""
+    constraints = None
+    if before:
+        constraints = written(work, "constraints.txt", pins(before))
+    projects = [line for line in lines if _is_included_project(line)]
+    rest = written(work, "requirements.txt", [line for line in lines if line not in projects])
+    install(uv, work.prefix, rest, constraints, [word for line in projects for word in line.split(" ", 1)])
+
+
+def _is_included_project(line: str) -> bool:
+    """A pyproject.toml: on uv's command line it is one, and in a requirements file it is not."""
+    include = _INCLUDE.fullmatch(line)
+    return include is not None and is_project(include[1])
+
+
+def install_layer(work: Work, uv: Uv, lines: Sequence[str], base_python: str, base: Sequence[Distribution]) -> None:
+    """Installs what an existing environment lacks into a virtual environment on top of it. BuildError where the lines
+    want another version of what it has."""
+    constraints = written(work, "constraints.txt", pins(base))
+    wanted = written(work, "requirements.txt", lines)
+    words = ("pip", "install", "--python", base_python, "--dry-run", "--constraints", constraints, "-r", wanted)
+    said = _dry_run(work, uv, words)
+    found = [
+        "%s @ %s" % (name, url) if url else "%s==%s" % (name, version)
+        for sign, name, version, url in _WOULD.findall(said)
+        if sign == "+"
+    ]
+    if found:
+        layer = written(work, "layer.txt", [*index_options(lines), *found])
+        install(uv, work.prefix, layer, None, ["--no-deps"])
+
+
+def _dry_run(work: Work, uv: Uv, words: Sequence[str]) -> str:
+    """What would be done stands in the log, as uv tells it on its standard error."""
+    start = os.path.getsize(work.log_path)
+    uv("looking at what is there", *words)
+    with open(work.log_path, encoding="utf-8", errors="replace") as log:
+        log.seek(start)
+        return log.read()
+
+
+def pins(found: Iterable[Distribution]) -> list[str]:
+    return ["%s==%s" % (each.name, each.version) for each in found]
+
+
+def written(work: Work, name: str, lines: Iterable[str]) -> str:
+    """A file of ours in the prefix."""
+    directory = os.path.join(work.prefix, OWN)
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, name)
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write("".join(line + "\n" for line in lines))
+    return path
+
+
+def added(prefix: str, before: Sequence[Distribution]) -> list[Distribution]:
+    """What pip installed: the distributions that were not there, or not like this."""
+    known = {(each.path, each.version) for each in before}
+    return [each for each in distributions(prefix) if (each.path, each.version) not in known]
+
+
+def locked(work: Work, uv: Uv, found: Sequence[Distribution], options: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of a lock: name, version, the digest of what was installed, where it is from, and the hashes of the files
+    that the index has for it. Without an index, and for what came from elsewhere, without hashes."""
+    wanted = [each for each in found if each.url is None]
+    hashes: Mapping[str, list[str]] = {}
+    if wanted:
+        path = written(work, "pins.txt", [*options, *pins(wanted)])
+        words = ("pip", "compile", "--no-deps", "--format", "pylock.toml", "--quiet")
+        python = os.path.join(work.prefix, "bin", "python")
+        try:
+            hashes = _hashes(uv("looking up hashes", *words, "--python", python, path))
+        except BuildError:
+            work.step("no hashes: the index does not know all that is installed")
+    return [
+        {
+            "name": each.name,
+            "version": each.version,
+            "digest": each.digest,
+            "url": each.url,
+            "hashes": hashes.get(normalized(each.name), []),
+        }
+        for each in found
+    ]
+
+
+def _hashes(text: str) -> dict[str, list[str]]:
+    """From a pylock.toml (PEP 751): of every file that the index has for a package in its version."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    found = {}
+    for package in tomllib.loads(text).get("packages", ()):
+        files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
+        hashes = {"%s:%s" % item for each in files for item in each.get("hashes", {}).items()}
+        found[normalized(package["name"])] = sorted(hashes)
+    return found
+
+
+def install_locked(work: Work, uv: Uv, lock: Mapping[str, Any]) -> None:
+    """Exactly the packages of a lock; those with hashes only where they fit. BuildError."""
+    rows = [row for row in lock["pip"] if not row.get("built")]
+    if not rows:
+        return
+    lines = [" ".join([_pin(row), *("--hash=" + each for each in row["hashes"])]) for row in rows]
+    path = written(work, "requirements.txt", [*usable(lock.get("options", ())), *lines])
+    install(uv, work.prefix, path, None, ["--no-deps"])
+
+
+def _pin(row: Mapping[str, Any]) -> str:
+    return "%s @ %s" % (row["name"], row["url"]) if row["url"] else "%s==%s" % (row["name"], row["version"])
+
+
+def relocked(lock: Mapping[str, Any], found: Sequence[Distribution]) -> list[dict[str, Any]]:
+    """The lock's rows, with the digests of what is here now. BuildError where other packages came in."""
+    rows = {normalized(row["name"]): row for row in lock["pip"] if not row.get("built")}
+    here = {normalized(each.name): each for each in found}
+    wrong = [name for name in {*rows, *here} if name not in rows or name not in here]
+    wrong += [name for name in rows if name in here and here[name].version != rows[name]["version"]]
+    if wrong:
+        raise BuildError("not what the lock says: %s" % ", ".join(sorted(set(wrong))), None, "was the index changed?")
+    return [{**row, "digest": here[name].digest} for name, row in rows.items()]
+
+
+def index_options(lines: Iterable[str], depth: int = 0) -> list[str]:
+    """The lines that say where packages are, those of included files too."""
+    found: list[str] = []
+    for line in lines:
+        text = line.strip()
+        include = _INCLUDE.fullmatch(text)
+        if include and depth < _DEEPEST and not is_project(include[1]):
+            directory = os.path.dirname(include[1])
+            with open(include[1], encoding="utf-8", errors="surrogateescape") as file:
+                found += index_options([requirement(each, directory) for each in file], depth + 1)
+        elif _OPTION.match(text):
+            found.append(text)
+    return list(dict.fromkeys(found))
+
+
+def without_secrets(options: Iterable[str]) -> list[str]:
+    """As they may be written down. Whoever builds from that needs the credentials in uv's own variables or files."""
+    return [mask_text(each) for each in options]
+
+
+def usable(options: Iterable[str]) -> list[str]:
+    """Those that hold no masked secret."""
+    return [each for each in options if MASK not in each]

@@ -1,0 +1,187 @@
+"""Programs that a build starts: their words go to the build's log, and the last of them into the error."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from worldsize.agent.processes import signal_group
+from worldsize.environment.builder import Work
+from worldsize.environment.secrets import mask_text
+from worldsize.errors import BuildError
+from worldsize.plan.setup import FAILED, MODULE, module_line
+
+_SHOWN = 12
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""While a program is started nobody would know it: they wait."""
+_GRACE = 3.0
+_NOT_OURS = (
+    "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT",
+    "PIP_REQUIRE_VIRTUALENV", "PIP_USER",
+)  # fmt: skip
+"""What an activated environment leaves behind, which is not the one that is built."""
+
+Heard = Callable[[str], None]
+
+
+class Ended(NamedTuple):
+    """How a program ended: its code, its standard output, the last lines of its standard error."""
+
+    code: int
+    out: str
+    last: tuple[str, ...]
+
+
+def clean(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` without another environment's variables."""
+    return {name: value for name, value in environ.items() if name not in _NOT_OURS}
+
+
+def run(
+    work: Work,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    what: str,
+    heard: Heard = lambda line: None,
+    cwd: str | None = None,
+    logged: bool = True,
+) -> str:
+    """Executes `argv`; its standard output. Each line of its standard error is `heard` as it comes.
+
+    BuildError, with the last lines and where all of them are, for one that fails or that is not there.
+    """
+    ended = execute(work, argv, environ, what, heard, cwd, logged=logged)
+    if ended.code:
+        raise BuildError("%s failed with code %d%s" % (what, ended.code, _said(ended.last)), None, whole_log(work))
+    return ended.out
+
+
+def execute(
+    work: Work,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    what: str,
+    heard: Heard = lambda line: None,
+    cwd: str | None = None,
+    order: str | None = None,
+    logged: bool = True,
+) -> Ended:
+    """As `run`, whatever the code; `order` is its standard input, and then its output is data and not `logged`."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        process = _started(work, argv, environ, cwd, order is not None, before)
+    except OSError as error:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise BuildError("%s: %s cannot be executed: %s" % (what, argv[0], error.strerror)) from None
+    with process:
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)  # what asked for our end meanwhile is heard here
+            out, last = _listened(process, work, heard, order, logged)
+        except BaseException:
+            _end(process)
+            raise
+    return Ended(process.returncode, out, tuple(last))
+
+
+def _started(
+    work: Work, argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, ordered: bool, mask: set[int]
+) -> subprocess.Popen[str]:
+    """In a session of its own, so that it can be ended with all that it starts; it inherits the lock. OSError."""
+    return subprocess.Popen(
+        list(argv),
+        env=dict(environ),
+        cwd=cwd or work.prefix,
+        stdin=subprocess.PIPE if ordered else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=work.inherit,
+        start_new_session=True,
+        preexec_fn=partial(signal.pthread_sigmask, signal.SIG_SETMASK, mask),
+        encoding="utf-8",
+        errors="replace",
+    )
+
+
+def _listened(
+    process: subprocess.Popen[str], work: Work, heard: Heard, order: str | None, logged: bool
+) -> tuple[str, deque[str]]:
+    """Both streams are read at once, so that neither blocks."""
+    from threading import Thread
+
+    assert process.stdout is not None and process.stderr is not None
+    if process.stdin is not None:
+        process.stdin.write(order or "")
+        process.stdin.close()
+    last: deque[str] = deque(maxlen=_SHOWN)
+    out: list[str] = []
+    stream = process.stdout
+    reader = Thread(target=lambda: out.append(stream.read()), daemon=True)
+    reader.start()
+    with open(work.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
+        for line in process.stderr:
+            text = mask_text(line.rstrip("\n"))
+            log.write(text + "\n")
+            log.flush()
+            last.append(text)
+            heard(text)
+        reader.join()
+        if order is None and logged:
+            log.write(mask_text(out[0]))
+    return out[0], last
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """The program, and what it has started: compilers too."""
+    signal_group(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        pass
+    signal_group(process.pid, signal.SIGKILL)
+
+
+def bash(
+    work: Work,
+    lines: Sequence[str],
+    environ: Mapping[str, str],
+    what: str,
+    cwd: str | None = None,
+    heard: Heard = lambda line: None,
+) -> str:
+    """Lines of bash, each of which has to succeed; what they print, on either stream, is in the log. They know `module`
+    as a login shell does. What they write to descriptor 3 is returned."""
+    wanted = any("module " in line for line in lines)
+    script = [
+        "exec 3>&1 1>&2",
+        *(MODULE if wanted else ()),
+        "trap 'code=$?; echo \"%s with code $code: $BASH_COMMAND\" >&2; exit $code' ERR" % FAILED,
+        *lines,
+    ]
+    return run(work, ["bash", "-c", "\n".join(script)], environ, what, heard, cwd, logged=False)
+
+
+def with_modules(work: Work, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` as it is once the modules are loaded. BuildError names the one that cannot be."""
+    if not modules:
+        return dict(environ)
+    work.step("loading modules: %s" % ", ".join(modules))
+    return environ_after(work, [module_line(module) for module in modules], environ, "loading modules")
+
+
+def environ_after(work: Work, lines: Sequence[str], environ: Mapping[str, str], what: str) -> dict[str, str]:
+    """The environment that lines of bash leave behind."""
+    found = bash(work, [*lines, "env -0 >&3"], environ, what)
+    entries = [entry.partition("=") for entry in found.split("\0") if "=" in entry]
+    return {name: value for name, _, value in entries}
+
+
+def whole_log(work: Work) -> str:
+    return "all of it: %s" % work.log_path
+
+
+def _said(last: Sequence[str]) -> str:
+    return ":\n  " + "\n  ".join(line for line in last if line.strip()) if last else ""

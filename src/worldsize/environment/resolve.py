@@ -1,0 +1,86 @@
+"""From what a job or a person calls an environment to its spec."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from worldsize.environment.sources import complete
+from worldsize.errors import UsageError
+from worldsize.spec.config import Config
+from worldsize.spec.environment import FILE_ENDINGS, EnvironmentSpec, is_azure_name, is_path, spec_of
+
+_DEEPEST = 8
+_LABEL = "/labels/"
+_VERSION = "/versions/"
+
+
+class Resolved(NamedTuple):
+    """`spec` is complete; None where the current Python stands in, and `notice` says why."""
+
+    spec: EnvironmentSpec | None
+    notice: str | None = None
+
+
+def resolve(wanted: str | Mapping[str, Any] | None, config: Config) -> Resolved:
+    """The spec of a job's `environment:`, or of a word on the command line. UsageError, NotFound for what is wrong.
+
+    In this order: a name that only Azure has, by `environment_map`; a named environment of the configuration; a path;
+    the name of an environment that exists.
+    """
+    return _resolve(wanted, config, 0)
+
+
+def _resolve(wanted: str | Mapping[str, Any] | None, config: Config, depth: int) -> Resolved:
+    if wanted is None:
+        return Resolved(None)
+    if depth > _DEEPEST:
+        hint = "map it to a file, or to [environment.NAME]"
+        raise UsageError("%s leads in a circle" % wanted, "environment_map", hint)
+    if not isinstance(wanted, str):
+        return _of_mapping(wanted)
+    if is_azure_name(wanted):
+        return _of_azure(wanted, config, depth)
+    if wanted in config.environments:
+        found = _resolve(config.environments[wanted], config, depth + 1)
+        spec = found.spec
+        return found._replace(spec=spec._replace(name=spec.name or wanted)) if spec else found
+    if is_path(wanted):
+        path = wanted.removeprefix("file:")
+        return Resolved(complete(_of_path(os.path.abspath(os.path.expanduser(path)))))
+    return Resolved(EnvironmentSpec(python=wanted))
+
+
+def _of_path(path: str) -> EnvironmentSpec:
+    if os.path.isdir(path) or (os.path.isfile(path) and not path.endswith(FILE_ENDINGS)):
+        return EnvironmentSpec(python=path)
+    return EnvironmentSpec(file=path)
+
+
+def _of_mapping(wanted: Mapping[str, Any]) -> Resolved:
+    spec = complete(spec_of(wanted))
+    if spec == EnvironmentSpec(name=spec.name):
+        what = "says nothing that can be built here: the command runs in the current Python"
+        return Resolved(None, what if wanted else None)
+    return Resolved(spec)
+
+
+def _of_azure(name: str, config: Config, depth: int) -> Resolved:
+    for pattern, value in config.environment_map.items():
+        if any(fnmatchcase(each.lower(), pattern.lower()) for each in spellings(name)):
+            return _resolve(value, config, depth + 1)
+    what = "%s is Azure's: the command runs in the current Python ([environment_map] says what it means here)"
+    return Resolved(None, what % name)
+
+
+def spellings(name: str) -> list[str]:
+    """How an environment of Azure's may be called in the configuration: as it is said; with and without azureml: and
+    its version. A registry's address counts as NAME:VERSION or NAME@LABEL."""
+    short = name
+    if name.startswith("azureml://"):
+        short = name.rstrip("/").rpartition("/environments/")[2].replace(_LABEL, "@").replace(_VERSION, ":")
+    short = short.removeprefix("azureml:")
+    bare = short.partition("@")[0].partition(":")[0]
+    return list(dict.fromkeys((name, "azureml:" + short, short, "azureml:" + bare, bare)))

@@ -1,0 +1,145 @@
+"""What files say of an environment: environment.yml, requirements.txt, pyproject.toml, uv.lock, our lock files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from worldsize.environment.secrets import MASK
+from worldsize.errors import JobError, NotFound, UsageError
+from worldsize.plan.files import display, read_json
+from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch, spec_of, with_conda_file
+
+LOCK_FORMAT = "worldsize-environment-lock"
+_FOREIGN = frozenset(("dependencies", "prefix", "platforms", "category"))
+"""Keys of conda's files beside those that are ours too; `channels`, `name` and `variables` mean the same."""
+
+
+def complete(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """`spec` with what its conda file says in it. `file` stays for what is no list of packages: a project, a lock.
+
+    NotFound, UsageError with file and line.
+    """
+    path = spec.file
+    if path is None:
+        return spec
+    if not os.path.exists(path):
+        raise NotFound("no such file or directory: %s" % display(path), None, "mend it, or leave it out")
+    if os.path.isdir(path):
+        raise UsageError("%s is a directory" % display(path), None, "name a file in it, or say python: for what exists")
+    if path.endswith((".yml", ".yaml")):
+        return _from_yaml(spec._replace(file=None), path)
+    if is_project(path) or is_lock(path):
+        return spec
+    if path.endswith((".txt", ".in")):
+        return spec._replace(file=None, pip=("-r " + path, *spec.pip))
+    raise UsageError(
+        "%s says nothing that is understood" % display(path),
+        None,
+        "requirements.txt, environment.yml, pyproject.toml, uv.lock, or a file of `worldsize env lock`",
+    )
+
+
+def is_project(path: str) -> bool:
+    return os.path.basename(path) in ("pyproject.toml", "uv.lock")
+
+
+def is_lock(path: str) -> bool:
+    """Whether it is a lock file of ours."""
+    if not path.endswith((".lock", ".json")):
+        return False
+    with open(path, "rb") as file:
+        return LOCK_FORMAT.encode() in file.read(400)
+
+
+def read_lock(path: str) -> dict[str, Any]:
+    """Raises UsageError for what is no lock file that this worldsize can read."""
+    try:
+        value = read_json(path)
+    except (OSError, ValueError) as error:
+        raise UsageError("cannot be read: %s" % error, display(path)) from None
+    if not isinstance(value, dict) or value.get("format") != LOCK_FORMAT:
+        raise UsageError("is no lock file of an environment", display(path), "`worldsize env lock` writes one")
+    if value.get("version") != 1:
+        raise UsageError("was locked by a newer worldsize (format %s)" % value.get("version"), display(path))
+    return value
+
+
+def of_lock(spec: EnvironmentSpec, lock: Mapping[str, Any]) -> EnvironmentSpec:
+    """What a lock's environment was made of, beside its packages, and what `spec` says in addition. Variables whose
+    values were masked are left out."""
+    inner = restored(lock.get("spec") or {})
+    variables = {name: value for name, value in inner.variables.items() if MASK not in value}
+    return _both(spec._replace(file=None), inner._replace(variables=variables, file=None))
+
+
+def restored(value: Mapping[str, Any]) -> EnvironmentSpec:
+    """A spec from what JSON holds of it; parts that this worldsize does not know are left out."""
+    said = dict(value)
+    said["fetch"] = tuple(Fetch(**each) for each in said.get("fetch", ()))
+    said["steps"] = tuple(BuildStep(**_tuples(each)) for each in said.get("steps", ()))
+    known = {name: item for name, item in _tuples(said).items() if name in EnvironmentSpec._fields}
+    return EnvironmentSpec(**known)
+
+
+def _tuples(value: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON's lists as the tuples that they were."""
+    return {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
+
+
+def _from_yaml(spec: EnvironmentSpec, path: str) -> EnvironmentSpec:
+    """A conda environment file, in which our own keys may stand too."""
+    from worldsize.spec.environmentkeys import ENVIRONMENT
+    from worldsize.spec.environmentreader import ENVIRONMENT_READERS
+    from worldsize.spec.nearest import nearest
+    from worldsize.spec.reading import mapping_of, read_keys
+    from worldsize.spec.report import Report
+    from worldsize.spec.tree import plain
+    from worldsize.spec.yamltext import parse_yaml
+
+    name = display(path)
+    node = parse_yaml(_text(path), name)
+    report = Report(os.path.dirname(path))
+    nodes = mapping_of(node, "", report) or {}
+    known = {key: item for key, item in nodes.items() if key in ENVIRONMENT}
+    for key, item in nodes.items():
+        meant = None if key in known or key in _FOREIGN else nearest(key, [*ENVIRONMENT, *_FOREIGN], 0.8)
+        if meant:
+            report.problem(item, key, "is not a key of an environment", "did you mean %r?" % meant)
+    read = spec_of(read_keys(known, "", ENVIRONMENT, report, ENVIRONMENT_READERS, of="an environment"))
+    if "dependencies" in nodes:
+        try:
+            content = {"dependencies": plain(nodes["dependencies"])}
+            read = with_conda_file(read, content, os.path.dirname(path))
+        except ValueError as error:
+            report.problem(nodes["dependencies"], "", str(error))
+    report.check()
+    if read._replace(name=None) == EnvironmentSpec():
+        raise UsageError("says nothing of an environment", name, "conda's files have dependencies:")
+    return _both(spec, complete(read))
+
+
+def _both(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSpec:
+    """What a job says beside its file is added to what the file says, and wins where there can be only one."""
+    defaults = EnvironmentSpec._field_defaults
+    changed: dict[str, Any] = {}
+    for field, said in outer._asdict().items():
+        other = getattr(inner, field)
+        if said == defaults[field]:
+            continue
+        if isinstance(said, tuple):
+            changed[field] = (*other, *said)
+        else:
+            changed[field] = {**other, **said} if isinstance(said, dict) else said
+    return inner._replace(**changed)
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError("cannot be read: %s" % error.strerror, display(path)) from None
+    except UnicodeDecodeError:
+        raise JobError("not UTF-8 text", display(path)) from None

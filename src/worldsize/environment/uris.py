@@ -1,0 +1,221 @@
+"""Data that a job names by URI, fetched into a directory that the nodes see, and kept there for the next job.
+
+    DIRECTORY/uris/KEY.json      what a URI was when it was last fetched; KEY.part: what an interrupted download left
+    DIRECTORY/files/SHA256/NAME  files, by their content
+    DIRECTORY/folders/KEY        archives unpacked, and folders
+
+A file with a declared checksum that is here is not asked for again; any other is, by its etag or time, and fetched
+where it has changed. What lies here is never changed, and may be removed when no run uses it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from worldsize.environment.addresses import shown
+from worldsize.environment.archives import is_archive, unpack_archive
+from worldsize.environment.keeping import Store, bytes_text
+from worldsize.environment.web import Version, download
+from worldsize.errors import UsageError, WorldsizeError
+from worldsize.plan.files import read_json, storage_error, write_json
+
+_WEB = ("http", "https")
+_UNFIT = re.compile(r"[^\w.+-]")
+_LONGEST = 100
+
+
+class Fetched(NamedTuple):
+    """`path` is local; `sha256` of a file, or of the archive that a folder was; `mark` is what the server knows its
+    state by; `fetched` is when (Unix seconds)."""
+
+    uri: str
+    path: str
+    bytes: int
+    sha256: str | None
+    mark: str | None
+    fetched: float
+
+
+def is_web(uri: str) -> bool:
+    return urlsplit(uri).scheme.lower() in _WEB
+
+
+def is_fetchable(uri: str) -> bool:
+    """Whether a URI may be tried: azureml's own lead nowhere without the service."""
+    return "://" in uri and not uri.lower().startswith("azureml:")
+
+
+def file_name(uri: str) -> str:
+    """What a file of this URI is called here."""
+    name = unquote(urlsplit(uri).path.rstrip("/").rpartition("/")[2])
+    return _UNFIT.sub("_", name)[-_LONGEST:].lstrip(".") or "data"
+
+
+class Data(Store):
+    """Methods raise UsageError for what is refused for good or is not what its
+    checksum says, WorldsizeError for trouble that may pass, StorageError for the disk."""
+
+    def fetch(self, uri: str, folder: bool = False, sha256: str | None = None, what: str = "") -> Fetched:
+        """`folder`: an archive is unpacked. `what` it is called in news."""
+        what = what or file_name(uri)
+        try:
+            if "://" not in uri:
+                return self._from_disk(uri, sha256, what)
+            if not is_web(uri):
+                return self._from_store(uri, folder, sha256, what)
+            found = self._from_web(uri, sha256, what)
+            return self.unpacked(found, file_name(uri), what) if folder and is_archive(file_name(uri)) else found
+        except OSError as error:
+            raise storage_error(error, error.filename or self.directory) from None
+
+    def verify(self, path: str, sha256: str, what: str) -> None:
+        """A local file, read whole only where it has changed since."""
+        status = os.stat(path)
+        state = self._state(os.path.abspath(path))
+        known = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
+        before = _read(state)
+        if all(before.get(name) == value for name, value in known.items()):
+            digest = before["sha256"]
+        else:
+            digest = self.digest(path, what)
+            _try_to_write(state, {**known, "sha256": digest})
+        _compare(digest, sha256, path)
+
+    def _from_disk(self, path: str, sha256: str | None, what: str) -> Fetched:
+        """A copy of a file that is here, as it is now."""
+        if not os.path.isfile(path):
+            raise UsageError("is no file", path, "mend the path; a directory can be an input")
+        digest = self.digest(path, what)
+        _compare(digest, sha256, path)
+        kept = os.path.join(self.directory, "files", digest, file_name(path))
+        if not os.path.exists(kept):
+            from shutil import copyfile
+
+            with self.alone(kept, what):
+                part = kept + ".part"
+                copyfile(path, part)
+                self.keep(part, digest, file_name(path))
+        return Fetched(path, kept, os.path.getsize(kept), digest, None, time.time())
+
+    def _from_web(self, uri: str, sha256: str | None, what: str) -> Fetched:
+        state, name = self._state(uri), file_name(uri)
+        if sha256:
+            path = os.path.join(self.directory, "files", sha256.lower(), name)
+            if os.path.isfile(path):
+                return Fetched(shown(uri), path, os.path.getsize(path), sha256.lower(), None, os.path.getmtime(path))
+        with self.alone(state, what):
+            known = _known(state)
+            ask = Version(known["etag"], known["modified"]) if known else None
+            part = state[: -len(".json")] + ".part"
+            try:
+                version = download(uri, part, ask, self._tick(what, shown(uri)))
+            except UsageError:
+                raise
+            except WorldsizeError as error:
+                if not known:
+                    raise
+                when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(known["fetched"]))
+                self.say("%s: %s; what was fetched on %s is used" % (what, error.what, when))
+                version = None
+            if version is None:
+                assert known is not None
+                _compare(known["sha256"], sha256, shown(uri))
+                return _as_fetched(known)
+            digest = self.digest(part, what)
+            if sha256 and digest != sha256.lower():
+                os.unlink(part)
+            _compare(digest, sha256, shown(uri))
+            path = self.keep(part, digest, name)
+            found = Fetched(shown(uri), path, os.path.getsize(path), digest, version.etag, time.time())
+            write_json(state, {**found._asdict(), "etag": version.etag, "modified": version.modified})
+            return found
+
+    def _from_store(self, uri: str, folder: bool, sha256: str | None, what: str) -> Fetched:
+        from worldsize.environment.remote import Remote
+
+        state = self._state(uri)
+        with self.alone(state, what):
+            store = Remote(uri)
+            found = store.look()
+            mark = hashlib.sha256(found.mark.encode()).hexdigest()[:32]
+            known = _known(state)
+            if known is None or known["mark"] != mark:
+                known = self._fetched_from(store, found, uri, mark, what)
+                write_json(state, known)
+        if sha256:
+            if found.folder:
+                raise UsageError("is a folder, and a checksum is of a file", shown(uri), "leave sha256 out")
+            _compare(known["sha256"], sha256, shown(uri))
+        fetched = _as_fetched(known)
+        return self.unpacked(fetched, file_name(uri), what) if folder and is_archive(file_name(uri)) else fetched
+
+    def _fetched_from(self, store: Any, found: Any, uri: str, mark: str, what: str) -> dict[str, Any]:
+        tick, size = self._tick(what, shown(uri)), sum(found.files.values())
+        if not found.folder:
+            part = self._state(uri)[: -len(".json")] + ".part"
+            store.fetch(found, part, tick)
+            digest = self.digest(part, what)
+            path = self.keep(part, digest, file_name(uri))
+            return {**Fetched(shown(uri), path, size, digest, mark, time.time())._asdict()}
+        path = os.path.join(self.directory, "folders", hashlib.sha256((uri + mark).encode()).hexdigest()[:32])
+        self.make(path, lambda part: store.fetch(found, part, tick), what)
+        return {**Fetched(shown(uri), path, size, None, mark, time.time())._asdict()}
+
+    def unpacked(self, found: Fetched, name: str, what: str) -> Fetched:
+        """What a fetched archive, known by `name`, holds."""
+        path = os.path.join(self.directory, "folders", (found.sha256 or "")[:32])
+        self.make(path, lambda part: unpack_archive(found.path, name, part, found.uri), what)
+        return found._replace(path=path)
+
+    def _state(self, uri: str) -> str:
+        return os.path.join(self.directory, "uris", hashlib.sha256(uri.encode()).hexdigest()[:32] + ".json")
+
+    def _tick(self, what: str, uri: str) -> Callable[[int, int], None]:
+        told = False
+
+        def tick(done: int, total: int) -> None:
+            nonlocal told
+            if not told:
+                told = True
+                self.say("%s: fetching %s%s" % (what, uri, " (%s)" % bytes_text(total) if total else ""))
+            self.tell(what, done, total)
+
+        return tick
+
+
+def _try_to_write(state: str, value: dict[str, Any]) -> None:
+    try:
+        os.makedirs(os.path.dirname(state), 0o700, exist_ok=True)
+        write_json(state, value)
+    except OSError:
+        pass  # it will be read once more
+
+
+def _read(state: str) -> dict[str, Any]:
+    try:
+        value = read_json(state)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _known(state: str) -> dict[str, Any] | None:
+    """What was fetched before and is still here."""
+    value = _read(state)
+    return value if os.path.exists(str(value.get("path", ""))) else None
+
+
+def _as_fetched(value: dict[str, Any]) -> Fetched:
+    return Fetched(*(value[name] for name in Fetched._fields))
+
+
+def _compare(digest: str, wanted: str | None, where: str) -> None:
+    if wanted and digest != wanted.lower():
+        hint = "it is another file, or was changed on its way: mend sha256 if you trust it"
+        raise UsageError("its sha256 is %s, and not %s" % (digest, wanted.lower()), where, hint)

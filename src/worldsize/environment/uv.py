@@ -1,0 +1,112 @@
+"""uv: virtual environments, and what pip would install."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+
+from worldsize.environment.builder import Work
+from worldsize.environment.existing import Existing
+from worldsize.environment.installed import site_packages
+from worldsize.environment.programs import clean, run
+from worldsize.errors import BuildError, ConfigError
+
+EXTRA = 'pip install "worldsize[env]"'
+_NEWS = re.compile(r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b")
+_COMMON = ("--no-progress", "--color=never")
+_NO_SOLUTION = "No solution found"
+_NO_NETWORK = ("dns error", "error sending request", "Connection refused", "network was disabled", "timed out")
+
+
+def find_uv(environ: Mapping[str, str]) -> str:
+    """The program: beside the Python that runs us, else on PATH. ConfigError, with the mend, where there is none."""
+    from worldsize.agent.processes import find_program
+
+    beside = os.path.join(os.path.dirname(sys.executable), "uv")
+    if os.access(beside, os.X_OK):
+        return beside
+    try:
+        return find_program("uv", environ)
+    except OSError:
+        raise ConfigError("building environments needs uv, and it is not here", None, EXTRA) from None
+
+
+class Uv:
+    """uv for one build; `environ` is the build's, `project` the directory of a project whose settings hold."""
+
+    def __init__(self, work: Work, environ: Mapping[str, str], project: str | None = None) -> None:
+        self.program = find_uv(environ)
+        self._directory = project
+        self._work = work
+        self._environ = {**clean(environ), "UV_NO_PROGRESS": "1"}
+
+    def __call__(
+        self, what: str, *words: str, cwd: str | None = None, variables: Mapping[str, str] | None = None
+    ) -> str:
+        """Its standard output. `what` is being done, for people. BuildError."""
+        environ = {**self._environ, **(variables or {})}
+        try:
+            return run(
+                self._work, [self.program, *words, *_COMMON], environ, what, self._heard(what), cwd or self._directory
+            )
+        except BuildError as error:
+            raise BuildError(error.what, error.where, _hint(error)) from None
+
+    def _heard(self, what: str) -> _News:
+        return _News(self._work, what)
+
+
+class _News:
+    """The lines that tell how far it is, as steps of the build."""
+
+    def __init__(self, work: Work, what: str) -> None:
+        self._work = work
+        self._what = what
+
+    def __call__(self, line: str) -> None:
+        if _NEWS.match(line):
+            self._work.news("%s: %s" % (self._what, line.strip()))
+
+
+def make_venv(uv: Uv, prefix: str, python: str) -> None:
+    """A virtual environment in the directory `prefix`, of an interpreter or a version. BuildError."""
+    uv("making a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
+
+
+def make_layer(uv: Uv, prefix: str, upon: Existing) -> None:
+    """A virtual environment on top of another one, whose packages it sees: its own come first. BuildError.
+
+    A line in a .pth file rather than --system-site-packages, which leads past a virtual environment to its base.
+    """
+    make_venv(uv, prefix, upon.python)
+    own, below = site_packages(prefix), site_packages(upon.prefix)
+    if own is None or below is None:
+        raise BuildError("has no site-packages to build upon", upon.prefix)
+    with open(os.path.join(own, "_worldsize_upon.pth"), "w", encoding="utf-8") as file:
+        file.write("import site; site.addsitedir(%r)\n" % below)
+
+
+def install(
+    uv: Uv,
+    prefix: str,
+    requirements: str,
+    constraints: str | None,
+    options: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+    what: str = "pip",
+) -> None:
+    """Installs a requirements file into a prefix, with bytecode: else each rank of many would write it. BuildError."""
+    words = ["pip", "install", "--python", os.path.join(prefix, "bin", "python"), "--compile-bytecode"]
+    if constraints:
+        words += ["--constraints", constraints]
+    uv(what, *words, *options, "-r", requirements, variables=variables)
+
+
+def _hint(error: BuildError) -> str | None:
+    if _NO_SOLUTION in error.what:
+        return "%s; pip may not change what conda installed: move a package to where it fits" % error.hint
+    if any(each in error.what for each in _NO_NETWORK):
+        return "%s; is the package index reachable from here? UV_INDEX_URL names another" % error.hint
+    return error.hint

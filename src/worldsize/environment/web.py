@@ -1,0 +1,236 @@
+"""Downloads by http and https: resumed where they broke off, asked for again only where they have changed.
+
+Nothing of a URL that could be a secret is ever shown: neither user and password nor what stands behind a `?`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from worldsize.environment.addresses import shown as shown
+from worldsize.environment.addresses import without_user
+from worldsize.errors import UsageError, WorldsizeError
+from worldsize.plan.files import read_json, write_json
+from worldsize.version import VERSION
+
+Tick = Callable[[int, int], None]
+"""Called with the bytes that are here and those of the whole, 0 where nobody said."""
+
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds between attempts that brought nothing; whenever something came, counting begins anew."""
+
+_TIMEOUT = 30.0
+_CHUNK = 1 << 20
+_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+_HINTS = {
+    401: "it wants credentials: a signed URL, or user and password in it",
+    403: "it wants credentials: a signed URL, or user and password in it",
+    404: "mend the address",
+    410: "mend the address",
+}
+
+
+class Version(NamedTuple):
+    """What a server said to know a file's state by."""
+
+    etag: str | None = None
+    modified: str | None = None
+    size: int | None = None
+
+    @property
+    def validator(self) -> str | None:
+        """What may stand in If-Range; weak tags may not."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
+
+
+class _Again(Exception):
+    """It may go better the next time. `got`: bytes were added meanwhile."""
+
+    def __init__(self, what: str, got: bool = False) -> None:
+        super().__init__(what)
+        self.got = got
+
+
+class _NoSuchPart(_Again):
+    """416."""
+
+
+class _Unchanged(Exception):
+    """304."""
+
+
+def download(
+    url: str,
+    part: str,
+    known: Version | None,
+    tick: Tick,
+    headers: Mapping[str, str] | None = None,
+    pauses: Sequence[float] = PAUSES,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Version | None:
+    """The whole file in `part`, and its version; None, and no file, where it is still as it was `known`.
+
+    What an interrupted download has left in `part` is gone on from, unless the file has changed meanwhile. UsageError:
+    refused for good. WorldsizeError: it failed again and again; the part stays for the next time.
+    """
+    left = list(pauses)
+    while True:
+        try:
+            return _attempt(url, part, known, tick, headers or {})
+        except _Again as error:
+            if error.got:
+                left = list(pauses)
+            if not left:
+                hint = "try again: what has arrived is kept" if os.path.exists(part) else "is the network up?"
+                raise WorldsizeError("cannot be fetched: %s" % error, shown(url), hint) from None
+            sleep(left.pop(0))
+
+
+def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses: Sequence[float] = PAUSES) -> bytes:
+    """The content of a small file. Raises as `download`; UsageError for more than `limit` bytes."""
+    left = list(pauses)
+    while True:
+        try:
+            with _open(url, headers or {}) as answer:
+                data: bytes = answer.read(limit + 1)
+        except _Again as error:
+            if not left:
+                raise WorldsizeError("cannot be fetched: %s" % error, shown(url), "is the network up?") from None
+            time.sleep(left.pop(0))
+            continue
+        if len(data) > limit:
+            raise UsageError("is larger than %d bytes" % limit, shown(url))
+        return data
+
+
+def headers_of(url: str, headers: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """What the server says of a file, of itself and not of where it leads to; names in lower case. Raises as `read`."""
+    try:
+        with _open(url, headers or {}, method="HEAD", follow=False) as answer:
+            return {name.lower(): value for name, value in answer.headers.items()}
+    except _Again as error:
+        raise WorldsizeError("cannot be fetched: %s" % error, shown(url), "is the network up?") from None
+
+
+def _attempt(url: str, part: str, known: Version | None, tick: Tick, headers: Mapping[str, str]) -> Version | None:
+    have = _resumable(part)
+    start = os.path.getsize(part) if have else 0
+    asked = {**headers, **_conditions(have, start, known)}
+    try:
+        answer = _open(url, asked)
+    except _Unchanged:
+        return None
+    except _NoSuchPart:
+        os.unlink(part)
+        raise
+    with answer:
+        version, total = _version(answer, start)
+        if answer.status != 206:
+            start = 0
+        elif _first_byte(answer) != start:
+            os.unlink(part)
+            raise _Again("the server answered with another part than asked for")
+        write_json(part + ".json", version._asdict())
+        _receive(answer, part, start, total, tick)
+    os.unlink(part + ".json")
+    return version
+
+
+def _conditions(have: Version | None, start: int, known: Version | None) -> dict[str, str]:
+    if have and have.validator and start:
+        return {"Range": "bytes=%d-" % start, "If-Range": have.validator}
+    found = {}
+    if known and known.etag:
+        found["If-None-Match"] = known.etag
+    elif known and known.modified:
+        found["If-Modified-Since"] = known.modified
+    return found
+
+
+def _resumable(part: str) -> Version | None:
+    """Of what lies in `part`; None where nothing does that may be gone on from."""
+    try:
+        value = read_json(part + ".json")
+        return Version(**value) if value and os.path.exists(part) else None
+    except (ValueError, TypeError):
+        return None
+
+
+def _version(answer: Any, start: int) -> tuple[Version, int]:
+    """And the size of the whole, 0 where it is not said."""
+    length = answer.headers.get("Content-Length", "")
+    total = int(length) + (start if answer.status == 206 else 0) if length.isdigit() else 0
+    return Version(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), total or None), total
+
+
+def _first_byte(answer: Any) -> int:
+    text = answer.headers.get("Content-Range", "").partition(" ")[2].partition("-")[0]
+    return int(text) if text.isdigit() else -1
+
+
+def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None:
+    from http.client import HTTPException
+
+    done = start
+    with open(part, "r+b" if start else "wb") as file:
+        file.truncate(start)
+        file.seek(start)
+        try:
+            while data := answer.read(_CHUNK):
+                file.write(data)
+                done += len(data)
+                tick(done, total)
+        except (HTTPException, TimeoutError, ConnectionError) as error:
+            raise _Again("the connection broke after %d bytes (%s)" % (done, _words(error)), done > start) from None
+    if total and done < total:
+        raise _Again("the connection broke after %d of %d bytes" % (done, total), done > start)
+
+
+def _open(url: str, headers: Mapping[str, str], method: str = "GET", follow: bool = True) -> Any:
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, build_opener
+
+    plain, authorization = without_user(url)
+    request = Request(plain, method=method, headers={"User-Agent": "worldsize/" + VERSION, **headers})
+    request.add_header("Accept-Encoding", "identity")
+    authorization = request.headers.pop("Authorization", authorization)
+    if authorization:  # not to be carried to another host
+        request.add_unredirected_header("Authorization", authorization)
+    opener = build_opener() if follow else build_opener(_no_redirects())
+    try:
+        return opener.open(request, timeout=_TIMEOUT)
+    except HTTPError as error:
+        error.close()
+        if error.code == 304:
+            raise _Unchanged from None
+        if not follow and error.code in (301, 302, 303, 307, 308):
+            return error
+        if error.code in _TEMPORARY:
+            raise _Again("%d %s" % (error.code, error.reason)) from None
+        if error.code == 416:
+            raise _NoSuchPart("the file has become smaller") from None
+        raise UsageError("%d %s" % (error.code, error.reason), shown(url), _HINTS.get(error.code)) from None
+    except URLError as error:
+        raise _Again(_words(error.reason)) from None
+    except (HTTPException, TimeoutError, ConnectionError) as error:
+        raise _Again(_words(error)) from None
+    except ValueError as error:
+        raise UsageError("is no address: %s" % error, shown(url)) from None
+
+
+def _no_redirects() -> Any:
+    from urllib.request import HTTPRedirectHandler
+
+    class Stay(HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            return None
+
+    return Stay()
+
+
+def _words(error: object) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

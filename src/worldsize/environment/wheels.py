@@ -1,0 +1,90 @@
+"""Wheels of a list of requirements and all that they need, made on this machine by the job's own Python."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from worldsize.environment.uris import Data
+from worldsize.errors import UsageError
+
+_FILES = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(.+)")
+_WORDS = 600
+_ASK = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
+
+
+def make_wheels(
+    requirements: Sequence[str], python: str, directory: str, data: Data, environ: Mapping[str, str]
+) -> str:
+    """The directory with them, made once for these requirements, the files that they name, and this Python.
+
+    UsageError where pip says no, or there is none. What the package index has later does not change it.
+    """
+    key = hashlib.sha256(repr((list(requirements), _contents(requirements), _tags(python))).encode()).hexdigest()[:32]
+    path = os.path.join(directory, "wheels", key)
+
+    def fill(part: str) -> None:
+        os.makedirs(part, 0o700)
+        data.say("pip: fetching wheels for %s" % ", ".join(requirements)[:_WORDS])
+        _run([*_pip(python), "wheel", "--quiet", "--wheel-dir", part], requirements, part, environ)
+        for name in os.listdir(part):
+            os.chmod(os.path.join(part, name), 0o444)
+
+    data.make(path, fill, "pip")
+    return path
+
+
+def _run(argv: list[str], requirements: Sequence[str], part: str, environ: Mapping[str, str]) -> None:
+    listed = part + ".txt"
+    with open(listed, "w", encoding="utf-8") as file:
+        file.write("\n".join(requirements) + "\n")
+    quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+    try:
+        done = subprocess.run([*argv, "--requirement", listed], env=quiet, capture_output=True, text=True, check=False)
+    finally:
+        os.unlink(listed)
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip())[-_WORDS:]
+        raise UsageError("pip could not fetch them:\n%s" % said, "stage.pip", "mend the requirements")
+
+
+def _pip(python: str) -> list[str]:
+    """The job's own pip; else ours, for the job's Python."""
+    if _works([python, "-m", "pip", "--version"]):
+        return [python, "-m", "pip"]
+    if _works([sys.executable, "-m", "pip", "--version"]):
+        return [sys.executable, "-m", "pip", "--python", python]
+    hint = "install pip there: %s -m ensurepip, or `uv pip install pip`" % python
+    raise UsageError("neither the job's Python nor worldsize's has pip", "stage.pip", hint)
+
+
+def _works(argv: list[str]) -> bool:
+    try:
+        return subprocess.call(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
+    except OSError:
+        return False
+
+
+def _tags(python: str) -> str:
+    try:
+        return subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UsageError("the job's Python does not run: %s" % error, python) from None
+
+
+def _contents(requirements: Sequence[str]) -> list[bytes]:
+    """Of the files that they name."""
+    found = []
+    for line in requirements:
+        named = _FILES.fullmatch(line.strip())
+        if named:
+            try:
+                with open(named[1].strip(), "rb") as file:
+                    found.append(file.read())
+            except OSError as error:
+                raise UsageError("cannot be read: %s" % error.strerror, named[1].strip()) from None
+    return found

@@ -1,0 +1,118 @@
+"""What the parts of one rank share: its place, the batch that it is working on, and what it has counted."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Mapping
+
+
+class Refused(RuntimeError):
+    """This script, or this step of it, cannot be made one correct data-parallel training."""
+
+
+class Batch(NamedTuple):
+    """`local` samples, of `total` over all ranks; not `sliced`: every rank has all of them."""
+
+    sliced: bool
+    local: int
+    total: int
+
+
+NONE = Batch(False, 0, 0)
+
+
+class Training:
+    """One rank's part. `active` goes false where the script distributes itself, and in forked children.
+
+    `loaded`: a loader has given a batch, whatever for. `batch` is what the script is working on, `asked` what its
+    latest numbers are of: that outlives its loop.
+    """
+
+    def __init__(self, mode: str, environ: Mapping[str, str]) -> None:
+        self.mode = mode
+        self.rank = int(environ["WORLDSIZE_RANK"])
+        self.size = int(environ["WORLDSIZE_WORLD_SIZE"])
+        self.run_id = environ.get("WORLDSIZE_RUN_ID", "")
+        self.run_dir = environ.get("WORLDSIZE_RUN_DIR", "")
+        self.attempt = environ.get("WORLDSIZE_ATTEMPT", "0")
+        self.active = True
+        self.used = False
+        self.loaded = False
+        self.batch = NONE
+        self.asked = NONE
+        self.backwards = 0
+        self.steps = 0
+        self.samples = 0
+        self.counts = {"sliced": 0, "whole": 0, "shards": 0}
+        self.said: set[str] = set()
+
+    def stop(self) -> None:
+        self.active = False
+
+    def notice(self, text: str) -> None:
+        """Once, by rank 0."""
+        if text not in self.said:
+            self.said.add(text)
+            if self.rank == 0:
+                sys.stderr.write("worldsize: data parallel: %s\n" % text)
+                sys.stderr.flush()
+
+
+def refuse(what: str, hint: str, place: str | None = None) -> Refused:
+    """`raise refuse(…)`: with the line of the user's script that led here."""
+    return Refused("%s: %s\n  -> %s" % (place or user_place(), what, hint))
+
+
+def user_frame(depth: int = 1) -> Any:
+    """The innermost frame that is the user's own code; None at the interpreter's end."""
+    frame: Any = sys._getframe(depth)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def user_place() -> str:
+    frame = user_frame(2)
+    return "%s:%d" % (frame.f_code.co_filename, frame.f_lineno) if frame is not None else "the script"
+
+
+_verdicts: dict[str, bool] = {}
+
+
+def is_users(filename: str) -> bool:
+    """Whether a file is the user's own code, and not this package's, an installed library's or Python's."""
+    verdict = _verdicts.get(filename)
+    if verdict is None:
+        verdict = _verdicts[filename] = _is_users(filename)
+    return verdict
+
+
+def _is_users(filename: str) -> bool:
+    import os
+
+    if filename.startswith("<") and filename != "<string>":
+        return False
+    here = os.path.dirname(os.path.abspath(__file__))
+    python = os.path.dirname(os.path.abspath(os.__file__))
+    path = os.path.abspath(filename)
+    parts = path.split(os.sep)
+    return not (
+        path.startswith((here + os.sep, python + os.sep)) or "site-packages" in parts or "dist-packages" in parts
+    )
+
+
+def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Puts `make(original)` in the place of `owner.name`, under the same name and documentation."""
+    import functools
+
+    original = getattr(owner, name)
+    made = make(original)
+    try:
+        functools.update_wrapper(made, original)
+    except (AttributeError, TypeError):
+        pass  # a slot of a C type has less to copy
+    setattr(owner, name, made)

@@ -1,0 +1,88 @@
+"""Calls functions once a module has been imported, and loads what a run wants loaded with torch.
+
+In a run this lies beside the other packages of `inrank/` in `worldsize_inrank/`: a name that no user's module has.
+Standard library only; costs one more finder on `sys.meta_path` until the module is there.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+    from typing import Any
+
+VARIABLE = "WORLDSIZE_INRANK"
+"""The packages to load with torch, by comma, in their order."""
+
+
+def load(names: str) -> None:
+    """Loads each package of this directory (`names`, by comma): its `at_start()`, if it has one, is called now, its
+    `on_torch(torch)` when torch has been imported, in the order of the names, before the importer goes on."""
+    for name in names.split(","):
+        path = __name__.rpartition(".")[0] + "." + name
+        __import__(path)
+        package = sys.modules[path]
+        if hasattr(package, "at_start"):
+            package.at_start()
+        when_imported("torch", package.on_torch)
+
+
+def when_imported(name: str, function: Callable[[ModuleType], None]) -> None:
+    """Calls `function(module)` once the module `name` has been executed: now, if it was before. Several functions for
+    one module are called in the order in which they came. What they raise, the import raises."""
+    module = sys.modules.get(name)
+    if module is not None:
+        function(module)
+        return
+    for finder in sys.meta_path:
+        if isinstance(finder, _Finder) and finder.name == name:
+            finder.functions.append(function)
+            return
+    sys.meta_path.insert(0, _Finder(name, function))
+
+
+class _Finder:
+    """Finds one module as the other finders do, and has its loader call the functions after it."""
+
+    def __init__(self, name: str, function: Callable[[ModuleType], None]) -> None:
+        self.name = name
+        self.functions = [function]
+        self._busy = False
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        if name != self.name or self._busy:
+            return None
+        self._busy = True
+        try:
+            spec = _found(name, path, target)
+        finally:
+            self._busy = False
+        if spec is not None and spec.loader is not None:
+            self._extend(spec.loader)
+        return spec
+
+    def _extend(self, loader: Any) -> None:
+        """On the loader itself and not on one around it: `inspect` and `importlib.resources` look at its type."""
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            loader.exec_module = execute
+            execute(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            for function in self.functions:
+                function(module)
+
+        loader.exec_module = exec_module
+
+
+def _found(name: str, path: Sequence[str] | None, target: ModuleType | None) -> Any:
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        spec = find(name, path, target) if find is not None else None
+        if spec is not None:
+            return spec
+    return None

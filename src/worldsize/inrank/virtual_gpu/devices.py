@@ -1,0 +1,137 @@
+"""The virtual GPUs of this process: how many it sees, which one is current, what is wrong with an index."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from . import messages
+from .lib import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+NAME = "Virtual GPU (worldsize rehearsal)"
+MEMORY = 80 * 1024**3
+CAPABILITY = (8, 0)
+PROCESSORS = 108
+
+CUDA_ERROR: Any = getattr(torch, "AcceleratorError", RuntimeError)
+
+
+class _Process:
+    """What CUDA keeps per process: whether it was begun, and with which devices."""
+
+    def __init__(self) -> None:
+        self.visible: Optional[tuple[int, ...]] = None
+        self.forked = False
+        self.here = threading.local()
+
+
+_process = _Process()
+
+
+def installed() -> int:
+    """GPUs of the node."""
+    return int(os.environ.get("WORLDSIZE_VIRTUAL_GPUS") or 0)
+
+
+def visible() -> tuple[int, ...]:
+    """Those that CUDA_VISIBLE_DEVICES leaves, as the node counts them; fixed once CUDA was begun."""
+    return _process.visible if _process.visible is not None else _listed(os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def _listed(text: Optional[str]) -> tuple[int, ...]:
+    """As the driver reads it: what follows the first word that is no device counts for nothing."""
+    if text is None:
+        return tuple(range(installed()))
+    found: list[int] = []
+    for word in text.split(","):
+        word = word.strip()
+        if not word.isdigit() or int(word) >= installed():
+            break
+        if int(word) in found:
+            return ()
+        found.append(int(word))
+    return tuple(found)
+
+
+def count() -> int:
+    return len(visible())
+
+
+def begin() -> None:
+    """CUDA is used for the first time. RuntimeError where there is none, or after a fork of a process that did."""
+    if _process.forked:
+        raise RuntimeError(messages.FORK)
+    if _process.visible is None:
+        if not visible():
+            raise RuntimeError(messages.NO_GPUS)
+        _process.visible = visible()
+
+
+def begun() -> bool:
+    return _process.visible is not None and not _process.forked
+
+
+def in_bad_fork() -> bool:
+    return _process.forked
+
+
+def _after_fork() -> None:
+    _process.forked = _process.visible is not None
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def checked(index: Optional[int]) -> int:
+    """The device that is meant, the current one for None. Raises what CUDA raises for one that is not there."""
+    begin()
+    if index is None:
+        return current()
+    if not 0 <= index < count():
+        raise CUDA_ERROR(messages.ORDINAL)
+    return index
+
+
+def current() -> int:
+    """Each thread has its own, from 0."""
+    return getattr(_process.here, "index", 0)
+
+
+def make_current(index: int) -> None:
+    """A negative one changes nothing."""
+    if index >= 0:
+        _process.here.index = checked(index)
+
+
+def index_of(device: Any, optional: bool = True) -> int:
+    """As torch.cuda reads its `device` arguments; not checked. ValueError for a device that is no GPU."""
+    if isinstance(device, str):
+        device = torch.device(device)
+    if isinstance(device, torch.device):
+        if device.type != "cuda":
+            raise ValueError(messages.EXPECTED_CUDA % device)
+        return current() if device.index is None else int(device.index)
+    if device is None or not isinstance(device, int):
+        if device is None and optional:
+            return current()
+        raise ValueError("Expected a torch.device with a specified index or an integer, but got:%s" % device)
+    return current() if device < 0 else int(device)
+
+
+def asked(device: Any) -> Optional[int]:
+    """The index that a `device` argument means where that is a GPU, checked; None for another device."""
+    if isinstance(device, bool):
+        return None
+    if isinstance(device, int):
+        return checked(device)
+    if isinstance(device, str):
+        if not device.startswith("cuda"):
+            return None
+        device = torch.device(device)
+    if isinstance(device, torch.device) and device.type == "cuda":
+        return checked(device.index)
+    return None

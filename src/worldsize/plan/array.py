@@ -1,0 +1,138 @@
+"""An array: several runs submitted together, each an ordinary run directory inside the array's own.
+
+```
+<array id>/
+  array.json              how many, of what size, and the inputs that vary: made once
+  handles.json            the compute's native ids, one for each element
+  after.json              what the array, or a single run, waits for before it starts
+  job.yml  record.json  code/  code.json  agent.pyz  inrank/  submission.txt  cancel.json  result.json    as in a run
+  <array id>_0/           an element: a run directory; its code is linked from the array's when it starts
+  <array id>_1/  …
+```
+Elements that ended before they began, in the same way, share one result.json, which has the array's id.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from worldsize.plan.files import read_json
+from worldsize.plan.paths import RunPaths
+from worldsize.plan.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ARRAY_VERSION = 1
+_SUBMITTED = frozenset(("job.yml", "plan.json", "agent.pyz", "record.json", "code.json", "environment.json"))
+"""All that an element's directory holds until something happens to the element."""
+
+
+class Array(NamedTuple):
+    """What is common to all elements, and what is not.
+
+    nodes, ranks  of one element
+    elements      how many there are
+    at_once       at most so many run at the same time; None: as many as the compute has room for
+    values        the inputs of each element that vary; empty where the elements are equal
+    """
+
+    run_id: str
+    name: str
+    compute: str
+    created: float
+    nodes: int
+    ranks: int
+    elements: int
+    at_once: int | None = None
+    values: tuple[Mapping[str, Any], ...] = ()
+
+    def to_json(self) -> str:
+        return json.dumps({"version": ARRAY_VERSION, **self._asdict()}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Array:
+        """Raises ValueError for an array of another version, or what is none."""
+        value = json.loads(text)
+        version = value.pop("version", None) if isinstance(value, dict) else None
+        if version != ARRAY_VERSION:
+            raise ValueError("array version %r, this worldsize reads version %d" % (version, ARRAY_VERSION))
+        try:
+            return cls(**{**value, "values": tuple(value["values"])})
+        except (KeyError, TypeError) as error:
+            raise ValueError("not an array: %s" % error) from None
+
+
+def array_file(root: str) -> str:
+    return os.path.join(root, "array.json")
+
+
+def handles_file(root: str) -> str:
+    return os.path.join(root, "handles.json")
+
+
+def after_file(root: str) -> str:
+    return os.path.join(root, "after.json")
+
+
+def element_id(array_id: str, element: int) -> str:
+    return "%s_%d" % (array_id, element)
+
+
+def element_root(root: str, element: int) -> str:
+    """The run directory of one element of the array in `root`."""
+    return os.path.join(root, element_id(os.path.basename(root), element))
+
+
+def is_new(root: str) -> bool:
+    """Whether the element's directory is as its submission made it: nothing has begun, ended, or been asked of it."""
+    try:
+        return _SUBMITTED.issuperset(os.listdir(root))
+    except OSError:
+        return False
+
+
+def split_element(run_id: str) -> tuple[str, int] | None:
+    """("RUN", 3) of "RUN_3"; None for what is no element's id."""
+    array_id, line, number = run_id.rpartition("_")
+    if not line or not array_id or not number.isascii() or not number.isdigit() or str(int(number)) != number:
+        return None
+    return array_id, int(number)
+
+
+def array_of(paths: RunPaths) -> tuple[str, int] | None:
+    """The directory of the array that a run is an element of, and its number in it; None for a run of its own."""
+    split = split_element(paths.run_id)
+    parent = os.path.dirname(paths.root)
+    return (parent, split[1]) if split and os.path.basename(parent) == split[0] else None
+
+
+def read_array(root: str) -> Array | None:
+    """None where `root` is no array (yet). ValueError for one that cannot be read."""
+    try:
+        with open(array_file(root), encoding="utf-8") as file:
+            return Array.from_json(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def read_handle(paths: RunPaths) -> Any:
+    """The compute's native id of a run: its own, else the one that it was given as an element of its array."""
+    handle = read_json(paths.handle)
+    place = None if handle is not None else array_of(paths)
+    if place is None:
+        return handle
+    handles = read_json(handles_file(place[0]))
+    return handles[place[1]] if handles else None
+
+
+def is_cancelled(paths: RunPaths) -> bool:
+    """Whether somebody asked for the end of the run, or of the array that it belongs to."""
+    if os.path.exists(paths.cancel):
+        return True
+    place = array_of(paths)
+    return place is not None and os.path.exists(RunPaths(place[0]).cancel)

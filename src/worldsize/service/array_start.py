@@ -1,0 +1,221 @@
+"""From a job of several runs to an array: one snapshot, a small directory for each element, one submission.
+
+What an element's directory lacks, its agent links from the array's when it starts (agent/element.py).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from worldsize.compute.base import CheckResult, Compute, ComputeFacts, Submission
+from worldsize.errors import SubmitAgain, SubmitRejected
+from worldsize.plan.array import Array, array_file, element_root, handles_file
+from worldsize.plan.files import link, storage_error, write_json, write_once, write_text
+from worldsize.plan.launch import ArrayPlace, Plan
+from worldsize.plan.local import set_apart
+from worldsize.plan.paths import RunPaths
+from worldsize.service.data import with_paths
+from worldsize.service.filling import lay_out, write_after, write_record
+from worldsize.service.new_run import new_run
+from worldsize.service.planning import with_inputs
+from worldsize.service.prepare import check_after, needs_more, plan_job, said
+from worldsize.service.request import Prepared, Progress, Request
+from worldsize.service.travel import travelling
+from worldsize.spec.dump import dump_job
+from worldsize.spec.job import Job
+from worldsize.spec.matrix import Values, element_job, elements
+from worldsize.state.array import array_result
+from worldsize.state.records import Failure, Reason, RunState, Status
+from worldsize.state.result import result
+from worldsize.state.status import CANCELLED_CODE
+from worldsize.store.runs import discard_run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.plan.mapping import Mapped
+
+
+def start_array(request: Request, progress: Progress, submitting: Callable[[RunPaths], None]) -> RunPaths:
+    """As `submit.start`, for all elements at once; the array's directory."""
+    created = time.time()
+    home = request.config.home
+    varied = elements(request.job)
+    dry = plan_array(request, varied, RunPaths(os.path.join(home, "runs", "-")), created)
+    for notice in dry.notices:
+        progress.notice(said(notice))
+    for text in _shared_outputs(dry.job):
+        progress.notice(text)
+    check_after(request, dry)
+    if dry.environment is not None:
+        from worldsize.service.environment_build import make_ready
+
+        make_ready(dry.environment, progress)
+    if needs_more(request.job):
+        from worldsize.service.provision import provided
+
+        request = provided(request, dry, progress)
+
+    def fill(paths: RunPaths) -> tuple[Compute, list[Submission]]:
+        prepared = plan_array(request, varied, paths, created, checked=True)
+        submissions = _fill(request, prepared, varied, paths, progress)
+        submitting(paths)
+        return prepared.compute, submissions
+
+    def submit(filled: tuple[Compute, list[Submission]], paths: RunPaths) -> None:
+        _submit(*filled, home, paths)
+
+    return new_run(home, request.config.computes[dry.plan.compute].runs_dir, fill, submit, array=True)
+
+
+def plan_array(
+    request: Request, varied: Sequence[Values], paths: RunPaths, created: float, checked: bool = False
+) -> Prepared:
+    """The first element of the array in `paths`, which all others are like but for their inputs."""
+    first = RunPaths(element_root(paths.root, 0))
+    single = request._replace(job=element_job(request.job, varied[0]))
+    prepared = plan_job(single, first, created, checked)
+    facts = prepared.compute.facts(prepared.job)
+    at_once = request.job.at_once or _room(prepared.plan, facts)
+    if "array" not in prepared.compute.capabilities:
+        what = "inside an allocation all %d runs start at once" % len(varied)
+        hint = "in a job of their own each can have nodes to itself: leave the allocation's shell"
+        prepared = prepared._replace(notices=(*prepared.notices, CheckResult("notice", what, "at_once", hint)))
+        at_once = None
+    plan = prepared.plan._replace(array=ArrayPlace(0, len(varied), paths.run_id, at_once))
+    return prepared._replace(plan=_with_threads(plan, prepared.job, facts, min(at_once or 1, len(varied))))
+
+
+def _room(plan: Plan, facts: ComputeFacts) -> int | None:
+    """How many elements a machine has room for that has no scheduler: by its cores, and one that uses its GPUs."""
+    if not facts.shared_host or facts.cores_per_node is None:
+        return None
+    return 1 if plan.gpus else max(1, facts.cores_per_node // plan.world_size)
+
+
+def _with_threads(plan: Plan, job: Job, facts: ComputeFacts, at_once: int) -> Plan:
+    """Elements that run beside each other share the machine's cores too."""
+    if job.threads or plan.threads is None or not facts.shared_host:
+        return plan
+    return plan._replace(threads=max(1, plan.threads // at_once))
+
+
+def _shared_outputs(job: Job) -> list[str]:
+    return [
+        "outputs.%s.path: every element writes to %s" % (name, output.path)
+        for name, output in job.outputs.items()
+        if output.path and "://" not in output.path
+    ]
+
+
+def _fill(
+    request: Request, prepared: Prepared, varied: Sequence[Values], paths: RunPaths, progress: Progress
+) -> list[Submission]:
+    """The array's directory with its elements, array.json last: an array that has it is complete."""
+    job = prepared.job._replace(
+        inputs=request.job.inputs, matrix=request.job.matrix, count=request.job.count, at_once=request.job.at_once
+    )
+    plan = prepared.plan
+    digest = lay_out(request, job, paths, progress)
+    first = RunPaths(element_root(paths.root, 0))
+    files = lambda: travelling(prepared.job, plan, request.config.home)  # noqa: E731
+    rendered = prepared.compute.render(prepared.job, plan, first, files)
+    write_text(paths.job, dump_job(job))
+    write_text(paths.submission, rendered.preview)
+    if request.after:
+        write_after(request, paths, prepared.compute.facts(prepared.job).mapped)
+    if prepared.environment is not None:
+        from worldsize.service.environment_build import keep
+
+        keep(prepared.environment, paths)
+    write_record(request, job, paths, digest, plan.created)
+    rendered = rendered._replace(after=request.after)
+    mapped = prepared.compute.facts(prepared.job).mapped
+    submissions = _elements(rendered, prepared, varied, paths, mapped, progress)
+    at_once = plan.array.at_once if plan.array else None
+    values = tuple(varied) if job.matrix else ()
+    size = (len(plan.nodes), plan.world_size, len(varied))
+    array = Array(paths.run_id, plan.name, plan.compute, plan.created, *size, at_once, values)
+    write_text(array_file(paths.root), array.to_json())
+    return submissions
+
+
+def _elements(
+    rendered: Submission,
+    prepared: Prepared,
+    varied: Sequence[Values],
+    paths: RunPaths,
+    mapped: Mapped,
+    progress: Progress,
+) -> list[Submission]:
+    job = prepared.job
+    has_manifest = os.path.exists(paths.manifest)
+    submissions: list[Submission] = []
+    for number, values in enumerate(varied):
+        progress.step("elements", number, len(varied))
+        single = job._replace(inputs={**job.inputs, **values}) if values else job
+        element = RunPaths(element_root(paths.root, number))
+        plan = set_apart(with_inputs(rendered.plan, with_paths(single, prepared.paths), element, mapped))
+        plan = plan._replace(argv=(*prepared.wrap, *plan.argv))
+        assert plan.array is not None
+        plan = plan._replace(array=plan.array._replace(element=number))
+        mode = 0o777 & ~plan.umask
+        os.mkdir(element.root, mode)
+        if values or not number:
+            _write(element.job, dump_job(single), mode)
+        else:
+            link(submissions[0].paths.job, element.job)
+        _write(element.plan, plan.to_json(), mode)
+        link(paths.agent, element.agent)
+        if has_manifest:
+            link(paths.manifest, element.manifest)
+        link(paths.record, element.record)
+        if prepared.environment is not None:
+            link(paths.environment, element.environment)
+        submissions.append(rendered._replace(plan=plan, paths=element))
+    return submissions
+
+
+def _write(path: str, text: str, mode: int) -> None:
+    """In a directory that nobody knows of yet, where nobody could see half of it."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666)
+    try:
+        view = memoryview(text.encode("utf-8", "surrogateescape"))
+        while view:
+            view = view[os.write(file, view) :]
+    finally:
+        os.close(file)
+
+
+def _submit(compute: Compute, submissions: Sequence[Submission], home: str, paths: RunPaths) -> None:
+    """Whoever cancels meanwhile writes cancel.json, then looks for the handles; we do it the other way round."""
+    if os.path.exists(paths.cancel):
+        what = "cancelled before it was submitted"
+        _conclude(paths, submissions, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, what))
+        return
+    try:
+        handles = compute.submit(submissions)
+    except SubmitRejected as error:
+        failure = Failure(Reason.SUBMIT_REJECTED, error.what, code=error.exit_code, time=time.time())
+        status = Status(RunState.FAILED, failure.reason, error.exit_code, error.what, failure)
+        _conclude(paths, submissions, status)
+        raise
+    except SubmitAgain:
+        discard_run(home, paths)
+        raise
+    try:
+        write_json(handles_file(paths.root), [dict(handle) for handle in handles])
+    except OSError as error:
+        compute.cancel_all(handles, now=True)
+        raise storage_error(error, handles_file(paths.root)) from None
+    if os.path.exists(paths.cancel):
+        compute.cancel_all(handles)
+
+
+def _conclude(paths: RunPaths, submissions: Sequence[Submission], status: Status) -> None:
+    for each in submissions:
+        write_once(each.paths.result, result(each.plan, status))
+    with open(array_file(paths.root), encoding="utf-8") as file:
+        array = Array.from_json(file.read())
+    write_once(paths.result, array_result(array, [status] * len(submissions)))

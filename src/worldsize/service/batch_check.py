@@ -1,0 +1,96 @@
+"""What would go wrong with a batch script, and what of it cannot be honoured where it is to run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from worldsize.compute.base import CheckResult
+from worldsize.plan.launch import Plan
+from worldsize.spec.batchcheck import check_script, script_launches
+from worldsize.spec.batchjob import asked_of_job, script_of_job
+from worldsize.spec.batchlaunch import Launch
+from worldsize.spec.batchscript import BatchScript
+from worldsize.spec.job import Job
+from worldsize.spec.shellscan import UNKNOWN, scan
+
+_HONOURED = frozenset((
+    "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task", "time", "job-name", "array", "chdir",
+    "gpus", "gpus-per-node", "gpus-per-task", "gres", "distribution", "exclusive", "overcommit", "quiet", "verbose",
+    "comment", "mail-type", "mail-user", "parsable", "open-mode",
+))  # fmt: skip
+_SAID_APART = {
+    "output": "what it writes is kept in the run instead: worldsize logs",
+    "error": "what it writes is kept in the run instead: worldsize logs",
+    "signal": "no signal comes before the time limit on virtual nodes",
+    "dependency": "nothing is waited for on virtual nodes: worldsize run --after RUN does that",
+    "input": "the script reads no standard input",
+}
+
+
+def check_batch(job: Job, plan: Plan) -> list[CheckResult]:
+    """Findings, each with its line of the script."""
+    script = script_of_job(job)
+    asked = asked_of_job(job, script)
+    found = [
+        CheckResult(finding.level, finding.what, "%s:%d" % (job.source, finding.line), finding.hint)
+        for finding in check_script(script, asked, job.share_gpus)
+    ]
+    found += _missing_programs(job, script_launches(script, asked), script)
+    if plan.batch is not None and plan.batch.virtual:
+        found += _missing_sources(job, script)
+        found += _not_honoured(job, script)
+    return found
+
+
+def _not_honoured(job: Job, script: BatchScript) -> Iterator[CheckResult]:
+    names = list(dict.fromkeys(option.name for option in script.options))
+    for name in names:
+        if name in _SAID_APART:
+            yield CheckResult("notice", "--%s: %s" % (name, _SAID_APART[name]), _line(job, script, name))
+    if script.value("export") in ("NONE", "NIL"):
+        what = "--export=%s: the script sees this shell's variables all the same" % script.value("export")
+        yield CheckResult("notice", what, _line(job, script, "export"))
+    idle = [name for name in names if name not in _HONOURED and name not in _SAID_APART and name != "export"]
+    if idle:
+        what = "without effect on virtual nodes: %s" % ", ".join("--" + name for name in idle)
+        yield CheckResult("notice", what, job.source)
+
+
+def _line(job: Job, script: BatchScript, name: str) -> str:
+    return "%s:%s" % (job.source, script.line(name))
+
+
+def _missing_programs(job: Job, launches: list[Launch], script: BatchScript) -> Iterator[CheckResult]:
+    """Python scripts that are named relative to the code and are not there. Not where the script changes directory."""
+    if job.code is None or re.search(r"^[^#]*\b(cd|pushd)\b", script.text, re.MULTILINE):
+        return
+    for launch in launches:
+        names = [word for word in launch.program if word.endswith(".py")]
+        name = names[0] if names else ""
+        plain = name and not name.startswith(("/", "-", "~")) and not re.search(r"[*?\[%s=]" % UNKNOWN, name)
+        if plain and launch.certain and not os.path.exists(os.path.join(job.code, name)):
+            what = "script not found: %s (looked in %s)" % (name, job.code)
+            hint = "run it from the directory that it is submitted in, or name that with --code"
+            yield CheckResult("error", what, "%s:%d" % (job.source, launch.line), hint)
+
+
+def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
+    """Files that the script reads with `source` and that are not on this machine; fatal under `set -e`."""
+    strict = False
+    if not script.is_shell:
+        return
+    home = os.environ.get("HOME", "")
+    for seen in scan(script.text, {"HOME": home, "USER": os.path.basename(home)}):
+        if seen.words[0] == "set" and seen.certain:
+            strict = strict or any(word.startswith("-") and "e" in word[1:] for word in seen.words[1:])
+        if seen.words[0] not in ("source", ".") or len(seen.words) < 2 or not seen.certain:
+            continue
+        path = os.path.expanduser(seen.words[1])
+        if UNKNOWN in path or os.sep not in path:
+            continue
+        if not os.path.exists(os.path.join(job.code or "", path)):
+            what = "no such file on this machine: %s" % seen.words[1]
+            level, hint = ("error", "`set -e` ends the script there") if strict else ("notice", "the script goes on")
+            yield CheckResult(level, what, "%s:%d" % (job.source, seen.line), hint)

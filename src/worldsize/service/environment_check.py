@@ -1,0 +1,101 @@
+"""An environment looked at from the nodes of a compute: what they have, what imports there, and what will not work."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from worldsize.compute.abilities import Errands
+from worldsize.compute.base import Compute
+from worldsize.environment.nodecheck import Row, check_argv, read_row
+from worldsize.errors import UsageError
+from worldsize.service import errands
+from worldsize.service.computes import python_path
+from worldsize.service.environments import Environment
+from worldsize.spec.config import Config
+
+_TICK = 0.2
+_NAME = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
+
+
+def check_on_nodes(
+    compute: Compute,
+    config: Config,
+    environment: Environment | None,
+    modules: Sequence[str],
+    count: int | None,
+    environ: Mapping[str, str],
+) -> tuple[list[Row], int]:
+    """What each node says, of all that can be used or of `count` of their own; and how many were left out. UsageError
+    for a compute without such an ability, or a packed environment."""
+    if environment is not None and environment.archive:
+        what = "a packed environment is only there while a run has it"
+        raise UsageError(what, environment.archive, "name the prefix that it was packed from")
+    names, left_out = ((), 0) if count is not None else errands.usable(compute)
+    number = count if count is not None else len(names)
+    argv = _argv(compute, config, environment, modules, environ)
+    return _heard(errands.execute_alone(compute, argv, number, os.sep, None, names), number), left_out
+
+
+def _argv(
+    compute: Compute,
+    config: Config,
+    environment: Environment | None,
+    modules: Sequence[str],
+    environ: Mapping[str, str],
+) -> list[str]:
+    distributions = named_distributions(environment) if environment else ()
+    if environment is None or environment.existing is None:
+        path = python_path(config, compute.name, environ)
+        python = os.path.join(path[0], "python") if path else "python3"
+    else:
+        python = environment.existing.python
+    words = check_argv(python, modules, distributions)
+    found = environment.activation(environ) if environment else None
+    lines = [*found.module_lines(), *found.lines()] if found else []
+    if not lines:
+        return words
+    from worldsize.plan.setup import MODULE
+
+    first = MODULE if found and found.modules else ()
+    return ["bash", "-c", "\n".join([*first, *lines, 'exec "$@"']), "bash", *words]
+
+
+def named_distributions(environment: Environment) -> list[str]:
+    """The packages that the environment's pip part names, without versions."""
+    found = []
+    for line in environment.spec.pip:
+        name = _NAME.match(line)
+        if name and "://" not in line and not line.lstrip().startswith("-"):
+            found.append(name[1])
+    return found
+
+
+def _heard(asked: Errands, count: int) -> list[Row]:
+    texts: dict[int, dict[str, bytes]] = {node: {"out": b"", "err": b""} for node in range(count)}
+    hosts: dict[int, str] = {}
+    codes: dict[int, int] = {}
+    notes: list[str] = []
+    try:
+        while (said := asked.hear(_TICK)) is not None:
+            for each in said:
+                if each.kind == "up":
+                    hosts[each.node] = each.data.decode(errors="replace")
+                elif each.kind in ("out", "err"):
+                    texts[each.node][each.kind] += each.data
+                elif each.kind == "end":
+                    codes[each.node] = each.code
+                elif each.kind in ("note", "lost"):
+                    notes.append(each.data.decode(errors="replace"))
+    finally:
+        asked.close()
+    rows = []
+    for node in range(count):
+        name = hosts.get(node, str(node))
+        if node not in codes:
+            rows.append(Row(name, None, 1, "it was lost: %s" % (notes[-1] if notes else "it told no end")))
+            continue
+        out, err = (texts[node][kind].decode(errors="replace") for kind in ("out", "err"))
+        rows.append(read_row(name, codes[node], out, err))
+    return rows

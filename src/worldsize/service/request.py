@@ -1,0 +1,73 @@
+"""What a submission begins with, what its preparation makes of it, and who is told meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.compute.base import After, CheckResult, Compute
+from worldsize.plan.launch import Plan
+from worldsize.plan.values import NamedTuple
+from worldsize.service.places import Places
+from worldsize.spec.config import Config
+from worldsize.spec.job import Job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.environment.pack import Packed
+    from worldsize.environment.stage import Staged
+    from worldsize.environment.uris import Fetched
+    from worldsize.service.environments import Environment
+
+
+class Progress:
+    """What a person may want to know while a run is prepared; nobody is told unless a subclass does."""
+
+    def notice(self, text: str) -> None:
+        """Said once."""
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """How far it is with something that may take long; `total` 0: not known. Called often."""
+
+    def transfer(self, what: str, done: int, total: int) -> None:
+        """The same in bytes, for what is fetched."""
+
+    def doing(self, what: str) -> None:
+        """What is being done that may take minutes. Called often."""
+
+
+class Request(NamedTuple):
+    """A job and everything around it that a submission needs.
+
+    places  where each key of the job was said
+    argv    the words that the user typed, for the record
+    after   what has to end before it starts
+    fetched what the URIs of inputs stand for, once they were fetched, by the inputs' names
+    staged  what the job stages, once it is ready
+    packed  its environment as one file, where the nodes unpack it
+    image   its container image as one file, once it was fetched
+    """
+
+    job: Job
+    config: Config
+    compute: str | None
+    environ: Mapping[str, str]
+    cwd: str
+    places: Places = Places()
+    argv: Sequence[str] = ()
+    after: tuple[After, ...] = ()
+    fetched: Mapping[str, Fetched] = {}
+    staged: Staged | None = None
+    packed: Packed | None = None
+    image: str | None = None
+
+
+class Prepared(NamedTuple):
+    """`paths`: where the ranks find the data of inputs, by name; `environment`: what they run in, if the job says."""
+
+    job: Job
+    plan: Plan
+    compute: Compute
+    notices: tuple[CheckResult, ...]
+    paths: Mapping[str, str] = {}
+    environment: Environment | None = None
+    wrap: tuple[str, ...] = ()

@@ -1,0 +1,81 @@
+"""A run started again by its scheduler: the same submission, its next attempt.
+
+A run that has ended is put back among those on their way: what settled it goes to the attempt that it was about. Agents
+begin no attempt of a run that is settled or cancelled, so that has to happen before the scheduler hears of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import cast
+
+from worldsize.compute.abilities import CanRequeue
+from worldsize.errors import SubmitAgain, SubmitRejected, UsageError, WorldsizeError
+from worldsize.plan.array import array_of
+from worldsize.plan.files import storage_error
+from worldsize.plan.paths import RunPaths
+from worldsize.service.run import Run
+from worldsize.state.records import RunState
+
+_ENDED = (RunState.FAILED, RunState.CANCELLED, RunState.LOST)
+_ON_ITS_WAY = (RunState.STARTING, RunState.RUNNING)
+
+
+def requeue(run: Run) -> int:
+    """The attempt that it waits for now. UsageError, SubmitRejected, SubmitAgain, StorageError."""
+    status = run.look()
+    rerun = "`worldsize rerun %s` makes a new run of the same job and code" % run.id
+    if status.state not in (*_ENDED, *_ON_ITS_WAY):
+        hint = rerun if status.final else "it starts by itself, or `worldsize status` says why not"
+        raise UsageError("%s is %s" % (run.id, status.state), None, hint)
+    handle = run.native()
+    if handle is None or "requeue" not in run.compute.capabilities:
+        raise UsageError("the compute of %s puts no run back into a queue" % run.id, None, rerun)
+    place = array_of(run.paths)
+    if place and os.path.exists(RunPaths(place[0]).cancel):
+        raise UsageError("the array that %s belongs to was cancelled" % run.id, None, rerun)
+    seen = run.compute.observe([handle])[0]
+    if seen.phase == "unknown":
+        raise SubmitAgain(seen.message or "the compute does not say how it is", "run %s" % run.id, "try again")
+    attempt = max(seen.restarts if seen.counted else 0, run.paths.attempt) + 1
+    ask = cast(CanRequeue, run.compute).requeue
+    try:
+        if status.final:
+            _put_back(run.paths, attempt, lambda: ask(handle, attempt))
+        else:
+            ask(handle, attempt)
+            _make(run.paths, attempt)
+    except SubmitRejected as error:
+        raise SubmitRejected(error.what, error.where, rerun) from None
+    except OSError as error:
+        raise storage_error(error, run.paths.root) from None
+    return attempt
+
+
+def _put_back(paths: RunPaths, attempt: int, ask: Callable[[], None]) -> None:
+    """`ask` for it with the run unsettled; where that is refused, everything is as it was."""
+    moved = [(paths.cancel, paths.attempt_dir + "/cancel.json"), (paths.result, paths.attempt_dir + "/result.json")]
+    os.makedirs(paths.attempt_dir, exist_ok=True)
+    _make(paths, attempt)
+    _move(moved)
+    try:
+        ask()
+    except WorldsizeError:
+        _move([(to, source) for source, to in moved])
+        for directory in (RunPaths(paths.root, attempt).events_dir, RunPaths(paths.root, attempt).attempt_dir):
+            os.rmdir(directory)
+        raise
+    if os.path.exists(paths.result):  # somebody who looked before the scheduler knew has settled it once more
+        os.unlink(paths.result)
+
+
+def _make(paths: RunPaths, attempt: int) -> None:
+    """From now on it is the latest one, for whoever looks and for agents, whichever of them never began the last."""
+    os.makedirs(RunPaths(paths.root, attempt).events_dir, exist_ok=True)
+
+
+def _move(pairs: list[tuple[str, str]]) -> None:
+    for source, to in pairs:
+        if os.path.exists(source):
+            os.replace(source, to)

@@ -1,0 +1,46 @@
+"""Writing down how runs have ended, by whoever sees it first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from worldsize.plan.files import write_once
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.state.records import Status
+from worldsize.state.result import result
+
+
+def settle(paths: RunPaths, plan: Plan, status: Status) -> None:
+    try:
+        write_once(paths.result, result(plan, status))
+    except OSError:
+        return  # read-only for us, or full: everybody who looks comes to the same conclusion
+
+
+def settle_alike(array_id: str, elements: Sequence[RunPaths], plan: Plan, status: Status) -> None:
+    """The result of elements that ended alike before they began: one file, which tells the array's id, with a name in
+    each of their directories. `plan`: of any of them.
+
+    To make 500 files takes a disk longer than all else of a look at them, and a parallel file system far longer.
+    """
+    if len(elements) > 1 and _settle_as_one([each.result for each in elements], plan._replace(run_id=array_id), status):
+        return
+    for each in elements:
+        settle(each, plan._replace(run_id=each.run_id), status)
+
+
+def _settle_as_one(files: Sequence[str], plan: Plan, status: Status) -> bool:
+    """Whether all have a result now; False where each needs a file of its own: no links here, or too many of it."""
+    try:
+        if not write_once(files[0], result(plan, status)):
+            return False  # somebody else's, who may have seen another end
+        for file in files[1:]:
+            try:
+                os.link(files[0], file)
+            except FileExistsError:
+                continue
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,41 @@
+"""Looking at many runs: each compute is asked once, for all of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize.compute.base import Handle
+from worldsize.errors import WorldsizeError
+from worldsize.service.run import Run
+from worldsize.state.records import Observation, Status
+
+
+def look_at(runs: Sequence[Run]) -> list[Status]:
+    """The status of each. A compute that cannot be asked leaves its runs as their directories tell them."""
+    groups: dict[str, list[tuple[Run, Handle]]] = {}
+    for run in runs:
+        handle = _handle(run)
+        if handle is not None:
+            groups.setdefault(handle["type"], []).append((run, handle))
+    seen: dict[str, Observation] = {}
+    for group in groups.values():
+        if len(group) > 1:
+            seen.update(_observe(group))
+    return [run.look(seen.get(run.id)) for run in runs]
+
+
+def _handle(run: Run) -> Handle | None:
+    """None where there is none, or none that can be used: `look` says so."""
+    try:
+        handle = run.native()
+        return handle if handle is not None and run.has_plan() and isinstance(handle["type"], str) else None
+    except (WorldsizeError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _observe(group: Sequence[tuple[Run, Handle]]) -> dict[str, Observation]:
+    try:
+        found = group[0][0].compute.observe([handle for _, handle in group])
+    except (WorldsizeError, ValueError, KeyError, TypeError):
+        return {}  # one by one, then: each says what is wrong with it
+    return {run.id: observation for (run, _), observation in zip(group, found, strict=True)}

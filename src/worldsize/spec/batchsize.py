@@ -1,0 +1,162 @@
+"""What a batch script asks for in numbers, as Slurm would count it. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from worldsize.errors import JobError
+from worldsize.plan.nodelist import expand
+from worldsize.plan.slurmtime import limit_seconds
+from worldsize.spec.batchscript import BatchScript
+
+_INDICES = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_MAX_INDICES = 100_000
+
+
+class Asked(NamedTuple):
+    """The allocation.
+
+    tasks         of each node, in order; balanced where the script leaves it open
+    tasks_said    whether it says how many (otherwise sbatch sets no SLURM_NTASKS)
+    cpus_per_task None where it does not say
+    gpus          of each node; None where it does not say
+    seconds       its time limit, None for none
+    """
+
+    tasks: tuple[int, ...]
+    tasks_said: bool = False
+    cpus_per_task: int | None = None
+    gpus: int | None = None
+    seconds: float | None = None
+
+    @property
+    def nodes(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def cpus(self) -> int:
+        """Of each node, at the least."""
+        return max(self.tasks) * (self.cpus_per_task or 1)
+
+
+class Array(NamedTuple):
+    indices: tuple[int, ...]
+    at_once: int | None = None
+
+
+def asked(script: BatchScript, source: str) -> Asked:
+    """Raises JobError with the line of a value that is none."""
+    read = _Reader(script, source)
+    nodes, tasks, per_node = read.nodes(), read.number("ntasks"), read.number("ntasks-per-node")
+    gpus = _gpus(read, nodes)
+    if nodes is None:
+        nodes = len(read.names("nodelist")) or (-(-tasks // per_node) if tasks and per_node else 1)
+    per_gpu = read.number("ntasks-per-gpu")
+    if tasks is None and per_node is None and per_gpu and gpus:
+        per_node = per_gpu * gpus
+    if tasks is None:
+        shares = (per_node or 1,) * nodes
+    else:
+        nodes = min(nodes, tasks)
+        share, left = divmod(tasks, nodes)
+        shares = tuple(share + (index < left) for index in range(nodes))
+    said = tasks is not None or per_node is not None
+    return Asked(shares, said, read.number("cpus-per-task"), gpus, read.seconds())
+
+
+def array_of(script: BatchScript, source: str) -> Array | None:
+    """The job array's indices, in order; `0-9:3,12%2` is 0, 3, 6, 9 and 12, two at a time."""
+    option = script.option("array")
+    if option is None:
+        return None
+    text, percent, limit = (option.value or "").partition("%")
+    found: set[int] = set()
+    for part in text.split(","):
+        match = _INDICES.fullmatch(part.strip())
+        if match is None or (match[2] and int(match[2]) < int(match[1])) or match[3] == "0":
+            break
+        found.update(range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1)))
+        if len(found) > _MAX_INDICES:
+            break
+    else:
+        if not percent or (limit.isdigit() and int(limit) > 0):
+            return Array(tuple(sorted(found)), int(limit) if percent else None)
+    raise JobError("--array=%.40s is no list of indices" % option.value, "%s:%d" % (source, option.line))
+
+
+def _gpus(read: _Reader, nodes: int | None) -> int | None:
+    """Of each node: from --gpus-per-node, --gres=gpu:…, --gpus over the nodes, or --gpus-per-task."""
+    per_node = read.count("gpus-per-node")
+    if per_node is not None:
+        return per_node
+    found = [read.counted(part) for part in read.parts("gres") if re.match(r"(gres[:/])?gpu\b", part)]
+    if found:
+        return sum(found)
+    total = read.count("gpus")
+    if total is not None:
+        return -(-total // (nodes or 1))
+    per_task = read.count("gpus-per-task")
+    if per_task is None:
+        return None
+    tasks = read.number("ntasks-per-node") or -(-(read.number("ntasks") or nodes or 1) // (nodes or 1))
+    return per_task * tasks
+
+
+class _Reader:
+    """Values of options as numbers; what is none is an error with its line."""
+
+    def __init__(self, script: BatchScript, source: str) -> None:
+        self._script = script
+        self._source = source
+
+    def number(self, name: str) -> int | None:
+        value = self._script.value(name)
+        if value is None:
+            return None
+        if not value.strip().isdigit() or not 0 < int(value) < 10**7:
+            raise self._wrong(name, "no number")
+        return int(value)
+
+    def nodes(self) -> int | None:
+        """The least that will do: 2 of `2-4`."""
+        value = self._script.value("nodes")
+        if value is None:
+            return None
+        least = re.match(r"\d+", value.strip())
+        if least is None or not 0 < int(least[0]) < 10**6:
+            raise self._wrong("nodes", "no number of nodes")
+        return int(least[0])
+
+    def count(self, name: str) -> int | None:
+        """The number in `4` or `a100:4`; several kinds add up."""
+        parts = self.parts(name)
+        return sum(self.counted(part, name) for part in parts) if parts else None
+
+    def counted(self, part: str, name: str = "gres") -> int:
+        number = part.partition("(")[0].rpartition(":")[2]
+        if number.isdigit():
+            return int(number)
+        if name == "gres":
+            return 1
+        raise self._wrong(name, "no number of GPUs")
+
+    def parts(self, name: str) -> list[str]:
+        return [part for part in (self._script.value(name) or "").split(",") if part]
+
+    def names(self, name: str) -> list[str]:
+        value = self._script.value(name)
+        try:
+            return expand(value) if value and "/" not in value else []
+        except ValueError:
+            raise self._wrong(name, "no list of nodes") from None
+
+    def seconds(self) -> float | None:
+        try:
+            return limit_seconds(self._script.value("time"))
+        except ValueError:
+            raise self._wrong("time", "no time limit") from None
+
+    def _wrong(self, name: str, what: str) -> JobError:
+        line = self._script.line(name)
+        return JobError("--%s=%.40s is %s" % (name, self._script.value(name), what), "%s:%s" % (self._source, line))

@@ -1,0 +1,41 @@
+"""One key of a job or of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Key(NamedTuple):
+    """One key.
+
+    kind      "text"       text
+              "as_text"    text, or a number or boolean taken as the text it is written as
+              "path"       a local path, made absolute, or a URI
+              "int" "number" "flag"
+              "texts"      a list of texts
+              "words"      text, or a list of texts
+              "text_map"   names to as_text
+              "labels"     the same, and nothing counts as empty text
+              "any"        a mapping, kept untouched
+              "object"     a mapping with the keys of `keys`
+              "objects"    names to such mappings
+              "records"    a list of such mappings
+              "inputs" "outputs" "environment" "conda" "python" "requirements" "places" "build" "stage"
+              "distribution" "matrix" "autotune" "search": those values
+    choices   the only texts allowed, whatever their case
+    minimum, maximum   inclusive; `above` exclusive
+    blank     whether text may be empty
+    """
+
+    kind: str
+    doc: str
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
+    blank: bool = True
+    keys: Mapping[str, Key] = {}
+
+
+Keys = Mapping[str, Key]

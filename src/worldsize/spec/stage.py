@@ -1,0 +1,86 @@
+"""`stage:` of a job: what is downloaded before it is submitted, so that nodes without a network find it. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_REPO = r"(?:(?P<kind>models|datasets|spaces)/)?(?P<name>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w./-]+))?"
+_TORCH = r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?::(?P<ref>[\w./-]+))?"
+_CHECKSUM = r"#sha256=([0-9A-Fa-f]{64})$"
+
+
+class HubRepo(NamedTuple):
+    """A repository of the Hugging Face hub; `kind` is "models", "datasets" or "spaces"; no patterns: all its files."""
+
+    kind: str
+    name: str
+    revision: str
+    patterns: tuple[str, ...] = ()
+
+
+class TorchRepo(NamedTuple):
+    """A repository of torch.hub; without a `ref` the one that torch takes: main, else master."""
+
+    owner: str
+    name: str
+    ref: str | None
+
+
+class StagedData(NamedTuple):
+    """A file that ranks find as `path` below $WORLDSIZE_DATA."""
+
+    path: str
+    uri: str
+    sha256: str | None
+
+
+class Stage(NamedTuple):
+    """`wheels` are lines of a requirements file; `checkpoints` URLs."""
+
+    wheels: tuple[str, ...] = ()
+    hub: tuple[HubRepo, ...] = ()
+    torch: tuple[TorchRepo, ...] = ()
+    checkpoints: tuple[str, ...] = ()
+    data: tuple[StagedData, ...] = ()
+
+
+def stage_of(values: Mapping[str, Any]) -> Stage:
+    """What the mapping says. ValueError: "key: what is wrong"."""
+    torch = [_torch(text) for text in values.get("torch_hub", ())]
+    return Stage(
+        tuple(dict.fromkeys((*values.get("pip", ()), *values.get("uv", ())))),
+        tuple(_hub(text) for text in values.get("huggingface", ())),
+        tuple(each for each in torch if isinstance(each, TorchRepo)),
+        tuple(each for each in torch if isinstance(each, str)),
+        tuple(_data(path, uri) for path, uri in values.get("data", {}).items()),
+    )
+
+
+def _hub(text: str) -> HubRepo:
+    first, *patterns = text.split()
+    found = re.fullmatch(_REPO, first)
+    if found is None:
+        raise ValueError("huggingface: %.80r is no repository: write NAME, OWNER/NAME or datasets/OWNER/NAME" % first)
+    return HubRepo(found["kind"] or "models", found["name"], found["revision"] or "main", tuple(patterns))
+
+
+def _torch(text: str) -> TorchRepo | str:
+    if text.startswith(("https://", "http://")):
+        return text
+    found = re.fullmatch(_TORCH, text)
+    if found is None:
+        raise ValueError("torch_hub: %.80r is neither OWNER/NAME:REF nor a URL" % text)
+    return TorchRepo(found["owner"], found["name"], found["ref"])
+
+
+def _data(path: str, uri: str) -> StagedData:
+    if os.path.isabs(path) or os.path.normpath(path).startswith("..") or os.path.normpath(path) == ".":
+        raise ValueError("data: %.80r is no relative path" % path)
+    checksum = re.search(_CHECKSUM, uri)
+    plain = uri[: checksum.start()] if checksum else uri
+    if "#sha256" in plain:
+        raise ValueError("data.%s: #sha256= wants 64 hexadecimal digits" % path)
+    return StagedData(os.path.normpath(path), plain, checksum[1].lower() if checksum else None)

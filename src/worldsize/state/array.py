@@ -1,0 +1,72 @@
+"""What the states of an array's elements make of the whole, and its result.json.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.plan.array import Array, element_id
+from worldsize.state.records import RunState, Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_ORDER = (RunState.FAILED, RunState.LOST, RunState.CANCELLED, RunState.SUCCEEDED)
+_MOVING = (RunState.RUNNING, RunState.STARTING, RunState.STOPPING)
+_WAITING = (RunState.QUEUED, RunState.PREPARING, RunState.CREATED)
+
+
+def count_states(statuses: Sequence[Status]) -> dict[str, int]:
+    """How many elements are in each state, the states in the order of a run's life."""
+    found = [status.state for status in statuses]
+    states = (*reversed(_WAITING), RunState.STARTING, RunState.RUNNING, RunState.STOPPING, *reversed(_ORDER))
+    return {state: found.count(state) for state in states if state in found}
+
+
+def overall(states: Mapping[str, int]) -> str:
+    """The array's state: final once all elements are, and then as bad as the worst; RUNNING from the first start."""
+    if not any(state not in RunState.FINAL for state in states):
+        return next(state for state in _ORDER if state in states)
+    if any(state in states for state in _MOVING) or any(state in states for state in _ORDER):
+        return RunState.STOPPING if set(states) - RunState.FINAL == {RunState.STOPPING} else RunState.RUNNING
+    return next(state for state in _WAITING if state in states)
+
+
+def array_status(array: Array, statuses: Sequence[Status]) -> Status:
+    """As one run's: where it FAILED, with the reason, the code and the words of its first failing element."""
+    state = overall(count_states(statuses))
+    started = min((status.started for status in statuses if status.started is not None), default=None)
+    if state not in RunState.FINAL:
+        return Status(state, started=started)
+    ended = max((status.ended for status in statuses if status.ended is not None), default=None)
+    first = next(index for index, status in enumerate(statuses) if status.state == state)
+    status = statuses[first]
+    message = "%s: %s" % (element_id(array.run_id, first), status.message) if status.message else ""
+    return Status(state, status.reason, status.exit_code, message, None, started, ended)
+
+
+def array_summary(array: Array, statuses: Sequence[Status]) -> dict[str, Any]:
+    """A run's summary, and how many elements are in each state."""
+    status = array_status(array, statuses)
+    return {
+        "id": array.run_id,
+        "name": array.name,
+        "state": status.state,
+        "reason": status.reason,
+        "compute": array.compute,
+        "nodes": array.nodes,
+        "ranks": array.ranks,
+        "created": array.created,
+        "started": status.started,
+        "ended": status.ended,
+        "exit_code": status.exit_code,
+        "states": count_states(statuses),
+    }
+
+
+def array_result(array: Array, statuses: Sequence[Status]) -> dict[str, Any]:
+    status = array_status(array, statuses)
+    return {"summary": array_summary(array, statuses), "message": status.message, "failure": None}

@@ -1,0 +1,160 @@
+"""What is read from a loss's graph, and from the source of a loop."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from worldsize.inrank.data_parallel.loops import said, trains  # noqa: E402
+from worldsize.inrank.data_parallel.losses import Reading, read_loss  # noqa: E402
+from worldsize.inrank.data_parallel.slices import cut, size_of  # noqa: E402
+
+LOCAL, TOTAL = 8, 32
+weights = torch.randn(5, 3, requires_grad=True)
+x = torch.randn(LOCAL, 5)
+labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
+mask = torch.tensor([1.0, 0, 1, 1, 0, 1, 1, 1])
+
+
+def out() -> Any:
+    return x @ weights
+
+
+def reading(loss: Any) -> Reading:
+    return read_loss(loss.grad_fn, LOCAL, TOTAL)
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss"),
+    [
+        ("mean", lambda: F.mse_loss(out(), torch.zeros(LOCAL, 3))),
+        ("mean", lambda: F.l1_loss(out(), torch.zeros(LOCAL, 3)) / 4),
+        ("mean", lambda: out().pow(2).sum(1).mean()),
+        ("mean", lambda: out().pow(2).sum() / LOCAL),
+        ("mean", lambda: out().pow(2).sum() * (1 / LOCAL)),
+        ("mean", lambda: 0.5 * out().pow(2).sum() / out().numel()),
+        ("mean", lambda: F.kl_div(out().log_softmax(1), torch.rand(LOCAL, 3), reduction="batchmean")),
+        ("mean", lambda: out().mean() + 0.1 * weights.pow(2).sum()),
+        ("mean", lambda: out().mean() + 0.1 * weights.norm()),
+        ("mean", lambda: sum(out().mean() for _ in range(3))),
+        ("sum", lambda: F.mse_loss(out(), torch.zeros(LOCAL, 3), reduction="sum")),
+        ("sum", lambda: F.binary_cross_entropy(out().sigmoid(), torch.zeros(LOCAL, 3), reduction="sum") / TOTAL),
+        ("sum", lambda: F.cross_entropy(out(), labels, reduction="sum")),
+        ("sum", lambda: -0.5 * torch.sum(1 + out() - out().exp())),
+        ("sum", lambda: ((x[:, 0] * weights[0, 0] - 1) ** 2).sum()),
+        ("weighted", lambda: F.cross_entropy(out(), labels)),
+        ("weighted", lambda: F.nll_loss(out().log_softmax(1), labels, weight=torch.tensor([1.0, 2, 3])) / 2),
+        ("weighted", lambda: (F.cross_entropy(out(), labels, reduction="none") * mask).sum() / mask.sum()),
+    ],
+)
+def test_what_a_loss_makes_of_its_batch(kind: str, loss: Any) -> None:
+    found = reading(loss())
+    assert (found.kind, found.bent, found.opaque) == (kind, [], [])
+
+
+def test_a_penalty_on_weights_is_no_sum_over_the_batch() -> None:
+    found = reading(F.mse_loss(out(), torch.zeros(LOCAL, 3), reduction="sum") + weights.pow(2).sum())
+    assert len(found.sums) == 1
+
+
+def test_a_mean_of_some_beside_other_terms_is_known_with_its_weight() -> None:
+    found = reading((out().pow(2).sum(1) * mask).sum() / mask.sum() + out().mean())
+    assert [float(count) for _, count in found.weighted] == [6.0] and found.means == 1
+
+
+@pytest.mark.parametrize("loss", [lambda: out().pow(2).mean().sqrt(), lambda: (out() - 1).norm()])
+def test_a_root_of_a_mean_is_told_apart(loss: Any) -> None:
+    assert reading(loss()).bent
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.model = nn.Linear(2, 2)
+        self.learns = False
+
+    def step(self, batch: Any) -> Any:
+        loss = self.model(batch).sum()
+        if loss > 1e9:
+            return None
+        return self.follow(loss)
+
+    def follow(self, loss: Any) -> None:
+        loss.backward()
+
+    def look(self, batch: Any) -> Any:
+        return self.model(batch)
+
+
+class Asking:
+    """Gives one batch, and keeps what was read of the loop that asked."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def __iter__(self) -> Any:
+        self.read.append(trains(sys._getframe(1)))
+        return iter([torch.ones(1, 2)])
+
+
+def endless(loader: Any) -> Any:
+    while True:
+        yield from loader
+
+
+def test_what_a_loop_is_for() -> None:
+    loader, owner = Asking(), Owner()
+    for batch in loader:
+        owner.step(batch)
+    for batch in loader:
+        owner.look(batch)
+    for batch in enumerate(loader):
+        if owner.learns:
+            owner.step(batch)
+    for learn in (True, False):
+        for batch in loader:
+            loss = owner.model(batch).sum()
+            if learn:
+                loss.backward()
+    for batch in loader:
+        loss = owner.model(batch).sum()
+        if float(loss) > 0:
+            loss.backward()
+    [owner.look(batch) for batch in loader]
+    [owner.step(batch) for batch in loader]
+    for _, batch in zip(range(1), endless(loader)):  # noqa: B905
+        with torch.enable_grad():
+            owner.step(batch)
+    step = functools.partial(functools.lru_cache(owner.step))
+    for batch in loader:
+        step(batch)
+    verdicts = ["always", "never", "never", "always", "never", "sometimes", "never", "always", "always", "always"]
+    assert loader.read == verdicts
+
+
+def test_slices_of_whatever_a_batch_is() -> None:
+    batch = {"x": torch.arange(8).view(4, 2), "names": ["a", "b", "c", "d"], "rest": [torch.arange(4), 3]}
+    assert size_of(batch) == 4
+    half = cut(batch, 4, 2, 2)
+    assert half["x"].tolist() == [[4, 5], [6, 7]] and half["names"] == ["c", "d"]
+    assert half["rest"][0].tolist() == [2, 3] and half["rest"][1] == 3
+    assert size_of((torch.zeros(3, 2), torch.zeros(2, 3))) is None
+
+
+def test_what_a_loop_says_with_the_size_of_a_slice() -> None:
+    found: list[str] = []
+    loader = [(torch.zeros(4), torch.zeros(4))]
+    for i, (inputs, targets) in enumerate(loader):
+        found = said(sys._getframe().f_code, sys._getframe().f_lineno)
+        inputs = inputs.new_zeros(inputs.size(0))
+        str.format("{} of {}", i * len(inputs), len(loader))
+        str(f"{targets.shape[0]}")
+    line = sys._getframe().f_lineno - 2
+    assert found == ["size of inputs (line %d)" % line, "size of targets (line %d)" % (line + 1)]

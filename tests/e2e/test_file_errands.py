@@ -1,0 +1,258 @@
+"""Commands beside ranks through nothing but the run's directory: real agents, real visits, real clients that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pytest
+from local_runs import LocalRun, LocalRuns, until
+from pythons import SUPPORTED
+
+from worldsize.agent import visit
+from worldsize.compute.abilities import Errand, Errands, Said
+from worldsize.compute.errand_files import stage
+from worldsize.compute.errands import order
+from worldsize.compute.file_errands import FileErrands, Outlook, execute_beside
+from worldsize.errors import SubmitRejected
+
+_CLIENT = """
+import json, sys, time
+from worldsize.compute.abilities import Errand
+from worldsize.compute.file_errands import execute_beside
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+paths = RunPaths(sys.argv[1])
+plan = Plan.from_json(open(paths.plan).read())
+errands = execute_beside(Errand(tuple(sys.argv[2:]), tuple(range(len(plan.nodes))), paths.code, plan, paths), str)
+while (said := errands.hear(0.1)) is not None:
+    for each in said:
+        print(each.node, each.kind, flush=True)
+"""
+
+
+class Told(NamedTuple):
+    """What was told until the end: output and code of each node, and the notes."""
+
+    out: dict[int, bytearray]
+    err: dict[int, bytearray]
+    codes: dict[int, int]
+    notes: list[bytes]
+
+
+@pytest.fixture
+def runs(tmp_path) -> Iterator[LocalRuns]:
+    made = LocalRuns(str(tmp_path / "home"))
+    yield made
+    made.destroy()
+
+
+def running(runs: LocalRuns, nodes: int = 2, script: str = "echo up; sleep 60 & wait", **fields) -> LocalRun:
+    run = runs.sh(script, nodes=nodes, errands=True, **fields)
+    run.said("up")
+    return run
+
+
+def begun(run: LocalRun, *argv: str, nodes: Sequence[int] | None = None) -> Errands:
+    numbers = tuple(range(len(run.plan.nodes)) if nodes is None else nodes)
+    return execute_beside(Errand(argv, numbers, run.paths.code, run.plan, run.paths), str)
+
+
+def told(errands: Errands, before: Sequence[Said] = ()) -> Told:
+    found = Told({}, {}, {}, [])
+    said: list[Said] | None = list(before)
+    deadline = time.monotonic() + 30
+    while said is not None:
+        assert time.monotonic() < deadline
+        for each in said:
+            if each.kind == "note":
+                found.notes.append(each.data)
+            elif each.kind == "end":
+                found.codes[each.node] = each.code
+            elif each.kind != "up":
+                stream = found.out if each.kind == "out" else found.err
+                stream.setdefault(each.node, bytearray()).extend(each.data)
+        said = errands.hear(0.1)
+    errands.close()
+    return found
+
+
+def until_said(errands: Errands, kind: str, nodes: int) -> list[Said]:
+    heard: list[Said] = []
+    until(lambda: heard.extend(errands.hear(0.1) or []) or sum(each.kind == kind for each in heard) >= nodes)
+    return heard
+
+
+def sleeping(seconds: str) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/cmdline" % name, "rb") as file:
+                    if file.read().split(b"\0")[:2] == [b"sleep", seconds.encode()]:
+                        found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+def test_it_is_executed_on_each_node_in_the_ranks_environment(runs: LocalRuns) -> None:
+    run = running(runs, nodes=3, environment={"OF_JOB": "a b"})
+    script = "echo $WORLDSIZE_NODE_RANK of $WORLDSIZE_NODE_COUNT, $OF_JOB, [$RANK], $PWD; echo trouble >&2; exit 3"
+    found = told(begun(run, "sh", "-c", script, nodes=[0, 2]))
+    assert found.codes == {0: 3, 2: 3} and found.notes == []
+    assert found.out == {node: b"%d of 3, a b, [], %s\n" % (node, run.paths.code.encode()) for node in (0, 2)}
+    assert found.err == dict.fromkeys((0, 2), b"trouble\n")
+    assert os.listdir(run.paths.errands) == []
+    assert not run.over() and run.log(0) == "up\n"
+
+
+def test_long_output_is_whole_and_does_not_pile_up(runs: LocalRuns) -> None:
+    """Segments are removed as they are read; a node that is not read from waits."""
+    run = running(runs, nodes=1)
+    program = "import os\nfor i in range(400): os.write(1, b'%07d' % i + b'x' * 99993)"
+    errands = begun(run, sys.executable, "-c", program)
+    before = until_said(errands, "out", 1)
+    time.sleep(3)
+    (name,) = os.listdir(run.paths.errands)
+    errand = os.path.join(run.paths.errands, name)
+    sizes = [os.path.getsize(os.path.join(errand, file)) for file in os.listdir(errand)]
+    assert sum(sizes) < (visit.AHEAD + 2) * visit.SEGMENT
+    found = told(errands, before)
+    assert found.codes == {0: 0}
+    assert found.out[0] == b"".join(b"%07d" % i + b"x" * 99993 for i in range(400))
+
+
+def test_stop_leaves_a_grace_and_close_none(runs: LocalRuns) -> None:
+    run = running(runs)
+    errands = begun(run, "sh", "-c", "trap 'echo told; exit 3' TERM; echo up; sleep 4731 & wait")
+    before = until_said(errands, "out", 2)
+    errands.stop()
+    found = told(errands, before)
+    assert found.codes == {0: 3, 1: 3} and found.out == dict.fromkeys((0, 1), b"up\ntold\n")
+    until(lambda: not sleeping("4731"))
+
+    deaf = begun(run, "sh", "-c", "trap '' TERM; echo up; sleep 4732; sleep 4732")
+    until_said(deaf, "out", 2)
+    started = time.monotonic()
+    deaf.close()
+    assert time.monotonic() - started < 4.9
+    until(lambda: not sleeping("4732"))
+    deaf.close()
+    assert deaf.hear(0) in ([], None)
+    assert not run.over()
+
+
+def test_what_cannot_be_executed_is_told(runs: LocalRuns) -> None:
+    found = told(begun(running(runs), "no-such-command"))
+    assert found.codes == {0: 127, 1: 127}
+    assert found.err == dict.fromkeys((0, 1), b"worldsize: no-such-command: command not found\n")
+
+
+@pytest.mark.slow
+def test_a_client_that_dies_takes_its_command_along_and_leaves_nothing(runs: LocalRuns, tmp_path) -> None:
+    run = running(runs)
+    argv = [sys.executable, "-c", _CLIENT, run.paths.root, "sleep", "4733"]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    client = subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE)
+    until(lambda: len(sleeping("4733")) == 2)
+    client.send_signal(signal.SIGSTOP)
+    time.sleep(2)
+    client.send_signal(signal.SIGCONT)
+    time.sleep(1)
+    assert len(sleeping("4733")) == 2
+    client.kill()
+    client.communicate()
+    until(lambda: not sleeping("4733"), 10)
+    until(lambda: os.listdir(run.paths.errands) == [], 5)
+    assert not run.over()
+
+
+@pytest.mark.slow
+def test_an_errand_that_nobody_waits_for_is_never_begun(runs: LocalRuns) -> None:
+    """Its client was killed before the nodes saw it; or it was left in a directory that a later attempt finds."""
+    run = running(runs)
+    made = begun(run, "sh", "-c", "echo executed >> %s/executed" % run.paths.outputs)
+    made._closed.set()  # its threads end, as they would with the client
+    until(lambda: os.listdir(run.paths.errands) == [], 10)
+    assert os.listdir(run.paths.outputs) == []
+
+
+def test_it_ends_with_the_run_and_holds_nothing_up(runs: LocalRuns) -> None:
+    run = running(runs, script="echo up; while ! [ -e outputs/go ]; do sleep 0.1; done", grace=5.0)
+    errands = begun(run, "sh", "-c", "echo up; sleep 4734")
+    before = until_said(errands, "out", 2)
+    open(os.path.join(run.paths.outputs, "go"), "w").close()
+    assert run.ended()["state"] == "SUCCEEDED"
+    assert not sleeping("4734")
+    assert told(errands, before).codes == {0: 137, 1: 137}
+
+
+def test_it_ends_with_its_agent(runs: LocalRuns) -> None:
+    run = running(runs)
+    errands = begun(run, "sh", "-c", "echo up; sleep 4735")
+    until_said(errands, "out", 2)
+    os.kill(run.agent(1), signal.SIGKILL)
+    until(lambda: not sleeping("4735"), 5)
+    errands.close()
+
+
+def test_it_is_no_rank(runs: LocalRuns) -> None:
+    """Neither its end nor its code is the run's; a rank that ends beside it is noticed."""
+    run = running(runs, script="echo up; until [ -e outputs/go ]; do sleep 0.1; done; exit 7")
+    assert told(begun(run, "sh", "-c", "exit 9")).codes == {0: 9, 1: 9}
+    errands = begun(run, "sleep", "4736")
+    until(lambda: len(sleeping("4736")) == 2)
+    open(os.path.join(run.paths.outputs, "go"), "w").close()
+    ended = run.ended()
+    assert (ended["state"], ended["exit_code"]) == ("FAILED", 7)
+    errands.close()
+    codes = {run.event(node, "rank_exited")["code"] for node in (0, 1)}
+    assert 7 in codes and codes <= {7, 143}
+
+
+@pytest.mark.slow
+def test_nodes_that_cannot_begin_it_say_why(runs: LocalRuns, monkeypatch) -> None:
+    run = running(runs)
+    monkeypatch.setattr("worldsize.compute.errand_files.program", lambda: "import sys\nsys.exit('broken here')\n")
+    errands = begun(run, "true")
+    with pytest.raises(SubmitRejected, match=r"nodes 0,1: broken here"):
+        told(errands)
+    errands.close()
+    assert os.listdir(run.paths.errands) == []
+
+
+class ByHand:
+    """A backing that has nothing to say."""
+
+    def look(self) -> Outlook:
+        return Outlook()
+
+    def release(self, ended: bool) -> None:
+        pass
+
+
+@pytest.mark.parametrize("python", SUPPORTED, ids=os.path.basename)
+def test_a_node_of_its_own_on_every_python(python: str, tmp_path) -> None:
+    """Its exit code is the command's, for whoever started it."""
+    directory = str(tmp_path / "errand")
+    stage(directory, order(Errand(("sh", "-c", "echo $WORLDSIZE_NODE_RANK; pwd; exit 5"), (0,), str(tmp_path))))
+    errands = FileErrands(directory, [0], ByHand())
+    node = subprocess.Popen([python, "-I", "-S", os.path.join(directory, "visit.py"), directory, "0"])
+    found = told(errands)
+    assert found.codes == {0: 5} and found.out == {0: b"0\n%s\n" % os.fsencode(tmp_path)}
+    assert node.wait(10) == 5
+    assert os.listdir(tmp_path) == []
+
+
+def test_plans_without_errands_do_not_look(runs: LocalRuns) -> None:
+    run = runs.sh("echo up; sleep 60")
+    run.said("up")
+    time.sleep(0.7)
+    assert not os.path.exists(run.paths.errands)
+    assert len(os.listdir("/proc/%d/task" % run.agent(0))) == 1

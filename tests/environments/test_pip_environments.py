@@ -1,0 +1,277 @@
+"""`environment:` of pip packages: built once with uv, used at once the second time; existing environments."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from driver import Cli
+from wheels import Links
+
+SHOW = "command: python -c 'import demo, sys; print(demo.__version__, sys.prefix)'\n"
+
+
+def prefix_of(cli: Cli) -> str:
+    (only,) = cli.json("env", "list")
+    return str(only["prefix"])
+
+
+def test_a_requirements_file_is_built_and_used(cli: Cli, links: Links) -> None:
+    links.wheel("demo", "1.0", requires=("needed>=2",))
+    links.wheel("needed", "2.1")
+    cli.write("requirements.txt", links.requirements("demo"))
+    cli.write("job.yml", SHOW + "environment: requirements.txt\n")
+    first = cli.ok("run", "job.yml", "-w", "2x1")
+    assert "notice: building the environment pip-" in first.err
+    prefix = prefix_of(cli)
+    assert cli.ok("logs").lines == ["×2: 1.0 %s" % prefix]
+    second = cli.ok("run", "job.yml")
+    assert second.lines == ["0:0: 1.0 %s" % prefix]
+    assert "building" not in second.err
+
+
+def test_the_record_names_the_environment_and_what_is_in_it(cli: Cli, links: Links) -> None:
+    links.wheel("demo", "1.0")
+    cli.write("requirements.txt", links.requirements("demo"))
+    cli.write("job.yml", SHOW + "environment: requirements.txt\n")
+    run = cli.run("job.yml")
+    found = json.loads(cli.read(run, "record.json"))["env"]
+    assert found["packages"] == {"demo": "1.0"}
+    assert (found["prefix"], found["kind"]) == (prefix_of(cli), "venv")
+    whole = json.loads(cli.read(run, "environment.json"))
+    assert whole["fingerprint"] == found["fingerprint"]
+    assert [(row["name"], row["version"], len(row["hashes"])) for row in whole["pip"]] == [("demo", "1.0", 1)]
+
+
+def test_rerun_takes_the_same_packages_though_the_file_has_changed(cli: Cli, links: Links) -> None:
+    links.wheel("demo", "1.0")
+    links.wheel("demo", "2.0")
+    cli.write("requirements.txt", links.requirements("demo<2"))
+    cli.write("job.yml", SHOW + "environment: requirements.txt\n")
+    assert cli.ok("run", "job.yml").out.startswith("0:0: 1.0 ")
+    first = cli.latest()
+    cli.write("requirements.txt", links.requirements("demo"))
+    assert cli.ok("run", "job.yml").out.startswith("0:0: 2.0 ")
+    assert cli.json("diff", first, cli.latest())["environment"]["env.packages.demo"] == ["1.0", "2.0"]
+    assert cli.ok("rerun", first).out.startswith("0:0: 1.0 ")
+    cli.ok("env", "remove", *(row["name"] for row in cli.json("env", "list")))
+    again = cli.ok("rerun", first)
+    assert "building" in again.err and again.out.startswith("0:0: 1.0 ")
+
+
+def test_the_environments_variables_are_lower_than_the_jobs(cli: Cli, links: Links) -> None:
+    links.wheel("demo", "1.0")
+    lines = ", ".join("'%s'" % line for line in (*links.lines, "demo"))
+    text = """\
+command: echo $A $B $WORLD_SIZE $OURS $LD_LIBRARY_PATH; which python
+environment:
+  pip: [%s]
+  path: tools
+  ld_library_path: [$PREFIX/lib, /opt/lib]
+  variables: {A: env, B: env, WORLD_SIZE: 9, OURS: $A-x}
+environment_variables: {B: job}
+"""
+    cli.write("job.yml", text % lines)
+    printed = cli.ok("run", "job.yml", LD_LIBRARY_PATH="/usr/local/lib").lines
+    prefix = prefix_of(cli)
+    assert printed == [
+        "0:0: env job 1 env-x %s/lib:/opt/lib:/usr/local/lib" % prefix,
+        "0:0: %s/bin/python" % prefix,
+    ]
+
+
+def test_setup_lines_find_the_environment(cli: Cli, links: Links) -> None:
+    """With lines to execute first, the environment comes after the modules and before the lines."""
+    links.wheel("demo", "1.0")
+    cli.write("requirements.txt", links.requirements("demo"))
+    cli.write("job.yml", SHOW + "environment: requirements.txt\nsetup: ['python -c \"import demo\"']\n")
+    assert cli.ok("run", "job.yml").out == "0:0: 1.0 %s\n" % prefix_of(cli)
+
+
+def test_a_named_environment_of_the_configuration(cli: Cli, links: Links) -> None:
+    links.wheel("demo", "1.0")
+    cli.write("requirements.txt", links.requirements("demo"))
+    cli.write("worldsize.toml", '[environment]\nnlp = "requirements.txt"\n[environment_map]\n"AzureML-nlp-*" = "nlp"\n')
+    cli.write("job.yml", SHOW + "environment: nlp\n")
+    cli.write("azure.yml", SHOW + "environment: azureml:AzureML-nlp-1.13@latest\n")
+    cli.write("bare.yml", SHOW + "environment: AzureML-nlp-1.13\n")
+    expected = "0:0: 1.0 "
+    assert cli.ok("run", "job.yml").out.startswith(expected)
+    assert cli.ok("run", "azure.yml").out.startswith(expected)
+    assert cli.ok("run", "bare.yml").out.startswith(expected)
+    assert os.path.basename(prefix_of(cli)).startswith("nlp-")
+
+
+def test_the_same_content_elsewhere_is_the_same_environment(cli: Cli, links: Links) -> None:
+    links.wheel("demo", "1.0")
+    for name in ("a/requirements.txt", "b/needs.txt"):
+        cli.write(name, links.requirements("demo"))
+        cli.write(name.partition("/")[0] + "/job.yml", SHOW + "environment: %s\n" % name.partition("/")[2])
+    cli.ok("run", "a/job.yml")
+    assert "building" not in cli.ok("run", "b/job.yml").err
+    cli.ok("env", "build", "b/needs.txt", "--name", "other")
+    assert len(cli.json("env", "list")) == 1
+
+
+def test_included_files_count(cli: Cli, links: Links) -> None:
+    links.wheel("demo", "1.0")
+    links.wheel("demo", "1.1")
+    cli.write("base.txt", links.requirements("demo==1.0"))
+    cli.write("requirements.txt", "-r base.txt\n")
+    cli.write("job.yml", SHOW + "environment: requirements.txt\n")
+    assert cli.ok("run", "job.yml").out.startswith("0:0: 1.0 ")
+    cli.write("base.txt", links.requirements("demo==1.1"))
+    assert cli.ok("run", "job.yml").out.startswith("0:0: 1.1 ")
+
+
+def test_a_project_with_a_lock_file(cli: Cli, links: Links) -> None:
+    """`uv lock` is uv's own; from it the environment is what it says, and the project itself stays out."""
+    links.wheel("demo", "1.0")
+    links.wheel("demo", "1.1")
+    uv = os.path.join(os.path.dirname(sys.executable), "uv")
+    project = """\
+[project]
+name = "mine"
+version = "0.1"
+requires-python = ">=3.10"
+dependencies = ["%s"]
+
+[tool.uv]
+find-links = ["%s"]
+no-index = true
+"""
+    cli.write("pyproject.toml", project % ("demo<1.1", links.directory))
+    subprocess.run([uv, "lock", "--quiet"], cwd=cli.project, env=cli.environ, check=True)
+    cli.write("pyproject.toml", project % ("demo", links.directory))
+    cli.write("job.yml", SHOW + "environment: uv.lock\n")
+    assert cli.ok("run", "job.yml").out.startswith("0:0: 1.0 ")
+    assert [row["name"] for row in cli.json("env", "show", "project")["pip"]] == ["demo"]
+    os.unlink(os.path.join(cli.project, "uv.lock"))
+    cli.write("job.yml", SHOW + "environment: pyproject.toml\n")
+    assert cli.ok("run", "job.yml").out.startswith("0:0: 1.1 ")
+
+
+def test_existing_environments_by_path_and_by_name(cli: Cli, tmp_path: Path) -> None:
+    where = "command: echo $(which python) $VIRTUAL_ENV $CONDA_PREFIX $MARK\n"
+    venv = tmp_path / ".virtualenvs" / "mine"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    conda = tmp_path / "miniforge3" / "envs" / "theirs"
+    for part in ("conda-meta", "bin", "etc/conda/activate.d"):
+        (conda / part).mkdir(parents=True)
+    (conda / "bin" / "python").symlink_to(sys.executable)
+    (conda / "etc" / "conda" / "activate.d" / "mark.sh").write_text("export MARK=activated-$CONDA_PREFIX\n")
+    (conda / "conda-meta" / "state").write_text('{"env_vars": {"OF_CONDA": "1"}}')
+    for name, text in (("mine", venv), (str(venv), venv), ("theirs", conda), (str(conda), conda)):
+        cli.write("job.yml", where + "environment: %s\n" % name)
+        mark = " activated-%s" % conda if text == conda else ""
+        assert cli.ok("run", "job.yml").out == "0:0: %s/bin/python %s%s\n" % (text, text, mark)
+    cli.write("job.yml", "command: echo $OF_CONDA\nenvironment: {python: theirs}\n")
+    assert cli.ok("run", "job.yml").out == "0:0: 1\n"
+    assert cli.json("env", "list") == []
+
+
+def test_packages_on_top_of_an_existing_environment(cli: Cli, links: Links, tmp_path: Path) -> None:
+    """What is there is neither changed nor installed again."""
+    base = tmp_path / "base"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(base)], check=True)
+    site = base / "lib" / ("python%d.%d" % sys.version_info[:2]) / "site-packages"
+    (site / "needed-2.0.dist-info").mkdir()
+    (site / "needed-2.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: needed\nVersion: 2.0\n")
+    (site / "needed.py").write_text("__version__ = '2.0 of the base'\n")
+    links.wheel("demo", "1.0", requires=("needed",))
+    links.wheel("needed", "2.5")
+    before = {*os.listdir(site), "__pycache__"}
+    lines = ", ".join("'%s'" % line for line in (*links.lines, "demo"))
+    show = "command: python -c 'import demo, needed; print(demo.__version__, needed.__version__)'\n"
+    cli.write("job.yml", show + "environment:\n  python: %s\n  pip: [%s]\n" % (base, lines))
+    assert cli.ok("run", "job.yml").out == "0:0: 1.0 2.0 of the base\n"
+    assert {*os.listdir(site), "__pycache__"} == before
+    lines = ", ".join("'%s'" % line for line in (*links.lines, "demo", "needed>2.4"))
+    cli.write("job.yml", show + "environment:\n  python: %s\n  pip: [%s]\n" % (base, lines))
+    refused = cli("run", "job.yml")
+    assert refused.code == 1 and "needed" in refused.err
+
+
+def test_what_cannot_be_had_is_said_and_nothing_is_left(cli: Cli, links: Links) -> None:
+    cli.write("requirements.txt", links.requirements("nowhere>1"))
+    cli.write("job.yml", SHOW + "environment: requirements.txt\n")
+    result = cli("run", "job.yml")
+    assert result.code == 1
+    assert "nowhere" in result.err and ".log" in result.err
+    assert cli.json("list") == [] and cli.json("env", "list") == []
+    assert [name for name in os.listdir(cli.home + "/envs") if not name.endswith((".lock", ".log"))] == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ("nowhere.txt", "job.yml:2: environment: no such file or directory: "),
+        ("misspelt", "job.yml:2: environment: there is no environment 'misspelt'"),
+        ("{python: /nowhere/env}", "job.yml:2: environment: no such environment: /nowhere/env"),
+        ("{python: .}", "holds no bin/python"),
+        ("{pip: [-e ./x]}", "an environment cannot hold what changes"),
+        ("job.yml", "job.yml: says nothing of an environment"),
+        ("notes.json", "says nothing that is understood"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_made(cli: Cli, environment: str, said: str) -> None:
+    cli.write("notes.json", "{}")
+    cli.write("job.yml", "command: 'true'\nenvironment: %s\n" % environment)
+    result = cli("run", "job.yml")
+    assert result.code == 2
+    assert said in result.err
+    assert not os.path.exists(cli.home + "/envs")
+
+
+def test_azures_names_without_a_mapping_take_the_current_python(cli: Cli) -> None:
+    cli.write("job.yml", "command: echo hi\nenvironment: azureml:curated:3\n")
+    result = cli.ok("run", "job.yml")
+    assert result.out == "0:0: hi\n"
+    assert "notice: job.yml:2: environment: azureml:curated:3 is Azure's" in result.err
+
+
+def test_a_dry_run_builds_nothing_and_shows_what_would_be_used(cli: Cli, links: Links) -> None:
+    links.wheel("demo", "1.0")
+    cli.write("requirements.txt", links.requirements("demo"))
+    cli.write("job.yml", SHOW + "environment: requirements.txt\n")
+    shown = cli.ok("run", "job.yml", "--dry-run").out
+    assert "PATH=%s/envs/pip-" % cli.home in shown
+    assert not os.path.exists(cli.home + "/envs")
+    built = cli.ok("env", "build", "job.yml").out.strip()
+    assert "PATH=%s/bin:" % built in cli.ok("run", "job.yml", "--dry-run").out
+
+
+def test_elements_of_an_array_share_one(cli: Cli, links: Links) -> None:
+    links.wheel("demo", "1.0")
+    cli.write("requirements.txt", links.requirements("demo"))
+    cli.write("job.yml", SHOW + "environment: requirements.txt\ncount: 3\n")
+    cli.ok("run", "job.yml")
+    assert len(cli.json("env", "list")) == 1
+    array = cli.latest()
+    assert json.loads(cli.read(array + "_2", "environment.json"))["prefix"] == prefix_of(cli)
+
+
+@pytest.mark.serial
+def test_the_second_use_takes_a_tenth_of_a_second_at_most(cli: Cli, links: Links) -> None:
+    """Against the same job without an environment, the quickest of several."""
+    for number in range(20):
+        links.wheel("demo%d" % number, "1.0")
+    cli.write("requirements.txt", links.requirements(*("demo%d" % number for number in range(20))))
+    cli.write("with.yml", "command: 'true'\nenvironment: requirements.txt\n")
+    cli.write("without.yml", "command: 'true'\n")
+    cli.ok("run", "with.yml")
+
+    def quickest(job: str) -> float:
+        took = []
+        for _ in range(7):
+            began = time.perf_counter()
+            cli.ok("run", job)
+            took.append(time.perf_counter() - began)
+        return min(took)
+
+    assert quickest("with.yml") - quickest("without.yml") < 0.1

@@ -1,0 +1,16 @@
+"""accelerate takes the ranks that it finds, on every node, and starts none of its own."""
+
+from __future__ import annotations
+
+import pytest
+from driver import Cli
+from training import accuracy, example, trained
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytest.importorskip("accelerate")
+pytest.importorskip("sklearn")
+
+
+def test_an_accelerator_is_one_of_four(place: Cli) -> None:
+    logs = trained(place, example("accelerate-digits"))
+    assert accuracy(logs) > 0.9 and "\nprocesses=4\n" in logs[0]

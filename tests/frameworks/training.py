@@ -1,0 +1,39 @@
+"""Examples that train for real, each in its own environment."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+from driver import SOURCE, Cli
+
+ROOT = os.path.dirname(SOURCE)
+PATIENCE = 240.0
+
+
+def needs(environment: str) -> pytest.MarkDecorator:
+    """Skips what needs an environment that `make setup` has not built."""
+    there = os.path.exists(os.path.join(ROOT, environment, "bin", "python"))
+    return pytest.mark.skipif(not there, reason="no %s: make setup" % environment)
+
+
+def example(name: str) -> str:
+    return os.path.join(ROOT, "examples", name, "job.yml")
+
+
+def trained(cli: Cli, *words: str) -> list[str]:
+    """What each rank printed, once the run has succeeded."""
+    result = cli("run", *words, timeout=PATIENCE)
+    assert result.code == 0, result
+    run = cli.latest()
+    assert cli.status(run)["state"] == "SUCCEEDED"
+    ranks = cli.status(run)["ranks"]
+    return [cli.read(run, "attempt-0", "logs", "rank-%05d.log" % rank) for rank in range(ranks)]
+
+
+def accuracy(logs: list[str]) -> float:
+    """Of the one rank that says it."""
+    found = re.findall(r"^accuracy=(\d\.\d+)$", "".join(logs), re.MULTILINE)
+    assert len(found) == 1, logs
+    return float(found[0])

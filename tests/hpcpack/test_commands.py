@@ -1,0 +1,301 @@
+"""exec, shell, nodes, requeue and `worldsize hpcpack` on a simulated cluster, where it differs from other computes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from driver import Cli, all_up, heard, wait_for
+from terminal import Terminal
+
+from hpcpack.simulator import Simulator
+
+
+class Client(Cli):
+    """The command line beside the share of a simulated cluster."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        super().__init__(tempfile.mkdtemp(dir=simulator.share))
+        self.simulator = simulator
+        self.environ.update(simulator.environ())
+        with open(simulator.config) as file:
+            self.write("worldsize.toml", file.read())
+
+    def configure(self, line: str) -> None:
+        """One key more of the compute."""
+        self.write("worldsize.toml", "%s%s\n" % (self.read_project("worldsize.toml"), line))
+
+    def running(self, world: str = "2x1", script: str = "touch outputs/up-$RANK; sleep 120") -> str:
+        run = self.submit("-w", world, "--", "sh", "-c", script)
+        nodes = int(world.partition("x")[0])
+        wait_for(lambda: len(os.listdir(self.path(run, "outputs"))) >= nodes and self.begun(run), 30)
+        return run
+
+    def left(self) -> list[str]:
+        """Errands that nobody has removed."""
+        directory = os.path.join(self.simulator.share, "exec")
+        return os.listdir(directory) if os.path.isdir(directory) else []
+
+    def newest_job(self) -> dict[str, str]:
+        rows = self.simulator.ask("GET", "/jobs", params={"rowsPerRead": 1, "sortJobsBy": "Id", "asc": "false"})
+        return {each["Name"]: each["Value"] for each in rows[0]["Properties"]}
+
+
+@pytest.fixture
+def client(hpcpack: Simulator) -> Iterator[Client]:
+    made = Client(hpcpack)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def lame(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
+    """A cluster whose second node lacks the share."""
+    simulator = Simulator.start(str(tmp_path_factory.mktemp("lame")), nodes=2, unmounted=["cn02"])
+    yield simulator
+    simulator.stop()
+
+
+def test_beside_a_run_nothing_is_asked_of_the_head_but_how_the_run_is(client: Client, hpcpack: Simulator) -> None:
+    run = client.running()
+    with hpcpack.counting() as requests:
+        started = time.monotonic()
+        assert sorted(client.ok("exec", run, "--", "hostname").lines) == ["0: cn01", "1: cn02"]
+        assert time.monotonic() - started < 30
+    assert len(requests) <= 1, requests
+    client.ok("cancel", run, "--now")
+
+
+def test_alone_it_is_a_job_with_a_task_on_each_node(client: Client, hpcpack: Simulator) -> None:
+    result = client(
+        "exec", "-w", "2", "--timeout", "50", "--", "sh", "-c", "echo $CCP_TASKID; exit $WORLDSIZE_NODE_RANK"
+    )
+    assert (result.code, sorted(result.lines)) == (1, ["0: 1", "1: 2"])
+    job = hpcpack.job(int(client.newest_job()["Id"]))
+    assert job["Name"].startswith("worldsize exec ")
+    assert [job[name] for name in ("UnitType", "MinNodes", "MaxNodes", "RuntimeSeconds")] == ["Node", "2", "2", "120"]
+    assert hpcpack.wait(int(job["Id"]))["State"] == "Failed", "the command's own code"
+    for task in (1, 2):
+        found = hpcpack.task(int(job["Id"]), task)
+        assert len(found["CommandLine"]) <= 480 and found["ExitCode"] == str(task - 1)
+    assert not client.left()
+
+
+def test_every_usable_node_of_the_group(client: Client, hpcpack: Simulator) -> None:
+    hpcpack.operate("cn03", "takeOffline")
+    wait_for(lambda: hpcpack.node("cn03")["State"] == "Offline")
+    result = client("exec", "--all", "-o", "json", "--", "hostname")
+    assert [row["stdout"] for row in json.loads(result.out)] == ["cn01\n", "cn02\n", "cn04\n"]
+    assert result.err == "1 node is left out: `worldsize nodes --all` says why\n"
+    hpcpack.ask("POST", "/cluster/nodeGroups", {"Name": "two", "Description": ""})
+    hpcpack.ask("PATCH", "/cluster/nodeGroups/two/nodes", {"Operation": "add", "NodeNames": ["cn02", "cn04"]})
+    client.configure('node_group = "two"')
+    assert sorted(client.ok("exec", "--all", "--", "hostname").lines) == ["0: cn02", "1: cn04"]
+
+
+def test_it_waits_in_the_queue_says_so_and_ctrl_c_takes_it_out(client: Client, hpcpack: Simulator) -> None:
+    run = client.running("4x1")
+    process = client.start("exec", "-w", "1", "--", "hostname")
+    wait_for(lambda: client.newest_job()["State"] == "Queued" and client.newest_job()["Name"] != "worldsize " + run)
+    job = int(client.newest_job()["Id"])
+    heard(process.stderr, "HPC Pack job %d waits" % job)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, b"")
+    assert b"it has not begun" in err
+    assert hpcpack.wait(job)["State"] == "Canceled" and not client.left()
+    client.ok("cancel", run, "--now")
+
+
+INTERRUPTED = """
+import os, signal, sys
+from worldsize.cli.main import main
+from worldsize.compute.hpcpack import submission
+
+def interrupted(original):
+    def function(*values):
+        os.kill(os.getpid(), signal.SIGINT)
+        return original(*values)
+    return function
+
+setattr(submission, sys.argv[1], interrupted(getattr(submission, sys.argv.pop(1))))
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("moment", ["_submit", "_see_accepted"])
+def test_ctrl_c_while_it_is_submitted_leaves_nothing(client: Client, hpcpack: Simulator, moment: str) -> None:
+    words = [sys.executable, "-c", INTERRUPTED, moment, "exec", "-w", "1", "--", "sleep", "4757"]
+    ended = subprocess.run(words, cwd=client.project, env=client.environ, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (130, "worldsize: interrupted\n")
+    job = int(client.newest_job()["Id"])
+    assert hpcpack.wait(job)["State"] == "Canceled" and not client.left()
+
+
+def test_a_client_that_is_killed_takes_its_job_along(client: Client, hpcpack: Simulator) -> None:
+    process = client.start("exec", "-w", "2", "--", "sh", "-c", "echo up; sleep 4751")
+    all_up(process, 2)
+    job = int(client.newest_job()["Id"])
+    process.kill()
+    process.communicate()
+    assert hpcpack.wait(job)["State"] == "Failed"
+    wait_for(lambda: not client.left(), 5)
+
+
+def test_a_job_whose_client_has_gone_while_it_waited_executes_nothing(client: Client, hpcpack: Simulator) -> None:
+    run = client.running("4x1")
+    process = client.start("exec", "-w", "1", "--", "touch", client.root + "/executed")
+    wait_for(lambda: client.newest_job()["State"] == "Queued")
+    job = int(client.newest_job()["Id"])
+    process.kill()
+    process.communicate()
+    client.ok("cancel", run, "--now")
+    assert hpcpack.wait(job)["State"] == "Failed"
+    assert not os.path.exists(client.root + "/executed")
+    wait_for(lambda: not client.left(), 5)
+
+
+def test_a_job_cancelled_by_others_is_told(client: Client, hpcpack: Simulator) -> None:
+    process = client.start("exec", "-w", "2", "--", "sh", "-c", "echo up; sleep 4752")
+    all_up(process, 2)
+    hpcpack.ask("POST", "/jobs/%s/cancel" % client.newest_job()["Id"], "not now")
+    _, err = process.communicate(timeout=30)
+    told = rb"exit code 1\d\d on (nodes 0,1|node 0 .*\n.*exit code 1\d\d on node 1 )"
+    assert process.returncode != 0 and re.search(told, err), "INT or TERM, as they arrived: %r" % err
+
+
+def test_a_node_that_dies_is_lost_and_the_others_are_heard(client: Client, hpcpack: Simulator) -> None:
+    client.configure('nodes = "cn01,cn02"')
+    process = client.start("exec", "-w", "2", "--", "sh", "-c", "echo up; sleep 6; echo $(hostname) done")
+    all_up(process, 2)
+    hpcpack.kill_node("cn02")
+    out, err = process.communicate(timeout=40)
+    assert b"0: cn01 done" in out
+    assert b"lost before its end: node 1 (cn02)" in err, err
+    assert process.returncode == 1
+
+
+def test_the_head_may_be_away(client: Client, hpcpack: Simulator) -> None:
+    process = client.start("exec", "-w", "2", "--fold", "off", "--", "sh", "-c", "echo up; sleep 5; echo done")
+    all_up(process, 2)
+    with hpcpack.away():
+        time.sleep(6)
+        out, err = process.communicate(timeout=15)
+    assert (process.returncode, err) == (0, b""), err
+    assert sorted(out.decode().splitlines()) == ["0: done", "1: done"]
+
+
+def test_a_node_without_the_share_is_named(lame: Simulator) -> None:
+    client = Client(lame)
+    result = client("exec", "--all", "--", "hostname")
+    assert result.lines == ["0: cn01"] and result.code == 1
+    assert "lost before its end: node 1: node cn02 does not see the share at /app" in result.err
+    client.configure('nodes = "cn02"')
+    nobody = client("exec", "-w", "1", "--", "hostname")
+    assert nobody.code == 1 and "cn02 does not see the share at /app" in nobody.err
+    assert "`worldsize hpcpack share`" in nobody.err and not client.left()
+    client.close()
+
+
+@pytest.mark.slow
+def test_check_proves_the_share_and_says_what_nodes_have(client: Client) -> None:
+    found = client.json("hpcpack", "check")
+    assert found["share"] == {"modes": True, "links": True, "hard_links": True}
+    assert [row["node"] for row in found["nodes"]] == ["cn01", "cn02", "cn03", "cn04"]
+    for row in found["nodes"]:
+        assert row["host"] == row["node"] and row["problem"] == "" and row["gpus"] == [] and row["driver"] is None
+        assert 0 < row["round_trip"] < 5 and row["python"].count(".") == 2
+    assert not [name for name in os.listdir(client.simulator.share) if name.startswith("check-")]
+
+
+def test_check_names_the_node_that_cannot(lame: Simulator) -> None:
+    client = Client(lame)
+    result = client("hpcpack", "check")
+    assert result.code == 1
+    assert re.match(r"cn01  there and back in \d+\.\d\d", result.lines[1]) and result.lines[2] == "cn02  no"
+    assert "cn02: node cn02 does not see the share at /app" in result.err
+    client.close()
+
+
+@pytest.mark.slow
+def test_check_finds_gpus(client: Client) -> None:
+    """By what nvidia-smi prints on a node; `python` of the compute sets its PATH here."""
+    tools = os.path.join(client.root, "tools")
+    os.mkdir(tools)
+    smi = "#!/bin/sh\nfor i in 0 1; do echo 'NVIDIA H100 80GB HBM3, 81559, 550.54.15'; done\n"
+    node = client.simulator.share, "/app"
+    python = '#!/bin/sh\nPATH=%s:$PATH exec python3 "$@"\n' % tools.replace(*node)
+    for name, text in (("nvidia-smi", smi), ("python", python)):
+        with open(os.path.join(tools, name), "w") as file:
+            file.write(text)
+        os.chmod(file.name, 0o755)
+    path = os.path.join(tools, "python").replace(*node)
+    client.configure('python = "%s"' % path)
+    result = client.ok("hpcpack", "check")
+    assert "2 × NVIDIA H100 80GB HBM3  550.54.15" in result.lines[1]
+    assert "every node has 2: gpus_per_node = 2 in [compute.hpcpack]" in result.err
+    assert "where torch sees none of the GPUs it is a CPU build" in result.err
+
+
+def test_a_share_that_is_not_seen_here(client: Client) -> None:
+    text = client.read_project("worldsize.toml").replace("node =", 'local = "/no/such/place", node =')
+    client.write("worldsize.toml", text)
+    for words in (["exec", "-w", "1", "--", "true"], ["hpcpack", "check"]):
+        result = client(*words)
+        assert result.code == 2 and "share.local" in result.err, result
+
+
+def test_shell_says_why_it_cannot(client: Client) -> None:
+    run = client.running()
+    with Terminal(client, "shell", "--node", "1") as screen:
+        screen.until("→ worldsize exec %s --node 1 -- COMMAND" % run)
+        assert "HPC Pack carries no terminal to a node" in screen.shown
+        assert screen.end() == 2
+    client.ok("cancel", run, "--now")
+
+
+def test_requeue_is_the_same_job(client: Client, hpcpack: Simulator) -> None:
+    up = "outputs/$WORLDSIZE_ATTEMPT"
+    both = "touch %s-$RANK; until test -e %s-0 && test -e %s-1; do sleep 0.02; done" % (up, up, up)
+    run = client.run("-w", "2", "--", "sh", "-c", "echo attempt $WORLDSIZE_ATTEMPT; %s; exit 3" % both, code=3)
+    job = json.loads(client.read(run, "handle.json"))["job"]
+    client.ok("requeue", run)
+    assert client("wait", run).code == 3
+    assert client.ok("logs", run).lines == ["×2: attempt 1"]
+    assert client.ok("logs", run, "--attempt", "0").lines == ["×2: attempt 0"]
+    assert json.loads(client.read(run, "handle.json"))["job"] == job and hpcpack.job(job)["RequeueCount"] == "1"
+
+
+def test_a_requeue_waits_for_a_job_that_is_ending(tmp_path: Path) -> None:
+    """Its run has ended by then: the agents have said so."""
+    simulator = Simulator.start(str(tmp_path), nodes=1, delay=2)
+    client = Client(simulator)
+    try:
+        run = client.run("--", "sh", "-c", "exit 3", code=3)
+        job = json.loads(client.read(run, "handle.json"))["job"]
+        wait_for(lambda: simulator.job(job)["State"] == "Finishing")
+        client.ok("requeue", run)
+        assert client("wait", run).code == 3 and os.path.isdir(client.path(run, "attempt-1"))
+    finally:
+        client.close()
+        simulator.stop()
+
+
+def test_a_requeue_that_is_refused_leaves_the_run_as_it_was(client: Client, hpcpack: Simulator) -> None:
+    run = client.run("--", "sh", "-c", "exit 3", code=3)
+    before = client.status(run)
+    with hpcpack.away():
+        away = client("requeue", run, timeout=100)
+    assert away.code == 1 and "head node" in away.err
+    assert client.status(run) == before
+    assert client.ok("requeue", run).code == 0
+    assert client("wait", run).code == 3

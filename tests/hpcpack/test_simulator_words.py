@@ -1,0 +1,60 @@
+"""Pure parts of the simulator: dates, filters, sweeps."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worldsize.compute.hpcpack.simulator.paging import clauses
+from worldsize.compute.hpcpack.simulator.sweep import replaced
+from worldsize.compute.hpcpack.simulator.wire import Refused, date, iso, moment_of, properties_of
+
+MOMENTS = st.integers(0, 2**33)
+
+
+@given(MOMENTS)
+def test_a_date_is_read_as_it_was_written(moment: int) -> None:
+    assert moment_of(date(moment)) == moment == moment_of(iso(moment))
+
+
+@pytest.mark.parametrize(
+    "text", ["02/29/2020 13:17:02", "2/29/2020 1:17:02 PM", "2020-02-29T13:17:02Z", "2020-02-29T14:17:02.0+01:00"]
+)
+def test_all_ways_to_write_a_date(text: str) -> None:
+    assert moment_of(text) == 1582982222
+
+
+def test_midnight_and_noon() -> None:
+    assert [date(0), date(43200), date(3599), date(None)] == [
+        *("1/1/1970 12:00:00 AM", "1/1/1970 12:00:00 PM", "1/1/1970 12:59:59 AM", ""),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "soon", "13/13/2020", "2020-13-01T00:00:00Z", "9" * 400])
+def test_what_is_no_date(text: str) -> None:
+    with pytest.raises(Refused):
+        moment_of(text)
+
+
+@given(st.integers(0, 9999), st.integers(1, 6))
+def test_stars_give_leading_zeros(index: int, stars: int) -> None:
+    assert replaced("a%sb" % ("*" * stars), index) == "a%sb" % str(index).zfill(stars)
+
+
+def test_filters() -> None:
+    found = clauses("jobstate eq Running AND ChangeTimeFrom eq 1/2/2020 3:04:05 PM", ("JobState", "ChangeTimeFrom"))
+    assert found == {"JobState": "Running", "ChangeTimeFrom": "1/2/2020 3:04:05 PM"}
+    assert clauses("", ("A",)) == clauses(None, ("A",)) == {}
+
+
+@given(
+    st.recursive(st.none() | st.text() | st.integers(), lambda some: st.lists(some) | st.dictionaries(st.text(), some))
+)
+def test_any_json_is_properties_or_refused(body: object) -> None:
+    try:
+        found = properties_of(body)
+    except Refused as error:
+        assert error.status == 400
+    else:
+        assert all(isinstance(value, str) for value in found.values())

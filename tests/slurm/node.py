@@ -1,0 +1,81 @@
+"""Process 1 of a node: `node.py FOLDER NAME ADDRESS VISIBLE…`. The machine's power is this process.
+
+It starts in the cluster's network namespace, but in PID, mount, UTS and IPC namespaces of its own. It gives itself a
+network namespace with a cable to the bridge, an empty /tmp and /dev/shm (the VISIBLE folders shine through), and starts
+slurmd.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+import kernel
+
+
+def _hardware(address: str) -> str:
+    """The same Ethernet address after every boot, as others keep it in mind."""
+    return "02:00:" + ":".join("%02x" % int(part) for part in address.split("."))
+
+
+def connect(name: str, address: str) -> None:
+    """A network namespace whose eth0 hangs on the bridge of the one that this process started in."""
+    cluster = os.open("/proc/self/ns/net", os.O_RDONLY)
+    path = "/proc/self/fd/%d" % cluster
+    kernel.unshare(kernel.CLONE_NEWNET)
+    inner = (
+        "link set lo up\nlink add eth0 type veth peer name %s netns %s\naddress add %s/24 dev eth0\nlink set eth0 up\n"
+    )
+    outer = ["nsenter", "--net=" + path, "ip", "link", "set", name, "master", "bridge", "up"]
+    subprocess.run(
+        ["ip", "-batch", "-"], input=(inner % (name, path, address)).encode(), pass_fds=[cluster], check=True
+    )
+    subprocess.run(outer, pass_fds=[cluster], check=True)
+    os.close(cluster)
+
+
+def isolate(folder: str, name: str, visible: list[str]) -> None:
+    """An own name, own temporary folders, own view of the network's devices."""
+    socket.sethostname(name)
+    opened = {path: os.open(path, os.O_PATH) for path in visible}
+    _see_own_devices()
+    for target in ("/tmp", "/dev/shm"):
+        kernel.mount("tmpfs", target, "tmpfs", options="size=2g,mode=1777")
+    for path, descriptor in opened.items():
+        os.makedirs(path, exist_ok=True)
+        kernel.bind("/proc/self/fd/%d" % descriptor, path)
+        os.close(descriptor)
+    kernel.bind(os.path.join(folder, "etc", "hosts"), "/etc/hosts")
+    with open("/tmp/.hostname", "w", encoding="ascii") as file:
+        file.write(name + "\n")
+    if os.path.exists("/etc/hostname"):
+        kernel.bind("/tmp/.hostname", "/etc/hostname")
+    os.unlink("/tmp/.hostname")
+
+
+def _see_own_devices() -> None:
+    """/sys tells of this namespace's network; control groups stay where slurmd looks for them."""
+    groups = os.open("/sys/fs/cgroup", os.O_PATH)
+    kernel.mount("sysfs", "/sys", "sysfs")
+    kernel.mount("/proc/self/fd/%d" % groups, "/sys/fs/cgroup", flags=kernel.MS_BIND | kernel.MS_REC)
+    os.close(groups)
+
+
+def main(folder: str, name: str, address: str, *visible: str) -> None:
+    connect(name, address)
+    isolate(folder, name, list(visible))
+    subprocess.call(["slurmd"])
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            signal.sigwait({signal.SIGCHLD})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,71 @@
+"""The script that `--dry-run` prints, kept and submitted without us."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from driver import wait_for
+
+from slurm.login import PATIENCE, UP, Login
+
+
+def script(login: Login, *words: str) -> str:
+    """The file that the dry run's output is in; nothing has been created."""
+    before = login.runs()
+    result = login.ok("run", "--dry-run", *words)
+    assert login.runs() == before and result.out.startswith("#!/bin/bash\n#SBATCH --job-name=")
+    return login.write("job.sh", result.out)
+
+
+def submit(login: Login, path: str) -> str:
+    """The id of the run of a script that sbatch was given; it is known once it has started."""
+    job = login.cluster.command("sbatch", "--parsable", "--output=" + path + ".%j.out", path).strip()
+    wait_for(lambda: any(run.endswith("-" + job) for run in login.runs()), PATIENCE)
+    (run,) = (run for run in login.runs() if run.endswith("-" + job))
+    wait_for(lambda: login.left(run, "../plan.json"), PATIENCE)
+    return run
+
+
+def test_it_trains_and_the_run_is_known_as_any_other(login: Login) -> None:
+    login.write(
+        "train.py",
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "total = torch.tensor([dist.get_rank() + 1.0])\n"
+        "dist.all_reduce(total)\n"
+        "open('outputs/sum-%d' % dist.get_rank(), 'w').write(str(int(total)))\n"
+        "dist.destroy_process_group()\n",
+    )
+    run = submit(login, script(login, login.job("python train.py", "2x2", code=".")))
+    status = login.ended(run)
+    assert (status["state"], status["nodes"], status["ranks"]) == ("SUCCEEDED", 2, 4)
+    assert [login.read(run, "outputs", "sum-%d" % rank) for rank in range(4)] == ["10"] * 4
+    assert login.json("list", "-n", "1")[0]["id"] == run
+    assert not os.path.exists(os.path.join(login.project, "outputs"))
+
+
+def test_many_times_and_each_is_a_run_of_its_own(login: Login) -> None:
+    path = script(login, "-w", "2x1", "--", "sh", "-c", "echo $WORLDSIZE_RUN_ID $RANK; exit $((RANK * 0))")
+    runs = [submit(login, path) for _ in range(3)]
+    assert len(set(runs)) == 3
+    for run in runs:
+        assert login.ended(run)["state"] == "SUCCEEDED"
+        assert login.ok("logs", run, "--rank", "1", "--raw").out == "%s 1\n" % run
+
+
+def test_a_failure_is_explained_and_cancel_reaches_it(login: Login) -> None:
+    failing = submit(login, script(login, login.job(UP + "; [ $RANK = 1 ] && exit 7; sleep 60", "2x1")))
+    status = login.ended(failing)
+    assert (status["exit_code"], status["failure"]["rank"]) == (7, 1)
+    endless = submit(login, script(login, login.job(UP + "; sleep 60", "2x1")))
+    login.wait_up(endless)
+    login.ok("cancel", endless)
+    assert login.ended(endless)["state"] == "CANCELLED"
+
+
+def test_what_we_submitted_ourselves_can_be_submitted_again(login: Login) -> None:
+    run = login.run("-w", "1x1", "--", "echo", "hi")
+    again = submit(login, login.path(run, "submission.txt"))
+    assert again == "%s-%s" % (run, json.loads(login.read(again, "handle.json"))["job"])
+    assert login.ended(again)["state"] == "SUCCEEDED" and login.ok("logs", again).out == "0:0: hi\n"

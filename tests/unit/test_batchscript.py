@@ -1,0 +1,223 @@
+"""A batch script's #SBATCH lines, read as sbatch reads them, and what they ask for in numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from spec_strategies import fuzz
+
+from worldsize.errors import JobError
+from worldsize.plan.slurmoptions import read_options, sbatch_table, srun_table
+from worldsize.spec.batchjob import load_script
+from worldsize.spec.batchscript import BatchScript, looks_like_batch_script, parse_script, split_words
+from worldsize.spec.batchsize import array_of, asked
+from worldsize.spec.dump import dump_job
+from worldsize.spec.jobfile import parse_job
+
+
+def script(*lines: str, body: str = "srun python train.py") -> BatchScript:
+    return parse_script("\n".join(["#!/bin/bash", *("#SBATCH " + line for line in lines), body, ""]), "job.slurm")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("-N 2", [("nodes", "2")]),
+        ("-N2", [("nodes", "2")]),
+        ("--nodes=2", [("nodes", "2")]),
+        ("--nodes 2", [("nodes", "2")]),
+        ("--ntasks-per-n=4", [("ntasks-per-node", "4")]),
+        ("--tasks-per-node=4", [("ntasks-per-node", "4")]),
+        ("--gres=gpu:4", [("gres", "gpu:4")]),
+        ("--gpus-per-node=a100:4 -c8", [("gpus-per-node", "a100:4"), ("cpus-per-task", "8")]),
+        ("-t 1-00:00:00", [("time", "1-00:00:00")]),
+        ("-J name -p gpu -A acc", [("job-name", "name"), ("partition", "gpu"), ("account", "acc")]),
+        ("-J 'a name'  # a comment", [("job-name", "a name")]),
+        ('--comment="two words" --mem=4G', [("comment", "two words"), ("mem", "4G")]),
+        ("--job-name=a#b", [("job-name", "a")]),
+        ("--job-name=a\\#b", [("job-name", "a#b")]),
+        ("--exclusive", [("exclusive", None)]),
+        ("--exclusive=user", [("exclusive", "user")]),
+        ("--signal=B:USR1@120", [("signal", "B:USR1@120")]),
+        ("-o logs/%x-%j.out -e logs/%j.err", [("output", "logs/%x-%j.out"), ("error", "logs/%j.err")]),
+        ("--array=1-10%2", [("array", "1-10%2")]),
+        ("-HsQ", [("hold", None), ("oversubscribe", None), ("quiet", None)]),
+        ("--requeue", [("requeue", None)]),
+    ],
+)
+def test_spellings(line: str, found: list[tuple[str, str | None]]) -> None:
+    read = script(line)
+    assert [(option.name, option.value) for option in read.options] == found
+    assert not read.faults
+
+
+def test_the_last_of_two_counts_and_lines_are_known() -> None:
+    read = script("-N 2", "--nodes=3", "-n 6")
+    assert (read.value("nodes"), read.line("nodes"), read.line("ntasks"), read.body) == ("3", 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--nodez=2", ("--nodez=2 is no option", "--nodes")),
+        ("--nodes", ("has no value", "")),
+        ("--requeue=yes", ("takes no value", "")),
+        ("nodes=2", ("is no option: nodes=2", "--")),
+        ("--job-name='open", ("no closing '", "")),
+        ("hetjob", ("heterogeneous", "")),
+    ],
+)
+def test_what_sbatch_refuses_is_refused_with_its_line(tmp_path, line: str, words: tuple[str, str]) -> None:
+    path = tmp_path / "job.slurm"
+    path.write_text("#!/bin/bash\n\n#SBATCH %s\necho\n" % line)
+    with pytest.raises(JobError) as error:
+        load_script(str(path), str(tmp_path))
+    assert "%s:3" % path in str(error.value) and words[0] in str(error.value)
+    assert words[1] in (error.value.hint or "")
+
+
+def test_all_faults_at_once(tmp_path) -> None:
+    path = tmp_path / "job.slurm"
+    path.write_text("#!/bin/bash\n#SBATCH --nodez=2\n#SBATCH --tim\necho\n")
+    with pytest.raises(JobError, match=r"(?s)2 problems.*:2:.*:3:"):
+        load_script(str(path), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("#!/bin/bash\necho hi\n#SBATCH -N 2\n", 3, "after the first command (line 2), so Slurm ignores it"),
+        ("#!/bin/bash\n # SBATCH -N 2\n", 2, "a comment, not an option"),
+        ("#!/bin/bash\n#sbatch --nodes=2\n", 2, "a comment, not an option"),
+    ],
+)
+def test_lines_that_do_nothing_are_remarked(text: str, line: int, words: str) -> None:
+    (remark,) = parse_script(text, "job.slurm").remarks
+    assert remark.line == line and words in remark.what
+
+
+@pytest.mark.parametrize("line", ["##SBATCH -N 2", "# SBATCH options follow", "# batch size 32", "#SBATCH"])
+def test_ordinary_comments_are_left_alone(line: str) -> None:
+    read = parse_script("#!/bin/bash\n%s\necho\n" % line, "job.slurm")
+    assert (read.options, read.remarks, read.faults) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("echo hi\n", "first line"),
+        ("#!/bin/bash\r\necho\r\n", "DOS line ends"),
+        ("#!/bin/sh\n\0", "NUL"),
+        ("#!\n", "no int"),
+    ],
+)
+def test_what_is_no_batch_script(text: str, words: str) -> None:
+    with pytest.raises(JobError, match=words):
+        parse_script(text, "job.slurm")
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "is_one"),
+    [
+        ("a.slurm", "echo", True),
+        ("a.sbatch", "", True),
+        ("a.sh", "#!/bin/bash\n#SBATCH -N2\n", True),
+        ("a.sh", "#!/bin/bash\necho\n", False),
+        ("a", "#!/usr/bin/env bash\n\n#SBATCH -N2\n", True),
+        ("a.txt", "see #SBATCH\n", False),
+    ],
+)
+def test_which_files_are_taken_for_one(name: str, head: str, is_one: bool) -> None:
+    assert looks_like_batch_script(name, head) == is_one
+
+
+@pytest.mark.parametrize(
+    ("lines", "tasks", "gpus", "cpus"),
+    [
+        ([], (1,), None, 1),
+        (["-N2"], (1, 1), None, 1),
+        (["-N2 --ntasks-per-node=4 -c 3"], (4, 4), None, 12),
+        (["-n 4"], (4,), None, 4),
+        (["-N2 -n3"], (2, 1), None, 2),
+        (["-n 8 --ntasks-per-node=4"], (4, 4), None, 4),
+        (["-N 4 -n 2"], (1, 1), None, 1),
+        (["-N 2-4"], (1, 1), None, 1),
+        (["-w n[1-3]"], (1, 1, 1), None, 1),
+        (["-N2 --gres=gpu:a100:4,shard:2"], (1, 1), 4, 1),
+        (["-N2 --gpus=8"], (1, 1), 4, 1),
+        (["-N2 --ntasks-per-node=2 --gpus-per-task=1"], (2, 2), 2, 2),
+        (["-N2 --gpus-per-node=4 --ntasks-per-gpu=1"], (4, 4), 4, 4),
+    ],
+)
+def test_sizes(lines: list[str], tasks: tuple[int, ...], gpus: int | None, cpus: int) -> None:
+    found = asked(script(*lines), "job.slurm")
+    assert (found.tasks, found.gpus, found.cpus) == (tasks, gpus, cpus)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 1800), ("1:30", 90), ("2:00:00", 7200), ("1-12", 129600), ("1-12:30", 131400), ("0-0:0:10", 10),
+        ("UNLIMITED", None), ("0", None),
+    ],
+)  # fmt: skip
+def test_time_limits(text: str, seconds: float | None) -> None:
+    assert asked(script("-t " + text), "job.slurm").seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "indices", "at_once"),
+    [("0-3", (0, 1, 2, 3), None), ("1,5,3", (1, 3, 5), None), ("0-9:3,12%2", (0, 3, 6, 9, 12), 2), ("7", (7,), None)],
+)
+def test_arrays(text: str, indices: tuple[int, ...], at_once: int | None) -> None:
+    array = array_of(script("-a " + text), "job.slurm")
+    assert array is not None and (array.indices, array.at_once) == (indices, at_once)
+
+
+@pytest.mark.parametrize(
+    "line", ["-N two", "-n 0", "-t soon", "--array=3-1", "--array=a", "--array=1-3%0", "--gpus=many", "-w n[1"]
+)
+def test_values_that_are_none_are_named_with_their_line(line: str) -> None:
+    with pytest.raises(JobError, match=r"job\.slurm:2"):
+        read = script(line)
+        asked(read, "job.slurm")
+        array_of(read, "job.slurm")
+
+
+def test_as_a_job(tmp_path) -> None:
+    path = tmp_path / "train.slurm"
+    path.write_text(
+        "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2 --array=1-3%2 --export=ALL,A=1\n#SBATCH -D src\nsrun x\n"
+    )
+    loaded = load_script(str(path), "/project")
+    job = loaded.job
+    assert (job.resources.instance_count, job.count, job.at_once, job.code) == (2, 3, 2, "/project/src")
+    assert (job.display_name, job.environment_variables) == ("train", {"A": "1"})
+    assert loaded.where("resources.instance_count").endswith("train.slurm:2")
+    again = parse_job(dump_job(job), "job.yml").job
+    assert again == job._replace(source="job.yml")
+
+
+@fuzz
+@given(st.text(max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        read = parse_script("#!/bin/bash\n#SBATCH " + text, "job.slurm")
+        asked(read, "job.slurm")
+        array_of(read, "job.slurm")
+    except JobError:
+        pass
+
+
+@fuzz
+@given(st.lists(st.text(max_size=8), max_size=5))
+def test_words_quoted_are_the_words(words: list[str]) -> None:
+    quoted = " ".join('"%s"' % word.replace("\\", "\\\\").replace('"', '\\"') for word in words)
+    assert split_words(quoted) == words
+
+
+def test_srun_and_sbatch_differ() -> None:
+    assert read_options(["-W", "5", "x"], srun_table()).rest == 2
+    assert read_options(["-W", "5", "x"], sbatch_table()).rest == 1
+    assert read_options(["-lK0", "-u", "python", "-u"], srun_table()).rest == 2

@@ -1,0 +1,377 @@
+"""From a name or a file to a spec; what makes two specs the same; environments that exist; what a plan gets of one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from worldsize.compute.base import ComputeFacts
+from worldsize.environment.activation import Activation, activation
+from worldsize.environment.existing import Existing, find_existing, python_version
+from worldsize.environment.fingerprint import fingerprint, lock_fingerprint
+from worldsize.environment.machine import completed_virtual, parse_virtual
+from worldsize.environment.resolve import resolve, spellings
+from worldsize.environment.sources import complete, of_lock
+from worldsize.errors import JobError, NotFound, UsageError
+from worldsize.plan.launch import Plan
+from worldsize.plan.layout import node_major
+from worldsize.service.environment_plan import activated, unusable
+from worldsize.service.environments import Environment
+from worldsize.spec.config import Config
+from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch
+from worldsize.spec.job import Job
+
+MACHINE = {"platform": "linux-64"}
+AZURE = "azureml://registries/azureml/environments/acpt-2.2/versions/11"
+
+
+def write(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return str(path)
+
+
+# names
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("azureml:env:3", "azureml:env:3"),
+        ("azureml:env:3", "env:3"),
+        ("azureml:env:3", "env"),
+        ("azureml:env@latest", "azureml:env"),
+        ("AzureML-acpt-2.2-cuda12@latest", "azureml:AzureML-acpt-*"),
+        ("AzureML-acpt-2.2", "azureml-ACPT-*"),
+        (AZURE, "acpt-2.2:11"),
+        (AZURE, "acpt-*"),
+    ],
+)
+def test_azures_names_are_mapped_however_they_are_spelt(name: str, pattern: str) -> None:
+    config = Config(environments={"mine": {"conda": ("a",)}}, environment_map={pattern: "mine"})
+    assert resolve(name, config).spec == EnvironmentSpec(name="mine", conda=("a",))
+
+
+def test_another_version_is_not_meant() -> None:
+    config = Config(environment_map={"azureml:env:3": "/x"})
+    found = resolve("azureml:env:4", config)
+    assert found.spec is None and "environment_map" in (found.notice or "")
+    assert spellings("env@latest") == ["env@latest", "azureml:env@latest", "azureml:env", "env"]
+
+
+def test_names_that_lead_in_a_circle_are_told() -> None:
+    config = Config(environments={"a": "b", "b": "a"})
+    with pytest.raises(UsageError, match="circle"):
+        resolve("a", config)
+
+
+def test_a_name_of_nothing_else_is_one_that_exists_or_not() -> None:
+    assert resolve("torch", Config()).spec == EnvironmentSpec(python="torch")
+    assert resolve(None, Config()).spec is None
+    assert resolve({"name": "x", "version": "3"}, Config()).notice
+
+
+# files
+
+
+def test_a_conda_file_with_keys_of_ours(tmp_path: Path) -> None:
+    text = """\
+name: mine
+channels: [conda-forge, defaults]
+prefix: /ignored
+dependencies:
+- python=3.11
+- pip:
+  - torch
+  - -r more.txt
+  - ./pkg
+variables: {A: 1}
+modules: [cuda]
+"""
+    path = write(tmp_path / "environment.yml", text)
+    assert complete(EnvironmentSpec(file=path, pip=("extra",))) == EnvironmentSpec(
+        name="mine",
+        channels=("conda-forge", "defaults"),
+        conda=("python=3.11",),
+        pip=("torch", "-r %s/more.txt" % tmp_path, "%s/pkg" % tmp_path, "extra"),
+        variables={"A": "1"},
+        modules=("cuda",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dependencis: [a]\n", "did you mean 'dependencies'"),
+        ("dependencies: python\n", "expected a list"),
+        ("dependencies: [{piip: [a]}]\n", "expected a package or `pip:`"),
+        ("dependencies: [a\n", "environment.yml:2"),
+        ("- a\n", "expected a mapping"),
+        ("colour: blue\n", "says nothing of an environment"),
+    ],
+)
+def test_what_is_wrong_with_a_conda_file(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises((JobError, UsageError)) as caught:
+        complete(EnvironmentSpec(file=write(tmp_path / "environment.yml", text)))
+    assert said in str(caught.value)
+
+
+def test_files_of_other_kinds(tmp_path: Path) -> None:
+    path = write(tmp_path / "requirements.txt", "a\n")
+    assert complete(EnvironmentSpec(file=path)).pip == ("-r " + path,)
+    with pytest.raises(NotFound):
+        complete(EnvironmentSpec(file=str(tmp_path / "nowhere.txt")))
+    with pytest.raises(UsageError, match="is a directory"):
+        complete(EnvironmentSpec(file=str(tmp_path)))
+
+
+def test_a_lock_brings_back_what_was_said_beside_the_packages() -> None:
+    said = EnvironmentSpec(
+        name="n", variables={"A": "1", "B_TOKEN": "***"}, modules=("cuda",), fetch=(Fetch("u", "0" * 64),),
+        steps=(BuildStep(pip=("h",), variables={"X": "1"}),),
+    )  # fmt: skip
+    value: dict[str, Any] = {
+        "spec": {
+            **said._asdict(),
+            "fetch": [each._asdict() for each in said.fetch],
+            "steps": [each._asdict() for each in said.steps],
+            "modules": ["cuda"],
+            "from_a_newer_worldsize": 1,
+        }
+    }
+    found = of_lock(EnvironmentSpec(variables={"C": "2"}), value)
+    assert found == said._replace(variables={"A": "1", "C": "2"})
+
+
+# fingerprints
+
+
+def test_what_does_not_count_for_the_fingerprint() -> None:
+    spec = EnvironmentSpec(conda=("a", "b >=1"), pip=("x",), variables={"A": "1"})
+    same = [
+        spec._replace(conda=("b   >=1", "a")),
+        spec._replace(name="other"),
+        spec._replace(pip=("x  # why",)),
+        spec._replace(variables={"A": "2"}, path=("/x",)),
+    ]
+    assert {fingerprint(each, MACHINE) for each in same} == {fingerprint(spec, MACHINE)}
+
+
+def test_what_counts_for_the_fingerprint() -> None:
+    step = BuildStep(run="make")
+    spec = EnvironmentSpec(conda=("a",), pip=("x",), steps=(step,), variables={"A": "1"})
+    others = [
+        spec._replace(conda=("a", "b")),
+        spec._replace(channels=("c",)),
+        spec._replace(pip=("x", "y")),
+        spec._replace(python="3.11"),
+        spec._replace(modules=("gcc",)),
+        spec._replace(steps=(step._replace(variables={"B": "1"}),)),
+        spec._replace(steps=(step._replace(when="cuda"),)),
+        spec._replace(variables={"A": "2"}),
+        spec._replace(fetch=(Fetch("u", "0" * 64),)),
+    ]
+    prints = [fingerprint(each, MACHINE) for each in (spec, *others)]
+    prints.append(fingerprint(spec, {"platform": "linux-aarch64"}))
+    assert len(set(prints)) == len(prints)
+    assert all(len(each) == 40 for each in prints)
+
+
+def test_the_content_of_files_counts_and_not_their_place(tmp_path: Path) -> None:
+    def of(place: str, text: str, more: str) -> str:
+        write(tmp_path / place / "more.txt", more)
+        path = write(tmp_path / place / "r.txt", text)
+        return fingerprint(EnvironmentSpec(pip=("-r " + path,)), MACHINE)
+
+    first = of("a", "x\n-r more.txt\n", "y==1\n")
+    assert first == of("b", "x  # a comment\n\n-r more.txt\n", "y==1\n")
+    assert first != of("c", "x\n-r more.txt\n", "y==2\n")
+    assert first != of("d", "x\n-c more.txt\n", "y==1\n")
+
+
+def test_local_packages_count_by_what_is_in_them(tmp_path: Path) -> None:
+    source = tmp_path / "pkg"
+    write(source / "setup.py", "1")
+    spec = EnvironmentSpec(pip=(str(source),))
+    first = fingerprint(spec, MACHINE)
+    write(source / "__pycache__" / "x.pyc", "noise")
+    assert fingerprint(spec, MACHINE) == first
+    write(source / "mod.py", "new")
+    assert fingerprint(spec, MACHINE) != first
+    wheel = write(tmp_path / "x.whl", "1")
+    before = fingerprint(EnvironmentSpec(pip=(wheel,)), MACHINE)
+    write(tmp_path / "x.whl", "2")
+    assert fingerprint(EnvironmentSpec(pip=(wheel,)), MACHINE) != before
+
+
+def test_requirements_that_change_under_ones_hands_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "-r b.txt\n")
+    write(tmp_path / "b.txt", "-r a.txt\n")
+    with pytest.raises(UsageError, match="circle"):
+        fingerprint(EnvironmentSpec(pip=("-r %s/a.txt" % tmp_path,)), MACHINE)
+    with pytest.raises(UsageError, match="leave out -e"):
+        fingerprint(EnvironmentSpec(pip=("-e /x",)), MACHINE)
+    with pytest.raises(NotFound):
+        fingerprint(EnvironmentSpec(pip=("-r /nowhere.txt",)), MACHINE)
+
+
+def test_a_locks_fingerprint_is_that_of_its_packages() -> None:
+    lock = {"digest": "d", "platform": "linux-64"}
+    assert lock_fingerprint({**lock, "prefix": "/x", "created": 1}) == lock_fingerprint(lock)
+    assert lock_fingerprint({**lock, "digest": "e"}) != lock_fingerprint(lock)
+
+
+# what exists
+
+
+def environment_at(path: Path, kind: str = "prefix", version: str = "3.9") -> str:
+    (path / "bin").mkdir(parents=True)
+    (path / "lib" / ("python" + version)).mkdir(parents=True)
+    (path / "bin" / "python").write_text("")
+    (path / "bin" / "python").chmod(0o755)
+    if kind == "conda":
+        (path / "conda-meta").mkdir()
+    elif kind == "venv":
+        (path / "pyvenv.cfg").write_text("")
+    return str(path)
+
+
+def test_where_environments_are_looked_for_by_name(tmp_path: Path) -> None:
+    places = {
+        "a": ".conda/envs/a", "b": "miniconda3/envs/b", "c": "work/c", "d": "elsewhere/d", "e": "opt/conda/envs/e",
+        "f": "envs/f", "g": ".virtualenvs/g",
+    }  # fmt: skip
+    for name, place in places.items():
+        environment_at(tmp_path / place, "conda" if name < "g" else "venv")
+    environment_at(tmp_path / "opt" / "conda", "conda")
+    write(tmp_path / ".conda" / "environments.txt", "%s\n/gone/z\n" % (tmp_path / "elsewhere" / "d"))
+    environ = {
+        "HOME": str(tmp_path),
+        "WORKON_HOME": str(tmp_path / "work"),
+        "CONDA_EXE": str(tmp_path / "opt/conda/bin/conda"),
+        "CONDA_ENVS_PATH": "/nowhere:%s" % (tmp_path / "envs"),
+    }
+    for name, place in places.items():
+        assert find_existing(name, environ).prefix == str(tmp_path / place)
+    assert find_existing("base", environ).prefix == str(tmp_path / "opt" / "conda")
+    own = environment_at(tmp_path / "own" / "a-1", "venv")
+    assert find_existing("a", environ, {"a": own}) == Existing(own, "venv", (3, 9))
+    with pytest.raises(NotFound, match="did you mean 'aa'"):
+        find_existing("aaa", environ, {"aa": own})
+    with pytest.raises(NotFound, match="there are: "):
+        find_existing("qqqq", environ, {})
+
+
+def test_what_a_path_holds(tmp_path: Path) -> None:
+    conda = environment_at(tmp_path / "c", "conda", "3.12")
+    assert find_existing(conda, {}) == Existing(conda, "conda", (3, 12))
+    assert find_existing(conda + "/bin/python", {}) == Existing(conda, "conda", (3, 12))
+    (tmp_path / "c" / "lib" / "python3.11").mkdir()
+    assert python_version(conda) is None
+    (tmp_path / "c" / "bin" / "python").unlink()
+    (tmp_path / "c" / "bin" / "python3.11").write_text("")
+    (tmp_path / "c" / "bin" / "python").symlink_to("python3.11")
+    assert python_version(conda) == (3, 11)
+    (tmp_path / "c" / "bin" / "python3.12").write_text("")
+    (tmp_path / "c" / "bin" / "python3.12").chmod(0o755)
+    with pytest.raises(UsageError, match=r"python: 3\.12"):
+        find_existing(conda + "/bin/python3.12", {})
+
+
+# plans
+
+
+def test_variables_and_directories_are_completed_without_a_shell() -> None:
+    spec = EnvironmentSpec(
+        variables={"A": "$HOME/a", "B": "${A}:$PREFIX:$NOBODY:$(rm -rf /)"},
+        path=("~/bin", "$A"),
+        ld_library_path=("$B",),
+    )
+    found = activation(spec, Existing("/e", "venv", (3, 11)), {"HOME": "/home/u"})
+    assert found.variables["B"] == "/home/u/a:/e:$NOBODY:$(rm -rf /)"
+    assert found.path == ("/home/u/bin", "/home/u/a", "/e/bin")
+    assert found.library_path == (found.variables["B"],)
+    assert found.variables["VIRTUAL_ENV"] == "/e" and found.variables["CONDA_PREFIX"] is None
+
+
+def test_an_old_python_runs_ranks_and_not_agents() -> None:
+    assert activation(EnvironmentSpec(), Existing("/e", "conda", (3, 6)), {}).python is None
+    assert activation(EnvironmentSpec(), Existing("/e", "conda", (3, 8)), {}).python == "/e/bin/python"
+
+
+def test_an_activation_as_lines_of_bash() -> None:
+    found = Activation(("/a b/bin",), ("/l",), {"X": "it's", "Y": None}, ("/s.sh",), ("m/1",))
+    assert found.lines() == [
+        "export PATH='/a b/bin':$PATH",
+        "export LD_LIBRARY_PATH=/l${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+        "export X='it'\"'\"'s'",
+        "unset Y",
+        ". /s.sh",
+    ]
+    assert found.module_lines() == ["module load m/1"]
+
+
+def plan(**fields: Any) -> Plan:
+    return Plan("r", "t", "local", 1.0, 0, node_major(1, 1), ("true",), {}, **fields)
+
+
+def test_without_lines_to_execute_a_plan_holds_directories_and_variables() -> None:
+    found = Activation(("/e/bin",), ("/l",), {"A": "1"}, python="/e/bin/python", prefix="/e")
+    made = activated(plan(path=("/ours",)), Job(), ComputeFacts(), found, ("/ours",))
+    assert (made.path, made.library_path, made.activated, made.setup) == (("/e/bin",), ("/l",), {"A": "1"}, ())
+    assert made.interpreter == "/e/bin/python"
+
+
+def test_the_environment_comes_after_modules_and_the_computes_lines_and_before_the_jobs() -> None:
+    found = Activation(("/e/bin",), (), {}, ("/s.sh",), ("of-env",), prefix="/e")
+    facts = ComputeFacts(modules=("of-compute",), setup=("compute line",))
+    job = Job(modules=("of-job",), setup=("job line",))
+    made = activated(plan(path=("/ours",)), job, facts, found, ("/ours",))
+    assert made.path == () and made.activated == {}
+    assert made.setup == (
+        "module load of-compute", "module load of-env", "module load of-job", "compute line",
+        "export PATH=/e/bin:$PATH", ". /s.sh", "job line",
+    )  # fmt: skip
+
+
+def test_variables_alone_leave_the_python_as_it_is() -> None:
+    made = activated(plan(path=("/ours",)), Job(), ComputeFacts(), Activation(("/tools",), (), {"A": "1"}), ("/ours",))
+    assert made.path == ("/tools", "/ours")
+
+
+def test_nodes_that_call_it_otherwise_cannot_use_it() -> None:
+    environment = Environment(EnvironmentSpec(), Existing("/head/share/envs/e", "conda"))
+    assert unusable(environment, ComputeFacts()) is None
+    assert "holds its own path" in (unusable(environment, ComputeFacts(mapped=(("/head/share", "/app"),))) or "")
+    assert unusable(environment, ComputeFacts(mapped=(("/head/share", "/head/share"),))) is None
+    assert unusable(Environment(EnvironmentSpec()), ComputeFacts(mapped=(("/a", "/b"),))) is None
+
+
+def test_nodes_do_not_see_this_machines_tmp() -> None:
+    environment = Environment(EnvironmentSpec(), Existing("/tmp/e", "venv"))
+    assert "of this machine alone" in (unusable(environment, ComputeFacts()) or "")
+    assert unusable(environment, ComputeFacts(shared_host=True)) is None
+    packed = environment._replace(spec=EnvironmentSpec(distribute="local"))
+    assert unusable(packed, ComputeFacts()) is None
+
+
+# virtual packages
+
+
+def test_virtual_packages_as_they_are_written() -> None:
+    assert parse_virtual("__cuda=12.4") == ("__cuda", "12.4", "0")
+    assert parse_virtual("__archspec = 1 = zen3") == ("__archspec", "1", "zen3")
+    for wrong in ("cuda=12", "__cuda 12", "", "__cuda=1=2=3"):
+        with pytest.raises(UsageError, match="is no virtual package"):
+            parse_virtual(wrong)
+
+
+def test_what_every_node_has_is_there_though_nobody_said_it() -> None:
+    found = {name: version for name, version, _ in completed_virtual(["__cuda=12.4", "__glibc=2.17"])}
+    assert {"__unix", "__linux", "__archspec"} <= set(found)
+    assert (found["__cuda"], found["__glibc"]) == ("12.4", "2.17")
+    assert "__cuda" not in {name for name, _, _ in completed_virtual(["__glibc=2.17"])}
+    assert os.uname().sysname == "Linux"

@@ -1,0 +1,230 @@
+"""The client's side of an errand that travels in files: what it hears, when it stops waiting. Nodes are files here."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from worldsize.agent import visit
+from worldsize.agent.visit import line_of, segment_name
+from worldsize.compute import file_errands
+from worldsize.compute.abilities import Said
+from worldsize.compute.ears import Ear
+from worldsize.compute.errand_files import new_name, stage, write_lease
+from worldsize.compute.file_errands import FileErrands, Outlook
+from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
+
+
+class Known:
+    """A backing that says what the test knows."""
+
+    def __init__(self, outlook: Outlook | Callable[[], Outlook]) -> None:
+        self.outlook = outlook
+        self.released: list[bool] = []
+
+    def look(self) -> Outlook:
+        return self.outlook() if callable(self.outlook) else self.outlook
+
+    def release(self, ended: bool) -> None:
+        self.released.append(ended)
+
+
+@pytest.fixture
+def errand(tmp_path: Path) -> str:
+    """The directory of an errand for nodes 0 and 1."""
+    directory = str(tmp_path / new_name())
+    stage(directory, {"argv": ["true"], "nodes": [0, 1], "grace": 5.0})
+    return directory
+
+
+def tell(errand: str, node: int, *lines: bytes, segment: int = 0) -> None:
+    with open(os.path.join(errand, segment_name(node, segment)), "ab") as file:
+        file.write(b"".join(lines))
+
+
+def up(node: int) -> bytes:
+    return line_of(node, "up", b"host-%d" % node)
+
+
+def end(node: int, code: int = 0) -> bytes:
+    return line_of(node, "end", code)
+
+
+def heard(errands: FileErrands, seconds: float = 10.0) -> list[Said]:
+    """Everything until the end."""
+    found: list[Said] = []
+    deadline = time.monotonic() + seconds
+    while (said := errands.hear(0.1)) is not None:
+        assert time.monotonic() < deadline
+        found += said
+    return found
+
+
+def listen(ear: Ear, now: float) -> list[tuple[str, bytes]]:
+    return [(said.kind, said.data) for said in ear.listen(now)]
+
+
+def test_an_errand_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "b"
+    stage(str(directory), {"nodes": [3]})
+    assert sorted(os.listdir(directory)) == ["lease", "node-0003.0", "order.json", "visit.py"]
+    assert {file.stat().st_mode & 0o777 for file in directory.iterdir()} == {0o600}
+    with pytest.raises(StorageError):
+        stage(str(directory), {"nodes": [3]})
+    assert os.listdir(tmp_path / "a") == ["b"]
+
+
+def test_a_lease_changes_in_place(errand: str) -> None:
+    lease = os.path.join(errand, "lease")
+    inode, size = os.stat(lease).st_ino, os.stat(lease).st_size
+    for word in ("1", "2", "stop"):
+        write_lease(errand, word)
+        with open(lease) as file:
+            assert file.read().strip() == word
+        assert (os.stat(lease).st_ino, os.stat(lease).st_size) == (inode, size)
+
+
+def test_an_ear_hears_whole_lines_once(errand: str) -> None:
+    ear = Ear(errand, 0)
+    assert listen(ear, 0.0) == [] and not ear.up
+    line = line_of(0, "out", b"data")
+    tell(errand, 0, up(0), line[:7])
+    assert listen(ear, 1.0) == [("up", b"host-0")] and ear.up
+    tell(errand, 0, line[7:], line_of(0, "beat", 0), b"noise of a file system\n")
+    assert listen(ear, 2.0) == [("out", b"data")]
+    tell(errand, 0, end(0, 4), line_of(0, "out", b"late"))
+    assert next((said.kind, said.code) for said in ear.listen(3.0)) == ("end", 4)
+    assert ear.over and listen(ear, 4.0) == []
+
+
+def test_an_ear_goes_on_with_the_next_segment_and_removes_the_last(errand: str) -> None:
+    ear = Ear(errand, 1)
+    tell(errand, 1, up(1), line_of(1, "out", b"a"), line_of(1, "next", 1))
+    tell(errand, 1, line_of(1, "out", b"b"), line_of(1, "next", 2), segment=1)
+    assert listen(ear, 0.0) == [("up", b"host-1"), ("out", b"a")]
+    assert listen(ear, 0.0) == [("out", b"b")]
+    assert [name for name in os.listdir(errand) if name.startswith("node-0001")] == []
+    tell(errand, 1, end(1), segment=2)
+    assert listen(ear, 0.1) == [("end", b"")]
+
+
+def test_bytes_that_are_not_there_yet_are_read_again(errand: str) -> None:
+    """A file system may show a file's size before its content."""
+    ear = Ear(errand, 0)
+    line = up(0)
+    path = os.path.join(errand, segment_name(0, 0))
+    with open(path, "wb") as file:
+        file.write(line[:5] + b"\0" * (len(line) - 5))
+    assert listen(ear, 0.0) == []
+    with open(path, "wb") as file:
+        file.write(line)
+    assert listen(ear, 1.0) == [("up", b"host-0")]
+
+
+def test_silence_is_time_in_which_there_was_nothing_to_read(errand: str) -> None:
+    ear = Ear(errand, 0)
+    for now in (0.0, 0.6, 1.2):
+        ear.listen(now)
+    assert ear.silence == pytest.approx(1.2)
+    ear.listen(100.0)
+    assert ear.silence == pytest.approx(2.2), "we were suspended ourselves"
+    path = os.path.join(errand, segment_name(0, 0))
+    os.unlink(path)
+    os.mkdir(path)
+    ear.listen(101.0)
+    assert ear.silence == pytest.approx(2.2), "the file server did not answer"
+    os.rmdir(path)
+    tell(errand, 0, line_of(0, "beat", 0))
+    ear.listen(102.0)
+    assert ear.silence == 0.0
+
+
+def test_it_hears_all_nodes_and_cleans_up(errand: str) -> None:
+    backing = Known(Outlook(notes=("queued as job 14",)))
+    errands = FileErrands(errand, [0, 1], backing)
+    backing.outlook = Outlook()
+    tell(errand, 0, up(0), end(0, 3))
+    tell(errand, 1, up(1), end(1))
+    assert {(said.node, said.kind) for said in heard(errands)} >= {(0, "up"), (0, "end"), (1, "up"), (1, "end")}
+    assert errands.hear(0) is None
+    errands.close()
+    errands.close()
+    assert backing.released == [True] and not os.path.exists(errand)
+
+
+def test_the_lease_is_renewed_whether_or_not_anybody_listens(errand: str) -> None:
+    errands = FileErrands(errand, [0, 1], Known(Outlook(begun=False)))
+    seen = set()
+    for _ in range(12):
+        with open(os.path.join(errand, "lease")) as file:
+            seen.add(file.read())
+        time.sleep(0.1)
+    assert len(seen) >= 3
+    errands.stop()
+    with open(os.path.join(errand, "lease")) as file:
+        assert file.read().strip() == visit.STOP
+    errands.close()
+
+
+def test_a_node_that_is_gone_is_not_waited_for(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_errands, "_LAG_IF_GONE", 0.2)
+    errands = FileErrands(errand, [0, 1], Known(Outlook(gone={1: "task 2 failed: python3: not found"})))
+    tell(errand, 0, up(0), end(0))
+    found = heard(errands)
+    assert [said for said in found if said.kind == "lost"] == [Said(1, "lost", b"task 2 failed: python3: not found")]
+    assert {said.node for said in found if said.kind == "end"} == {0}
+    errands.close()
+
+
+def test_no_node_at_all_is_an_error(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_errands, "_LAG_IF_GONE", 0.2)
+    errands = FileErrands(errand, [0, 1], Known(Outlook(gone={0: "not found", 1: "not found"})))
+    with pytest.raises(SubmitRejected, match="nodes 0,1: not found"):
+        heard(errands)
+    assert errands.hear(0) is None
+    errands.close()
+
+
+def test_what_the_compute_refused_is_raised(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_errands, "_LAG_IF_GONE", 0.2)
+
+    def refuse() -> Outlook:
+        raise SubmitRejected("there is no node called X", "job 14")
+
+    errands = FileErrands(errand, [0, 1], Known(refuse))
+    with pytest.raises(SubmitRejected, match="no node called X"):
+        heard(errands)
+    errands.close()
+
+
+def test_a_node_that_fell_silent_is_lost_once_it_matters(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_errands, "SILENCE", 0.5)
+
+    def away() -> Outlook:
+        raise SubmitAgain("the head does not answer")
+
+    errands = FileErrands(errand, [0, 1], Known(away))
+    tell(errand, 0, up(0), end(0))
+    tell(errand, 1, up(1))
+    found = heard(errands)
+    assert {said.node for said in found if said.kind == "end"} == {0}
+    errands.close()
+
+
+def test_what_waits_in_a_queue_may_wait_for_long_and_is_stopped_at_once(
+    errand: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_errands, "PATIENCE", 0.2)
+    backing = Known(Outlook(begun=False))
+    errands = FileErrands(errand, [0, 1], backing)
+    deadline = time.monotonic() + 1.5
+    while time.monotonic() < deadline:
+        assert errands.hear(0.1) == []
+    errands.stop()
+    assert heard(errands, 1.0) == []
+    errands.close()
+    assert backing.released == [False]

@@ -1,0 +1,427 @@
+"""Commands on nodes: what is told of many, how srun is asked, how the process that reaches them is followed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from slurm_fakes import FakeSlurm
+
+from worldsize.agent import visit
+from worldsize.cli.gathered import FoldedOutput, Gathered, WholeOutput
+from worldsize.cli.nodes import _row as row_of
+from worldsize.cli.nodes import alike
+from worldsize.cli.telling import usage_text, waiting_data, waiting_lines
+from worldsize.compute.abilities import Change, Errand, Node, Said, Usage, Waiting
+from worldsize.compute.errands import Manner, ProcessErrands, order
+from worldsize.compute.slurm import steps, tell
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
+from worldsize.plan.environ import scrub, scrub_rules
+from worldsize.plan.launch import Plan
+from worldsize.plan.layout import node_major
+from worldsize.plan.paths import RunPaths
+from worldsize.service.errands import chosen
+
+
+def plan(nodes: int = 3, **changes: object) -> Plan:
+    made = Plan("20260101-000000-000aaa", "x", "lab", 0.0, 0, node_major(nodes, 2), ("true",), {})
+    return made._replace(**changes)
+
+
+# what many nodes say
+
+
+def told(said: Sequence[Said], nodes: int = 3, fold: str | None = None) -> Gathered:
+    clock = iter(range(10_000))
+    gathered = Gathered(range(nodes), FoldedOutput(range(nodes), fold, lambda: next(clock) * 1e-6))
+    for each in said:
+        gathered.take([each])
+    gathered.finish()
+    return gathered
+
+
+def ends(nodes: int, code: int = 0) -> list[Said]:
+    return [Said(node, "end", code=code) for node in range(nodes)]
+
+
+def test_equal_output_is_folded_and_streams_stay_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    said = [Said(node, "out", b"one\ntwo %d\nthr" % (node == 2)) for node in range(3)]
+    said += [Said(node, "err", b"bad\n") for node in range(3)] + [Said(node, "out", b"ee") for node in range(3)]
+    told([*said, *ends(3)])
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == ["×3: one", "0: two 0", "1: two 0", "2: two 1", "×3: three"]
+    assert shown.err == "×3: bad\n"
+
+
+def test_some_of_many_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    told([*(Said(node, "out", b"a\n" if node != 3 else b"b\n") for node in range(5)), *ends(5)], 5)
+    assert capsys.readouterr().out.splitlines() == ["[0-2,4] ×4: a", "3: b"]
+
+
+def test_numbers_fold_and_nothing_folds_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    said = [*(Said(node, "out", b"took %d s\n" % (node + 3)) for node in range(3)), *ends(3)]
+    told(said, fold="numbers")
+    assert capsys.readouterr().out == "×3: took {3..5} s\n"
+    told(said, fold="off")
+    assert capsys.readouterr().out == "0: took 3 s\n1: took 4 s\n2: took 5 s\n"
+
+
+def test_what_could_drive_a_terminal_is_taken_out(capsys: pytest.CaptureFixture[str]) -> None:
+    told([Said(0, "out", b"10 %\r20 %\rdone \x1b]0;title\x07\xff\n"), *ends(1)], 1)
+    assert capsys.readouterr().out == "0: done \ufffd\n"
+
+
+def test_codes_and_lost_nodes() -> None:
+    hosts = [Said(node, "up", b"n%d" % node) for node in range(4)]
+    gathered = told([*hosts, Said(0, "end", code=3), Said(2, "end", code=3), Said(1, "end", code=0)], 4)
+    assert gathered.code == 3
+    assert gathered.failures() == ["exit code 3 on nodes 0,2 (n[0,2])", "lost before its end: node 3 (n3)"]
+    assert gathered.progress() == "runs on node 3 (n3)"
+    gathered.take([Said(3, "lost", b"its agent has ended")])
+    assert gathered.failures()[1:] == ["lost before its end: node 3 (n3): its agent has ended"]
+    assert told(ends(2), 2).failures() == [] and told(ends(2), 2).code == 0
+    nobody = told([], 2)
+    assert (nobody.code, nobody.failures(), nobody.progress()) == (1, [], "has not begun")
+
+
+def test_everything_as_data() -> None:
+    output = WholeOutput(range(2))
+    gathered = Gathered(range(2), output)
+    gathered.take([Said(0, "up", b"a"), Said(0, "out", b"1\n"), Said(0, "err", b"\xff"), Said(0, "end", code=2)])
+    assert output.rows(gathered) == [
+        {"node": 0, "host": "a", "code": 2, "stdout": "1\n", "stderr": "\ufffd"},
+        {"node": 1, "host": None, "code": None, "stdout": "", "stderr": ""},
+    ]
+
+
+def test_nodes_are_chosen_by_number_or_name() -> None:
+    hosts = {0: "n1", 1: "n2", 2: "gpu-3"}
+    assert chosen([], plan(), hosts) == (0, 1, 2)
+    assert chosen(["2", "0-1"], plan(), hosts) == (0, 1, 2)
+    assert chosen(["gpu-3,0"], plan(), hosts) == (0, 2)
+    for word, message in (("7", "no node 7"), ("gpu-4", "not a node"), ("", "not a node")):
+        with pytest.raises(UsageError, match=message):
+            chosen([word], plan(), hosts)
+
+
+# tables and words
+
+
+def test_nodes_that_are_alike_share_a_row() -> None:
+    one = Node("n1", "idle", "", True, "", ("main", "low"), ("main",), 8, 8, 16000, 16000, "h100", 4, 4)
+    nodes = [
+        one,
+        one._replace(name="n2", memory_free=8000),
+        one._replace(name="n3", state="mixed", cpus_free=2, gpus_free=1),
+        one._replace(name="n4", state="mixed", cpus_free=6, gpus_free=1),
+        one._replace(name="n5", state="down", note="not responding", usable=False, gpus_free=0, cpus_free=0),
+    ]
+    assert [row_of(each) for each in alike(nodes)] == [
+        ["n[1-2]", "idle", "4 free of 4 × h100", "8 free of 8", "7.8-15.6 free of 15.6 GiB", "main*,low"],
+        ["n[3-4]", "mixed", "1 free of 4 × h100", "2-6 free of 8", "15.6 free of 15.6 GiB", "main*,low"],
+        ["n5", "down (not responding)", "0 free of 4 × h100", "0 free of 8", "15.6 free of 15.6 GiB", "main*,low"],
+    ]
+    assert row_of([Node("vm", "up", cpus=2, gpus=0)]) == ["vm", "up", "none", "2", "", ""]
+    assert row_of([Node("vm", "up", gpus=1)]) == ["vm", "up", "1 × GPU", "", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("usage", "text"),
+    [
+        (None, ""),
+        (Usage(2, 0, 8, 0.0, 0.0, None), ""),
+        (Usage(2, 180, 8, 0.4, 1.6, 0.87), "0.4 GPU-hours, CPU 87 % busy"),
+        (Usage(2, 3, 8, 0.0067, 0.01, None), "0.4 GPU-minutes"),
+        (Usage(2, 3600, None, None, 250.4, 0.5), "250 CPU-hours, CPU 50 % busy"),
+        (Usage(2, 3600, None, None, None, None), ""),
+    ],
+)
+def test_what_a_run_used_in_words(usage: Usage | None, text: str) -> None:
+    assert usage_text(usage) == text
+
+
+def test_why_a_run_waits_in_words_and_as_data() -> None:
+    change = Change({"slurm.partition": "short"}, "slurm.partition short: at once", 5.0, 60.0)
+    waiting = Waiting("Resources", "waits for free nodes", 100.0, False, (change,))
+    assert waiting_lines(waiting) == [
+        "waits for free nodes",
+        "it would start sooner with",
+        "  slurm.partition short: at once",
+    ]
+    assert waiting_data(waiting) == {
+        "reason": "Resources",
+        "words": "waits for free nodes",
+        "expected": 100.0,
+        "stuck": False,
+        "sooner": [change._asdict()],
+    }
+    assert waiting_lines(Waiting("JobHeldUser", "is held")) == ["is held"] and waiting_data(None) is None
+
+
+# the environment on a node
+
+
+def test_the_program_that_travels_scrubs_as_we_do() -> None:
+    environ = {
+        "PATH": "/bin",
+        "RANK": "1",
+        "SLURM_PROCID": "3",
+        "SLURM_JOB_ID": "7",
+        "TORCHELASTIC_X": "",
+        "WORLDSIZE_HOME": "/h",
+        "WORLDSIZE_RANK": "1",
+        "MINE": "é",
+    }
+    assert visit._bare(environ, scrub_rules(), ()) == scrub(environ)
+    assert "SLURM_JOB_ID" in visit._bare(environ, scrub_rules(), ("SLURM_JOB_ID",))
+
+
+def visited(plan: Plan, own: Mapping[str, str]) -> dict[str, str]:
+    paths = RunPaths("/nowhere/" + plan.run_id)
+    wanted = order(Errand(("true",), (1,), paths.code, plan, paths))
+    return visit.node_environment({**wanted, "plan": json.loads(plan.to_json())}, 1, own)
+
+
+def test_where_no_rank_lives_it_is_as_a_ranks_would_be() -> None:
+    """A rank's own environment is seen in the conformance suite."""
+    own = {"PATH": "/bin", "RANK": "4", "CUDA_VISIBLE_DEVICES": "0,1", "PYTHONPATH": "/a"}
+    found = visited(plan(path=("/env/bin",), environment={"A": "1", "WORLDSIZE_LR": "2"}), own)
+    assert found == {
+        "PATH": "/env/bin:/bin",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "PYTHONPATH": "/a",
+        "A": "1",
+        "WORLDSIZE_LR": "2",
+        "WORLDSIZE_RUN_DIR": "/nowhere/" + plan().run_id,
+        "WORLDSIZE_NODE_COUNT": "3",
+        "WORLDSIZE_NODE_RANK": "1",
+    }
+
+
+def test_a_ranks_environment_without_its_device_and_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = RunPaths("/nowhere/" + plan().run_id).inrank
+    rank = {"PATH": "/env/bin:/bin", "CUDA_VISIBLE_DEVICES": "3", "PYTHONPATH": hook + ":/a", "RANK": "3"}
+    monkeypatch.setattr(visit, "rank_environment", lambda run_id, node: dict(rank))
+    found = visited(plan(path=("/env/bin",), visible_devices=True), {"CUDA_VISIBLE_DEVICES": "0,1,2,3"})
+    assert (found["PATH"], found["CUDA_VISIBLE_DEVICES"], found["PYTHONPATH"]) == ("/env/bin:/bin", "0,1,2,3", "/a")
+    assert "CUDA_VISIBLE_DEVICES" not in visited(plan(visible_devices=True), {})
+
+
+# srun
+
+
+def errand(nodes: Sequence[int], hosts: Mapping[int, str], count: int = 3) -> Errand:
+    return Errand(("true",), tuple(nodes), "/", plan(count), RunPaths("/r"), hosts)
+
+
+def test_slurms_names_of_the_runs_nodes() -> None:
+    place = steps.Place("7", ("a1", "a2", "a3"))
+    assert steps.numbers_of(place, errand([0, 2], {0: "a3", 2: "a1.lab.org"})) == {"a3": 0, "a1": 2}
+    assert steps.numbers_of(place, errand([1], {})) == {"a2": 1}, "the run has all of the job's nodes"
+    with pytest.raises(UsageError, match="node 1 has not told its name"):
+        steps.numbers_of(place, errand([1], {}, count=2))
+
+
+def test_a_step_beside_the_runs() -> None:
+    place = steps.Place("7", ("a1", "a2", "a3"))
+    argv = steps.step(place, ["a1", "a3"], (22, 5))
+    assert argv[:2] == ["srun", "--jobid=7"] and "--overlap" in argv and "--nodelist=a[1,3]" in argv
+    assert "--gres=none" not in argv
+    assert "--gres=none" in steps.step(place, ["a1"], (21, 8)), "there --overlap shares CPUs alone: it would wait"
+
+
+def test_the_job_is_asked_for_its_plain_number(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    fake.job("12_3", jobid="15", nodelist="a[1-2]")
+    assert steps.find("12_3", fake.run) == steps.Place("15", ("a1", "a2"))
+    fake.job("16", "COMPLETED", jobid="16")
+    with pytest.raises(UsageError, match="does not run now"):
+        steps.find("16", fake.run)
+    with pytest.raises(UsageError, match="no job 99"):
+        steps.find("99", fake.run)
+    fake.mode("squeue", "away")
+    with pytest.raises(SubmitAgain):
+        steps.find("12_3", fake.run)
+
+
+def srun(folder: Path, script: str) -> dict[str, str]:
+    """An srun that does `script`."""
+    program = folder / "srun"
+    program.write_text("#!/bin/sh\n" + script)
+    program.chmod(0o755)
+    return {"PATH": "%s:/usr/bin:/bin" % folder}
+
+
+def test_srun_gets_the_computes_options_for_nodes_of_its_own(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    environ = {**srun(tmp_path, 'printf "%%s\\n" "$@" >%s; exit 0' % said), "SLURM_JOB_ID": "5", "LANG": "de"}
+    asked = {"partition": "gpu", "account": "a,b", "gpus_per_node": "4", "requeue": True, "signal": "120"}
+    alone = Errand(("true",), (0, 1), "/", limit=30.0)
+    errands = steps.execute_alone(alone, asked, "/env/python", environ)
+    with pytest.raises(SubmitRejected, match="ended with code 0"):
+        while errands.hear(1) is not None:
+            pass
+    words = said.read_text().splitlines()
+    for word in ("--nodes=2", "--ntasks=2", "--partition=gpu", "--account=a,b", "--gpus-per-node=4", "--time=2"):
+        assert word in words
+    assert not {"--requeue", "--signal=TERM@120", "--overlap", "--mem=0"} & set(words)
+    assert "/env/python" in words
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("srun: error: Unable to allocate resources: Invalid account", SubmitRejected, "Invalid account"),
+        ("srun: error: Unable to contact slurm controller (connect failure)", SubmitAgain, "cannot be reached"),
+    ],
+)
+def test_what_srun_says_when_it_reaches_nobody(tmp_path: Path, text: str, kind: type, message: str) -> None:
+    environ = srun(tmp_path, "echo '%s' >&2; exit 1" % text)
+    with pytest.raises(kind, match=message):
+        heard(steps.execute_alone(Errand(("true",), (0,), "/"), {}, "python3", environ))
+
+
+def test_no_srun_at_all(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="srun is not found"):
+        steps.execute_alone(Errand(("true",), (0,), "/"), {}, "python3", {"PATH": str(tmp_path)})
+
+
+# the process that reaches the nodes
+
+
+def heard(errands: object) -> list[Said]:
+    assert isinstance(errands, ProcessErrands)
+    said: list[Said] = []
+    try:
+        while (new := errands.hear(0.1)) is not None:
+            said += new
+    finally:
+        errands.close()
+    return said
+
+
+def start(script: str, **manner: object) -> ProcessErrands:
+    wanted = Manner(lambda text: SubmitRejected(text, "test"))._replace(**manner)
+    return ProcessErrands([sys.executable, "-c", script], os.environ, wanted)
+
+
+UP = "import sys, time; print('ws1 0 up bg==', flush=True)\n"
+
+
+def test_lines_that_are_not_its_own_are_left_out() -> None:
+    script = UP + "print('motd'); print('ws1 0 out aGk='); print('ws1 0 end 3')"
+    assert heard(start(script)) == [Said(0, "up", b"n"), Said(0, "out", b"hi"), Said(0, "end", code=3)]
+
+
+def test_notes_wait_for_the_first_node_unless_they_are_news() -> None:
+    import re
+
+    script = "import sys; print('queued', 'later', 'chatter', sep='\\n', file=sys.stderr, flush=True)\n"
+    script += "import time; time.sleep(0.3)\n" + UP
+    found = heard(start(script, news=re.compile("queued"), noise=re.compile("chatter")))
+    assert [said.data for said in found if said.kind == "note"] == [b"queued", b"later"]
+    assert [said.kind for said in found] == ["note", "note", "up"]
+    with pytest.raises(SubmitRejected, match="later") as error:
+        heard(start(script.replace(UP, ""), news=re.compile("queued"), noise=re.compile("chatter")))
+    assert "chatter" not in str(error.value) and "queued" not in str(error.value)
+
+
+def up(script: str) -> ProcessErrands:
+    errands = start(UP + script)
+    while errands.hear(0.1) != [Said(0, "up", b"n")]:
+        pass
+    return errands
+
+
+def test_it_is_told_to_stop() -> None:
+    errands = up("print('ws1 0 end', 7 if input() == 'stop' else 1)")
+    errands.stop()
+    assert heard(errands) == [Said(0, "end", code=7)]
+
+
+def test_who_does_not_hear_that_it_should_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worldsize.compute.errands.GRACE", 0.2)
+    monkeypatch.setattr("worldsize.compute.errands._OVERTIME", 0.2)
+    errands = up("time.sleep(60)")
+    started = time.monotonic()
+    errands.stop()
+    assert heard(errands) == []
+    assert time.monotonic() - started < 5
+
+
+def test_at_once_is_said_on_the_lifeline_and_output_nobody_reads_does_not_keep_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worldsize.compute.errands._AT_ONCE", 30)
+    words = str(tmp_path / "words")
+    errands = up("words = input(), input(); print('x' * 1_000_000); print(*words, file=open(%r, 'w'))" % words)
+    errands.stop()
+    errands.close()
+    errands.close()
+    with open(words) as file:
+        assert file.read() == "stop now\n"
+
+
+def test_after_words_of_doom_it_is_not_waited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    import re
+
+    monkeypatch.setattr("worldsize.compute.errands._OVERTIME", 0.2)
+    script = UP + "print('STEP CANCELLED', file=sys.stderr, flush=True); time.sleep(60)"
+    found = heard(start(script, doom=re.compile("CANCELLED")))
+    assert [said.kind for said in found] == ["up", "note"]
+
+
+# what Slurm counts
+
+
+def asked_for_usage(fake: FakeSlurm, patience: float = 0.0) -> list[Usage | None]:
+    return tell.usages(["1"], patience, fake.environ)
+
+
+def test_usage_comes_from_accounting_else_from_the_queue(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    fake.job("1", "COMPLETED")
+    fake.mode("sacct", "disabled")
+    (found,) = asked_for_usage(fake)
+    assert found is not None and found.gpu_hours == pytest.approx(4 / 60) and found.cpu_efficiency is None
+    fake.mode("sacct", "")
+    fake.record("1", "COMPLETED")
+    (found,) = asked_for_usage(fake)
+    assert found is not None and found.cpu_efficiency == pytest.approx(0.75, abs=0.01)
+
+
+def test_accounting_that_is_off_is_not_waited_for(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    fake.mode("sacct", "disabled")
+    started = time.monotonic()
+    assert asked_for_usage(fake, patience=30.0) == [None]
+    assert time.monotonic() - started < 10
+
+
+def test_accounting_that_lags_is_waited_for_a_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(tell, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
+    monkeypatch.setattr(tell, "_SHORTEST_ANSWER", 30.0)
+    fake = FakeSlurm(tmp_path)
+    fake.record("1", "RUNNING", End="Unknown")
+    assert asked_for_usage(fake, patience=0.5) == [None]
+    assert len(fake.calls("sacct")) > 1 and 0 < sum(slept) <= 0.5
+
+
+def test_a_job_that_waits_is_explained(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    fake.job("1", "PENDING", reason="Priority", starttime=int(time.time()) + 7200, nodelist="")
+    found = tell.explain("1", "#!/bin/bash\n", 5.0, fake.environ)
+    assert found is not None
+    assert found.reason == "Priority" and "higher priority" in found.words and not found.stuck
+    fake.job("2", "RUNNING")
+    assert tell.explain("2", "", 5.0, fake.environ) is None
+    fake.mode("squeue", "away")
+    with pytest.raises(SubmitAgain):
+        tell.explain("1", "", 5.0, fake.environ)

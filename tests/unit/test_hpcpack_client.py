@@ -1,0 +1,167 @@
+"""The client against a real HTTP server that answers badly: what is tried again, what is an error, what it says."""
+
+from __future__ import annotations
+
+import base64
+import socket
+
+import pytest
+from hpcpack_server import LOST, Asked, Reply, serving
+
+from worldsize.compute.hpcpack.client import Head, tls
+from worldsize.compute.hpcpack.refusals import Lost, Missing
+from worldsize.compute.hpcpack.settings import Access
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+
+
+def test_each_request_says_who_asks_and_for_whom() -> None:
+    with serving(lambda asked: Reply(body=5)) as server, server.head(as_user="CORP\\you") as head:
+        assert head.get("/jobs/5", properties="Id,State", expandParametric=True, nothing=None) == 5
+        assert head.post("/jobs", [{"Name": "Name", "Value": "ü"}]) == 5
+        assert head.sent == 2
+    asked, posted = server.asked
+    assert (asked.path, asked.params) == ("/hpc/jobs/5", {"properties": "Id,State", "expandParametric": "true"})
+    assert base64.b64decode(asked.headers["authorization"].split()[1]).decode() == "CORP\\me:pass:wörd"
+    assert asked.headers["x-ms-as-user"] == "CORP\\you"
+    assert (posted.method, posted.body) == ("POST", [{"Name": "Name", "Value": "ü"}])
+
+
+def test_an_answer_may_be_empty() -> None:
+    with serving([Reply(204)]) as server, server.head() as head:
+        assert head.post("/jobs/1/submit") is None
+
+
+def test_a_long_list_comes_in_pages() -> None:
+    """As long as a header says that there is more; or, asked by row, as long as pages are full."""
+
+    def answer(asked: Asked) -> Reply:
+        if "startRow" in asked.params:
+            start, rows = int(asked.params["startRow"]), int(asked.params["rowsPerRead"])
+            return Reply(body=list(range(5))[start : start + rows], headers={"x-ms-row-count": "5"})
+        page = {None: [1, 2], "a": [3], "b": []}[asked.params.get("queryId")]
+        more = {None: {"X-MS-Continuation-QueryId": "a"}, "a": {"x-ms-continuation-queryId": "b"}}
+        return Reply(body=page, headers=more.get(asked.params.get("queryId"), {}))
+
+    with serving(answer) as server, server.head() as head:
+        assert list(head.pages("/jobs", owner="x")) == [[1, 2], [3]]
+        assert all(each.params["owner"] == "x" and each.params["rowsPerRead"] == "1000" for each in server.asked)
+        assert list(head.pages_by_row("/jobs", rows=2)) == [[0, 1], [2, 3], [4]]
+
+
+@pytest.mark.parametrize("trouble", [Reply(503, "busy"), Reply(502), Reply(504), Reply(429), LOST])
+def test_a_question_is_asked_again_with_growing_pauses(trouble: Reply) -> None:
+    with serving([trouble] * 4 + [Reply(body="fine")]) as server, server.head(30) as head:
+        assert head.get("/cluster/version") == "fine"
+    assert server.slept == [0.5, 1.0, 2.0, 4.0]
+
+
+def test_patience_has_an_end() -> None:
+    with (
+        serving([Reply(503, "in maintenance")] * 20) as server,
+        server.head(10) as head,
+        pytest.raises(SubmitAgain, match="in maintenance") as caught,
+    ):
+        head.get("/cluster/version")
+    assert 5 <= sum(server.slept) <= 10 and caught.value.where == server.url
+
+
+@pytest.mark.parametrize("trouble", [LOST, Reply(502), Reply(504), Reply(408)])
+def test_what_may_have_changed_something_is_not_done_twice(trouble: Reply) -> None:
+    with serving([trouble, Reply(body=1)]) as server, server.head() as head, pytest.raises(Lost):
+        head.post("/jobs", [])
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("trouble", [Reply(503), Reply(429)])
+def test_what_was_turned_away_is_tried_again(trouble: Reply) -> None:
+    with serving([trouble, Reply(body=7)]) as server, server.head() as head:
+        assert head.post("/jobs", []) == 7
+
+
+def test_a_head_that_takes_no_connections_is_waited_for() -> None:
+    slept: list[float] = []
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock[0] += seconds
+
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        access = Access("http://127.0.0.1:%d" % deaf.getsockname()[1], "me")
+        with (
+            Head(access, lambda: "x", 5, now=lambda: clock[0], sleep=sleep) as head,
+            pytest.raises(SubmitAgain, match="cannot be reached: Connection refused") as caught,
+        ):
+            head.post("/jobs", [])
+    assert not isinstance(caught.value, Lost) and slept == [0.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "says"),
+    [
+        (Reply(401), ConfigError, "refuses CORP\\me: wrong user or password"),
+        (Reply(403, {"Message": "You do not have permission"}), SubmitRejected, "You do not have permission"),
+        (Reply(404, {"message": "No such job"}), Missing, "No such job"),
+        (Reply(400, "The job template Gold does not exist."), SubmitRejected, "`hpcpack.template` must be"),
+        (Reply(500, {"ExceptionMessage": "boom"}), SubmitRejected, "boom"),
+        (Reply(409, text=b"<html><title>Conflict here</title></html>"), SubmitRejected, "Conflict here"),
+        (Reply(302, headers={"location": "/login"}), ConfigError, "sends us elsewhere"),
+        (Reply(200, text=b"<html>Welcome to the proxy</html>"), ConfigError, "no HPC Pack head node"),
+        (Reply(418, text=b""), SubmitRejected, "teapot"),
+    ],
+)
+def test_refusals_are_told_in_the_heads_words(reply: Reply, kind: type[Exception], says: str) -> None:
+    with serving([reply]) as server, server.head() as head, pytest.raises(kind) as caught:
+        head.get("/x")
+    assert says.lower() in str(caught.value).lower() and "wörd" not in str(caught.value)
+
+
+def test_a_host_that_does_not_exist_is_said_at_once() -> None:
+    with Head(Access("https://no-such-host.invalid", "me"), lambda: "x", 3) as head:
+        with pytest.raises((ConfigError, SubmitAgain)) as caught:
+            head.get("/x")
+        assert "no host has this name" in str(caught.value) or "cannot be reached" in str(caught.value)
+
+
+@pytest.mark.parametrize(("content", "says"), [(None, "cannot be read"), ("no certificate", "holds no certificate")])
+def test_a_ca_file_that_is_none(tmp_path, content: str | None, says: str) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match=says) as caught:
+        tls(Access("https://head", "me", ca_file=str(path)))
+    assert caught.value.where == str(path)
+
+
+def test_somebody_is_called_while_an_answer_is_waited_for() -> None:
+    """And what it raises gives the question up."""
+    import threading
+    import time
+
+    release = threading.Event()
+
+    def answer(asked: Asked) -> Reply:
+        release.wait(10)
+        return Reply(body=1)
+
+    calls: list[float] = []
+
+    def idle() -> None:
+        calls.append(time.monotonic())
+        if len(calls) == 3:
+            raise KeyError("enough")
+
+    with serving(answer) as server:
+        head = Head(Access(server.url, "me"), lambda: "x", 10, idle)
+        with head, pytest.raises(KeyError, match="enough"):
+            head.get("/slow")
+        release.set()
+    assert calls[2] - calls[0] < 8
+
+
+def test_nothing_shows_the_password() -> None:
+    with serving([Reply(401)]) as server, server.head() as head:
+        with pytest.raises(ConfigError) as caught:
+            head.get("/x")
+        assert "wörd" not in repr(head) + repr(head.access) + repr(caught.value)

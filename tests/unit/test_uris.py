@@ -1,0 +1,279 @@
+"""Data by URI: fetched once, gone on with where it broke, never taken for what it is not. Against a real web server."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from webserver import Site, serve
+
+from worldsize.environment import web
+from worldsize.environment.archives import unpack_archive
+from worldsize.environment.keeping import bytes_text
+from worldsize.environment.uris import Data, Fetched, file_name, is_fetchable
+from worldsize.errors import UsageError, WorldsizeError
+
+CONTENT = os.urandom(3 << 20)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Told:
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+        self.transfers: list[tuple[str, int, int]] = []
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
+
+    def transfer(self, what: str, done: int, total: int) -> None:
+        self.transfers.append((what, done, total))
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serve() as site:
+        site.files["/set/train.bin"] = CONTENT
+        yield site
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web.download, "__defaults__", (None, (0.0, 0.0, 0.0), lambda _: None))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Data:
+    return Data(str(tmp_path / "data"), Told())
+
+
+def read(found: Fetched) -> bytes:
+    return Path(found.path).read_bytes()
+
+
+def test_it_is_fetched_once(site: Site, tmp_path: Path) -> None:
+    told = Told()
+    data = Data(str(tmp_path / "data"), told)
+    first = data.fetch(site.url + "/set/train.bin", what="inputs.train")
+    assert read(first) == CONTENT and first.sha256 == SHA256 and os.path.basename(first.path) == "train.bin"
+    assert told.notices == ["inputs.train: fetching %s/set/train.bin (3.15 MB)" % site.url]
+    assert told.transfers[0][2] == len(CONTENT) and ("inputs.train", len(CONTENT), len(CONTENT)) in told.transfers
+    assert data.fetch(site.url + "/set/train.bin").path == first.path
+    assert site.statuses() == [200, 304]
+    assert os.stat(first.path).st_mode & 0o222 == 0
+
+
+def test_what_has_changed_is_fetched_again_and_the_old_one_stays(site: Site, data: Data) -> None:
+    first = data.fetch(site.url + "/set/train.bin")
+    site.files["/set/train.bin"] = b"new"
+    assert read(data.fetch(site.url + "/set/train.bin")) == b"new"
+    assert read(first) == CONTENT
+
+
+def test_with_a_checksum_nobody_is_asked_twice(site: Site, data: Data) -> None:
+    for _ in range(2):
+        assert read(data.fetch(site.url + "/set/train.bin", sha256=SHA256.upper())) == CONTENT
+    assert site.statuses() == [200]
+
+
+def test_a_wrong_checksum_is_refused_and_nothing_is_kept(site: Site, data: Data, tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(UsageError, match="its sha256 is %s, and not 0000" % SHA256):
+            data.fetch(site.url + "/set/train.bin", sha256="0" * 64)
+    assert site.statuses() == [200, 200]
+    assert not (tmp_path / "data" / "files").exists()
+    assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
+    with pytest.raises(UsageError, match="its sha256 is"):
+        data.fetch(site.url + "/set/train.bin", sha256="0" * 64)
+
+
+def test_a_broken_connection_is_gone_on_from(site: Site, data: Data) -> None:
+    site.breaks = [1 << 20, 100, 0, 1 << 20]
+    assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
+    assert [asked.headers.get("range") for asked in site.asked] == [
+        None, "bytes=1048576-", "bytes=1048676-", "bytes=1048676-", "bytes=2097252-",
+    ]  # fmt: skip
+    assert site.statuses() == [200, 206, 206, 206, 206]
+
+
+def test_a_later_call_goes_on_too(site: Site, data: Data) -> None:
+    site.breaks = [1 << 20, 0, 0, 0]
+    with pytest.raises(WorldsizeError, match="broke after 1048576 of 3145728 bytes") as failed:
+        data.fetch(site.url + "/set/train.bin")
+    assert failed.value.exit_code == 1 and "what has arrived is kept" in str(failed.value)
+    assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
+    assert site.asked[-1].headers["range"] == "bytes=1048576-"
+
+
+def test_what_changes_between_two_parts_is_fetched_from_its_start(site: Site, data: Data) -> None:
+    site.breaks = [1 << 20, 0, 0, 0]
+    with pytest.raises(WorldsizeError):
+        data.fetch(site.url + "/set/train.bin")
+    site.files["/set/train.bin"] = CONTENT[::-1]
+    assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT[::-1]
+    assert site.statuses()[-1] == 200
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_server_without_ranges_or_tags_starts_anew(site: Site, data: Data, ranges: bool) -> None:
+    site.ranges, site.tags = ranges, ranges
+    site.breaks = [1 << 20]
+    assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
+    assert site.statuses() == [200, 206 if ranges else 200]
+
+
+def test_trouble_of_the_server_is_waited_for_and_a_refusal_is_not(site: Site, data: Data) -> None:
+    site.says = [503, 429, 500]
+    assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
+    site.asked.clear()
+    with pytest.raises(UsageError, match="404") as missing:
+        data.fetch(site.url + "/set/tarin.bin?sig=verysecret")
+    assert site.statuses() == [404]
+    assert "verysecret" not in str(missing.value) and "/set/tarin.bin" in str(missing.value)
+    site.says = [503] * 4
+    with pytest.raises(WorldsizeError, match="503"):
+        data.fetch(site.url + "/set/other.bin")
+
+
+def test_without_a_network_what_is_here_is_used_and_said(tmp_path: Path) -> None:
+    told = Told()
+    data = Data(str(tmp_path), told)
+    with serve() as site:
+        site.files["/a.txt"] = b"a"
+        url = site.url + "/a.txt"
+        first = data.fetch(url)
+    assert data.fetch(url, what="inputs.a").path == first.path
+    assert "inputs.a: cannot be fetched: Connection refused; what was fetched on 20" in told.notices[-1]
+    with pytest.raises(WorldsizeError, match="Connection refused"):
+        data.fetch(url + ".gz")
+
+
+def test_user_and_password_are_sent_and_not_shown(site: Site, data: Data) -> None:
+    site.credentials = "Basic bWU6cEBzcw=="
+    url = site.url.replace("//", "//me:p%40ss@") + "/set/train.bin"
+    found = data.fetch(url)
+    assert read(found) == CONTENT and found.uri == site.url + "/set/train.bin"
+    with pytest.raises(UsageError, match="401") as refused:
+        data.fetch(site.url.replace("//", "//me:wrong@") + "/set/train.bin")
+    assert "wrong" not in str(refused.value)
+
+
+def test_ten_at_once_fetch_once(site: Site, tmp_path: Path) -> None:
+    found: list[Fetched] = []
+
+    def fetch() -> None:
+        found.append(Data(str(tmp_path / "data"), Told()).fetch(site.url + "/set/train.bin", sha256=SHA256))
+
+    threads = [threading.Thread(target=fetch) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 10 and {each.path for each in found} == {found[0].path}
+    assert site.statuses().count(200) == 1
+
+
+# archives
+
+
+def a_tar(*members: tuple[str, bytes | str], mode: str = "w:gz") -> bytes:
+    """Texts are links."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            if isinstance(content, str):
+                info.type, info.linkname = tarfile.SYMTYPE, content
+                archive.addfile(info)
+            else:
+                info.size, info.mode = len(content), 0o755
+                archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def test_an_archive_is_a_folder(site: Site, data: Data) -> None:
+    site.files["/set.tar.gz"] = a_tar(("set/a.txt", b"a"), ("set/run.sh", b"#!"), ("set/link", "a.txt"))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("set/a.txt", "a")
+    site.files["/set.zip"] = buffer.getvalue()
+    for _ in range(2):
+        folder = Path(data.fetch(site.url + "/set.tar.gz", folder=True).path)
+        assert (folder / "set/link").read_text() == "a" and os.access(folder / "set/run.sh", os.X_OK)
+        assert (Path(data.fetch(site.url + "/set.zip", folder=True).path) / "set/a.txt").read_text() == "a"
+    assert os.path.isfile(data.fetch(site.url + "/set.zip").path)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("../evil", b"x")],
+        [("/tmp/evil", b"x")],
+        [("link", "/tmp"), ("link/evil", b"x")],
+        [("link", "../..")],
+        [("a/../../evil", b"x")],
+    ],
+)
+def test_an_archive_writes_nowhere_else(
+    members: list[tuple[str, bytes | str]], site: Site, data: Data, tmp_path: Path
+) -> None:
+    site.files["/bad.tar.gz"] = a_tar(*members)
+    with pytest.raises(UsageError, match="leads out of it"):
+        data.fetch(site.url + "/bad.tar.gz", folder=True)
+    assert not list(tmp_path.rglob("evil")) and not list((tmp_path / "data" / "folders").glob("*.part"))
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:200], lambda data: b"<html>" + data, lambda _: b""])
+@pytest.mark.parametrize("name", ["set.tar.gz", "set.zip", "set.tar.xz"])
+def test_a_damaged_archive_is_no_folder(damage: Callable[[bytes], bytes], name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(damage(a_tar(("a", os.urandom(1000)), mode="w:xz" if name.endswith("xz") else "w:gz")))
+    with pytest.raises(UsageError, match="no archive that can be read"):
+        unpack_archive(str(path), name, str(tmp_path / "folder"), "there")
+
+
+# other services, through fsspec
+
+
+@pytest.mark.slow
+def test_fsspecs_files_and_folders(data: Data) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.pipe({"/bucket/set/a.bin": CONTENT, "/bucket/set/deep/b.txt": b"b"})
+    folder = Path(data.fetch("memory://bucket/set").path)
+    assert (folder / "a.bin").read_bytes() == CONTENT and (folder / "deep/b.txt").read_text() == "b"
+    assert data.fetch("memory://bucket/set").path == str(folder)
+    memory.pipe({"/bucket/set/deep/c.txt": b"c"})
+    again = Path(data.fetch("memory://bucket/set").path)
+    assert again != folder and (again / "deep/c.txt").read_text() == "c"
+    assert read(data.fetch("memory://bucket/set/a.bin", sha256=SHA256)) == CONTENT
+    with pytest.raises(UsageError, match="no such file or folder"):
+        data.fetch("memory://bucket/nothing")
+    with pytest.raises(UsageError, match="a checksum is of a file"):
+        data.fetch("memory://bucket/set", sha256=SHA256)
+
+
+@pytest.mark.parametrize(
+    ("uri", "name", "fetchable"),
+    [
+        ("https://host/a/b%20c.tar.gz?x=1", "b_c.tar.gz", True),
+        ("https://host", "data", True),
+        ("abfss://c@a.dfs.core.windows.net/.hidden", "hidden", True),
+        ("azureml://datastores/d/paths/p", "p", False),
+        ("azureml:data:1", "azureml:data:1", False),
+    ],
+)
+def test_names(uri: str, name: str, fetchable: bool) -> None:
+    assert is_fetchable(uri) is fetchable
+    if fetchable:
+        assert file_name(uri) == name
+
+
+def test_sizes_in_words() -> None:
+    assert [bytes_text(count) for count in (0, 999, 1500, 3.2e9, 5e12)] == ["0 B", "999 B", "1.5 kB", "3.2 GB", "5 TB"]
