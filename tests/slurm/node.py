@@ -27,13 +27,14 @@ def connect(name: str, address: str) -> None:
     cluster = os.open("/proc/self/ns/net", os.O_RDONLY)
     path = "/proc/self/fd/%d" % cluster
     kernel.unshare(kernel.CLONE_NEWNET)
-    inner = (
-        "link set lo up\nlink add eth0 type veth peer name %s netns %s\naddress add %s/24 dev eth0\nlink set eth0 up\n"
-    )
+    inner = [
+        "link set lo up",
+        "link add eth0 address %s type veth peer name %s netns %s" % (_hardware(address), name, path),
+        "address add %s/24 dev eth0" % address,
+        "link set eth0 up",
+    ]
     outer = ["nsenter", "--net=" + path, "ip", "link", "set", name, "master", "bridge", "up"]
-    subprocess.run(
-        ["ip", "-batch", "-"], input=(inner % (name, path, address)).encode(), pass_fds=[cluster], check=True
-    )
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(inner).encode(), pass_fds=[cluster], check=True)
     subprocess.run(outer, pass_fds=[cluster], check=True)
     os.close(cluster)
 

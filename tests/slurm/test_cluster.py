@@ -174,8 +174,8 @@ def test_nodes_without_power_or_network_are_noticed_and_come_back(slurm: Cluster
     assert slurm.states() == {"node1": "idle", "node2": "down*", "node3": "down*", "node4": "idle"}
     assert slurm.processes("node3"), "without a network it runs on"
     slurm.power_on("node2")
-    asked = ["srun", "--nodelist=node2", "ls", "/tmp"]  # the first connection may take longer than TCPTimeout
-    assert until(lambda: slurm.command(*asked, check=False).split() == SHOWN)
+    assert until(lambda: slurm.states()["node2"] == "idle", 30)
+    assert slurm.command("srun", "--nodelist=node2", "ls", "/tmp").split() == SHOWN, "its first job, at once"
     slurm.restore_network("node3")
     assert until(lambda: slurm.states()["node3"] == "idle", 30)
     assert until(lambda: not slurm.processes("node3"), 30), "slurmd ends jobs that slurmctld has given up"
