@@ -121,6 +121,10 @@ def judge(
         if absent and handle is not None and os.stat(paths.root).st_uid == os.getuid():
             compute.end_remains(handle)
         return _conclude(paths, plan, status, settled_by)
+    if observation.ending:
+        from worldsize.service.remarks import while_ending
+
+        return while_ending(paths, status)
     return status
 
 
