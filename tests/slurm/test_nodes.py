@@ -12,7 +12,7 @@ import pytest
 from driver import wait_for
 
 from slurm.cluster import Cluster, Flavour
-from slurm.login import PATIENCE, PATIENT, UP, Login, login_of
+from slurm.login import PATIENT, UP, Login, login_of
 
 AGAIN = "if [ ${SLURM_RESTART_COUNT:-0} -gt 0 ]; then echo again $RANK; exit 0; fi; echo first $RANK; " + PATIENT
 ONCE = {"requeue": False}
@@ -88,23 +88,6 @@ def test_a_node_whose_silence_we_notice_before_slurm_does() -> None:
         wait_for(lambda: not login.ours(run), 30)
         cluster.command("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=noticed")
         first_then_again(login, run)
-
-
-@pytest.mark.slow
-def test_a_node_that_cannot_be_reached_once_the_job_starts_is_named(login: Login) -> None:
-    """Slurm waits for it, as long as SlurmdTimeout says, and knows no more then than that the job failed."""
-    here, go = (os.path.join(login.project, name) for name in ("here", "go"))
-    run = login.begin("true", setup=["touch %s; until test -e %s; do sleep 0.1; done" % (here, go)], slurm=ONCE)
-    wait_for(lambda: os.path.exists(here), PATIENCE)
-    login.cluster.cut_network("node2")
-    open(go, "w").close()
-    why = (
-        "srun could not start anything on node2: Communication connection failure (to do without: slurm.exclude: node2)"
-    )
-    wait_for(lambda: login.status(run)["message"].startswith(why + ". Slurm: it is ending"), PATIENCE)
-    login("wait", run)
-    status = login.status(run)
-    assert (*told(status), status["message"]) == ("FAILED", "NODE_FAILURE", "no rank was started: " + why)
 
 
 def test_a_node_that_is_set_down(login: Login) -> None:

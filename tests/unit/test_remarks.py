@@ -61,25 +61,33 @@ WHICH = (
 )
 
 
-def test_nodes_that_srun_cannot_start_on_are_named_not_those_whose_step_it_ends_then(tmp_path: Path) -> None:
-    logs = Path(RunPaths(str(tmp_path)).logs_dir)
-    logs.mkdir(parents=True)
-    (logs / "agent-0000.log").write_text("slurmstepd-node1: error: *** STEP 7.0 ON node1 CANCELLED AT 2026-11-22 ***\n")
-    found = remarked(tmp_path, UNREACHED, KILLED._replace(started=None))
-    assert (found.reason, found.exit_code) == (Reason.NODE_FAILURE, 137)
-    assert found.message == "no rank was started: " + WHICH
-    assert found.failure is not None and found.failure.message == found.message
+UNSTARTED = KILLED._replace(started=None)
 
 
-def test_a_step_that_was_ended_says_nothing_of_why(tmp_path: Path) -> None:
-    logs = Path(RunPaths(str(tmp_path)).logs_dir)
-    logs.mkdir(parents=True)
-    (logs / "agent-0000.log").write_text("slurmstepd-node1: error: *** STEP 7.0 ON node1 CANCELLED AT 2026-11-22 ***\n")
-    found = remarked(tmp_path, "srun: error: node1: task 0: Killed\n", KILLED._replace(started=None))
-    assert found.message == "no rank was started: srun: error: node1: task 0: Killed"
+def test_what_an_attempt_before_this_one_said_is_not_its_cause(tmp_path: Path) -> None:
+    again = (
+        UNREACHED + "worldsize: attempt 1\nsrun: error: Unable to create step for job 7: Job/step already completing\n"
+    )
+    found = remarked(tmp_path, again, UNSTARTED)
+    assert found.message.endswith("srun: error: Unable to create step for job 7: Job/step already completing")
 
 
-def test_slurm_may_wait_long_for_such_a_node_and_it_is_told_before(tmp_path: Path) -> None:
+def test_a_run_whose_ranks_had_started_has_other_causes(tmp_path: Path) -> None:
+    events = Path(RunPaths(str(tmp_path)).events(0))
+    events.parent.mkdir(parents=True)
+    events.write_text('{"event": "ranks_started", "time": 5.0}\n')
+    assert remarked(tmp_path, UNREACHED, KILLED) == KILLED
+
+
+def test_nodes_that_did_not_come_up_are_the_cause_unless_it_is_known_why(tmp_path: Path) -> None:
+    failure = Failure(Reason.RENDEZVOUS, "1 of 2 nodes did not come up: 1 within 60 s")
+    known = Status(RunState.FAILED, failure.reason, 1, failure.message, failure, started=5.0)
+    head = "srun: error: node1: task 0: Exited with exit code 1\n"
+    assert remarked(tmp_path, head, known) == known
+    assert remarked(tmp_path, UNREACHED + head, known).message == "no rank was started: " + WHICH
+
+
+def test_slurm_may_wait_long_for_a_node_that_is_not_reached_and_it_is_told_before(tmp_path: Path) -> None:
     paths = RunPaths(str(tmp_path))
     ending = Status(RunState.STARTING, message="Slurm: it is ending (COMPLETING)")
     assert while_ending(paths, ending) == ending

@@ -92,6 +92,19 @@ def test_a_success() -> None:
         ),
         ({"state": "FAILED", "exit_code": "139:0"}, Reason.SIGNAL, 139, "by signal 11 (SEGV)"),
         (
+            {"state": "FAILED", "exit_code": "0:53", "reason": "RaisedSignal:53(Real-time_signal_19)"},
+            Reason.ENVIRONMENT,
+            1,
+            "Slurm: the first of node[1-2] could not open the run's batch.log",
+        ),
+        (
+            {"state": "FAILED", "exit_code": "4021", "nodes": "node3", "node_count": 1},
+            Reason.ENVIRONMENT,
+            1,
+            "Slurm: node3 could not open the run's batch.log",
+        ),
+        ({"state": "FAILED", "exit_code": "181:0"}, Reason.SIGNAL, 181, "failed by signal"),
+        (
             {"state": "FAILED", "exit_code": "0:0", "reason": "JobLaunchFailure"},
             Reason.NODE_FAILURE,
             1,

@@ -26,11 +26,11 @@ SRUN = """\
 echo "$@" >>"$SAID"
 nodes=1
 for word; do
-    case $word in --nodes=*) nodes=${word#*=} ;; --output=*) log=${word#*=} ;; esac
+    case $word in --nodes=*) nodes=${word#*=} ;; esac
 done
 while [[ $1 == -* ]]; do shift; done
 for ((node = 0; node < nodes; node++)); do
-    SLURM_NODEID=$node "$@" >"${log/\\%4n/$node}" 2>&1 &
+    SLURM_NODEID=$node "$@" &
     tasks+=($!)
 done
 code=0

@@ -9,6 +9,10 @@ import shlex
 from collections.abc import Sequence
 
 FAILED = "worldsize: setup failed"
+ATTEMPT = "worldsize: attempt "
+"""What a batch script says in its log before all else when it is started again."""
+NO_RUN = 73
+"""The exit code, in place of an agent's, of a node that does not see the run directory, or may not write there."""
 MODULE = (
     "type module >/dev/null 2>&1 || for init in /etc/profile.d/{lmod,z00_lmod,modules}.sh; do",
     '    [ -r "$init" ] && . "$init"',

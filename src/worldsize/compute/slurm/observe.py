@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from worldsize.compute.slurm.reasons import wait_of
-from worldsize.compute.slurm.rows import ACCOUNTS, NOWHERE, UNANSWERED, JobRow, code_of
+from worldsize.compute.slurm.rows import ACCOUNTS, NOWHERE, UNANSWERED, JobRow, code_of, has_no_output
 from worldsize.compute.slurm.states import State, state_of
 from worldsize.compute.slurm.words import signal_name, span, user_name
 from worldsize.state.records import Observation, Reason
@@ -88,6 +88,8 @@ def _ended(row: JobRow, state: State, signal_before: int | None, who: Callable[[
     reason, message = state.reason, ""
     if row.state == "COMPLETED":
         code = 0
+    elif row.state == "FAILED" and has_no_output(row.exit_code):
+        code, reason, message = 1, Reason.ENVIRONMENT, _no_output(row)
     elif row.state == "FAILED":
         reason, message = _failed(row, code, signal_before)
     elif row.state == "CANCELLED":
@@ -115,6 +117,12 @@ def _failed(row: JobRow, code: int | None, signal_before: int | None) -> tuple[s
     reason = Reason.SIGNAL if code and code > 128 else Reason.EXIT_CODE if code else Reason.NODE_FAILURE
     why = "" if code and row.reason.startswith(_NO_NEWS) else row.reason
     return reason, "Slurm: the job failed%s%s" % (_with(code), " (%s)" % why if why else "")
+
+
+def _no_output(row: JobRow) -> str:
+    first = row.nodes if row.node_count == 1 else "the first of %s" % (row.nodes or "its nodes")
+    what = "Slurm: %s could not open the run's batch.log, so nothing was started: does it see the run directory,"
+    return (what + " and may it write there? (exit code %s)") % (first, row.exit_code)
 
 
 def _cancelled(row: JobRow, who: Callable[[int], str]) -> str:

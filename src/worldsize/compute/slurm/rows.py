@@ -131,6 +131,12 @@ def code_of(text: str) -> int | None:
     return 128 + signal if signal else code
 
 
+def has_no_output(text: str) -> bool:
+    """Whether this is the exit code of a job whose output the first node could not open: ESLURMD_IO_ERROR as a wait
+    status, whose low bits are the signal 53 that there is not."""
+    return text.strip() == "4021" or text.strip().endswith(":53")
+
+
 def number_of(text: str) -> int:
     """A count; 0 for anything else. Slurm shortens counts from 1024 on ("4K") unless told not to."""
     text = text.strip()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from worldsize.compute.slurm.options import Option, directive
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.setup import setup_lines
+from worldsize.plan.setup import ATTEMPT, NO_RUN, setup_lines
 
 _LINE = 57
 _BASH = "#!/bin/bash"
@@ -26,6 +26,7 @@ _OWN = "An agent on the first node runs your script, whose srun starts the ranks
 _ATTEMPT = (
     "",
     "ATTEMPT=${SLURM_RESTART_COUNT:-0}   # Slurm counts how often it started the job again",
+    '[ "$ATTEMPT" = 0 ] || echo "%s$ATTEMPT"' % ATTEMPT,
     "# It also does that where a node fails before it could tell of the end.",
     "LAST=$RUN/attempt-$((ATTEMPT - 1))/exit/node-0000.json",
     '[ ! -e "$LAST" ] || case $(tail -c 9 "$LAST") in *\'"code":0}\') exit 0 ;; esac',
@@ -147,16 +148,23 @@ def _go_on(plan: Plan) -> tuple[str, ...]:
 
 
 def _start(nodes: int, more: Sequence[str]) -> list[str]:
-    """srun takes this script's place: its exit code and its signals are the job's, and it is never an orphan."""
+    """srun takes this script's place: its exit code and its signals are the job's, and it is never an orphan.
+
+    The logs are not srun's --output: a node that does not see the run directory would then start nothing, and srun wait
+    for the others all the same ("task 1 launch failed: Slurmd could not connect IO").
+    """
     return [
         "",
         '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
         "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # of the job, not of this step",
+        'AGENT=\'LOG=$1/attempt-$2/logs/agent-$(printf %04d "$SLURM_NODEID").log',
+        'true >>"$LOG" || exit %d   # this node does not see the run directory, or may not write there' % NO_RUN,
+        'exec "$0" -I -S "$1/agent.pyz" "$1" --node-rank-var SLURM_NODEID --attempt "$2" >>"$LOG" 2>&1\'',
         "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
         % (nodes, nodes),
-        '    --mpi=none --job-name="$ID" --input=none --output="$RUN/attempt-$ATTEMPT/logs/agent-%4n.log" \\',
+        '    --mpi=none --job-name="$ID" --input=none \\',
         *("    %s \\" % shlex.quote(word) for word in more),
-        '    "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID --attempt "$ATTEMPT"',
+        '    sh -c "$AGENT" "$PYTHON" "$RUN" "$ATTEMPT"',
     ]
 
 
