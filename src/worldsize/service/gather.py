@@ -14,7 +14,7 @@ from worldsize.plan.values import NamedTuple, cast
 from worldsize.service.attempts import of_observation
 from worldsize.service.preparing import is_being_prepared
 from worldsize.service.settling import settle
-from worldsize.state.exits import read_exits
+from worldsize.state.exits import ranks_started, read_exits
 from worldsize.state.records import Observation, Reason, RunState, Status
 from worldsize.state.result import status_of
 from worldsize.state.status import CANCELLED_CODE, Facts, fold
@@ -166,16 +166,6 @@ def _cancelled(paths: RunPaths) -> bool:
 
         return is_cancelled(paths)
     return os.path.exists(paths.cancel)
-
-
-def ranks_started(paths: RunPaths) -> float | None:
-    """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
-    try:
-        with open(paths.events(0), "rb") as file:
-            lines = [line for line in file if b'"ranks_started"' in line]
-        return float(json.loads(lines[0])["time"]) if lines else None
-    except (OSError, ValueError):
-        return None  # a line that is still being written, or that a full disk cut
 
 
 def _settled(paths: RunPaths, plan: Plan, handle: Handle | None) -> bool:

@@ -8,8 +8,8 @@ from worldsize.logs.tail import last_lines
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.setup import ATTEMPT
 from worldsize.plan.setup import FAILED as SETUP_FAILED
-from worldsize.service.gather import ranks_started
 from worldsize.service.unstarted import Cause, cause
+from worldsize.state.exits import ranks_started
 from worldsize.state.records import Failure, Reason, RunState, Status
 
 _LINES = 50

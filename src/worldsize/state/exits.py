@@ -1,4 +1,4 @@
-"""Reading what agents left: exit records, whole ones only, and their codes."""
+"""Reading what agents left: whether ranks had started, exit records, whole ones only, and their codes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
         return ()
     found = (read_exit(paths, node_rank) for node_rank in range(nodes))
     return tuple(record for record in found if record is not None)
+
+
+def ranks_started(paths: RunPaths) -> float | None:
+    """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
+    try:
+        with open(paths.events(0), "rb") as file:
+            lines = [line for line in file if b'"ranks_started"' in line]
+        return float(json.loads(lines[0])["time"]) if lines else None
+    except (OSError, ValueError):
+        return None  # a line that is still being written, or that a full disk cut
 
 
 def signal_name(code: int) -> str | None:
