@@ -11,6 +11,7 @@ import pytest
 from driver import wait_for
 
 from slurm.login import PATIENT, UP, Login
+from slurm.test_unfit_nodes import mounted
 
 GO = UP + "; until test -e outputs/go; do sleep 0.05; done; hostname"
 
@@ -134,6 +135,31 @@ def test_an_allocation_that_ends_takes_its_runs_along(login: Login, shell: Shell
     login.cluster.command("scancel", shell.job)
     login("wait", run, "--timeout", "30")
     assert login.status(run)["state"] in ("CANCELLED", "FAILED")
+    assert wait_for(lambda: not login.alive(run), 30, raises=False), login.alive(run)
+
+
+def test_a_run_that_cannot_begin_says_why(login: Login, shell: Shell) -> None:
+    """There is no job of its own that could be asked."""
+    shell.worldsize("run " + login.job("true", setup=["echo first", "echo missing >&2; false"]))
+    status = login.status()
+    assert (status["state"], status["reason"]) == ("FAILED", "ENVIRONMENT"), status
+    assert status["message"] == "setup failed with code 1: echo missing >&2; false"
+    with mounted(login, "node2", login.cluster.shared, "-t", "tmpfs", "none"):
+        shell.worldsize("run " + login.job("true"))
+    status = login.status()
+    assert (status["state"], status["reason"]) == ("FAILED", "ENVIRONMENT"), status
+    assert status["message"].startswith("no rank was started: node2 does not see the run directory")
+
+
+def test_an_allocation_that_slurm_ends_says_why(login: Login, shell: Shell) -> None:
+    shell.worldsize("submit --name last " + login.job(PATIENT))
+    run = run_of(login, "last")
+    login.wait_up(run)
+    login.cluster.command("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=test")
+    login("wait", run, "--timeout", "30")
+    status = login.status(run)
+    assert (status["state"], status["reason"]) == ("FAILED", "NODE_FAILURE"), status
+    assert "DUE TO NODE FAILURE" in status["message"]
     assert wait_for(lambda: not login.alive(run), 30, raises=False), login.alive(run)
 
 

@@ -94,3 +94,50 @@ def test_slurm_may_wait_long_for_a_node_that_is_not_reached_and_it_is_told_befor
     Path(paths.batch_log).write_text(UNREACHED)
     assert while_ending(paths, ending).message == WHICH + ". Slurm: it is ending (COMPLETING)"
     assert while_ending(paths, ending._replace(started=5.0)) == ending._replace(started=5.0)
+
+
+LOST = Status(RunState.LOST, None, 1, "its srun (process 7) is gone")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "message"),
+    [
+        ("worldsize: setup failed with code 1: module load x", Reason.ENVIRONMENT, "setup failed with code 1: module"),
+        ("srun: error: Task launch for StepId=7.0 failed on node n2: Refused", Reason.NODE_FAILURE, "no rank was"),
+        ("srun: error: Unable to create step for job 7: Invalid", Reason.EXIT_CODE, "no rank was started: srun"),
+        ("slurmstepd: error: Exceeded job memory limit", Reason.OUT_OF_MEMORY, "Slurm: Exceeded job memory limit"),
+    ],
+)
+def test_who_is_gone_and_has_said_why_is_not_lost(tmp_path: Path, line: str, reason: str, message: str) -> None:
+    found = remarked(tmp_path, line + "\n", LOST)
+    assert (found.state, found.reason, found.exit_code) == (RunState.FAILED, reason, 1)
+    assert found.message.startswith(message) and found.failure is not None and found.failure.message == found.message
+
+
+def test_a_setup_line_that_spoke_last_is_no_cause_of_a_loss(tmp_path: Path) -> None:
+    assert remarked(tmp_path, "loading the data\n", LOST) == LOST
+
+
+ENDED = "slurmstepd-node1: error: *** STEP 7.0 ON node1 CANCELLED AT 2026-01-01T00:00:00 DUE TO %s ***\n"
+
+
+@pytest.mark.parametrize("status", [LOST, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, 130, "cancelled")])
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("TIME LIMIT", Reason.TIME_LIMIT),
+        ("PREEMPTION", Reason.PREEMPTED),
+        ("NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", Reason.NODE_FAILURE),
+    ],
+)
+def test_what_slurm_ended_by_itself_nobody_cancelled(tmp_path: Path, status: Status, words: str, reason: str) -> None:
+    found = remarked(tmp_path, ENDED % words, status)
+    assert (found.state, found.reason, found.exit_code) == (RunState.FAILED, reason, 1)
+    assert found.message == "Slurm: STEP 7.0 ON node1 CANCELLED AT 2026-01-01T00:00:00 DUE TO " + words
+
+
+def test_what_somebody_cancelled_stays_so(tmp_path: Path) -> None:
+    status = Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, 130, "cancelled")
+    assert remarked(tmp_path, ENDED.replace(" DUE TO %s", ""), status) == status
+    Path(RunPaths(str(tmp_path)).cancel).write_text("{}")
+    assert remarked(tmp_path, ENDED % "TIME LIMIT", status) == status

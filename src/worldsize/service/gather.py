@@ -151,7 +151,7 @@ def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Obse
         prepared=os.path.exists(paths.record),
         submitted=handle is not None,
         rejected=None,
-        cancelled=_cancelled(paths),
+        cancelled=is_cancelled(paths),
         launched=started is not None,
         exits=read_exits(paths, len(plan.agents)) if has_begun else (),
         observation=observation,
@@ -160,11 +160,12 @@ def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Obse
     )
 
 
-def _cancelled(paths: RunPaths) -> bool:
+def is_cancelled(paths: RunPaths) -> bool:
+    """Whether somebody asked us to cancel it."""
     if "_" in paths.run_id:
-        from worldsize.plan.array import is_cancelled
+        from worldsize.plan.array import is_cancelled as is_element_cancelled
 
-        return is_cancelled(paths)
+        return is_element_cancelled(paths)
     return os.path.exists(paths.cancel)
 
 

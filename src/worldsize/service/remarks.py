@@ -8,6 +8,7 @@ from worldsize.logs.tail import last_lines
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.setup import ATTEMPT
 from worldsize.plan.setup import FAILED as SETUP_FAILED
+from worldsize.service.gather import is_cancelled
 from worldsize.service.unstarted import Cause, cause
 from worldsize.state.exits import ranks_started
 from worldsize.state.records import Failure, Reason, RunState, Status
@@ -19,12 +20,29 @@ _TELL_NOTHING = (None, Reason.SIGNAL, Reason.EXIT_CODE)
 _MEMORY = re.compile(r"slurmstepd\S*: error: (.*(?:exceeded .*memory limit|oom.kill event).*)", re.IGNORECASE)
 """As slurmstepd has said it from 20.11 on, with control groups and without."""
 
+_BY_SLURM = re.compile(r"slurmstepd\S*: error: \*\*\* (.* DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE).*?) \*\*\*$")
+_WHY_BY_SLURM = {
+    "TIME LIMIT": Reason.TIME_LIMIT,
+    "PREEMPTION": Reason.PREEMPTED,
+    "NODE FAILURE": Reason.NODE_FAILURE,
+}
+
 
 def with_remarks(paths: RunPaths, status: Status) -> Status:
-    """`status` with the cause where nobody else knows it: a setup line, memory, or an agent that could not run."""
-    if status.state != RunState.FAILED or (status.failure and status.failure.rank is not None):
+    """`status` with the cause where nobody else knows it: a setup line, memory, an agent that could not run, or Slurm
+    itself. Where the native job cannot be asked any more, or was an allocation, this is all that tells of them."""
+    if status.state == RunState.SUCCEEDED or (status.failure and status.failure.rank is not None):
         return status
     batch = _batch_lines(paths)
+    if status.state != RunState.CANCELLED:
+        status = _explained(paths, status, batch)
+    if status.state == RunState.FAILED or is_cancelled(paths):
+        return status
+    ended = [found for line in batch for found in (_BY_SLURM.match(line),) if found]
+    return _because(status, _WHY_BY_SLURM[ended[0][2]], "Slurm: %s" % ended[0][1]) if ended else status
+
+
+def _explained(paths: RunPaths, status: Status, batch: list[str]) -> Status:
     setup = [line for line in batch if line.startswith(SETUP_FAILED)]
     if setup:
         return _because(status, Reason.ENVIRONMENT, setup[-1][len("worldsize: ") :])
@@ -36,7 +54,8 @@ def with_remarks(paths: RunPaths, status: Status) -> Status:
     found = _cause(paths, batch)
     if found and (found.certain or status.reason in _TELL_NOTHING):
         return _because(status, found.reason, "no rank was started: %s" % found.words)
-    said = [line for line in batch if line.startswith(_SRUN)][:1] or batch[-1:]
+    said = [line for line in batch if line.startswith(_SRUN)][:1]
+    said = said or ([] if status.state == RunState.LOST else batch[-1:])
     if status.started is not None or not said:
         return status
     return _because(status, status.reason or Reason.EXIT_CODE, "no rank was started: %s" % said[-1].strip())
@@ -61,5 +80,6 @@ def _cause(paths: RunPaths, batch: list[str]) -> Cause | None:
 
 
 def _because(status: Status, reason: str, what: str) -> Status:
-    failure = status.failure or Failure(reason, what, code=status.exit_code or 1)
-    return status._replace(reason=reason, message=what, failure=failure._replace(reason=reason, message=what))
+    code = (status.state == RunState.FAILED and status.exit_code) or 1
+    failure = (status.failure or Failure(reason, what, code=code))._replace(reason=reason, message=what)
+    return status._replace(state=RunState.FAILED, reason=reason, exit_code=code, message=what, failure=failure)
