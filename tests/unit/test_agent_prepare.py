@@ -106,6 +106,16 @@ def test_setup_that_fails_is_on_record(tmp_path: Path) -> None:
     assert (record.code, record.failure.reason) == (5, "ENVIRONMENT") and "exit 5" in record.failure.message
 
 
+@pytest.mark.parametrize(("line", "code"), [("exit 0", 1), ("exit 3", 3), (": ${NOTHING:?is missing}", 127)])
+def test_setup_that_leaves_its_shell_is_on_record(tmp_path: Path, line: str, code: int) -> None:
+    plan, paths = a_run(tmp_path, setup=("true", line, "echo never"))
+    with pytest.raises(RunFailed) as caught:
+        prepare(plan, paths, 1, {"PATH": os.environ["PATH"]})
+    record = read_exit(paths, 1)
+    assert caught.value.exit_code == code and record is not None and record.failure is not None
+    assert record.failure.message.endswith("setup ended with code %d: %s" % (0 if code == 1 else code, line))
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_during_setup_cancels(tmp_path: Path, number: int) -> None:
     """As a scheduler sends it: to the agent and to all of its processes."""

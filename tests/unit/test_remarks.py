@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from worldsize.plan.paths import RunPaths
-from worldsize.service.remarks import while_ending, with_remarks
+from worldsize.service.remarks import while_ending, while_starting, with_remarks
 from worldsize.state.records import Failure, Reason, RunState, Status
 
 KILLED = Status(RunState.FAILED, Reason.SIGNAL, 137, "Slurm: the job failed by signal 9 (KILL)", started=5.0)
@@ -141,3 +141,38 @@ def test_what_somebody_cancelled_stays_so(tmp_path: Path) -> None:
     assert remarked(tmp_path, ENDED.replace(" DUE TO %s", ""), status) == status
     Path(RunPaths(str(tmp_path)).cancel).write_text("{}")
     assert remarked(tmp_path, ENDED % "TIME LIMIT", status) == status
+
+
+def test_a_setup_line_that_left_half_a_line_is_found(tmp_path: Path) -> None:
+    text = "50 %\n100 %worldsize: setup failed with code 6: curl -O x\n"
+    found = remarked(tmp_path, text, UNSTARTED)
+    assert (found.reason, found.message) == (Reason.ENVIRONMENT, "setup failed with code 6: curl -O x")
+
+
+STEP = "source env.sh"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "message"),
+    [
+        (LOST, Reason.ENVIRONMENT, "setup ended the run: " + STEP),
+        (UNSTARTED._replace(exit_code=4), Reason.ENVIRONMENT, "setup ended the run with code 4: " + STEP),
+        (
+            Status(RunState.FAILED, Reason.TIME_LIMIT, 1, "Slurm: TIMEOUT after 2 min"),
+            Reason.TIME_LIMIT,
+            "Slurm: TIMEOUT after 2 min, at this line of setup: " + STEP,
+        ),
+    ],
+)
+def test_what_ended_during_setup_names_the_line(tmp_path: Path, status: Status, reason: str, message: str) -> None:
+    Path(RunPaths(str(tmp_path)).batch_log + ".step").write_text(STEP + "\n")
+    found = remarked(tmp_path, "loading\n" * 1000, status)
+    assert (found.state, found.reason, found.message) == (RunState.FAILED, reason, message)
+
+
+@pytest.mark.parametrize(("name", "node"), [("batch.log.step", 0), ("batch-0001.log.step", 1)])
+def test_a_run_that_waits_for_setup_says_for_which_line(tmp_path: Path, name: str, node: int) -> None:
+    paths, starting = RunPaths(str(tmp_path)), Status(RunState.STARTING)
+    assert while_starting(paths, starting, 2) == starting
+    (tmp_path / name).write_text(STEP + "\n")
+    assert while_starting(paths, starting, 2).message == "node %d executes setup: %s" % (node, STEP)

@@ -180,6 +180,16 @@ def test_a_setup_line_that_fails_ends_it_and_is_named(place: Place) -> None:
     assert "not reached" not in done.stdout and not (place.root / "srun.txt").exists()
 
 
+def test_which_setup_line_is_executed_can_be_seen(place: Place) -> None:
+    run = place.runs / (RUN_ID + "-7")
+    seen = 'cat "$RUN/batch.log.step"'
+    assert seen in place.bash(place.text(plan_of(setup=(seen, "exit 0")))).stdout
+    assert (run / "batch.log.step").read_text() == "exit 0\n" and not (place.root / "srun.txt").exists()
+    shutil.rmtree(run)
+    assert place.bash(place.text(plan_of(setup=(seen, "true")))).returncode == 0
+    assert not (run / "batch.log.step").exists()
+
+
 def test_an_element_of_an_array_finds_its_run_by_its_number(place: Place) -> None:
     plan = plan_of("echo $WORLDSIZE_RUN_ID", run_id=RUN_ID + "_0", array=ArrayPlace(0, 3, RUN_ID))
     text = place.text(plan)

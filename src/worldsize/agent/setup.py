@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from worldsize.agent.processes import signal_group
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.setup import FAILED, setup_lines
+from worldsize.plan.setup import at_step, failed_step, setup_lines
 
 _LAST_BYTES = 4096
 _PAUSE = 0.02
@@ -34,9 +34,10 @@ def environment_after(
     """
     import subprocess
 
-    printed = paths.batch_log.replace(".log", "-%04d.log" % node_rank) if node_rank else paths.batch_log
+    printed = paths.setup_log(node_rank)
     found = printed + ".environment"
-    script = "\n".join([*setup_lines(plan.setup), 'exec env -0 >"$RUN/%s"' % os.path.basename(found)])
+    lines = setup_lines(plan.setup, os.path.basename(printed))
+    script = "\n".join([*lines, 'exec env -0 >"$RUN/%s"' % os.path.basename(found)])
     with open(printed, "ab") as log:
         child = subprocess.Popen(
             ["bash", "-c", script],
@@ -56,6 +57,8 @@ def environment_after(
         if stopped():  # by a signal that its processes were sent too
             return None
         raise SetupFailed(_last_words(printed, child.returncode), child.returncode)
+    if not os.path.exists(found):
+        raise SetupFailed("setup ended with code 0: %s" % at_step(printed), 1)
     with open(found, "rb") as file:
         entries = [entry.partition(b"=") for entry in file.read().split(b"\0") if b"=" in entry]
     os.unlink(found)
@@ -67,5 +70,5 @@ def _last_words(log: str, code: int) -> str:
     with open(log, "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
         lines = file.read().decode(errors="replace").split("\n")
-    said = [line for line in lines if line.startswith(FAILED)]
-    return said[-1][len("worldsize: ") :] if said else "setup failed with code %d" % code
+    said = [failed for line in lines for failed in (failed_step(line),) if failed]
+    return said[-1] if said else "setup ended with code %d: %s" % (code, at_step(log))

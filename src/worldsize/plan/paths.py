@@ -97,6 +97,10 @@ class RunPaths:
         """What a launcher itself prints, where another than the agent starts the ranks."""
         return os.path.join(self.logs_dir, "%s-%04d.log" % (launcher, node_rank))
 
+    def setup_log(self, node_rank: int) -> str:
+        """What modules and setup print on a node, where each executes them."""
+        return "%s-%04d.log" % (self.batch_log[: -len(".log")], node_rank) if node_rank else self.batch_log
+
     def rank_log(self, rank: int) -> str:
         return os.path.join(self.logs_dir, "rank-%05d.log" % rank)
 

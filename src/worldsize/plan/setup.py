@@ -11,6 +11,8 @@ from collections.abc import Sequence
 FAILED = "worldsize: setup failed"
 ATTEMPT = "worldsize: attempt "
 """What a batch script says in its log before all else when it is started again."""
+STEP = ".step"
+"""What a log of setup is followed by in the name of the file that tells which line is being executed."""
 NO_RUN = 73
 """The exit code, in place of an agent's, of a node that does not see the run directory, or may not write there."""
 MODULE = (
@@ -25,12 +27,31 @@ def module_line(module: str) -> str:
     return "module load %s" % shlex.quote(module)
 
 
-def setup_lines(commands: Sequence[str]) -> list[str]:
-    """Lines of bash that execute `commands` in `$RUN/code`, and end it at the first that fails, saying which it was."""
+def setup_lines(commands: Sequence[str], log: str = "batch.log") -> list[str]:
+    """Lines of bash that execute `commands` in `$RUN/code`, and end it at the first that fails, saying which it was.
+    A file beside the `log` names the one that is being executed, and is removed once all have been."""
+    at = shlex.quote(log + STEP)
     return [
         'cd "$RUN/code" || exit 1',
         *MODULE,
+        'at_step() { STEP=$1; printf \'%%s\\n\' "$STEP" >|"$RUN/"%s || :; }' % at,
         "trap 'code=$?; echo \"%s with code $code: $STEP\" >&2; exit $code' ERR" % FAILED,
-        *(line for command in commands for line in ("STEP=%s" % shlex.quote(command.split("\n")[0]), command)),
+        *(line for command in commands for line in ("at_step %s" % shlex.quote(command.split("\n")[0]), command)),
         "trap - ERR",
+        'rm -f "$RUN/"%s' % at,
     ]
+
+
+def failed_step(line: str) -> str:
+    """What a line of a log says of a setup line that failed, after whatever that printed last; "" where it does not."""
+    _, found, what = line.partition(FAILED)
+    return found[len("worldsize: ") :] + what
+
+
+def at_step(log: str) -> str:
+    """The line of setup that prints to `log` now, or did when its shell ended; "" where all have been executed."""
+    try:
+        with open(log + STEP, errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

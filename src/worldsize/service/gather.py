@@ -125,6 +125,10 @@ def judge(
         from worldsize.service.remarks import while_ending
 
         return while_ending(paths, status)
+    if plan.setup and status.state == RunState.STARTING and not status.message:
+        from worldsize.service.remarks import while_starting
+
+        return while_starting(paths, status, len(plan.nodes))
     return status
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from worldsize.logs.tail import last_lines
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.setup import ATTEMPT
-from worldsize.plan.setup import FAILED as SETUP_FAILED
+from worldsize.plan.setup import ATTEMPT, STEP, at_step, failed_step
 from worldsize.service.gather import is_cancelled
 from worldsize.service.unstarted import Cause, cause
 from worldsize.state.exits import ranks_started
@@ -34,23 +34,33 @@ def with_remarks(paths: RunPaths, status: Status) -> Status:
     if status.state == RunState.SUCCEEDED or (status.failure and status.failure.rank is not None):
         return status
     batch = _batch_lines(paths)
-    if status.state != RunState.CANCELLED:
-        status = _explained(paths, status, batch)
-    if status.state == RunState.FAILED or is_cancelled(paths):
-        return status
     ended = [found for line in batch for found in (_BY_SLURM.match(line),) if found]
-    return _because(status, _WHY_BY_SLURM[ended[0][2]], "Slurm: %s" % ended[0][1]) if ended else status
+    if ended and (status.state != RunState.FAILED or status.reason in _TELL_NOTHING) and not is_cancelled(paths):
+        return _because(status, _WHY_BY_SLURM[ended[0][2]], "Slurm: %s" % ended[0][1])
+    return status if status.state == RunState.CANCELLED else _explained(paths, status, batch)
 
 
 def _explained(paths: RunPaths, status: Status, batch: list[str]) -> Status:
-    setup = [line for line in batch if line.startswith(SETUP_FAILED)]
+    setup = [failed for line in batch for failed in (failed_step(line),) if failed]
     if setup:
-        return _because(status, Reason.ENVIRONMENT, setup[-1][len("worldsize: ") :])
+        return _because(status, Reason.ENVIRONMENT, setup[-1])
     memory = [found[1] for line in batch for found in (_MEMORY.match(line),) if found]
     if memory:
         return _because(status, Reason.OUT_OF_MEMORY, "Slurm: %s" % memory[0])
     if ranks_started(paths) is not None:
         return status
+    step = at_step(paths.batch_log)
+    return _ended_in_setup(status, step) if step else _unstarted(paths, status, batch)
+
+
+def _ended_in_setup(status: Status, step: str) -> Status:
+    if status.reason is not None and status.reason not in _TELL_NOTHING:
+        return _because(status, status.reason, "%s, at this line of setup: %s" % (status.message, step))
+    code = " with code %d" % status.exit_code if status.state == RunState.FAILED and status.exit_code else ""
+    return _because(status, Reason.ENVIRONMENT, "setup ended the run%s: %s" % (code, step))
+
+
+def _unstarted(paths: RunPaths, status: Status, batch: list[str]) -> Status:
     found = _cause(paths, batch)
     if found and (found.certain or status.reason in _TELL_NOTHING):
         return _because(status, found.reason, "no rank was started: %s" % found.words)
@@ -59,6 +69,17 @@ def _explained(paths: RunPaths, status: Status, batch: list[str]) -> Status:
     if status.started is not None or not said:
         return status
     return _because(status, status.reason or Reason.EXIT_CODE, "no rank was started: %s" % said[-1].strip())
+
+
+def while_starting(paths: RunPaths, status: Status, nodes: int) -> Status:
+    """`status` of a run whose ranks wait for setup, with the line that is being executed."""
+    there = set(os.listdir(paths.root))
+    for node_rank in range(nodes):
+        log = paths.setup_log(node_rank)
+        step = at_step(log) if os.path.basename(log) + STEP in there else ""
+        if step:
+            return status._replace(message="node %d executes setup: %s" % (node_rank, step))
+    return status
 
 
 def while_ending(paths: RunPaths, status: Status) -> Status:
