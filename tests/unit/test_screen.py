@@ -83,3 +83,22 @@ def test_what_to_do_about_a_known_message(paths):
     assert "tf-keras" in hint and "what to do: " + hint in lines
     hint, lines = screen("ValueError", "Attempt to convert a value (None)")
     assert hint is None and not any(line.startswith("what to do") for line in lines)
+
+
+def test_a_run_whose_ranks_never_started_shows_what_came_before_them(paths):
+    setup = failed(rank=None)
+    assert failure_lines(paths, "r", failure_data(paths, PLAN, setup)) == [setup.message]
+    with open(paths.batch_log, "w") as file:
+        file.write("line\n" * 100 + "x is unknown\n")
+    lines = failure_lines(paths, "r", failure_data(paths, PLAN, setup))
+    assert lines[1:3] == ["", "last lines before the ranks (%s):" % paths.batch_log]
+    assert lines[-1] == "  | x is unknown" and len(lines) < 20
+    unmet = setup._replace(failure=setup.failure._replace(reason=Reason.RENDEZVOUS))
+    assert failure_lines(paths, "r", failure_data(paths, PLAN, unmet)) == [setup.message]
+    other = setup._replace(failure=setup.failure._replace(node_rank=1))
+    with open(paths.setup_log(1), "w") as file:
+        file.write("y is unknown\n")
+    assert failure_lines(paths, "r", failure_data(paths, PLAN, other))[-1] == "  | y is unknown"
+    with open(paths.events(0), "w") as file:
+        file.write('{"event": "ranks_started", "time": 5.0}\n')
+    assert "the others:" in failure_lines(paths, "r", failure_data(paths, PLAN, setup))

@@ -7,8 +7,9 @@ from worldsize.diagnose.hints import hint_for
 from worldsize.logs.tail import last_lines, summarize_others
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.service.gather import ranks_started
 from worldsize.state.exits import read_exit, signal_name
-from worldsize.state.records import Status
+from worldsize.state.records import Reason, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
 
     {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None, hint,
     last_lines, others}; `signal` is its name or None, `host` that of the node as far as it left a record, `hint` what
-    to do, where that is known and the message does not say it. Long lines are cut.
+    to do, where that is known and the message does not say it. Where no rank was started, the last lines are those of
+    the batch script, or of setup. Long lines are cut.
     """
     failure = status.failure
     if failure is None:
@@ -47,6 +49,10 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
         said = "%(type)s: %(message)s" % data["exception"] if data["exception"] else ""
         data["hint"] = hint_for(said, plan.rehearsal is not None)
         data["last_lines"] = [_short(line) for line in last_lines(paths.rank_log(failure.rank), _LAST_LINES)]
+    elif ranks_started(paths) is None:
+        wanted = 0 if failure.reason == Reason.RENDEZVOUS else _LAST_LINES  # of which agents alone have anything to say
+        log = paths.setup_log(failure.node_rank or 0)
+        return {**data, "last_lines": [_short(line) for line in last_lines(log, wanted)]}
     shown = () if failure.rank is None else (failure.rank,)
     data["others"] = [_short(line) for line in summarize_others(paths, ranks, shown)]
     return data
@@ -61,7 +67,10 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
     if data["hint"]:
         lines += ["", "what to do: " + data["hint"]]
     if data["last_lines"]:
-        lines += ["", "last lines of rank %d (%s):" % (data["rank"], paths.rank_log(data["rank"]))]
+        rank = data["rank"]
+        whose = "before the ranks" if rank is None else "of rank %d" % rank
+        log = paths.setup_log(data["node_rank"] or 0) if rank is None else paths.rank_log(rank)
+        lines += ["", "last lines %s (%s):" % (whose, log)]
         lines += ["  | " + line for line in data["last_lines"]]
     if data["others"]:
         lines += ["", "the others:"]
