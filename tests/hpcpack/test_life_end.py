@@ -82,6 +82,29 @@ def test_cancel_while_the_head_is_away_says_so_and_is_heard_later(client: Client
     assert client.ended(run)["state"] == "CANCELLED"
 
 
+def test_a_cancel_that_the_head_does_not_take_changes_nothing(client: Client) -> None:
+    run = client.running()
+    for words in ([run], [run, "--now"]):
+        refused = client("cancel", *words, WORLDSIZE_HPCPACK_PASSWORD="wrong")
+        assert refused.code == 2 and "could not cancel %s" % run in refused.err, refused
+        assert "wrong user or password" in refused.err
+        assert client.status(run)["state"] == "RUNNING", "nobody has told it to end"
+    client.ok("cancel", run)
+    assert client.ended(run)["state"] == "CANCELLED"
+
+
+def test_an_array_that_could_not_be_cancelled_goes_on(client: Client) -> None:
+    client.job("touch outputs/up-$RANK; exec sleep 120", "1x1", count=2)
+    array = client.submit("job.yml")
+    wait_for(lambda: [each["state"] for each in client.status(array)["elements"]] == ["RUNNING"] * 2, PATIENCE)
+    refused = client("cancel", array, WORLDSIZE_HPCPACK_PASSWORD="wrong")
+    assert refused.code == 2 and "could not cancel %s" % array in refused.err, refused
+    assert [each["state"] for each in client.status(array)["elements"]] == ["RUNNING"] * 2
+    client.ok("cancel", array, "--now")
+    client("wait", array, timeout=PATIENCE + 30)
+    assert client.status(array)["state"] == "CANCELLED"
+
+
 def test_an_administrator_cancels_it(client: Client) -> None:
     run = client.running()
     client.simulator.ask("POST", "/jobs/%d/cancel" % client.number(run), "maintenance at noon")

@@ -158,6 +158,7 @@ def cancel(array: RunArray, options: argparse.Namespace) -> int:
         found = array.end_remains()
         say("%s is %s already%s" % (array.id, before.state, "; ended %d left of it" % found if found else ""))
         return 0
-    array.ask_to_end(options.now)
-    say("cancelling %s" % array.id)
+    from worldsize.cli.runs import ask_for_the_end
+
+    ask_for_the_end(array.id, lambda: array.ask_to_end(options.now))
     return 0

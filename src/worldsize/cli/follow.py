@@ -60,7 +60,8 @@ class Signals:
         try:
             self.run.cancel(now=self._cancels == 2)
         except WorldsizeError as error:
-            _tell("worldsize: %s" % error)
+            self._cancels -= 1  # the next Ctrl-C asks anew
+            _tell("could not cancel %s\nworldsize: %s" % (self.run.id, error))
 
     def _leave(self, number: int, _: object) -> None:
         if self.run is None:

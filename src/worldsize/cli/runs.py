@@ -21,13 +21,14 @@ from worldsize.cli.shared import (
     size,
     state_text,
 )
-from worldsize.errors import NotFound
+from worldsize.errors import NotFound, WorldsizeError
 from worldsize.plan.files import display
 from worldsize.service.run import Run
 from worldsize.state.records import Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 TIMED_OUT = 124
@@ -165,9 +166,17 @@ def cancel(options: argparse.Namespace) -> int:
     if before.final:
         say("%s is %s already%s" % (run.id, before.state, _ended(run.end_remains())))
         return 0
-    run.cancel(options.now)
-    say("cancelling %s" % run.id)
+    ask_for_the_end(run.id, lambda: run.cancel(options.now))
     return 0
+
+
+def ask_for_the_end(run_id: str, cancel: Callable[[], object]) -> None:
+    try:
+        cancel()
+    except (WorldsizeError, KeyboardInterrupt):
+        say("could not cancel %s" % run_id)
+        raise
+    say("cancelling %s" % run_id)
 
 
 def requeue(options: argparse.Namespace) -> int:

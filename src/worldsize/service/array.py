@@ -10,7 +10,6 @@ from typing import Any, cast
 from worldsize.compute.abilities import HasUsage, Usage, together
 from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.array import Array, array_file, element_root, read_array
-from worldsize.plan.files import write_once
 from worldsize.plan.paths import RunPaths
 from worldsize.service.elements import Elements
 from worldsize.service.run import Run
@@ -166,10 +165,11 @@ class RunArray(Sequence[Run]):
 
     def ask_to_end(self, now: bool = False) -> None:
         """`cancel`, for whoever has just looked and found it going on."""
-        try:
-            write_once(self.paths.cancel, {"time": time.time(), "pid": os.getpid()})
-        except OSError:
-            pass  # a full disk: the agents will still be told, and say themselves that they were cancelled
+        from worldsize.service.cancelling import ask_to_end
+
+        ask_to_end(self.paths, lambda: self._tell_to_end(now))
+
+    def _tell_to_end(self, now: bool) -> None:
         handles = [each.handle for each in self._elements.pending()]
         if handles:
             self._elements.compute_of(handles).cancel_all(handles, now)

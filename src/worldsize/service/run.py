@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from worldsize.compute.base import Compute, Handle, Idle
 from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
-from worldsize.plan.files import write_once
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service import gather
@@ -184,19 +183,23 @@ class Run:
         )
 
     def cancel(self, now: bool = False) -> Status:
-        """Ask for the end; does not wait for it. `now`: KILL without grace. On a run that has ended: `end_remains`."""
+        """Ask for the end; does not wait for it. `now`: KILL without grace. On a run that has ended: `end_remains`.
+
+        Raises what the compute has against it; the run goes on then.
+        """
         status = self.look()
         if status.final:
             self.end_remains()
             return status
-        try:
-            write_once(self.paths.cancel, {"time": time.time(), "pid": os.getpid()})
-        except OSError:
-            pass  # a full disk: the agents will still be told, and say themselves that they were cancelled
+        from worldsize.service.cancelling import ask_to_end
+
+        ask_to_end(self.paths, lambda: self._tell_to_end(now))
+        return self.look()
+
+    def _tell_to_end(self, now: bool) -> None:
         handle = self.native()
         if handle is not None:
             self.compute.cancel(handle, now)
-        return self.look()
 
     def end_remains(self) -> int:
         """End at once what a run that is final may have left; how many processes that were. One whose directory was
