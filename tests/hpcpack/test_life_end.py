@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from driver import wait_for
+from driver import heard, wait_for
 
 from hpcpack.life import PATIENCE, Client
 from hpcpack.simulator import Simulator
@@ -223,6 +223,24 @@ def test_a_run_is_followed_past_a_head_that_does_not_answer(client: Client) -> N
         assert following.returncode == 0, "its nodes' own records tell the end"
         assert said == ["0:0: over", "1:1: over"]
         assert client.status(run)["state"] == "SUCCEEDED"
+
+
+def test_who_follows_a_run_is_told_why_nothing_happens(client: Client) -> None:
+    """Each reason once: what it waits for in the queue, then a head node that cannot be asked."""
+    first = client.running("4x1")
+    for words in (["run", "-w", "4x1", "--", "true"], ["wait"], ["logs", "-f"]):
+        following = client.start(*words)
+        told = heard(following.stderr, " QUEUED: ")
+        assert "QUEUED: waits: " in told and "nodes" in told, told
+        client.ok("cancel", client.latest())
+        out, err = following.communicate(timeout=PATIENCE + 30)
+        assert b"QUEUED" not in err, (out, err)
+        client.submit("-w", "4x1", "--", "true")
+    client.ok("cancel", client.latest())
+    following = client.start("wait", first, WORLDSIZE_HPCPACK_PASSWORD="wrong")
+    assert "RUNNING: HPC Pack: the head node refuses" in heard(following.stderr, " RUNNING: ")
+    client.ok("cancel", first)
+    following.communicate(timeout=PATIENCE + 30)
 
 
 def test_what_is_asked_of_a_head_that_is_away_is_not_known_and_said(client: Client) -> None:

@@ -8,13 +8,15 @@ import signal
 import sys
 import time
 
-from worldsize.cli.shared import duration, rehearsed, say, state_text
+from worldsize.cli.shared import clean, duration, rehearsed, say, state_text
 from worldsize.errors import WorldsizeError
 from worldsize.service.run import Run
 from worldsize.state.records import RunState, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from worldsize.service.array import RunArray
 
 
@@ -97,7 +99,7 @@ def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = Fa
     follower = Attempts(run, lambda paths: Follower(paths, nodes, ranks, fold, None, write, time.monotonic))
     try:
         signals.follow()
-        status = run.follow(follower.poll)
+        status = run.follow(follower.poll, tell=tells_of(run))
         follower.finish()
         show_end(run, status)
     except Detached as detached:
@@ -107,6 +109,11 @@ def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = Fa
         say("nobody reads the output any more: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
         raise
     return status.exit_code or 0
+
+
+def tells_of(run: Run) -> Callable[[Status], None]:
+    """Why nothing happens, on stderr."""
+    return lambda status: say("run %s %s: %s" % (run.id, state_text(status.state, sys.stderr), clean(status.message)))
 
 
 def write(text: str) -> None:

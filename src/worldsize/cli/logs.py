@@ -65,7 +65,9 @@ def logs(options: argparse.Namespace) -> int:
     reader = Attempts(run, lambda paths: _reader(run, paths, options, _write))
     code = 0
     if options.follow:
-        status = run.follow(reader.poll)
+        from worldsize.cli.follow import tells_of
+
+        status = run.follow(reader.poll, tell=tells_of(run))
         code = status.exit_code or 0
     reader.finish()
     return code

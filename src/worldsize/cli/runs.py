@@ -141,7 +141,9 @@ def wait(options: argparse.Namespace) -> int:
         from worldsize.cli.arrayviews import wait as wait_for_all
 
         return wait_for_all(run, options)
-    now = run.follow(lambda: False, options.timeout)
+    from worldsize.cli.follow import tells_of
+
+    now = run.follow(lambda: False, options.timeout, tells_of(run))
     if options.output == "json":
         print_json(status_data(run, now, _ACCOUNTING_LAG))
     else:

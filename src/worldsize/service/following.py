@@ -18,6 +18,8 @@ _LONGEST_PAUSE = 0.1
 _QUIET_SHARE = 0.02
 _LOOK_EVERY = 0.25
 _NOTICED_WITHIN = 3.0
+_TOLD_AFTER = 5.0
+_TOLD_OF = (RunState.QUEUED, RunState.STARTING, RunState.RUNNING)
 
 
 class _Enough(Exception):
@@ -29,11 +31,16 @@ class _Enough(Exception):
 
 
 class Following:
-    """`show` says whether something was new. `to_end` gives up after `timeout` seconds."""
+    """`show` says whether something was new. `to_end` gives up after `timeout` seconds. `tell` gets a status on its way
+    that has something to say, each such word once: what a run waits for, or why its compute cannot be asked."""
 
-    def __init__(self, run: Run, show: Callable[[], bool], timeout: float | None) -> None:
+    def __init__(
+        self, run: Run, show: Callable[[], bool], timeout: float | None, tell: Callable[[Status], None] | None = None
+    ) -> None:
         self._run = run
         self._show = show
+        self._tell = tell
+        self._told: set[str] = set()
         self._began = time.monotonic()
         self._timeout = timeout
         self._status: Status | None = None
@@ -54,9 +61,17 @@ class Following:
                 before, looked, status = status, now, self._look()
                 changed = changed if status.state == before.state else now
                 due = self._pause(now - changed, status)
+                self._news(before, status)
         if status.final and not os.path.isdir(self._run.paths.root):
             self._outlast()
         return status
+
+    def _news(self, before: Status, status: Status) -> None:
+        """Not of what passes at once."""
+        words = status.message if status.state in _TOLD_OF and status.message == before.message else ""
+        if self._tell and words and words not in self._told and time.monotonic() - self._began >= _TOLD_AFTER:
+            self._told.add(words)
+            self._tell(status)
 
     def _is_late(self, now: float) -> bool:
         return self._timeout is not None and now - self._began >= self._timeout

@@ -140,14 +140,18 @@ class Run:
         """The state's name, such as "RUNNING" or "SUCCEEDED" (`RunState`)."""
         return self.look().state
 
-    def follow(self, show: Callable[[], bool], timeout: float | None = None) -> Status:
+    def follow(
+        self, show: Callable[[], bool], timeout: float | None = None, tell: Callable[[Status], None] | None = None
+    ) -> Status:
         """Call `show`, which says whether something was new, until the run is final or `timeout` seconds are over.
+
+        `tell` gets the status once for each reason why nothing happens: what it waits for, a compute that is away.
 
         A final run is noticed within 2 % of the time that it has been silent, at most 0.1 s.
         """
         from worldsize.service.following import Following
 
-        return Following(self, show, timeout).to_end()
+        return Following(self, show, timeout, tell).to_end()
 
     def wait(self, timeout: float | None = None, check: bool = False) -> str:
         """The final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
