@@ -423,6 +423,20 @@ def test_streams_that_are_closed_or_full(cli: Cli, redirection: str, words: str)
     wait_for(lambda: not cli.processes())
 
 
+@pytest.mark.parametrize("words", ["run", "submit", "run --detach"])
+def test_a_run_whose_id_or_output_cannot_be_written_is_said_to_go_on(cli: Cli, words: str) -> None:
+    until = "until test -e %s/go; do echo more; sleep 0.02; done" % cli.project
+    script = '"%s" -m worldsize %s -- sh -c "%s" > /dev/full' % (sys.executable, words, until)
+    shell = subprocess.run(
+        ["bash", "-c", script], cwd=cli.project, env=cli.environ, capture_output=True, text=True, check=False
+    )
+    run = cli.latest()
+    cli.write("go", "")
+    assert shell.returncode == 1, shell
+    assert "%s goes on" % run in shell.stderr and "cannot write the output: No space left" in shell.stderr, shell
+    cli.ok("wait", run)
+
+
 def test_a_terminal_of_another_alphabet(cli: Cli) -> None:
     ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     result = cli.ok("run", "-w", "2x1", "--fold", "off", "--", "echo", "größe", **ascii_only)

@@ -108,6 +108,9 @@ def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = Fa
     except BrokenPipeError:
         say("nobody reads the output any more: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
         raise
+    except OSError:
+        say("%s goes on (worldsize logs -f %s)" % (run.id, run.id))
+        raise
     return status.exit_code or 0
 
 

@@ -8,6 +8,7 @@ import sys
 
 try:
     import argparse
+    import errno
     import gc
     from collections.abc import Mapping, Sequence
     from importlib import import_module
@@ -142,7 +143,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except OSError as error:
         _forget(1)
-        return _fail(str(error), 1)
+        return _fail(_said(error), 1)
+
+
+def _said(error: OSError) -> str:
+    """What is written to a file of ours is caught where that is done: without a name it is our output."""
+    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "cannot write the output: %s" % error.strerror
+    return str(error)
 
 
 def _fail(text: str, code: int) -> int:

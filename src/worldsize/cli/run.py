@@ -195,7 +195,7 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
         if job.virtual_gpus is not None:
             plan = Run(paths, request.environ).plan
             say("run %s on %s%s" % (paths.run_id, plan.compute, rehearsed(plan)))
-        print(paths.run_id)
+        _print_id(paths.run_id)
         return 0
     return _run(request, options)
 
@@ -222,6 +222,14 @@ def _places(options: argparse.Namespace, job: Job, lines: Any) -> Places:
 
         said.update(override_places(options.sets))
     return Places(job.source, lines, said)
+
+
+def _print_id(run_id: str) -> None:
+    try:
+        print(run_id, flush=True)
+    except OSError:
+        say("%s goes on (worldsize logs -f %s)" % (run_id, run_id))
+        raise
 
 
 def _start(request: Request, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
@@ -251,6 +259,6 @@ def _run(request: Request, options: argparse.Namespace) -> int:
         % (run.id, size(len(run.plan.nodes), run.plan.world_size), run.plan.compute, rehearsed(run.plan))
     )
     if options.detach:
-        print(run.id)
+        _print_id(run.id)
         return 0
     return follow_to_end(run, signals, options.fold, options.quiet)
