@@ -117,7 +117,17 @@ def test_an_administrator_finishes_it(client: Client) -> None:
     """Its agents are told to end, which is no success of its ranks."""
     run = client.running()
     client.simulator.ask("POST", "/jobs/%d/finish" % client.number(run), "enough")
-    assert client.ended(run)["state"] in ("CANCELLED", "LOST")
+    status = client.ended(run)
+    assert status["state"] == "CANCELLED" and status["message"] == "HPC Pack: finished: enough", status
+
+
+def test_an_administrator_cancels_a_task(client: Client) -> None:
+    run = client.running()
+    client.simulator.ask("POST", "/jobs/%d/tasks/2/cancel" % client.number(run), "this node is needed")
+    status = client.ended(run)
+    assert status["state"] == "CANCELLED"
+    assert "was ended: this node is needed" in status["message"] and "node cn0" in status["message"], status
+    assert "this node is needed" in client.ok("status", run).out
 
 
 # limits

@@ -24,6 +24,7 @@ _DENIED = re.compile(r"Permission denied", re.I)
 _KEY = re.compile(r"\btask (\d+\.\d+)", re.I)
 _OURS = "worldsize agent: "
 _MOST = 300
+_AGENT_CANCELLED = 130
 
 
 class Why(NamedTuple):
@@ -69,6 +70,8 @@ def _why(task: Properties, share: str) -> Why:
     ours = [line.partition(_OURS)[2] for line in output.splitlines() if _OURS in line]
     if ours:
         return Why(Reason.EXIT_CODE, "node %s: %s" % (node, ours[-1]), code or 1)
+    if code == _AGENT_CANCELLED and message and not output:
+        return Why(Reason.CANCELLED_BY_USER, "HPC Pack: the task on node %s was ended: %s" % (node, message), code)
     return _never_started(node, code, message, output, share)
 
 

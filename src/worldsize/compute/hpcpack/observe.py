@@ -89,6 +89,8 @@ def _ended(seen: Observation, row: Properties) -> Observation:
         message = "HPC Pack: cancelled" + (": %s" % said if said else "")
         return seen._replace(reason=Reason.CANCELLED_BY_USER, code=_CANCELLED_CODE, message=message, over=True)
     if word == "finished":
+        if said:
+            seen = seen._replace(reason=Reason.CANCELLED_BY_USER, message="HPC Pack: finished: %s" % said)
         return seen._replace(code=0, over=True)
     return seen._replace(code=1, message="HPC Pack: %s" % said, over=True)
 
