@@ -116,6 +116,24 @@ def test_a_built_environment_is_an_environment_of_jobs_by_its_name(cli: Cli, bui
     assert cli.ok("run", "job.yml").out == "0:0: %s/bin/python\n" % built
 
 
+def test_an_environment_whose_python_has_gone_is_not_another_python(cli: Cli, built: str) -> None:
+    """Its `bin/python` led to one that was removed: the next one on PATH would run the job in silence."""
+    os.unlink(built + "/bin/python")
+    os.symlink("/nowhere/bin/python3.11", built + "/bin/python")
+    name = os.path.basename(built)
+    cli.write("job.yml", "command: python -V\nenvironment: requirements.txt\n")
+    for words in (("run", "job.yml"), ("env", "build", "job.yml"), ("env", "shell", "job.yml", "--", "python")):
+        result = cli(*words)
+        assert result.code == 1
+        assert "environment %s: its Python is gone: /nowhere/bin/python3.11" % name in result.err
+        assert "worldsize env remove %s" % name in result.err
+    cli.write("named.yml", "command: python -V\nenvironment: mine\n")
+    assert "environment: environment %s: its Python is gone" % name in cli("run", "named.yml").err
+    assert cli.json("list") == []
+    cli.ok("env", "remove", name)
+    assert cli.ok("env", "build", "job.yml").out.strip()[-16:] == built[-16:]
+
+
 def test_a_lock_goes_where_it_is_told(cli: Cli, built: str) -> None:
     assert cli.ok("env", "lock", "requirements.txt", "--to", "x.lock.json").out == "x.lock.json\n"
     value = json.loads(cli.read_project("x.lock.json"))

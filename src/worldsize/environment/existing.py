@@ -41,7 +41,11 @@ def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str
 
 def find_name(name: str, environ: Mapping[str, str], own: Mapping[str, str] | None = None) -> Existing | None:
     if own and name in own:
-        return looked_at(own[name])
+        found = looked_at(own[name])
+        if found is None:
+            what, hint = gone(own[name])
+            raise NotFound("environment %s: %s" % (os.path.basename(own[name]), what), None, hint)
+        return found
     for directory in _places(environ):
         found = looked_at(os.path.join(directory, name))
         if found is not None:
@@ -58,6 +62,14 @@ def looked_at(prefix: str) -> Existing | None:
     else:
         kind = "venv" if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")) else "prefix"
     return Existing(prefix, kind, python_version(prefix))
+
+
+def gone(prefix: str) -> tuple[str, str]:
+    """Of one of ours that was whole, and has no Python any more: what there was, and the mend."""
+    path = os.path.join(prefix, "bin", "python")
+    target = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else path
+    mend = "bring it back; or worldsize env remove %s: its next use builds it anew" % os.path.basename(prefix)
+    return "its Python is gone: %s" % target, mend
 
 
 def python_version(prefix: str) -> tuple[int, int] | None:

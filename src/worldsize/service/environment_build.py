@@ -6,6 +6,7 @@ import os
 import time
 from typing import Any
 
+from worldsize.environment.existing import gone, looked_at
 from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.plan.files import read_json, write_json
@@ -20,9 +21,18 @@ def make_ready(environment: Environment, progress: Progress) -> bool:
     if environment.recipe is None or environment.prefix is None:
         return False
     if environment.ready:
+        _check_python(environment.prefix)
         used(environment)
         return False
     return _build(environment, environment.recipe, environment.prefix, progress)
+
+
+def _check_python(prefix: str) -> None:
+    """BuildError where the interpreter that it was made of was removed since: `python` would be the next on PATH. It is
+    not built anew at once, since nodes may still have that interpreter."""
+    if looked_at(prefix) is None:
+        what, hint = gone(prefix)
+        raise BuildError(what, "environment %s" % os.path.basename(prefix), hint)
 
 
 def _build(environment: Environment, recipe: Recipe, prefix: str, progress: Progress) -> bool:
