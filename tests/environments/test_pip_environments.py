@@ -129,6 +129,26 @@ def test_included_files_count(cli: Cli, links: Links) -> None:
     assert cli.ok("run", "job.yml").out.startswith("0:0: 1.1 ")
 
 
+def test_files_with_comments_continued_lines_and_relative_paths(cli: Cli, links: Links, tmp_path: Path) -> None:
+    """Paths are those of the file that says them, wherever uv is started; an option after a byte order mark is one."""
+    links.wheel("demo", "1.0")
+    links.wheel("other", "1.0")
+    links.wheel("third", "1.0")
+    os.rename(links.directory, os.path.join(cli.project, "wheels"))
+    cli.write("needs/index.txt", "\ufeff--no-index\r\n-f \\\r\n  ../wheels # here\r\n")
+    cli.write("needs/files.txt", "../wheels/other-1.0-py3-none-any.whl\n")
+    cli.write(
+        "requirements.txt",
+        "-r needs/index.txt   # where\n-r needs/files.txt\nwheels/third-1.0-py3-none-any.whl\ndemo # it\n",
+    )
+    cli.write("job.yml", SHOW + "environment: requirements.txt\n")
+    cli.ok("run", "job.yml")
+    found = cli.json("env", "show", "job.yml")
+    assert [row["name"] for row in found["pip"]] == ["demo", "other", "third"]
+    assert found["options"] == ["--no-index", "-f %s/wheels" % cli.project]
+    assert len(found["pip"][0]["hashes"]) == 1
+
+
 def test_a_project_with_a_lock_file(cli: Cli, links: Links) -> None:
     """`uv lock` is uv's own; from it the environment is what it says, and the project itself stays out."""
     links.wheel("demo", "1.0")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from worldsize.environment.objects import digest_of
+from worldsize.environment.requirements import bare, included, lines_of
 from worldsize.environment.sources import is_lock, is_project
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display
@@ -17,7 +18,6 @@ from worldsize.spec.environment import EnvironmentSpec, requirement
 VERSION = 1
 """Counts up when what is built of the same spec changes."""
 
-_INCLUDE = re.compile(r"(?:-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
 _EXTRAS = re.compile(r"\[[^\]]*\]$")
 _DEEPEST = 20
 _LARGE = 8 << 20
@@ -55,17 +55,17 @@ def lock_fingerprint(lock: Mapping[str, Any]) -> str:
 
 def _line(line: str, depth: int) -> Iterator[str]:
     """A requirement; instead of a file that it includes, that file's lines; with a local path, its content's digest."""
-    text = re.sub(r"(^|\s)#.*$", "", line).strip()
+    text = bare(line)
     if not text:
         return
-    include = _INCLUDE.fullmatch(text)
+    include = included(text)
     if include:
+        kind, path = include
         if depth > _DEEPEST:
-            raise UsageError("requirements files include each other in a circle", display(include[1]))
-        kind = "-c" if text.startswith(("-c", "--constraint")) else "-r"
+            raise UsageError("requirements files include each other in a circle", display(path))
         yield kind
-        for each in _lines(include[1]):
-            yield from _line(requirement(each, os.path.dirname(include[1])), depth + 1)
+        for each in _lines(path):
+            yield from _line(requirement(each, os.path.dirname(path)), depth + 1)
         return
     if text.startswith(("-e ", "--editable")):
         hint = "leave out -e: what it holds now is installed; or name your own code with `code:`"
@@ -77,8 +77,10 @@ def _line(line: str, depth: int) -> Iterator[str]:
 
 
 def _lines(path: str) -> list[str]:
-    """Lines that end in a backslash go on."""
-    return _read(path).decode("utf-8", "surrogateescape").replace("\\\n", " ").split("\n")
+    try:
+        return lines_of(path)
+    except OSError as error:
+        raise _unreadable(path, error) from None
 
 
 def _file(path: str) -> list[str]:
@@ -119,7 +121,11 @@ def _read(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except FileNotFoundError:
-        raise NotFound("no such file or directory: %s" % display(path), None, "mend it, or leave it out") from None
     except OSError as error:
-        raise UsageError("cannot be read: %s" % error.strerror, display(path)) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str, error: OSError) -> UsageError:
+    if isinstance(error, FileNotFoundError):
+        return NotFound("no such file or directory: %s" % display(path), None, "mend it, or leave it out")
+    return UsageError("cannot be read: %s" % error.strerror, display(path))

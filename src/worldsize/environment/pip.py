@@ -10,6 +10,8 @@ from typing import Any
 
 from worldsize.environment.builder import Work
 from worldsize.environment.installed import Distribution, distributions, normalized
+from worldsize.environment.objects import digest_of
+from worldsize.environment.requirements import bare, included, lines_of
 from worldsize.environment.secrets import MASK, mask_text
 from worldsize.environment.sources import is_project
 from worldsize.environment.uv import Uv, install
@@ -20,7 +22,6 @@ OWN = "worldsize"
 """The directory in a prefix for what we wrote to build it."""
 
 _OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
-_INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]*(\S.*)")
 _WOULD = re.compile(r"^ ([+-]) ([^\s=]+)==(\S+)(?: \(from (.+)\))?$", re.MULTILINE)
 _DEEPEST = 20
 
@@ -50,21 +51,45 @@ def install_lines(work: Work, uv: Uv, lines: Sequence[str], before: Sequence[Dis
     if before:
         constraints = written(work, "constraints.txt", pins(before))
     projects = [line for line in lines if _is_included_project(line)]
-    rest = written(work, "requirements.txt", [line for line in lines if line not in projects])
+    rest = written(work, "requirements.txt", placed(work, [line for line in lines if line not in projects]))
     install(uv, work.prefix, rest, constraints, [word for line in projects for word in line.split(" ", 1)])
 
 
 def _is_included_project(line: str) -> bool:
     """A pyproject.toml: on uv's command line it is one, and in a requirements file it is not."""
-    include = _INCLUDE.fullmatch(line)
+    include = included(line)
     return include is not None and is_project(include[1])
+
+
+def placed(work: Work, lines: Iterable[str]) -> list[str]:
+    """The lines, where they are read from another directory: a file that they include and that holds relative paths is
+    replaced by a copy with absolute ones, since uv takes those for relative to where it is started."""
+    found = []
+    for line in lines:
+        include = included(bare(line))
+        if include is None or is_project(include[1]):
+            found.append(line)
+        else:
+            found.append("%s %s" % (include[0], _placed_file(work, include[1])))
+    return found
+
+
+def _placed_file(work: Work, path: str) -> str:
+    said = lines_of(path)
+    absolute = [requirement(line, os.path.dirname(path)) for line in said]
+    there = placed(work, absolute)
+    moved = [new for old, new in zip(said, absolute, strict=True) if old != new and included(old) is None]
+    if not moved and [included(line) for line in there] == [included(line) for line in absolute]:
+        return path
+    name = "included-%s-%s" % (digest_of(path.encode("utf-8", "surrogateescape"))[:8], os.path.basename(path))
+    return written(work, name, there)
 
 
 def install_layer(work: Work, uv: Uv, lines: Sequence[str], base_python: str, base: Sequence[Distribution]) -> None:
     """Installs what an existing environment lacks into a virtual environment on top of it. BuildError where the lines
     want another version of what it has."""
     constraints = written(work, "constraints.txt", pins(base))
-    wanted = written(work, "requirements.txt", lines)
+    wanted = written(work, "requirements.txt", placed(work, lines))
     words = ("pip", "install", "--python", base_python, "--dry-run", "--constraints", constraints, "-r", wanted)
     said = _dry_run(work, uv, words)
     found = [
@@ -174,12 +199,11 @@ def index_options(lines: Iterable[str], depth: int = 0) -> list[str]:
     """The lines that say where packages are, those of included files too."""
     found: list[str] = []
     for line in lines:
-        text = line.strip()
-        include = _INCLUDE.fullmatch(text)
-        if include and depth < _DEEPEST and not is_project(include[1]):
+        text = bare(line)
+        include = included(text)
+        if include and include[0] == "-r" and depth < _DEEPEST and not is_project(include[1]):
             directory = os.path.dirname(include[1])
-            with open(include[1], encoding="utf-8", errors="surrogateescape") as file:
-                found += index_options([requirement(each, directory) for each in file], depth + 1)
+            found += index_options([requirement(each, directory) for each in lines_of(include[1])], depth + 1)
         elif _OPTION.match(text):
             found.append(text)
     return list(dict.fromkeys(found))

@@ -16,6 +16,7 @@ FILE_ENDINGS = (".txt", ".in", ".yml", ".yaml", ".toml", ".lock", ".json")
 _AZURE = re.compile(r"azureml:|azureml-|.*[:@]", re.IGNORECASE)
 _VERSION = re.compile(r"(?:[<>=!~]=?|===)?\s*\d+(?:\.\d+)*(?:\.\*)?(?:\s*,\s*[<>=!~]=?\s*\d+(?:\.\d+)*(?:\.\*)?)*")
 _INCLUDE = re.compile(r"(-r|-c|-f|-e|--requirement|--constraint|--find-links|--editable)(?:\s+|=|(?<=-[rcfe]))(\S.*)")
+_ARCHIVE = re.compile(r"[^@\s]+\.(?:whl|tar\.gz|zip)")
 _EXTRAS = re.compile(r"\[[^\]]*\]$")
 
 
@@ -190,9 +191,14 @@ def _absolute(text: str, base: str, bare: bool) -> str:
     """`bare`: a word without a slash is a path too."""
     extras = _EXTRAS.search(text)
     path = text[: extras.start()] if extras else text
-    if "://" in path or not (bare or path.startswith(("./", "../", "~/", "/")) or path in (".", "..")):
+    if "://" in path or not (bare or _is_local(path)):
         return text
     return os.path.abspath(os.path.join(base, os.path.expanduser(path))) + (extras[0] if extras else "")
+
+
+def _is_local(path: str) -> bool:
+    """Whether pip takes a requirement for a file or a directory."""
+    return path.startswith(("./", "../", "~/", "/")) or path in (".", "..") or _ARCHIVE.fullmatch(path) is not None
 
 
 def as_lines(value: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
