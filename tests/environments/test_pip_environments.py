@@ -149,6 +149,15 @@ def test_files_with_comments_continued_lines_and_relative_paths(cli: Cli, links:
     assert len(found["pip"][0]["hashes"]) == 1
 
 
+def test_requirements_of_an_address_are_refused_as_such(cli: Cli) -> None:
+    cli.write("requirements.txt", "-r https://example.invalid/requirements.txt\n")
+    cli.write("job.yml", SHOW + "environment: requirements.txt\n")
+    result = cli("run", "job.yml")
+    assert result.code == 2
+    assert "requirements are not read from an address: https://example.invalid/requirements.txt" in result.err
+    assert "download it" in result.err
+
+
 def test_a_project_with_a_lock_file(cli: Cli, links: Links) -> None:
     """`uv lock` is uv's own; from it the environment is what it says, and the project itself stays out."""
     links.wheel("demo", "1.0")

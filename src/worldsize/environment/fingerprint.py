@@ -10,10 +10,12 @@ from typing import Any
 
 from worldsize.environment.objects import digest_of
 from worldsize.environment.requirements import bare, included, lines_of
+from worldsize.environment.secrets import mask_text
 from worldsize.environment.sources import is_lock, is_project
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display
 from worldsize.spec.environment import EnvironmentSpec, requirement
+from worldsize.spec.paths import is_remote
 
 VERSION = 1
 """Counts up when what is built of the same spec changes."""
@@ -63,6 +65,9 @@ def _line(line: str, depth: int) -> Iterator[str]:
         kind, path = include
         if depth > _DEEPEST:
             raise UsageError("requirements files include each other in a circle", display(path))
+        if is_remote(path):
+            hint = "download it: what it says decides what is built"
+            raise UsageError("requirements are not read from an address: %s" % mask_text(path), None, hint)
         yield kind
         for each in _lines(path):
             yield from _line(requirement(each, os.path.dirname(path)), depth + 1)
