@@ -224,6 +224,7 @@ def test_packages_on_top_of_an_existing_environment(cli: Cli, links: Links, tmp_
     cli.write("job.yml", show + "environment:\n  python: %s\n  pip: [%s]\n" % (base, lines))
     refused = cli("run", "job.yml")
     assert refused.code == 1 and "needed" in refused.err
+    assert "pip may not change what is there" in refused.err
 
 
 def test_what_cannot_be_had_is_said_and_nothing_is_left(cli: Cli, links: Links) -> None:
@@ -232,6 +233,7 @@ def test_what_cannot_be_had_is_said_and_nothing_is_left(cli: Cli, links: Links) 
     result = cli("run", "job.yml")
     assert result.code == 1
     assert "nowhere" in result.err and ".log" in result.err
+    assert "conda" not in result.err
     assert cli.json("list") == [] and cli.json("env", "list") == []
     assert [name for name in os.listdir(cli.home + "/envs") if not name.endswith((".lock", ".log"))] == []
 

@@ -52,10 +52,18 @@ class Uv:
                 self._work, [self.program, *words, *_COMMON], environ, what, self._heard(what), cwd or self._directory
             )
         except BuildError as error:
-            raise BuildError(error.what, error.where, _hint(error)) from None
+            raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
 
     def _heard(self, what: str) -> _News:
         return _News(self._work, what)
+
+    def _hint(self, error: BuildError, constrained: bool) -> str | None:
+        if _NO_SOLUTION in error.what and constrained:
+            theirs = "conda installed" if os.path.isdir(os.path.join(self._work.prefix, "conda-meta")) else "is there"
+            return "%s; pip may not change what %s: move a package to where it fits" % (error.hint, theirs)
+        if any(each in error.what for each in _NO_NETWORK):
+            return "%s; is the package index reachable from here? UV_INDEX_URL names another" % error.hint
+        return error.hint
 
 
 class _News:
@@ -102,11 +110,3 @@ def install(
     if constraints:
         words += ["--constraints", constraints]
     uv(what, *words, *options, "-r", requirements, variables=variables)
-
-
-def _hint(error: BuildError) -> str | None:
-    if _NO_SOLUTION in error.what:
-        return "%s; pip may not change what conda installed: move a package to where it fits" % error.hint
-    if any(each in error.what for each in _NO_NETWORK):
-        return "%s; is the package index reachable from here? UV_INDEX_URL names another" % error.hint
-    return error.hint
