@@ -248,10 +248,15 @@ def test_what_cannot_be_had_is_said_and_nothing_is_left(cli: Cli, links: Links) 
         ("{pip: [-e ./x]}", "an environment cannot hold what changes"),
         ("job.yml", "job.yml: says nothing of an environment"),
         ("notes.json", "says nothing that is understood"),
+        ("empty.lock.json", "empty.lock.json: is not whole: conda: expected packages with "),
+        ("rows.lock.json", "rows.lock.json: is not whole: pip: expected packages with hashes, name, url, version"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_made(cli: Cli, environment: str, said: str) -> None:
     cli.write("notes.json", "{}")
+    lock = {"format": "worldsize-environment-lock", "version": 1}
+    cli.write("empty.lock.json", json.dumps(lock))
+    cli.write("rows.lock.json", json.dumps({**lock, "conda": [], "pip": [{"name": "demo"}]}))
     cli.write("job.yml", "command: 'true'\nenvironment: %s\n" % environment)
     result = cli("run", "job.yml")
     assert result.code == 2

@@ -12,6 +12,11 @@ from worldsize.plan.files import display, read_json
 from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch, spec_of, with_conda_file
 
 LOCK_FORMAT = "worldsize-environment-lock"
+_ROWS = {
+    "conda": frozenset(("name", "version", "url", "file_name", "size", "sha256", "md5", "channel")),
+    "pip": frozenset(("name", "version", "url", "hashes")),
+}
+"""What a lock file says of each package, at least."""
 _FOREIGN = frozenset(("dependencies", "prefix", "platforms", "category"))
 """Keys of conda's files beside those that are ours too; `channels`, `name` and `variables` mean the same."""
 
@@ -63,6 +68,11 @@ def read_lock(path: str) -> dict[str, Any]:
         raise UsageError("is no lock file of an environment", display(path), "`worldsize env lock` writes one")
     if value.get("version") != 1:
         raise UsageError("was locked by a newer worldsize (format %s)" % value.get("version"), display(path))
+    for kind, needed in _ROWS.items():
+        rows = value.get(kind)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
+            what = "is not whole: %s: expected packages with %s" % (kind, ", ".join(sorted(needed)))
+            raise UsageError(what, display(path), "`worldsize env lock` writes it anew")
     return value
 
 
