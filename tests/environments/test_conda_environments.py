@@ -232,6 +232,19 @@ def test_a_lock_holds_though_a_wheel_was_replaced(cli: Cli, channel: Path, links
     assert result.code == 1 and "hash" in result.err.lower()
 
 
+def test_a_lock_of_another_platform_is_refused(cli: Cli, channel: Path) -> None:
+    """Its programs could not be executed here, and would be installed all the same."""
+    build(cli, conda_file(channel, "native"))
+    cli.ok("env", "lock", "environment.yml")
+    cli.write(
+        "other.lock.json", Path(cli.project, "environment.lock.json").read_text().replace("linux-64", "linux-ppc64le")
+    )
+    cli.ok("env", "remove", "conda")
+    result = cli("env", "build", "other.lock.json")
+    assert result.code == 1
+    assert "the lock holds conda packages for linux-ppc64le, and this machine is linux-" in result.err
+
+
 def test_a_channel_that_is_not_there(cli: Cli) -> None:
     cli.write("environment.yml", "channels: ['file:///nowhere']\ndependencies: [alpha]\n")
     result = cli("env", "build", "environment.yml")

@@ -95,7 +95,11 @@ def _interpreter(work: Work, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
 
 
 def _usable(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """BuildError for a lock whose addresses held a password: it was left out."""
+    """BuildError for a lock of another platform, and for one whose addresses held a password: it was left out."""
+    foreign = sorted({str(row["subdir"]) for row in rows if row.get("subdir")} - {"noarch", platform()})
+    if foreign:
+        what = "the lock holds conda packages for %s, and this machine is %s" % (", ".join(foreign), platform())
+        raise BuildError(what, None, "lock on such a machine what it was made from: worldsize env lock")
     hidden = [row["name"] for row in rows if MASK in row["url"]]
     if hidden:
         what = "the lock does not hold the password of the channel that %s is from" % hidden[0]
