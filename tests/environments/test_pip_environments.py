@@ -185,6 +185,24 @@ no-index = true
     assert cli.ok("run", "job.yml").out.startswith("0:0: 1.1 ")
 
 
+def test_a_project_for_another_python(cli: Cli, links: Links) -> None:
+    """uv warns, where nobody reads it."""
+    links.wheel("demo", "1.0")
+    cli.write(
+        "pyproject.toml",
+        '[project]\nname = "mine"\nversion = "0.1"\nrequires-python = ">=3.99"\ndependencies = ["demo"]\n'
+        '[tool.uv]\nfind-links = ["%s"]\nno-index = true\n' % links.directory,
+    )
+    cli.write("job.yml", SHOW + "environment: pyproject.toml\n")
+    result = cli("run", "job.yml")
+    assert result.code == 1
+    assert "the project wants Python >=3.99, and " in result.err
+    assert 'say which: python: ">=3.99"' in result.err
+    version = "%d.%d" % sys.version_info[:2]
+    cli.write("job.yml", SHOW + "environment: {file: pyproject.toml, python: '%s'}\n" % version)
+    assert cli.ok("run", "job.yml").out.startswith("0:0: 1.0 ")
+
+
 def test_existing_environments_by_path_and_by_name(cli: Cli, tmp_path: Path) -> None:
     where = "command: echo $(which python) $VIRTUAL_ENV $CONDA_PREFIX $MARK\n"
     venv = tmp_path / ".virtualenvs" / "mine"

@@ -90,7 +90,7 @@ def _interpreter(work: Work, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
         make_layer(uv, work.prefix, recipe.existing)
     else:
         assert recipe.base is not None
-        make_venv(uv, work.prefix, recipe.base)
+        make_venv(uv, work.prefix, recipe.base, asked=spec.version is not None or spec.file is None)
     return []
 
 

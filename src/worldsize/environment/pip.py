@@ -91,7 +91,7 @@ def install_layer(work: Work, uv: Uv, lines: Sequence[str], base_python: str, ba
     constraints = written(work, "constraints.txt", pins(base))
     wanted = written(work, "requirements.txt", placed(work, lines))
     words = ("pip", "install", "--python", base_python, "--dry-run", "--constraints", constraints, "-r", wanted)
-    said = _dry_run(work, uv, words)
+    said = uv.told("looking at what is there", *words)
     found = [
         "%s @ %s" % (name, url) if url else "%s==%s" % (name, version)
         for sign, name, version, url in _WOULD.findall(said)
@@ -100,15 +100,6 @@ def install_layer(work: Work, uv: Uv, lines: Sequence[str], base_python: str, ba
     if found:
         layer = written(work, "layer.txt", [*index_options(lines), *found])
         install(uv, work.prefix, layer, None, ["--no-deps"])
-
-
-def _dry_run(work: Work, uv: Uv, words: Sequence[str]) -> str:
-    """What would be done stands in the log, as uv tells it on its standard error."""
-    start = os.path.getsize(work.log_path)
-    uv("looking at what is there", *words)
-    with open(work.log_path, encoding="utf-8", errors="replace") as log:
-        log.seek(start)
-        return log.read()
 
 
 def pins(found: Iterable[Distribution]) -> list[str]:

@@ -15,6 +15,7 @@ from worldsize.errors import BuildError, ConfigError
 
 EXTRA = 'pip install "worldsize[env]"'
 _NEWS = re.compile(r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b")
+_UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
 _COMMON = ("--no-progress", "--color=never")
 _NO_SOLUTION = "No solution found"
 _NO_NETWORK = ("dns error", "error sending request", "Connection refused", "network was disabled", "timed out")
@@ -54,6 +55,14 @@ class Uv:
         except BuildError as error:
             raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
 
+    def told(self, what: str, *words: str) -> str:
+        """As it tells people: what it puts on its standard error, which stands in the log."""
+        start = os.path.getsize(self._work.log_path)
+        self(what, *words)
+        with open(self._work.log_path, encoding="utf-8", errors="replace") as log:
+            log.seek(start)
+            return log.read()
+
     def _heard(self, what: str) -> _News:
         return _News(self._work, what)
 
@@ -78,9 +87,14 @@ class _News:
             self._work.news("%s: %s" % (self._what, line.strip()))
 
 
-def make_venv(uv: Uv, prefix: str, python: str) -> None:
-    """A virtual environment in the directory `prefix`, of an interpreter or a version. BuildError."""
-    uv("making a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
+def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
+    """A virtual environment in the directory `prefix`, of an interpreter or a version. BuildError; also where nobody
+    `asked` for that Python and the project wants another one, which is a warning of uv's alone."""
+    said = uv.told("making a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
+    unfit = _UNFIT.search(said)
+    if unfit and not asked:
+        what = "the project wants Python %s, and %s is %s" % (unfit[2], python, unfit[1])
+        raise BuildError(what, None, 'say which: python: "%s"' % unfit[2])
 
 
 def make_layer(uv: Uv, prefix: str, upon: Existing) -> None:
