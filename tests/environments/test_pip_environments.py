@@ -185,6 +185,13 @@ no-index = true
     assert cli.ok("run", "job.yml").out.startswith("0:0: 1.1 ")
 
 
+def test_a_pyproject_that_is_of_tools_alone(cli: Cli) -> None:
+    cli.write("pyproject.toml", "[tool.uv]\nno-index = true\n")
+    cli.write("job.yml", SHOW + "environment: pyproject.toml\n")
+    result = cli("run", "job.yml")
+    assert result.code == 1 and "its dependencies would stand in a [project] table" in result.err
+
+
 def test_a_project_for_another_python(cli: Cli, links: Links) -> None:
     """uv warns, where nobody reads it."""
     links.wheel("demo", "1.0")

@@ -18,6 +18,7 @@ _NEWS = re.compile(r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downlo
 _UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
 _COMMON = ("--no-progress", "--color=never")
 _NO_SOLUTION = "No solution found"
+_NO_PROJECT = "does not appear to be a Python project"
 _NO_NETWORK = ("dns error", "error sending request", "Connection refused", "network was disabled", "timed out")
 
 
@@ -70,6 +71,8 @@ class Uv:
         if _NO_SOLUTION in error.what and constrained:
             theirs = "conda installed" if os.path.isdir(os.path.join(self._work.prefix, "conda-meta")) else "is there"
             return "%s; pip may not change what %s: move a package to where it fits" % (error.hint, theirs)
+        if _NO_PROJECT in error.what:
+            return "%s; its dependencies would stand in a [project] table" % error.hint
         if any(each in error.what for each in _NO_NETWORK):
             return "%s; is the package index reachable from here? UV_INDEX_URL names another" % error.hint
         return error.hint
