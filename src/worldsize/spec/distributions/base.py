@@ -75,6 +75,8 @@ def port_key(doc: str) -> Key:
 def not_yet(type_: str) -> PlanError:
     """What `arrange` raises for a kind that is read, and kept, and that this release cannot start."""
     from worldsize.errors import PlanError
+    from worldsize.spec.distribution import DISTRIBUTIONS
 
     what = "this release cannot run a %s distribution yet" % type_
-    return PlanError(what, "distribution.type", "pytorch, and none at all, run today")
+    others = ", ".join(name for name in DISTRIBUTIONS if name != type_)
+    return PlanError(what, "distribution.type", "these run today: %s" % others)
