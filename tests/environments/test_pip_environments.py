@@ -185,6 +185,70 @@ no-index = true
     assert cli.ok("run", "job.yml").out.startswith("0:0: 1.1 ")
 
 
+BACKEND = """\
+import zipfile
+
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    name = "local_one-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(directory + "/" + name, "w") as archive:
+        archive.write("local_one.py")
+        info = "local_one-1.0.dist-info/"
+        archive.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: local-one\\nVersion: 1.0\\n")
+        archive.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        archive.writestr(info + "RECORD", "")
+    return name
+
+def build_editable(directory, config_settings=None, metadata_directory=None):
+    raise SystemExit("editable")
+"""
+
+
+def write_source_tree(cli: Cli, directory: str, content: str, named: bool = True) -> None:
+    """One that builds itself: nothing is downloaded."""
+    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    project = '[project]\nname = "local-one"\nversion = "1.0"\nrequires-python = ">=3.8"\n' if named else ""
+    cli.write(directory + "/pyproject.toml", project + system)
+    cli.write(directory + "/backend.py", BACKEND)
+    write_content(cli, directory, content)
+
+
+def write_content(cli: Cli, directory: str, content: str) -> None:
+    cli.write(directory + "/local_one.py", "CONTENT = %r\n" % content)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_source_tree_that_has_changed_is_built_anew(cli: Cli, named: bool) -> None:
+    """uv keeps what it built of a directory, and looks at its pyproject.toml alone."""
+    show = "command: python -c 'import local_one; print(local_one.CONTENT)'\nenvironment: {pip: [--no-index, ./%s]}\n"
+    tree = "named" if named else "unnamed"
+    write_source_tree(cli, tree, "first", named)
+    cli.write("job.yml", show % tree)
+    for content in ("first", "the second"):
+        write_content(cli, tree, content)
+        assert cli.ok("run", "job.yml").lines == ["0:0: " + content]
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_a_projects_source_trees_are_copied_and_count(cli: Cli, locked: bool) -> None:
+    """Also where they are editable: what a run uses may not change."""
+    cli.write(
+        "pyproject.toml",
+        '[project]\nname = "mine"\nversion = "0.1"\nrequires-python = ">=3.10"\ndependencies = ["local-one"]\n'
+        '[tool.uv]\nno-index = true\n[tool.uv.sources]\nlocal-one = { path = "tree", editable = true }\n',
+    )
+    cli.write(
+        "job.yml", "command: python -c 'import local_one; print(local_one.CONTENT)'\nenvironment: pyproject.toml\n"
+    )
+    write_source_tree(cli, "tree", "first")
+    if locked:
+        uv = os.path.join(os.path.dirname(sys.executable), "uv")
+        subprocess.run([uv, "lock", "--quiet"], cwd=cli.project, env=cli.environ, check=True)
+    for content in ("first", "the second"):
+        write_content(cli, "tree", content)
+        assert cli.ok("run", "job.yml").lines == ["0:0: " + content]
+    assert "building" not in cli.ok("run", "job.yml").err
+
+
 def test_a_pyproject_that_is_of_tools_alone(cli: Cli) -> None:
     cli.write("pyproject.toml", "[tool.uv]\nno-index = true\n")
     cli.write("job.yml", SHOW + "environment: pyproject.toml\n")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from worldsize.environment.objects import digest_of
-from worldsize.environment.requirements import bare, included, lines_of
+from worldsize.environment.requirements import bare, included, lines_of, local_path, local_sources
 from worldsize.environment.secrets import mask_text
 from worldsize.environment.sources import is_lock, is_project
 from worldsize.errors import NotFound, UsageError
@@ -20,7 +19,6 @@ from worldsize.spec.paths import is_remote
 VERSION = 1
 """Counts up when what is built of the same spec changes."""
 
-_EXTRAS = re.compile(r"\[[^\]]*\]$")
 _DEEPEST = 20
 _LARGE = 8 << 20
 _LEFT_OUT = frozenset((".git", ".hg", "__pycache__", ".venv", "build", ".tox", ".mypy_cache", ".ruff_cache"))
@@ -76,9 +74,9 @@ def _line(line: str, depth: int) -> Iterator[str]:
         hint = "leave out -e: what it holds now is installed; or name your own code with `code:`"
         raise UsageError("an environment cannot hold what changes: %s" % text, None, hint)
     yield text
-    path = _EXTRAS.sub("", text.split(" @ ", 1)[-1].removeprefix("file://"))
-    if path.startswith("/"):
-        yield _content(path)
+    local = local_path(text)
+    if local:
+        yield _content(local)
 
 
 def _lines(path: str) -> list[str]:
@@ -89,13 +87,15 @@ def _lines(path: str) -> list[str]:
 
 
 def _file(path: str) -> list[str]:
-    """A project is its dependencies: its pyproject.toml, and the uv.lock beside it; a lock file is its content."""
+    """A project is its dependencies: its pyproject.toml, the uv.lock beside it, and the source trees that it takes
+    packages from; a lock file is its content."""
     if not is_project(path):
         assert is_lock(path)
         return ["lock", digest_of(_read(path))]
     directory = os.path.dirname(path)
     found = [os.path.join(directory, name) for name in ("pyproject.toml", "uv.lock", ".python-version")]
-    return ["project", os.path.basename(path), *(digest_of(_read(each)) for each in found if os.path.exists(each))]
+    own = [digest_of(_read(each)) for each in found if os.path.exists(each)]
+    return ["project", os.path.basename(path), *own, *map(_content, local_sources(directory))]
 
 
 def _content(path: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from worldsize.environment.builder import Work
 from worldsize.environment.installed import Distribution, distributions, normalized
 from worldsize.environment.objects import digest_of
-from worldsize.environment.requirements import bare, included, lines_of
+from worldsize.environment.requirements import bare, included, lines_of, local_directories, project_name
 from worldsize.environment.secrets import MASK, mask_text
 from worldsize.environment.sources import is_project
 from worldsize.environment.uv import Uv, install
@@ -40,7 +40,7 @@ def requirements_of(spec: EnvironmentSpec, work: Work, uv: Uv) -> list[str]:
 
 
 def _exported(uv: Uv, directory: str) -> list[str]:
-    words = ("export", "--frozen", "--no-emit-project", "--no-dev", "--no-header", "--no-annotate")
+    words = ("export", "--frozen", "--no-emit-project", "--no-editable", "--no-dev", "--no-header", "--no-annotate")
     found = uv("reading uv.lock", *words, "--project", directory, cwd=directory)
     return [requirement(line, directory) for line in found.replace("\\\n", " ").split("\n") if line.strip()]
 
@@ -52,7 +52,18 @@ def install_lines(work: Work, uv: Uv, lines: Sequence[str], before: Sequence[Dis
         constraints = written(work, "constraints.txt", pins(before))
     projects = [line for line in lines if _is_included_project(line)]
     rest = written(work, "requirements.txt", placed(work, [line for line in lines if line not in projects]))
-    install(uv, work.prefix, rest, constraints, [word for line in projects for word in line.split(" ", 1)])
+    options = [word for line in projects for word in line.split(" ", 1)]
+    install(uv, work.prefix, rest, constraints, [*options, *_refreshed(lines, uv)])
+
+
+def _refreshed(lines: Iterable[str], uv: Uv) -> list[str]:
+    """uv's options for source trees: else it takes what it built of them before, though they have changed. Offline it
+    refuses such options."""
+    if uv.offline:
+        return []
+    names = [project_name(directory) for directory in local_directories(lines)]
+    words = [word for name in names if name for word in ("--refresh-package", name)]
+    return ["--refresh"] if None in names else words
 
 
 def _is_included_project(line: str) -> bool:
@@ -99,7 +110,7 @@ def install_layer(work: Work, uv: Uv, lines: Sequence[str], base_python: str, ba
     ]
     if found:
         layer = written(work, "layer.txt", [*index_options(lines), *found])
-        install(uv, work.prefix, layer, None, ["--no-deps"])
+        install(uv, work.prefix, layer, None, ["--no-deps", *_refreshed(lines, uv)])
 
 
 def pins(found: Iterable[Distribution]) -> list[str]:

@@ -1,10 +1,18 @@
-"""Requirements files: their lines, and what they include."""
+"""Requirements files: their lines, what they include, and what they take from this machine."""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from worldsize.spec.environment import requirement
 
 _INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
+_EXTRAS = re.compile(r"\[[^\]]*\]$")
+_SOURCE = re.compile(r'^source = \{ (?:editable|directory|path) = "([^"]+)"', re.MULTILINE)
 _COMMENT = re.compile(r"(^|\s)#.*$")
 
 
@@ -24,3 +32,63 @@ def included(line: str) -> tuple[str, str] | None:
     """Of a line that includes another file: "-r" or "-c", and the file."""
     found = _INCLUDE.fullmatch(line)
     return ("-c" if found[1] in ("-c", "--constraint") else "-r", found[2]) if found else None
+
+
+def local_path(line: str) -> str | None:
+    """Of a requirement that is a file or a directory here, and absolute: its path."""
+    text = line.split(" ;", 1)[0].split(" --", 1)[0].strip()
+    path = _EXTRAS.sub("", text.split(" @ ", 1)[-1].removeprefix("file://"))
+    return path if path.startswith("/") else None
+
+
+def local_directories(lines: Iterable[str]) -> list[str]:
+    """The source trees that the lines name, and those of projects and files that they include. OSError."""
+    found: list[str] = []
+    for line in map(bare, lines):
+        include, path = included(line), local_path(line)
+        if include and os.path.basename(include[1]) == "pyproject.toml":
+            found += local_sources(os.path.dirname(include[1]))
+        elif include:
+            found += local_directories(requirement(each, os.path.dirname(include[1])) for each in lines_of(include[1]))
+        elif path:
+            found.append(path)
+    return [path for path in dict.fromkeys(found) if os.path.isdir(path)]
+
+
+def local_sources(directory: str) -> list[str]:
+    """The files and directories that a project takes packages from, beside itself: by its uv.lock, or else by its
+    pyproject.toml. OSError."""
+    lock = os.path.join(directory, "uv.lock")
+    if os.path.exists(lock):
+        with open(lock, encoding="utf-8", errors="replace") as file:
+            named = _SOURCE.findall(file.read())
+    else:
+        named = [each["path"] for each in _sources(os.path.join(directory, "pyproject.toml")) if "path" in each]
+    return sorted({os.path.abspath(os.path.join(directory, each)) for each in named} - {directory})
+
+
+def _sources(path: str) -> list[dict[str, Any]]:
+    """Of [tool.uv.sources]."""
+    table = _toml(path).get("tool", {}).get("uv", {}).get("sources", {})
+    rows = [row for said in table.values() for row in (said if isinstance(said, list) else [said])]
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def project_name(directory: str) -> str | None:
+    """As a source tree's pyproject.toml says."""
+    name = _toml(os.path.join(directory, "pyproject.toml")).get("project", {}).get("name")
+    return name if isinstance(name, str) else None
+
+
+def _toml(path: str) -> dict[str, Any]:
+    """Its tables; none where it is missing, or no TOML: that is uv's to say."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        with open(path, "rb") as file:
+            found: dict[str, Any] = tomllib.load(file)
+            return found
+    except (OSError, ValueError):
+        return {}

@@ -42,7 +42,8 @@ class Uv:
         self.program = find_uv(environ)
         self._directory = project
         self._work = work
-        self._environ = {**clean(environ), "UV_NO_PROGRESS": "1"}
+        self._environ = {**clean(environ), "UV_NO_PROGRESS": "1", "UV_NO_EDITABLE": "1"}
+        self.offline = environ.get("UV_OFFLINE", "").lower() in ("1", "true", "t", "yes", "y", "on")
 
     def __call__(
         self, what: str, *words: str, cwd: str | None = None, variables: Mapping[str, str] | None = None
