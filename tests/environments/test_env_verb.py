@@ -165,13 +165,17 @@ def test_a_requirements_list_is_split_by_what_channels_have(cli: Cli, channel: P
     assert os.path.basename(shown["prefix"]).startswith("repo-")
 
 
-def test_ctrl_c_ends_a_build_and_leaves_nothing(cli: Cli) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["INT", "TERM", "HUP"]
+)
+def test_a_signal_ends_a_build_and_leaves_nothing(cli: Cli, number: signal.Signals, code: int) -> None:
+    """Ctrl-C, a scheduler's TERM, a terminal that closes: also what the build has started ends."""
     steps = "  build: ['touch %s/begun; sleep 60']\n" % cli.root
     cli.write("job.yml", "command: 'true'\nenvironment:\n  python: '>=3.8'\n" + steps)
     with cli.start("env", "build", "job.yml") as builder:
         wait_for(lambda: os.path.exists(os.path.join(cli.root, "begun")))
-        builder.send_signal(signal.SIGINT)
-        assert builder.wait() == 130
+        builder.send_signal(number)
+        assert builder.wait() == code
     assert [name for name in os.listdir(cli.home + "/envs") if not name.endswith((".lock", ".log"))] == []
     wait_for(lambda: not cli.processes(), 5)
 

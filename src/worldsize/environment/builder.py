@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from worldsize.environment.locking import Lock, acquire
@@ -86,7 +89,8 @@ def built(prefix: str, make: Make, tell: Tell, abandoned: Callable[[dict[str, An
             return False
         _begin(prefix, lock, abandoned)
         try:
-            _make(prefix, make, Work(prefix, lock, tell))
+            with _endings_heard():
+                _make(prefix, make, Work(prefix, lock, tell))
         except BaseException:
             discard(prefix)
             raise
@@ -143,6 +147,27 @@ def described(prefix: str) -> dict[str, Any]:
     if found is None:
         raise BuildError("it was removed meanwhile", prefix, "build it again")
     return found
+
+
+@contextmanager
+def _endings_heard() -> Iterator[None]:
+    """TERM, and the HUP of a terminal that closes, end a build as Ctrl-C does: with all that it has started, which has
+    sessions of its own, and without half of an environment. What somebody else has arranged for them holds."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    changed = []
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) == signal.SIG_DFL:
+                    signal.signal(number, end)
+                    changed.append(number)
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _waiting(note: dict[str, Any]) -> str:
