@@ -13,10 +13,10 @@ from worldsize.state.records import Failure, Reason, RunState, Status
 KILLED = Status(RunState.FAILED, Reason.SIGNAL, 137, "Slurm: the job failed by signal 9 (KILL)", started=5.0)
 
 
-def remarked(tmp_path: Path, text: str, status: Status) -> Status:
+def remarked(tmp_path: Path, text: str, status: Status, cancelled: bool = False) -> Status:
     paths = RunPaths(str(tmp_path))
     Path(paths.batch_log).write_text(text)
-    return with_remarks(paths, status)
+    return with_remarks(paths, status, cancelled)
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,7 @@ def test_what_slurm_ended_by_itself_nobody_cancelled(tmp_path: Path, status: Sta
 def test_what_somebody_cancelled_stays_so(tmp_path: Path) -> None:
     status = Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, 130, "cancelled")
     assert remarked(tmp_path, ENDED.replace(" DUE TO %s", ""), status) == status
-    Path(RunPaths(str(tmp_path)).cancel).write_text("{}")
-    assert remarked(tmp_path, ENDED % "TIME LIMIT", status) == status
+    assert remarked(tmp_path, ENDED % "TIME LIMIT", status, cancelled=True) == status
 
 
 def test_a_setup_line_that_left_half_a_line_is_found(tmp_path: Path) -> None:

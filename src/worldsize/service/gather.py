@@ -142,7 +142,7 @@ def _conclude(paths: RunPaths, plan: Plan, status: Status, settled_by: Settle = 
     if os.path.exists(paths.batch_log):
         from worldsize.service.remarks import with_remarks
 
-        status = with_remarks(paths, status)
+        status = with_remarks(paths, status, _cancelled(paths))
     settled_by(paths, plan, status)
     return status
 
@@ -155,7 +155,7 @@ def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Obse
         prepared=os.path.exists(paths.record),
         submitted=handle is not None,
         rejected=None,
-        cancelled=is_cancelled(paths),
+        cancelled=_cancelled(paths),
         launched=started is not None,
         exits=read_exits(paths, len(plan.agents)) if has_begun else (),
         observation=observation,
@@ -164,12 +164,12 @@ def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Obse
     )
 
 
-def is_cancelled(paths: RunPaths) -> bool:
+def _cancelled(paths: RunPaths) -> bool:
     """Whether somebody asked us to cancel it."""
     if "_" in paths.run_id:
-        from worldsize.plan.array import is_cancelled as is_element_cancelled
+        from worldsize.plan.array import is_cancelled
 
-        return is_element_cancelled(paths)
+        return is_cancelled(paths)
     return os.path.exists(paths.cancel)
 
 

@@ -8,7 +8,6 @@ import re
 from worldsize.logs.tail import last_lines
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.setup import ATTEMPT, STEP, at_step, failed_step
-from worldsize.service.gather import is_cancelled
 from worldsize.service.unstarted import Cause, cause
 from worldsize.state.exits import ranks_started
 from worldsize.state.records import Failure, Reason, RunState, Status
@@ -28,14 +27,15 @@ _WHY_BY_SLURM = {
 }
 
 
-def with_remarks(paths: RunPaths, status: Status) -> Status:
+def with_remarks(paths: RunPaths, status: Status, cancelled: bool) -> Status:
     """`status` with the cause where nobody else knows it: a setup line, memory, an agent that could not run, or Slurm
-    itself. Where the native job cannot be asked any more, or was an allocation, this is all that tells of them."""
+    itself, unless somebody had `cancelled` it. Where the native job cannot be asked any more, or was an allocation, this
+    is all that tells of them."""
     if status.state == RunState.SUCCEEDED or (status.failure and status.failure.rank is not None):
         return status
     batch = _batch_lines(paths)
     ended = [found for line in batch for found in (_BY_SLURM.match(line),) if found]
-    if ended and (status.state != RunState.FAILED or status.reason in _TELL_NOTHING) and not is_cancelled(paths):
+    if ended and (status.state != RunState.FAILED or status.reason in _TELL_NOTHING) and not cancelled:
         return _because(status, _WHY_BY_SLURM[ended[0][2]], "Slurm: %s" % ended[0][1])
     return status if status.state == RunState.CANCELLED else _explained(paths, status, batch)
 

@@ -7,8 +7,7 @@ from worldsize.diagnose.hints import hint_for
 from worldsize.logs.tail import last_lines, summarize_others
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.service.gather import ranks_started
-from worldsize.state.exits import read_exit, signal_name
+from worldsize.state.exits import ranks_started, read_exit, signal_name
 from worldsize.state.records import Reason, Status
 
 TYPE_CHECKING = False
