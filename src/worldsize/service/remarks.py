@@ -29,8 +29,8 @@ _WHY_BY_SLURM = {
 
 def with_remarks(paths: RunPaths, status: Status, cancelled: bool) -> Status:
     """`status` with the cause where nobody else knows it: a setup line, memory, an agent that could not run, or Slurm
-    itself, unless somebody had `cancelled` it. Where the native job cannot be asked any more, or was an allocation, this
-    is all that tells of them."""
+    itself, unless somebody had `cancelled` it. Where the native job cannot be asked any more, or was an allocation,
+    this is all that tells of them."""
     if status.state == RunState.SUCCEEDED or (status.failure and status.failure.rank is not None):
         return status
     batch = _batch_lines(paths)
