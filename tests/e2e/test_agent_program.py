@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -197,11 +198,28 @@ def test_a_head_that_never_comes(agents):
     assert read_exits(run.paths, 2)[0].failure.reason == "RENDEZVOUS"
 
 
+def test_a_node_that_cannot_reach_the_head_says_why(agents):
+    run = agents("true", ranks=1, rendezvous_timeout=0.5, silence=0.9)
+    nowhere = {"address": "255.255.255.255", "port": 7, "control_port": 9, "token": ""}
+    os.makedirs(os.path.dirname(run.paths.rendezvous), exist_ok=True)
+    with open(run.paths.rendezvous, "w") as file:
+        json.dump(nowhere, file)
+    assert run.ended(run.start("--node-rank", "1"))[0] == 1
+    failure = read_exits(run.paths, 2)[0].failure
+    where = "node 1 (%s) could not join the head at 255.255.255.255:9" % os.uname().nodename
+    assert failure.reason == "RENDEZVOUS" and failure.message.startswith(where + " within 0.5 s: ")
+    assert "WORLDSIZE_ADDRESS" in failure.message and "firewall" in failure.message
+    with open(run.paths.events(1)) as file:
+        told = [json.loads(line)["text"] for line in file if '"unjoined"' in line]
+    assert len(told) == 1 and told[0].startswith(where + ": ")
+
+
 def test_a_node_that_never_comes(agents):
     run = agents("true", ranks=1, rendezvous_timeout=0.3)
     assert run.ended(run.head())[0] == 1
     failure = read_exits(run.paths, 2)[0].failure
-    assert failure.reason == "RENDEZVOUS" and "1 of 2 nodes did not come up: 1 within 0.3 s" in failure.message
+    assert failure.reason == "RENDEZVOUS" and "1 of 2 nodes did not join the head (" in failure.message
+    assert failure.message.endswith(" within 0.3 s: 1")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from worldsize.plan.launch import Plan
+from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
 from worldsize.service.remarks import while_ending, while_starting, with_remarks
 from worldsize.state.records import Failure, Reason, RunState, Status
@@ -169,9 +172,26 @@ def test_what_ended_during_setup_names_the_line(tmp_path: Path, status: Status, 
     assert (found.state, found.reason, found.message) == (RunState.FAILED, reason, message)
 
 
+STARTING = Status(RunState.STARTING)
+PLAN = Plan("r", "t", "lab", 1.0, 0, node_major(4, 1), ("true",), {})
+
+
 @pytest.mark.parametrize(("name", "node"), [("batch.log.step", 0), ("batch-0001.log.step", 1)])
 def test_a_run_that_waits_for_setup_says_for_which_line(tmp_path: Path, name: str, node: int) -> None:
-    paths, starting = RunPaths(str(tmp_path)), Status(RunState.STARTING)
-    assert while_starting(paths, starting, 2) == starting
+    paths, plan = RunPaths(str(tmp_path)), PLAN._replace(setup=(STEP,))
+    assert while_starting(paths, STARTING, plan) == STARTING
     (tmp_path / name).write_text(STEP + "\n")
-    assert while_starting(paths, starting, 2).message == "node %d executes setup: %s" % (node, STEP)
+    assert while_starting(paths, STARTING, plan).message == "node %d executes setup: %s" % (node, STEP)
+
+
+def test_a_run_that_waits_for_nodes_says_for_which_and_why(tmp_path: Path) -> None:
+    paths = RunPaths(str(tmp_path))
+    Path(paths.events_dir).mkdir(parents=True)
+    Path(paths.rendezvous).write_text("{}")
+    for node in (0, 2):
+        Path(paths.events(node)).write_text('{"event": "agent_started"}\n')
+    assert while_starting(paths, STARTING, PLAN) == STARTING, "they may be on their way"
+    os.utime(paths.rendezvous, (1.0, 1.0))
+    assert while_starting(paths, STARTING, PLAN).message == "the head waits for the agent of nodes 1,3"
+    Path(paths.events(2)).write_text('{"event": "unjoined", "text": "node 2 could not"}\n')
+    assert while_starting(paths, STARTING, PLAN).message == "node 2 could not"

@@ -76,8 +76,8 @@ class Alone:
     def forgive(self) -> None:
         """We did not run for a while ourselves: nobody's silence until now counts."""
 
-    def absent(self) -> str:
-        """Who is missing, in words."""
+    def absent(self, within: str = "") -> str:
+        """Who is missing, in words; `within` says after how long."""
         return "nobody"
 
     def close(self, verdict: Verdict | None) -> None:

@@ -203,6 +203,7 @@ class MemberChannel:
         self._selector = selector
         self._link: Link | None = None
         self._news: list[dict[str, Any]] = []
+        self.trouble = ""
 
     @property
     def connected(self) -> bool:
@@ -214,14 +215,16 @@ class MemberChannel:
         return str(self._link.connection.getsockname()[0]) if self._link is not None else ""
 
     def connect(self, timeout: float) -> bool:
-        """May be called again until it says True. Raises ConnectionRefusedError where nobody listens."""
+        """May be called again until it says True; `trouble` tells why it did not. Raises ConnectionRefusedError where
+        nobody listens."""
         try:
             # As bytes: a name in text is taken for an international one, and loading the tables for that takes 3 ms.
             host, port = self._address
             connection = socket.create_connection((host.encode(), port), timeout)  # type: ignore[arg-type]
         except ConnectionRefusedError:
             raise
-        except OSError:
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
             return False
         self._link = Link(connection)
         self._selector.register(connection, selectors.EVENT_READ, self._read)

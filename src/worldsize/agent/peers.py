@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = 1.0
 REFUSALS = 50
 """As many attempts in a row, 20 ms apart: the head listens before it says where, so one that refuses is no more."""
+_REFUSED = "the head's agent is gone, or a firewall keeps its nodes apart (%s:%d: connection refused)"
+_ADVICE = "a firewall? or not its address for other nodes: `export WORLDSIZE_ADDRESS=…` in setup gives another"
 
 
 class AsHead(Alone):
@@ -31,6 +33,7 @@ class AsHead(Alone):
         assert head.listener is not None
         self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector)
         self._nodes = nodes
+        self._address = "%s:%d" % (head.rendezvous.address, head.rendezvous.control_port)
         self._hosts: tuple[Host, ...] | None = None
         self._ready: set[int] = set()
         self._going = False
@@ -112,9 +115,10 @@ class AsHead(Alone):
     def forgive(self) -> None:
         self._channel.forgive()
 
-    def absent(self) -> str:
+    def absent(self, within: str = "") -> str:
         missing = [str(rank) for rank in range(1, self._nodes) if rank not in self._channel.hosts]
-        return "%d of %d nodes did not come up: %s" % (len(missing), self._nodes, ", ".join(missing))
+        what = "%d of %d nodes did not join the head (%s) at %s%s: %s"
+        return what % (len(missing), self._nodes, self._own.name, self._address, within, ", ".join(missing))
 
     def close(self, verdict: Verdict | None) -> None:
         self._channel.send("end", verdict=verdict.fields() if verdict else None)
@@ -165,7 +169,7 @@ class AsMember(Alone):
     def hear(self) -> list[Heard]:
         if self._refusals > REFUSALS and not self._head_gone:
             self._head_gone = True
-            return [lost(HEAD_LOST, 0, "the head's agent is gone (connection refused)")]
+            return [lost(HEAD_LOST, 0, _REFUSED % self._address)]
         found = (self._hear(message) for message in self._channel.take())
         return [heard for heard in found if heard is not None]
 
@@ -217,8 +221,10 @@ class AsMember(Alone):
     def forgive(self) -> None:
         self._channel.forgive()
 
-    def absent(self) -> str:
-        return "node %d could not join the head at %s:%d" % (self._node_rank, *self._address)
+    def absent(self, within: str = "") -> str:
+        what = "node %d (%s) could not join the head at %s:%d%s: %s (%s)"
+        why = self._channel.trouble or "nobody answers"
+        return what % (self._node_rank, self._own.name, *self._address, within, why, _ADVICE)
 
     def close(self, verdict: Verdict | None) -> None:
         self._channel.close()

@@ -44,6 +44,8 @@ BUSY_TICK = 0.02
 BEATS_PER_SILENCE = 9
 LEFTOVER_GRACE = 5.0
 LATE = 5.0
+_HEADS_PATIENCE = 1.02
+"""Of the time that nodes have to meet: one that is there and cannot join tells why, before the head only misses it."""
 
 
 class Supervisor:
@@ -103,7 +105,9 @@ class Supervisor:
         self._watch: Any = None
         self._readiness: Readiness | None = None
         now = self._ran_at = time.monotonic()
-        self._deadline = now + plan.rendezvous_timeout
+        patience = 1.0 if head is None else _HEADS_PATIENCE
+        self._deadline = now + patience * plan.rendezvous_timeout
+        self._unjoined = False
         self._beat_at = now + self._beat_every
         self._kill_at: float | None = None
         self._time_limit: float | None = None
@@ -260,7 +264,7 @@ class Supervisor:
             self._time_limit = None
             self._decide(verdict.out_of_time(self.plan.timeout or 0))
         if not self._launched and self.verdict is None and now > self._deadline:
-            self._decide(verdict.unmet(self._peers.absent(), self.plan.rendezvous_timeout))
+            self._decide(verdict.unmet(self._peers.absent(" within %g s" % self.plan.rendezvous_timeout)))
         if now >= self._beat_at:
             self._beat(now)
         if self._node_done:
@@ -272,6 +276,9 @@ class Supervisor:
             self._decide(verdict.full(self.paths.root))
         for heard in self._peers.beat(self.plan.silence):
             self._decide(heard.verdict)
+        if self._peers.impatient and not self._unjoined:
+            self._unjoined = True
+            self._report.event("unjoined", text=self._peers.absent())
         if self.plan.hang_timeout and self.verdict is None:
             from worldsize.agent.idle import Watch  # most runs are over by now
 

@@ -73,8 +73,8 @@ def out_of_time(limit: float) -> Verdict:
     return _of_no_rank(TIMEOUT, Reason.TIME_LIMIT, what, TIMEOUT_CODE)
 
 
-def unmet(who: str, seconds: float) -> Verdict:
-    return _of_no_rank(FAILURE, Reason.RENDEZVOUS, "%s within %g s" % (who, seconds))
+def unmet(what: str) -> Verdict:
+    return _of_no_rank(FAILURE, Reason.RENDEZVOUS, what)
 
 
 def _of_no_rank(why: str, reason: str, what: str, code: int = 1) -> Verdict:

@@ -10,8 +10,9 @@ from worldsize.errors import NotFound, UsageError
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple, cast
-from worldsize.service.gather import read_events, read_result
+from worldsize.service.gather import read_result
 from worldsize.service.run import Run
+from worldsize.state.exits import read_events
 from worldsize.state.records import RunState, Status
 
 _SEARCHED = 100

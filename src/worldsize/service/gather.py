@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -22,7 +21,6 @@ from worldsize.state.status import CANCELLED_CODE, Facts, fold
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     Settle = Callable[[RunPaths, Plan, Status], None]
 
@@ -125,10 +123,10 @@ def judge(
         from worldsize.service.remarks import while_ending
 
         return while_ending(paths, status)
-    if plan.setup and status.state == RunState.STARTING and not status.message:
+    if status.state == RunState.STARTING and not status.message and (plan.setup or len(plan.agents) > 1):
         from worldsize.service.remarks import while_starting
 
-        return while_starting(paths, status, len(plan.nodes))
+        return while_starting(paths, status, plan)
     return status
 
 
@@ -215,13 +213,3 @@ def preparing(paths: RunPaths) -> Status:
     if os.path.exists(paths.cancel):
         return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, "cancelled")
     return Status(RunState.LOST, exit_code=1, message="it was interrupted while it was being prepared")
-
-
-def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:
-    """A node's events; a line that is still being written is left for the next time."""
-    try:
-        with open(paths.events(node_rank)) as file:
-            lines = file.read().split("\n")[:-1]
-    except OSError:
-        return []
-    return [json.loads(line) for line in lines]

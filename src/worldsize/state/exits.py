@@ -1,4 +1,4 @@
-"""Reading what agents left: whether ranks had started, exit records, whole ones only, and their codes."""
+"""Reading what agents left: events, exit records, whole ones only, and their codes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ import signal
 
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import ExitRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+
+def read_events(paths: RunPaths, node_rank: int) -> List[Dict[str, Any]]:
+    """A node's events; a line that is still being written is left for the next time."""
+    try:
+        with open(paths.events(node_rank)) as file:
+            lines = file.read().split("\n")[:-1]
+    except OSError:
+        return []
+    return [json.loads(line) for line in lines]
 
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
