@@ -28,12 +28,17 @@ class Attempts:
         self._reader = make(run.paths)
 
     def poll(self) -> bool:
+        self._go_on()
+        return self._reader.poll()
+
+    def finish(self) -> None:
+        self._go_on()
+        self._reader.finish()
+
+    def _go_on(self) -> None:
+        """To an attempt that has begun since, and may have ended."""
         if self._run.paths.attempt != self._attempt:
             self._reader.finish()
             self._attempt = self._run.paths.attempt
             say("run %s was started again: attempt %d" % (self._run.id, self._attempt))
             self._reader = self._make(self._run.paths)
-        return self._reader.poll()
-
-    def finish(self) -> None:
-        self._reader.finish()
