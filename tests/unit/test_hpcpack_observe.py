@@ -218,3 +218,24 @@ def test_a_node_that_starts_no_tasks_says_why() -> None:
     assert "offline" in why_unusable("Offline", "OK") and why_unusable("Online", "Error")
     assert why_unusable("Sleeping", "OK") == "it is Sleeping"
     assert all(why_unusable(state, "OK") for state in NODES if state != "Online")
+
+
+def test_who_cancels_a_task_is_heard_whichever_task_the_job_names():
+    told = task(exitcode="143", errormessage="The command of the task exited with code 143.", output="")
+    ended = {**task(exitcode="130", errormessage="we need it", output=""), "taskid": "7.2"}
+    for said in ("Task 7.1 failed: " + told["errormessage"], "Task 7.2 failed: we need it"):
+        why = why_failed(FAILED | {"errormessage": said}, [told, ended], "/app")
+        assert why.reason == "CANCELLED_BY_USER" and why.words.endswith("was ended: we need it")
+
+
+def test_ranks_that_exit_with_130_were_cancelled_by_nobody():
+    said = "The command of the task exited with code 130."
+    failed = task(exitcode="130", errormessage=said, output="")
+    job = FAILED | {"errormessage": "Task 7.1 failed: " + said}
+    others = {**failed, "taskid": "7.2", "errormessage": job["errormessage"]}
+    assert why_failed(job, [failed, others], "/app").reason == "EXIT_CODE"
+
+
+def test_a_task_that_was_told_to_end_at_its_limit_was_cancelled_by_nobody():
+    late = task(exitcode="130", errormessage="The task ran for longer than its limit of 60 seconds.", output="")
+    assert why_failed(FAILED, [late], "/app").reason == "TIME_LIMIT"

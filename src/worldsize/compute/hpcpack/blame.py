@@ -21,10 +21,11 @@ _NO_SHARE = re.compile(
     r"can't open file|No such file or directory|not a directory|does not exist|cannot chdir|cd: ", re.I
 )
 _DENIED = re.compile(r"Permission denied", re.I)
+_EXITED = re.compile(r"exit(ed)?( with)? code", re.I)
 _KEY = re.compile(r"\btask (\d+\.\d+)", re.I)
 _OURS = "worldsize agent: "
 _MOST = 300
-_AGENT_CANCELLED = 130
+_CANCELLED, _TOLD_TO_END = 130, (130, 143)
 
 
 class Why(NamedTuple):
@@ -46,7 +47,27 @@ def why_failed(job: Properties, tasks: Sequence[Properties], share: str) -> Why:
         return Why(Reason.TIME_LIMIT, "HPC Pack: %s" % said, 124)
     if task is None:
         return Why(Reason.NODE_FAILURE, "HPC Pack: %s" % (said or "the job failed, and it says no more"), 1)
-    return _why(task, share)
+    return _ended_by_hand(said, tasks) or _why(task, share)
+
+
+def _ended_by_hand(said: str, tasks: Sequence[Properties]) -> Why | None:
+    """Who cancels a task may say why, there and not in the job. Only where every agent that failed was told to end."""
+    failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
+    if any(number_of(task.get("exitcode", "")) not in _TOLD_TO_END or task.get("output") for task in failed):
+        return None
+    for task in failed:
+        message = task.get("errormessage", "")
+        named = task is culprit(said, tasks)
+        known = any(pattern.search(message) for pattern in (_EXITED, _TOO_LONG, _NODE_LOST))
+        by_hand = message and not known and (named or message not in said)
+        if by_hand and number_of(task.get("exitcode", "")) == _CANCELLED:
+            words = "HPC Pack: the task on node %s was ended: %s" % (_node(task), message)
+            return Why(Reason.CANCELLED_BY_USER, words, _CANCELLED)
+    return None
+
+
+def _node(task: Properties) -> str:
+    return ", ".join(names_of(task.get("allocatednodes", ""))) or task.get("name", "a node")
 
 
 def culprit(said: str, tasks: Sequence[Properties]) -> Properties | None:
@@ -60,7 +81,7 @@ def culprit(said: str, tasks: Sequence[Properties]) -> Properties | None:
 
 
 def _why(task: Properties, share: str) -> Why:
-    node = ", ".join(names_of(task.get("allocatednodes", ""))) or task.get("name", "a node")
+    node = _node(task)
     code = number_of(task.get("exitcode", "")) or 0
     message, output = task.get("errormessage", ""), task.get("output", "")
     if _NODE_LOST.search(message):
@@ -70,8 +91,6 @@ def _why(task: Properties, share: str) -> Why:
     ours = [line.partition(_OURS)[2] for line in output.splitlines() if _OURS in line]
     if ours:
         return Why(Reason.EXIT_CODE, "node %s: %s" % (node, ours[-1]), code or 1)
-    if code == _AGENT_CANCELLED and message and not output:
-        return Why(Reason.CANCELLED_BY_USER, "HPC Pack: the task on node %s was ended: %s" % (node, message), code)
     return _never_started(node, code, message, output, share)
 
 
