@@ -195,10 +195,11 @@ def test_a_node_that_lacks_the_python(client: Client) -> None:
 def test_an_agent_that_is_killed(client: Client) -> None:
     """As by the kernel, for memory: its node lives, and its ranks are ended."""
     run = client.running()
-    pid = json.loads(client.read(run, "attempt-0", "events", "node-0001.jsonl").splitlines()[0])["pid"]
-    os.kill(pid, 9)
+    first = json.loads(client.read(run, "attempt-0", "events", "node-0001.jsonl").splitlines()[0])
+    os.kill(first["pid"], 9)
     status = client.ended(run)
     assert status["state"] == "FAILED" and status["reason"] == "NODE_FAILURE", status
+    assert "node 1 (%s): its agent is gone" % first["host"] in status["message"], status
 
 
 # output

@@ -81,7 +81,8 @@ class AsHead(Alone):
     def _lost(self, node_rank: int, what: str) -> Heard | None:
         self._done.add(node_rank)
         if self._verdict is not None or len(self.without) >= self.spare:
-            return lost(NODE_LOST, node_rank, what)
+            known = self._channel.hosts.get(node_rank)
+            return lost(NODE_LOST, node_rank, what, known.name if known else "")
         self.without = (*self.without, node_rank)
         return None
 
@@ -169,7 +170,7 @@ class AsMember(Alone):
     def hear(self) -> list[Heard]:
         if self._refusals > REFUSALS and not self._head_gone:
             self._head_gone = True
-            return [lost(HEAD_LOST, 0, _REFUSED % self._address)]
+            return [self._lost(_REFUSED % self._address)]
         found = (self._hear(message) for message in self._channel.take())
         return [heard for heard in found if heard is not None]
 
@@ -191,8 +192,11 @@ class AsMember(Alone):
         elif kind == GONE:
             self._head_gone = True
             if not self._ended:
-                return lost(HEAD_LOST, 0, "the head's agent is gone (connection lost)")
+                return self._lost("the head's agent is gone (connection lost)")
         return None
+
+    def _lost(self, what: str) -> Heard:
+        return lost(HEAD_LOST, 0, what, self._hosts[0].name if self._hosts else "")
 
     def tell(self, verdict: Verdict) -> None:
         self._channel.send("verdict", **verdict.fields())
@@ -212,7 +216,7 @@ class AsMember(Alone):
             return []
         self._channel.close()
         self._head_gone = True
-        return [lost(HEAD_LOST, 0, "the head's agent has not been heard of for %g s" % silence)]
+        return [self._lost("the head's agent has not been heard of for %g s" % silence)]
 
     def stand_still(self, own: Standstill) -> Sequence[Standstill]:
         self._channel.send("idle", waiting=own[0], seconds=own[1])

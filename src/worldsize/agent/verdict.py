@@ -81,9 +81,9 @@ def _of_no_rank(why: str, reason: str, what: str, code: int = 1) -> Verdict:
     return Verdict(why, Failure(reason, what, None, None, code, time.time()))
 
 
-def lost(why: str, node_rank: int, what: str) -> Heard:
-    """That the agent of a node is gone."""
-    message = "node %d: %s" % (node_rank, what)
+def lost(why: str, node_rank: int, what: str, host: str = "") -> Heard:
+    """That the agent of a node is gone. `host`: the machine's name, where it is known."""
+    message = "node %d%s: %s" % (node_rank, " (%s)" % host if host else "", what)
     return Heard(Verdict(why, Failure(Reason.NODE_FAILURE, message, node_rank, None, 1, time.time())))
 
 
