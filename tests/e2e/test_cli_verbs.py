@@ -61,6 +61,26 @@ def test_list(cli: Cli) -> None:
     assert cli("list", "--state", "DONE").code == 2
 
 
+@pytest.mark.parametrize("content", ["", '{"type":', "[1]"])
+def test_what_is_damaged_in_a_run_is_said(cli: Cli, content: str) -> None:
+    """As a machine that lost its power leaves files: there, and empty."""
+    run = cli.run("--", "true")
+    for name, verbs in (("handle.json", ("status", "wait", "requeue", "exec")), ("record.json", ("diff", "status"))):
+        whole = cli.read(run, name)
+        with open(cli.path(run, name), "w") as file:
+            file.write(content)
+        for verb in verbs:
+            result = cli(verb, run, *(["--", "true"] if verb == "exec" else []))
+            assert "Traceback" not in result.err, (verb, result)
+        if name == "handle.json":
+            assert "damaged" in cli.ok("status", run).out
+        else:
+            told = cli("diff", run, run)
+            assert told.code == 1 and "record.json" in told.err and "damaged" in told.err, told
+        with open(cli.path(run, name), "w") as file:
+            file.write(whole)
+
+
 def test_list_bears_what_is_damaged(cli: Cli) -> None:
     good = cli.run("--", "true")
     emptied, broken, gone = (cli.run("--", "true") for _ in range(3))

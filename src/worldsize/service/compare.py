@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from worldsize.environment.secrets import mask_tree
-from worldsize.errors import NotFound
+from worldsize.errors import NotFound, WorldsizeError
 from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
 
@@ -53,10 +53,20 @@ def _job(paths: RunPaths) -> dict[str, Any]:
 
 
 def _environment(paths: RunPaths) -> dict[str, Any]:
-    record = read_json(paths.record) or {}
+    record = _record(paths)
     variables = record.get("environment", {})
     kept = {name: value for name, value in variables.items() if name not in _SHELL_NOISE}
     return {"variable": kept, **{key: record.get(key) for key in _RECORD_KEYS}}
+
+
+def _record(paths: RunPaths) -> Mapping[str, Any]:
+    try:
+        record = read_json(paths.record) or {}
+    except ValueError as error:
+        raise WorldsizeError("is damaged: %s" % error, paths.record) from None
+    if not isinstance(record, Mapping):
+        raise WorldsizeError("is damaged: it holds no record", paths.record)
+    return record
 
 
 def _code(old: RunPaths, new: RunPaths) -> dict[str, list[str]]:

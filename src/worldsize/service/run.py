@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+class Damaged(WorldsizeError):
+    """A file of the run that says nothing, such as one that a power failure left empty."""
+
+
 class RunOutput:
     """One named output of a run; `path` can be the next job's `Input.path`."""
 
@@ -113,7 +117,7 @@ class Run:
             return Status(RunState.LOST, exit_code=1, message=str(error))
         try:
             return gather.look(self.paths, self.compute, plan, seen, idle)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, Damaged) as error:
             return Status(RunState.LOST, exit_code=1, message="its run directory is damaged: %s" % error)
         except OSError as error:
             if os.path.isdir(self.paths.root):
@@ -130,10 +134,19 @@ class Run:
         return self._compute
 
     def native(self) -> Handle | None:
-        """The compute's native id of the run; None as long as it has none."""
+        """The compute's native id of the run; None as long as it has none. Raises `Damaged`."""
         if self._handle is None or "queue" in self._handle:  # which is its native id only until it starts
-            self._handle = gather.read_native(self.paths)
+            self._handle = self._read_native()
         return self._handle
+
+    def _read_native(self) -> Handle | None:
+        try:
+            found = gather.read_native(self.paths)
+        except ValueError as error:
+            raise Damaged("is damaged: %s" % error, self.paths.handle) from None
+        if found is not None and not isinstance(found, dict):
+            raise Damaged("is damaged: it holds no native id", self.paths.handle)
+        return found
 
     @property
     def status(self) -> str:

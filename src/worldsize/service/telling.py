@@ -7,7 +7,7 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.array import array_of
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import cast
-from worldsize.service.run import Run
+from worldsize.service.run import Damaged, Run
 from worldsize.state.records import RunState, Status
 
 
@@ -24,7 +24,10 @@ def waiting(run: Run, status: Status, seconds: float) -> Waiting | None:
 
 def usage(run: Run, status: Status, patience: float) -> Usage | None:
     """What a run that has ended used; `patience` is for what accounting has not noted yet."""
-    handle = run.native() if status.final and run.has_plan() else None
+    try:
+        handle = run.native() if status.final and run.has_plan() else None
+    except Damaged:
+        return None
     if handle is None or "usage" not in run.compute.capabilities:
         return None
     return cast(HasUsage, run.compute).usage([handle], patience)[0]
