@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -145,6 +146,22 @@ def test_a_step_that_fails_is_named_with_its_last_words(cli: Cli, links: Links) 
     assert result.code == 1
     assert "make it failed with code 1" in result.err and "no rule" in result.err
     assert cli.json("env", "list") == []
+
+
+@pytest.mark.parametrize(
+    ("step", "said", "mend"),
+    [
+        ("kill -9 $$", "was killed by signal 9 (SIGKILL)", "was memory short here? build_on: compute"),
+        ("sh -c 'kill -9 $$'", "failed with code 137", "was memory short here? build_on: compute"),
+        ("echo 'cc1: No space left on device' >&2; false", "failed with code 1", "the disk is full: worldsize env gc"),
+    ],
+)
+def test_a_step_that_lacked_room_is_told_what_helps(cli: Cli, step: str, said: str, mend: str) -> None:
+    environment = {"python": ">=3.8", "build": [{"name": "make it", "run": step}]}
+    cli.write("job.yml", json.dumps({"command": "true", "environment": environment}))
+    result = cli("run", "job.yml")
+    assert result.code == 1
+    assert "make it " + said in result.err and mend in result.err
 
 
 def test_a_download_that_is_another_file_is_refused(cli: Cli, links: Links, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from worldsize.environment import rattling
 from worldsize.environment.builder import Work
 from worldsize.environment.installed import conda_packages, distributions
 from worldsize.environment.machine import completed_virtual
-from worldsize.environment.programs import execute, whole_log
+from worldsize.environment.programs import Ended, execute, how_ended, mend
 from worldsize.environment.secrets import mask_text
 from worldsize.environment.uv import EXTRA
 from worldsize.errors import BuildError, ConfigError, UsageError
@@ -99,10 +99,11 @@ def ask(work: Work, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
     if ended.code == 0:
         return json.loads(ended.out)
     said = "\n".join(hidden(line) for line in ended.last if not line.startswith(("fetching ", "linked ", "solving ")))
-    raise _failure(ended.code, said, work, order)
+    raise _failure(ended, said, work, order)
 
 
-def _failure(code: int, said: str, work: Work, order: dict[str, Any]) -> Exception:
+def _failure(ended: Ended, said: str, work: Work, order: dict[str, Any]) -> Exception:
+    code = ended.code
     if code == rattling.NO_RATTLER:
         return ConfigError("building conda environments needs py-rattler, and it is not here", None, EXTRA)
     if code == rattling.BAD_SPEC:
@@ -112,7 +113,7 @@ def _failure(code: int, said: str, work: Work, order: dict[str, Any]) -> Excepti
     if code == rattling.UNREACHABLE:
         hint = "mend the channel's address, or its credentials; a mirror: channel_alias in worldsize.toml"
         return BuildError("conda: a channel cannot be read: %s" % said, None, hint)
-    return BuildError("conda failed with code %d: %s" % (code, said), None, whole_log(work))
+    return BuildError("conda %s%s" % (how_ended(code), ": " + said if said else ""), None, mend(work, ended))
 
 
 def _solving_hint(order: dict[str, Any]) -> str:

@@ -14,11 +14,13 @@ from worldsize.environment.builder import Work
 from worldsize.environment.secrets import mask_text
 from worldsize.errors import BuildError
 from worldsize.plan.setup import FAILED, MODULE, module_line
+from worldsize.state.exits import signal_name
 
 _SHOWN = 12
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """While a program is started nobody would know it: they wait."""
 _GRACE = 3.0
+_FULL = ("No space left on device", "Disk quota exceeded")
 _NOT_OURS = (
     "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT",
     "PIP_REQUIRE_VIRTUALENV", "PIP_USER",
@@ -56,7 +58,7 @@ def run(
     """
     ended = execute(work, argv, environ, what, heard, cwd, logged=logged)
     if ended.code:
-        raise BuildError("%s failed with code %d%s" % (what, ended.code, _said(ended.last)), None, whole_log(work))
+        raise BuildError("%s %s%s" % (what, how_ended(ended.code), _said(ended.last)), None, mend(work, ended))
     return ended.out
 
 
@@ -177,6 +179,21 @@ def environ_after(work: Work, lines: Sequence[str], environ: Mapping[str, str], 
     found = bash(work, [*lines, "env -0 >&3"], environ, what)
     entries = [entry.partition("=") for entry in found.split("\0") if "=" in entry]
     return {name: value for name, _, value in entries}
+
+
+def how_ended(code: int) -> str:
+    name = signal_name(128 - code) if code < 0 else None
+    return "was killed by signal %d (%s)" % (-code, name) if name else "failed with code %d" % code
+
+
+def mend(work: Work, ended: Ended) -> str:
+    """Where the rest of its words is, and what helps against what they are known to mean."""
+    found = whole_log(work)
+    if ended.code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        found += "; was memory short here? build_on: compute takes build steps to a node"
+    if any(each in line for line in ended.last for each in _FULL):
+        found += "; the disk is full: worldsize env gc makes room, and envs_dir names another"
+    return found
 
 
 def whole_log(work: Work) -> str:
