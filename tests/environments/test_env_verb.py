@@ -141,6 +141,18 @@ def test_a_lock_goes_where_it_is_told(cli: Cli, built: str) -> None:
     assert cli.json("env", "build", "x.lock.json")["digest"] == value["digest"]
 
 
+def test_what_is_proposed_can_be_built(cli: Cli, channel: Path) -> None:
+    """A Python that no channel has is not the fault of what is asked for beside it."""
+    cli.write("requirements.txt", "alpha\n-e ./mine\n")
+    words = ("env", "propose", "requirements.txt", "--channel", "file://%s" % channel)
+    proposed = cli.ok(*words)
+    assert "  - %s/mine\n" % cli.project in proposed.out and "-e /" not in proposed.out
+    assert "an environment cannot hold what changes" in proposed.err
+    assert "--python: 'abc' is no version" in cli(*words, "--python", "abc").err
+    refused = cli(*words, "--python", "3.99")
+    assert refused.code == 2 and "the channels have no python 3.99.*" in refused.err
+
+
 def test_a_requirements_list_is_split_by_what_channels_have(cli: Cli, channel: Path) -> None:
     lines = [
         "alpha>=2",

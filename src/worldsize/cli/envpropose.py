@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 
 from worldsize.cli.shared import add_output, config_here, print_json, say
-from worldsize.errors import NotFound
+from worldsize.errors import NotFound, UsageError
 
 _EXAMPLES = """examples:
   worldsize env propose requirements.txt > environment.yml
@@ -38,6 +39,8 @@ def propose_split(options: argparse.Namespace) -> int:
     from worldsize.environment.propose import as_yaml, propose, read_list
     from worldsize.service.environments import DEFAULT_CHANNELS
 
+    if options.python and not re.fullmatch(r"\d+(\.\d+)*", options.python):
+        raise UsageError("--python: %.60r is no version" % options.python, None, "such as 3.11")
     try:
         found = read_list(options.file)
     except OSError as error:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from worldsize.environment.installed import normalized
+from worldsize.errors import UsageError
 from worldsize.spec.environment import requirement
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*\(?([<>=!~][^;@)]*)?\)?\s*(;.*)?")
 _INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]*(\S.*)")
+_EDITABLE = re.compile(r"(-e|--editable)[\s=]+")
 _DEEPEST = 20
 
 CONDA_NAMES = {
@@ -66,6 +68,9 @@ def read_list(path: str, depth: int = 0) -> list[Wanted]:
 
 
 def wanted(line: str) -> Wanted:
+    editable = _EDITABLE.match(line)
+    if editable:
+        return Wanted(line[editable.end() :], why="is installed as it is now: an environment cannot hold what changes")
     if line.startswith("-"):
         return Wanted(line, why="is an option of pip's")
     if "://" in line or line.startswith("/") or " @ " in line:
@@ -86,6 +91,7 @@ def propose(found: Sequence[Wanted], python: str | None, versions: Versions, tri
     """What the channels have goes to conda, as far as it fits together, Python included; all else to pip.
 
     Where it does not fit, what the solver complains of goes to pip, one after the other, until the rest fits.
+    UsageError where there is no such Python.
     """
     why = {each.line: each.why for each in found if each.spec is None}
     asked = [each for each in found if each.spec is not None]
@@ -97,6 +103,8 @@ def propose(found: Sequence[Wanted], python: str | None, versions: Versions, tri
         said = trial([*base, *(each.spec or "" for each in conda)])
         if said is None:
             break
+        if trial(base) is not None:
+            raise UsageError("the channels have no %s" % base[0], None, "another --python, or another --channel")
         blamed = _blamed(conda, said, base, trial)
         conda.remove(blamed)
         why[blamed.line] = "does not fit with the others"
