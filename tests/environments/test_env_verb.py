@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -139,6 +140,30 @@ def test_a_lock_goes_where_it_is_told(cli: Cli, built: str) -> None:
     value = json.loads(cli.read_project("x.lock.json"))
     assert value["format"] == "worldsize-environment-lock" and "prefix" not in value
     assert cli.json("env", "build", "x.lock.json")["digest"] == value["digest"]
+
+
+def test_a_lock_of_what_is_named_is_whole(cli: Cli, built: str, tmp_path: Path) -> None:
+    cli.ok("env", "lock", "requirements.txt", "--to", "of-file.json")
+    for spec in ("mine", built):
+        cli.ok("env", "lock", spec, "--to", "of-name.json")
+        assert cli.read_project("of-name.json") == cli.read_project("of-file.json")
+    venv = tmp_path / "theirs"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    refused = cli("env", "lock", str(venv), "--to", "of-name.json")
+    assert refused.code == 2 and "was not built by worldsize" in refused.err
+    assert cli.read_project("of-name.json") == cli.read_project("of-file.json")
+
+
+def test_a_lock_that_cannot_be_written_leaves_the_one_that_is_there(cli: Cli, built: str) -> None:
+    cli.write("x.lock.json", "older")
+    command = "ulimit -f 0; exec %s -m worldsize env lock mine --to x.lock.json" % sys.executable
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=cli.project, env=cli.environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "x.lock.json: cannot write: File too large" in done.stderr
+    assert "--to FILE" in done.stderr
+    assert cli.read_project("x.lock.json") == "older"
+    assert not [name for name in os.listdir(cli.project) if ".part" in name]
 
 
 def test_what_is_proposed_can_be_built(cli: Cli, channel: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from worldsize.cli.shared import add_output, complete_computes, completed_by, config_here, print_json, say
+from worldsize.errors import StorageError, UsageError
 
 _EXAMPLES = {
     "build": """examples:
@@ -64,15 +65,34 @@ def lock(options: argparse.Namespace) -> int:
     from worldsize.environment.lock import lock_text
 
     environment, _ = ready(options)
-    text = lock_text(environment.description() or {})
+    description = environment.description()
+    if description is None:
+        what = "%s was not built by worldsize: where its packages are from is not known" % options.spec
+        raise UsageError(what, None, "name what it is made of: an environment.yml, a requirements.txt")
+    text = lock_text(description)
     path = options.to or _beside(options.spec)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    _write(path, text)
     if options.output == "json":
         sys.stdout.write(text)
     else:
         print(path)
     return 0
+
+
+def _write(path: str, text: str) -> None:
+    """Whole or not at all: an older file is kept where there is no room. StorageError."""
+    target = os.path.realpath(path)
+    whole = os.path.isfile(target) or not os.path.exists(target)
+    part = "%s.%d.part" % (target, os.getpid()) if whole else target
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            file.write(text)
+        if whole:
+            os.replace(part, target)
+    except OSError as error:
+        if whole and os.path.exists(part):
+            os.unlink(part)
+        raise StorageError("cannot write: %s" % error.strerror, path, "--to FILE writes it elsewhere") from None
 
 
 def _beside(spec: str) -> str:
@@ -84,7 +104,6 @@ def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = T
     """The environment that the words name, built by now, and whether it was we who built it. UsageError where there is
     nothing to build, if a `prefix` is wanted, or nothing to use."""
     from worldsize.cli.ticker import Notices, Ticker
-    from worldsize.errors import UsageError
     from worldsize.service.environment_build import make_ready
     from worldsize.service.environments import find_environment
 

@@ -55,8 +55,8 @@ class Environment(NamedTuple):
         return activation(self.spec, self.existing, environ, self.recipe.existing if self.recipe else None)
 
     def description(self) -> dict[str, Any] | None:
-        """Of one that was built."""
-        return read_description(self.prefix) if self.recipe and self.prefix else None
+        """Of one that was built, whether it is named by what it is made of, by its name or by its path."""
+        return read_description(self.prefix) if self.prefix and not self.archive else None
 
 
 def find_environment(
