@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import os
@@ -18,6 +19,7 @@ from worldsize.agent.relocate import BINARY, TEXT, holds, moved
 from worldsize.agent.unpack import Damaged, description_of, unpack
 from worldsize.environment.existing import Existing, looked_at
 from worldsize.environment.pack import Packed, pack
+from worldsize.errors import StorageError
 from worldsize.plan.pack import HEADER, PIECE, content, member, member_length
 
 OLD = "/old/place/env"
@@ -51,6 +53,21 @@ def unpacked(found: Packed, tmp_path: Path, name: str = "node") -> Path:
         unpack(file.read, found.digest, str(place) + ".part", str(place))
     os.rename(str(place) + ".part", place)
     return place
+
+
+def test_a_full_disk_is_told_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: what tarfile does as it is collected has nowhere to go any more."""
+    unheard: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unheard.append)
+    prefix = a_prefix(tmp_path)
+    for number in range(9):
+        (prefix / ("more%d" % number)).write_bytes(os.urandom(PIECE))
+    os.symlink("/dev/full", tmp_path / "env.tar.gz.part")
+    with pytest.raises(StorageError, match="No space left on device"):
+        packed(prefix, tmp_path / "env.tar.gz")
+    gc.collect()
+    assert unheard == []
+    assert [each.name for each in tmp_path.iterdir()] == ["env"]
 
 
 def test_it_is_the_same_elsewhere(tmp_path: Path) -> None:

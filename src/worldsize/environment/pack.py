@@ -95,17 +95,21 @@ def _write(
     digest = hashlib.sha256()
     with open(path, "wb") as file:
         pieces = _Pieces(file, digest, pool)
-        archive = tarfile.open(fileobj=pieces, mode="w|", format=tarfile.GNU_FORMAT, bufsize=tarfile.RECORDSIZE)
-        info = tarfile.TarInfo(DESCRIPTION)
-        info.size = len(description)
-        archive.addfile(info, io.BytesIO(description))
-        seen: dict[tuple[int, int], str] = {}
-        done = 0
-        for entry in entries:
-            done += _add(archive, entry, seen, found, base)
-            tick(done, total)
-        archive.close()
-        pieces.finish()
+        try:
+            archive = tarfile.open(fileobj=pieces, mode="w|", format=tarfile.GNU_FORMAT, bufsize=tarfile.RECORDSIZE)
+            info = tarfile.TarInfo(DESCRIPTION)
+            info.size = len(description)
+            archive.addfile(info, io.BytesIO(description))
+            seen: dict[tuple[int, int], str] = {}
+            done = 0
+            for entry in entries:
+                done += _add(archive, entry, seen, found, base)
+                tick(done, total)
+            archive.close()
+            pieces.finish()
+        except BaseException:
+            pieces.give_up()
+            raise
         size = file.tell()
     return digest.hexdigest(), size
 
@@ -158,8 +162,15 @@ class _Pieces(io.RawIOBase):
         self._pool = pool
         self._piece = bytearray()
         self._left: deque[Future[bytes]] = deque()
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """What is written from now on goes nowhere: tarfile writes an end as it is collected, whatever became of it."""
+        self._given_up = True
 
     def write(self, data: Any) -> int:
+        if self._given_up:
+            return len(data)
         self._piece += data
         while len(self._piece) >= PIECE:
             self._begin(bytes(self._piece[:PIECE]))
