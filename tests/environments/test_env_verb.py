@@ -142,6 +142,15 @@ def test_a_lock_goes_where_it_is_told(cli: Cli, built: str) -> None:
     assert cli.json("env", "build", "x.lock.json")["digest"] == value["digest"]
 
 
+def test_an_environment_whose_description_is_damaged_is_not_there(cli: Cli, built: str) -> None:
+    Path(built, "worldsize-environment.json").write_text("{")
+    cli.write("job.yml", "command: 'true'\nenvironment: requirements.txt\n")
+    for words in (("env", "build", "requirements.txt"), ("run", "job.yml")):
+        result = cli(*words)
+        assert result.code == 1 and result.out == ""
+        assert "worldsize env remove %s builds it anew" % os.path.basename(built) in result.err
+
+
 def test_a_lock_of_what_is_named_is_whole(cli: Cli, built: str, tmp_path: Path) -> None:
     cli.ok("env", "lock", "requirements.txt", "--to", "of-file.json")
     for spec in ("mine", built):

@@ -50,9 +50,8 @@ def add_compute(parser: argparse.ArgumentParser) -> None:
 def build(options: argparse.Namespace) -> int:
     began = time.monotonic()
     environment, ours = ready(options, options.name)
-    prefix = environment.prefix
+    prefix, description = environment.prefix, environment.description() or {}
     if options.output == "json":
-        description = environment.description() or {}
         keys = ("name", "kind", "fingerprint", "digest", "python")
         known: dict[str, Any] = {key: description.get(key) for key in keys}
         print_json({"prefix": prefix, "built": ours, "seconds": round(time.monotonic() - began, 3), **known})
