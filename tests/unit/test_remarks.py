@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -195,3 +196,18 @@ def test_a_run_that_waits_for_nodes_says_for_which_and_why(tmp_path: Path) -> No
     assert while_starting(paths, STARTING, PLAN).message == "the head waits for the agent of nodes 1,3"
     Path(paths.events(2)).write_text('{"event": "unjoined", "text": "node 2 could not"}\n')
     assert while_starting(paths, STARTING, PLAN).message == "node 2 could not"
+
+
+def test_agents_that_a_full_disk_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They cannot say so: their logs are on it."""
+    text = "srun: error: node1: task 0: Exited with exit code 120\n"
+    assert remarked(tmp_path, text, UNSTARTED).reason == Reason.EXIT_CODE
+    room = os.statvfs(tmp_path)
+    full = SimpleNamespace(f_bavail=0, f_frsize=room.f_frsize)
+    monkeypatch.setattr(os, "statvfs", lambda path: full)
+    found = remarked(tmp_path, text, UNSTARTED)
+    assert (found.reason, found.message) == (
+        Reason.STORAGE,
+        "no rank was started: no space left where the run directory lies (%s)" % tmp_path,
+    )
+    assert remarked(tmp_path, UNREACHED, UNSTARTED).message == "no rank was started: " + WHICH

@@ -6,6 +6,7 @@ import os
 import re
 import time
 
+from worldsize.agent.report import disk_full
 from worldsize.logs.tail import last_lines
 from worldsize.logs.text import compact
 from worldsize.plan.launch import Plan
@@ -66,6 +67,9 @@ def _ended_in_setup(status: Status, step: str) -> Status:
 
 def _unstarted(paths: RunPaths, status: Status, batch: list[str]) -> Status:
     found = _cause(paths, batch)
+    if status.reason in _TELL_NOTHING and not (found and found.certain) and disk_full(paths.root):
+        what = "no rank was started: no space left where the run directory lies (%s)"
+        return _because(status, Reason.STORAGE, what % paths.root)
     if found and (found.certain or status.reason in _TELL_NOTHING):
         return _because(status, found.reason, "no rank was started: %s" % found.words)
     said = [line for line in batch if line.startswith(_SRUN)][:1]
