@@ -124,7 +124,9 @@ def test_a_host_that_does_not_exist_is_said_at_once() -> None:
         assert "no host has this name" in str(caught.value) or "cannot be reached" in str(caught.value)
 
 
-@pytest.mark.parametrize(("content", "says"), [(None, "cannot be read"), ("no certificate", "holds no certificate")])
+@pytest.mark.parametrize(
+    ("content", "says"), [(None, "`ca_file` cannot be read"), ("no certificate", "`ca_file` holds no certificate")]
+)
 def test_a_ca_file_that_is_none(tmp_path, content: str | None, says: str) -> None:
     path = tmp_path / "ca.pem"
     if content is not None:
@@ -132,6 +134,19 @@ def test_a_ca_file_that_is_none(tmp_path, content: str | None, says: str) -> Non
     with pytest.raises(ConfigError, match=says) as caught:
         tls(Access("https://head", "me", ca_file=str(path)))
     assert caught.value.where == str(path)
+
+
+def test_a_head_that_does_not_finish_its_handshake() -> None:
+    import socket
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        access = Access("https://127.0.0.1:%d" % silent.getsockname()[1], "me", verify=False)
+        with Head(access, lambda: "x", 0) as head, pytest.raises(SubmitAgain) as caught:
+            head.hurry(0.5)
+            head.get("/x")
+    assert "timed out" in caught.value.what and "_ssl" not in caught.value.what
 
 
 def test_somebody_is_called_while_an_answer_is_waited_for() -> None:

@@ -209,9 +209,9 @@ def tls(access: Access) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=access.ca_file)
     except ssl.SSLError:
-        what = "holds no certificate in PEM format"
+        what = "`ca_file` holds no certificate in PEM format"
     except OSError as error:
-        what = "cannot be read: %s" % error.strerror
+        what = "`ca_file` cannot be read: %s" % error.strerror
     raise ConfigError(what, access.ca_file, "`ca_file` of the compute names the certificate of the head's authority")
 
 

@@ -92,7 +92,8 @@ def _words(error: BaseException) -> str:
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
         cause = cause.__cause__ or cause.__context__
-    return str(error) or type(error).__name__.replace("Timeout", " timed out")
+    said = re.sub(r"\(?_ssl\.c:\d+\)?:? ?", "", str(error))  # where in OpenSSL's module
+    return said.strip() or type(error).__name__.replace("Timeout", " timed out")
 
 
 def _untrusted(error: ssl.SSLCertVerificationError, access: Access) -> WorldsizeError:
