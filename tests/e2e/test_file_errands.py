@@ -154,6 +154,15 @@ def test_what_cannot_be_executed_is_told(runs: LocalRuns) -> None:
     assert found.err == dict.fromkeys((0, 1), b"worldsize: no-such-command: command not found\n")
 
 
+def test_what_is_deaf_to_a_stop_is_killed_after_the_grace_and_its_last_words_are_heard(runs: LocalRuns) -> None:
+    run = running(runs)
+    errands = begun(run, "sh", "-c", "trap '' TERM; echo up; sleep 4736; sleep 4736")
+    before = until_said(errands, "out", 2)
+    errands.stop()
+    assert told(errands, before).codes == {0: 137, 1: 137}
+    until(lambda: not sleeping("4736"))
+
+
 @pytest.mark.slow
 def test_a_client_that_dies_takes_its_command_along_and_leaves_nothing(runs: LocalRuns, tmp_path) -> None:
     run = running(runs)

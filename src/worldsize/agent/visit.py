@@ -215,7 +215,7 @@ class Files:
     read, and nobody gets further than AHEAD ahead of them. `ws1 NODE beat` is a sign of life, every BEAT seconds.
 
     The lifeline is the content of `lease`, which whoever asked changes every second. It has to be read: the time of a
-    file's last change may be cached for long. `stop` or `now` stands there when the end is wanted. Only the time
+    file's last change may be cached for long. `stop N` or `now N` stands there when the end is wanted. Only the time
     between two readings counts, so that neither a slow file server nor a machine that slept makes anybody look dead.
     """
 
@@ -231,7 +231,7 @@ class Files:
         self._flush_at = self._look_at = self._beat_at = 0.0
         self._read_at = time.monotonic()
         self._unchanged = self._unreadable = 0.0
-        self._word = ""
+        self._word = self._lease = ""
         self._changes = -1
         self._interrupted = False
         signal.signal(signal.SIGINT, self._interrupt)  # from a scheduler that cancels us, and the command as well
@@ -294,17 +294,17 @@ class Files:
         passed, self._read_at = min(now - self._read_at, 2 * _LEASE_TICK), now
         try:
             with open(os.path.join(self._directory, "lease"), encoding="ascii") as file:
-                word = file.read().strip()
+                lease = file.read().strip()
         except FileNotFoundError:
-            word = self._word
+            lease = self._lease
         except OSError:
             self._unreadable += passed
             return
         self._unreadable = 0.0
         self._unchanged += passed
-        if word != self._word or self._changes < 0:
+        if lease != self._lease or self._changes < 0:
             self._unchanged = 0.0
-            self._word = word
+            self._lease, self._word = lease, lease.partition(" ")[0]
             self._changes += 1
 
     def _flush(self, now: float) -> None:

@@ -188,14 +188,15 @@ class FileErrands:
             self._write("")
 
     def _write(self, word: str) -> None:
-        """A word stays. What cannot be written now is tried again in a second."""
+        """A word stays, and the lease goes on beside it: a grace may take as long. What cannot be written now is tried
+        again in a second."""
         with self._writing:
             if self._closed.is_set():
                 return
             self._word = word or self._word
             self._count += 1
             try:
-                write_lease(self._directory, self._word or str(self._count))
+                write_lease(self._directory, ("%s %d" % (self._word, self._count)).strip())
             except OSError:
                 pass
 
