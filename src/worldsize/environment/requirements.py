@@ -63,21 +63,29 @@ def local_sources(directory: str) -> list[str]:
         with open(lock, encoding="utf-8", errors="replace") as file:
             named = _SOURCE.findall(file.read())
     else:
-        named = [each["path"] for each in _sources(os.path.join(directory, "pyproject.toml")) if "path" in each]
+        named = _sources(os.path.join(directory, "pyproject.toml"))
     return sorted({os.path.abspath(os.path.join(directory, each)) for each in named} - {directory})
 
 
-def _sources(path: str) -> list[dict[str, Any]]:
-    """Of [tool.uv.sources]."""
-    table = _toml(path).get("tool", {}).get("uv", {}).get("sources", {})
-    rows = [row for said in table.values() for row in (said if isinstance(said, list) else [said])]
-    return [row for row in rows if isinstance(row, dict)]
+def _sources(path: str) -> list[str]:
+    """The paths of [tool.uv.sources]."""
+    said = _table(_toml(path), "tool", "uv", "sources").values()
+    rows = [row for each in said for row in (each if isinstance(each, list) else [each]) if isinstance(row, dict)]
+    return [row["path"] for row in rows if isinstance(row.get("path"), str)]
 
 
 def project_name(directory: str) -> str | None:
     """As a source tree's pyproject.toml says."""
-    name = _toml(os.path.join(directory, "pyproject.toml")).get("project", {}).get("name")
+    name = _table(_toml(os.path.join(directory, "pyproject.toml")), "project").get("name")
     return name if isinstance(name, str) else None
+
+
+def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The table within; an empty one where there is none, or something else has its name."""
+    for name in names:
+        inner = found.get(name)
+        found = inner if isinstance(inner, dict) else {}
+    return found
 
 
 def _toml(path: str) -> dict[str, Any]:
