@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from driver import Cli
+from driver import Cli, Result
 from wheels import Links
 
 SHOW = "command: python -c 'import demo, sys; print(demo.__version__, sys.prefix)'\n"
@@ -186,7 +187,7 @@ no-index = true
 
 
 BACKEND = """\
-import zipfile
+import base64, hashlib, zipfile
 
 def build_wheel(directory, config_settings=None, metadata_directory=None):
     name = "local_one-1.0-py3-none-any.whl"
@@ -195,7 +196,9 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
         info = "local_one-1.0.dist-info/"
         archive.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: local-one\\nVersion: 1.0\\n")
         archive.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-        archive.writestr(info + "RECORD", "")
+        with open("local_one.py", "rb") as file:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(file.read()).digest()).decode().rstrip("=")
+        archive.writestr(info + "RECORD", "local_one.py,sha256=%s,\\n" % digest)
     return name
 
 def build_editable(directory, config_settings=None, metadata_directory=None):
@@ -247,6 +250,52 @@ def test_a_projects_source_trees_are_copied_and_count(cli: Cli, locked: bool) ->
         write_content(cli, "tree", content)
         assert cli.ok("run", "job.yml").lines == ["0:0: " + content]
     assert "building" not in cli.ok("run", "job.yml").err
+
+
+def locked_and_removed(cli: Cli) -> Callable[[], Result]:
+    """What is to be built of requirements.txt was; what builds it again of its lock."""
+    cli.ok("env", "build", "requirements.txt")
+    lock = cli.ok("env", "lock", "requirements.txt").out.strip()
+    cli.ok("env", "remove", os.path.basename(prefix_of(cli)))
+    return lambda: cli("env", "build", lock)
+
+
+def content_of(prefix: str) -> str:
+    asked = [prefix + "/bin/python", "-c", "import local_one; print(local_one.CONTENT)"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_lock_holds_the_commit_of_a_repository(cli: Cli) -> None:
+    def commit(content: str) -> None:
+        write_source_tree(cli, "tree/in", content)
+        for words in (["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", content]):
+            subprocess.run(["git", *words], cwd=tree, check=True)
+
+    tree = os.path.join(cli.project, "tree")
+    subprocess.run(["git", "init", "-q", tree], check=True)
+    commit("first")
+    cli.write("requirements.txt", "--no-index\nlocal-one @ git+file://%s#subdirectory=in\n" % tree)
+    build = locked_and_removed(cli)
+    commit("the second")
+    again = build()
+    assert again.code == 0, again
+    assert content_of(again.out.strip()) == "first"
+
+
+def test_a_lock_of_a_source_tree_fits_these_sources_alone(cli: Cli) -> None:
+    write_source_tree(cli, "tree", "first")
+    cli.write("requirements.txt", "--no-index\n./tree\n")
+    build = locked_and_removed(cli)
+    write_content(cli, "tree", "the second")
+    refused = build()
+    assert (
+        refused.code == 1
+        and "local-one is not what was locked: the sources have changed since, in file://" in refused.err
+    )
+    write_content(cli, "tree", "first")
+    again = build()
+    assert again.code == 0, again
+    assert content_of(again.out.strip()) == "first"
 
 
 def test_a_pyproject_that_is_of_tools_alone(cli: Cli) -> None:

@@ -123,10 +123,16 @@ def set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, An
 
 
 def _url(path: str) -> str | None:
+    """As a requirement names it (PEP 610 and 440): of a repository, with the commit that was installed."""
     from worldsize.environment.secrets import mask_text
 
-    value = _json(os.path.join(path, "direct_url.json")).get("url")
-    return mask_text(value) if isinstance(value, str) else None
+    value = _json(os.path.join(path, "direct_url.json"))
+    url, source, within = value.get("url"), value.get("vcs_info"), value.get("subdirectory")
+    if not isinstance(url, str):
+        return None
+    if isinstance(source, dict):
+        url = "%s+%s@%s" % (source.get("vcs"), url, source.get("commit_id"))
+    return mask_text("%s#subdirectory=%s" % (url, within) if within else url)
 
 
 def _json(path: str) -> dict[str, Any]:

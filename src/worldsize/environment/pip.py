@@ -179,7 +179,7 @@ def install_locked(work: Work, uv: Uv, lock: Mapping[str, Any]) -> None:
         return
     lines = [" ".join([_pin(row), *("--hash=" + each for each in row["hashes"])]) for row in rows]
     path = written(work, "requirements.txt", [*usable(lock.get("options", ())), *lines])
-    install(uv, work.prefix, path, None, ["--no-deps"])
+    install(uv, work.prefix, path, None, ["--no-deps", *_refreshed(lines, uv)])
 
 
 def _pin(row: Mapping[str, Any]) -> str:
@@ -187,13 +187,17 @@ def _pin(row: Mapping[str, Any]) -> str:
 
 
 def relocked(lock: Mapping[str, Any], found: Sequence[Distribution]) -> list[dict[str, Any]]:
-    """The lock's rows, with the digests of what is here now. BuildError where other packages came in."""
+    """The lock's rows, with the digests of what is here now. BuildError where packages or sources differ."""
     rows = {normalized(row["name"]): row for row in lock["pip"] if not row.get("built")}
     here = {normalized(each.name): each for each in found}
     wrong = [name for name in {*rows, *here} if name not in rows or name not in here]
     wrong += [name for name in rows if name in here and here[name].version != rows[name]["version"]]
     if wrong:
         raise BuildError("not what the lock says: %s" % ", ".join(sorted(set(wrong))), None, "was the index changed?")
+    for name, row in rows.items():
+        if local_directories([_pin(row)]) and row["digest"] not in (None, here[name].digest):
+            what = "%s is not what was locked: the sources have changed since, in %s" % (row["name"], row["url"])
+            raise BuildError(what, None, "bring them back, or lock anew: worldsize env lock")
     return [{**row, "digest": here[name].digest} for name, row in rows.items()]
 
 
