@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import time
@@ -118,14 +119,14 @@ def test_the_first_failure_ends_all_within_three_seconds(login: Login) -> None:
 
 
 @pytest.mark.slow
-def test_a_controller_that_is_away_is_said_and_asked_again(login: Login) -> None:
+def test_a_cancel_that_no_controller_hears_changes_nothing_and_is_asked_again(login: Login) -> None:
     run = login.running(PATIENT)
     login.cluster.stop_controller(signal.SIGTERM)
     result = login("cancel", run)
     assert result.code != 0 and "Slurm cannot be reached now" in result.err and "try again" in result.err
     status = login.status(run)
-    assert status["state"] == "STOPPING" and "Slurm does not answer" in status["message"]
-    assert login.alive(run)
+    assert status["state"] == "RUNNING" and "Slurm does not answer" in status["message"]
+    assert login.alive(run) and not os.path.exists(login.path(run, "cancel.json"))
     login.cluster.start_controller()
     login.ok("cancel", run)
     assert verdict(login.ended(run)) == CANCELLED
