@@ -393,7 +393,14 @@ def test_more_processes_than_the_machine_can_hold(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("run", "-w", "1x2", "--", "true"), ("submit", "--", "true"), ("status",), ("logs",)]
+    "words",
+    [
+        ("run", "-w", "1x2", "--", "true"),
+        ("run", "-w", "2x1", "--", "true"),
+        ("submit", "--", "true"),
+        ("status",),
+        ("logs",),
+    ],
 )
 def test_starting_imports_nothing_dear(cli: Cli, words: tuple[str, ...]) -> None:
     cli.ok("run", "--", "true")

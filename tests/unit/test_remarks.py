@@ -11,7 +11,8 @@ import pytest
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
-from worldsize.service.remarks import while_ending, while_starting, with_remarks
+from worldsize.service.remarks import while_ending, with_remarks
+from worldsize.service.starting import while_starting
 from worldsize.state.records import Failure, Reason, RunState, Status
 
 KILLED = Status(RunState.FAILED, Reason.SIGNAL, 137, "Slurm: the job failed by signal 9 (KILL)", started=5.0)

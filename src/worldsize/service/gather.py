@@ -124,7 +124,7 @@ def judge(
 
         return while_ending(paths, status)
     if status.state == RunState.STARTING and not status.message and (plan.setup or len(plan.agents) > 1):
-        from worldsize.service.remarks import while_starting
+        from worldsize.service.starting import while_starting
 
         return while_starting(paths, status, plan)
     return status

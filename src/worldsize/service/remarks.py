@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import time
 
 from worldsize.agent.report import disk_full
 from worldsize.logs.tail import last_lines
-from worldsize.logs.text import compact
-from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.setup import ATTEMPT, STEP, at_step, failed_step
+from worldsize.plan.setup import ATTEMPT, at_step, failed_step
 from worldsize.service.unstarted import Cause, cause
-from worldsize.state.exits import ranks_started, read_events
+from worldsize.state.exits import ranks_started
 from worldsize.state.records import Failure, Reason, RunState, Status
 
 _LINES = 50
@@ -24,7 +20,6 @@ _MEMORY = re.compile(r"slurmstepd\S*: error: (.*(?:exceeded .*memory limit|oom.k
 """As slurmstepd has said it from 20.11 on, with control groups and without."""
 
 _BY_SLURM = re.compile(r"slurmstepd\S*: error: \*\*\* (.* DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE).*?) \*\*\*$")
-_JOINS_WITHIN = 5.0
 _WHY_BY_SLURM = {
     "TIME LIMIT": Reason.TIME_LIMIT,
     "PREEMPTION": Reason.PREEMPTED,
@@ -77,41 +72,6 @@ def _unstarted(paths: RunPaths, status: Status, batch: list[str]) -> Status:
     if status.started is not None or not said:
         return status
     return _because(status, status.reason or Reason.EXIT_CODE, "no rank was started: %s" % said[-1].strip())
-
-
-def while_starting(paths: RunPaths, status: Status, plan: Plan) -> Status:
-    """`status` with what its ranks wait for: a line of setup, or nodes that have not joined the head."""
-    said = (plan.setup and _setup(paths, len(plan.nodes))) or _unjoined(paths, len(plan.agents))
-    return status._replace(message=said) if said else status
-
-
-def _setup(paths: RunPaths, nodes: int) -> str:
-    there = set(os.listdir(paths.root))
-    for node_rank in range(nodes):
-        log = paths.setup_log(node_rank)
-        step = at_step(log) if os.path.basename(log) + STEP in there else ""
-        if step:
-            return "node %d executes setup: %s" % (node_rank, step)
-    return ""
-
-
-def _unjoined(paths: RunPaths, nodes: int) -> str:
-    """As soon as nodes that are there should have joined."""
-    try:
-        since = time.time() - os.stat(paths.rendezvous).st_mtime
-    except OSError:
-        return ""
-    if since < _JOINS_WITHIN:
-        return ""
-    missing = []
-    for node_rank in range(1, nodes):
-        told = [event["text"] for event in read_events(paths, node_rank) if event["event"] == "unjoined"]
-        if told:
-            return str(told[0])
-        if not os.path.exists(paths.events(node_rank)):
-            missing.append(node_rank)
-    which = "node" if len(missing) == 1 else "nodes"
-    return "the head waits for the agent of %s %s" % (which, compact(missing)) if missing else ""
 
 
 def while_ending(paths: RunPaths, status: Status) -> Status:

@@ -15,13 +15,21 @@ if TYPE_CHECKING:
 
 
 def read_events(paths: RunPaths, node_rank: int) -> List[Dict[str, Any]]:
-    """A node's events; a line that is still being written is left for the next time."""
+    """A node's events but for a line that is still being written, and those that a full disk cut."""
     try:
-        with open(paths.events(node_rank)) as file:
+        with open(paths.events(node_rank), errors="replace") as file:
             lines = file.read().split("\n")[:-1]
     except OSError:
         return []
-    return [json.loads(line) for line in lines]
+    return [event for event in map(_event, lines) if event is not None]
+
+
+def _event(line: str) -> Dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
