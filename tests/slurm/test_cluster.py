@@ -144,7 +144,7 @@ def test_python_of_the_tests_runs_on_the_nodes(slurm: Cluster) -> None:
 
 
 def test_processes_finds_what_a_job_has_started(slurm: Cluster) -> None:
-    submit(slurm, "--nodelist=node2", script="sleep 61")
+    submit(slurm, "--nodelist=node2", script="exec sleep 61")
     assert until(lambda: any(process.argv == ("sleep", "61") for process in slurm.processes("node2")), 10)
     assert slurm.processes("node3") == []
     slurm.cancel_everything()
@@ -153,10 +153,10 @@ def test_processes_finds_what_a_job_has_started(slurm: Cluster) -> None:
 
 
 def test_preemption_requeues(slurm: Cluster) -> None:
-    script = "echo ${SLURM_RESTART_COUNT:-first}; sleep 60"
+    script = "echo ${SLURM_RESTART_COUNT:-first}; exec sleep 60"
     low = submit(slurm, "-N4", "-plow", "--exclusive", "--open-mode=append", script=script)
     assert until(lambda: said(slurm, low) == ["first"])
-    high = submit(slurm, "-N4", "-phigh", "--exclusive", script="sleep 0.5")
+    high = submit(slurm, "-N4", "-phigh", "--exclusive", script="exec sleep 0.5")
     assert until(lambda: state(slurm, high) == "COMPLETED")
     assert until(lambda: state(slurm, low) == "RUNNING")
     assert until(lambda: said(slurm, low)[-1:] == ["1"])
@@ -164,7 +164,7 @@ def test_preemption_requeues(slurm: Cluster) -> None:
 
 def test_nodes_without_power_or_network_are_noticed_and_come_back(slurm: Cluster) -> None:
     subprocess.check_call(slurm.on_node("node2", ["touch", "/tmp/written"]))
-    jobs = [submit(slurm, "--nodelist=" + node, "--no-requeue", script="sleep 90") for node in ("node2", "node3")]
+    jobs = [submit(slurm, "--nodelist=" + node, "--no-requeue", script="exec sleep 90") for node in ("node2", "node3")]
     assert until(lambda: slurm.processes("node2") and slurm.processes("node3"))
     slurm.power_off("node2")
     slurm.cut_network("node3")
@@ -206,7 +206,7 @@ def test_jobs_survive_the_controller(slurm: Cluster, number: int) -> None:
 
 
 def test_restore_undoes_everything_at_once(slurm: Cluster) -> None:
-    submit(slurm, "--array=1-20", "-N1", "--exclusive", script="sleep 60")
+    submit(slurm, "--array=1-20", "-N1", "--exclusive", script="exec sleep 60")
     slurm.power_off("node1")
     slurm.cut_network("node2")
     slurm.kill_slurmd("node3")
@@ -301,7 +301,7 @@ def owned() -> Iterator[tuple[subprocess.Popen[str], Cluster, set[str]]]:
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         cluster = Cluster(owner.stdout.readline().strip())
-        submit(cluster, "-N2", script="srun sleep 60")
+        submit(cluster, "-N2", script="exec srun sleep 60")
         assert until(lambda: all(cluster.processes(node) for node in cluster.node_names))
         firsts = [cluster.guard(), *map(cluster.power, cluster.node_names)]
         try:

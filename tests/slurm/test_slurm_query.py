@@ -57,7 +57,7 @@ def test_how_jobs_end_according_to_the_queue_and_to_accounting(slurm: Cluster, r
     fine = submit(slurm, "exit 0")
     seven = submit(slurm, "exit 7")
     killed = submit(slurm, "kill -9 $$")
-    cancelled = submit(slurm, "sleep 100")
+    cancelled = submit(slurm, "exec sleep 100")
     wait_for(run, cancelled, running)
     run(["scancel", cancelled])
     expected = {
@@ -86,7 +86,7 @@ def test_how_jobs_end_according_to_the_queue_and_to_accounting(slurm: Cluster, r
 
 
 def test_what_runs_and_what_waits(slurm: Cluster, run: Run) -> None:
-    wide = submit(slurm, "sleep 100", "-N2", "--gpus-per-node=2", "--time=10")
+    wide = submit(slurm, "exec sleep 100", "-N2", "--gpus-per-node=2", "--time=10")
     held = submit(slurm, "true", "--hold")
     broken = submit(slurm, "exit 1")
     wait_for(run, broken, ended)
@@ -112,7 +112,7 @@ def test_what_runs_and_what_waits(slurm: Cluster, run: Run) -> None:
 
 
 def test_an_arrays_elements_are_told_apart(slurm: Cluster, run: Run) -> None:
-    base = submit(slurm, 'test "$SLURM_ARRAY_TASK_ID" != 1 || exit 5; sleep 100', "--array=0-99%4", "--mem=10")
+    base = submit(slurm, 'test "$SLURM_ARRAY_TASK_ID" != 1 || exit 5; exec sleep 100', "--array=0-99%4", "--mem=10")
     wait_for(run, base + "_1", ended)
     wait_for(run, base + "_2", running)
     asked: list[list[str]] = []
@@ -131,9 +131,9 @@ def test_an_arrays_elements_are_told_apart(slurm: Cluster, run: Run) -> None:
 
 
 def test_a_preempted_job_is_put_back_and_says_so(slurm: Cluster, run: Run) -> None:
-    low = submit(slurm, "sleep 100", "-p", "low", "-N4", "--exclusive", "--requeue")
+    low = submit(slurm, "exec sleep 100", "-p", "low", "-N4", "--exclusive", "--requeue")
     wait_for(run, low, running)
-    submit(slurm, "sleep 3", "-p", "high", "-N4", "--exclusive")
+    submit(slurm, "exec sleep 3", "-p", "high", "-N4", "--exclusive")
     row = wait_for(run, low, lambda row: observation(row).phase == "queued" and row.before == "PREEMPTED")
     assert observation(row).restarts == 1
     assert observation(row).message.startswith("preempted and put back into the queue; waits in partition low")
@@ -142,8 +142,8 @@ def test_a_preempted_job_is_put_back_and_says_so(slurm: Cluster, run: Run) -> No
 
 
 def test_a_node_that_fails(slurm: Cluster, run: Run) -> None:
-    final = submit(slurm, "sleep 100", "-w", "node3", "--no-requeue")
-    again = submit(slurm, "sleep 100", "-w", "node4", "--requeue")
+    final = submit(slurm, "exec sleep 100", "-w", "node3", "--no-requeue")
+    again = submit(slurm, "exec sleep 100", "-w", "node4", "--requeue")
     wait_for(run, final, running)
     wait_for(run, again, running)
     for node in ("node3", "node4"):
@@ -156,7 +156,7 @@ def test_a_node_that_fails(slurm: Cluster, run: Run) -> None:
 
 
 def test_a_controller_that_is_away_for_a_while(slurm: Cluster, run: Run) -> None:
-    job = submit(slurm, "sleep 100")
+    job = submit(slurm, "exec sleep 100")
     wait_for(run, job, running)
     slurm.stop_controller(signal.SIGSTOP)
     try:
@@ -169,7 +169,7 @@ def test_a_controller_that_is_away_for_a_while(slurm: Cluster, run: Run) -> None
 
 
 def test_nodes_and_partitions(slurm: Cluster, run: Run) -> None:
-    job = submit(slurm, "sleep 100", "-N2", "--gpus-per-node=3")
+    job = submit(slurm, "exec sleep 100", "-N2", "--gpus-per-node=3")
     wait_for(run, job, running)
     nodes = {row.name: row for row in slurm_cluster.nodes(run)}
     assert list(nodes) == ["node1", "node2", "node3", "node4"]
@@ -191,10 +191,10 @@ def test_nodes_and_partitions(slurm: Cluster, run: Run) -> None:
 
 
 def test_what_would_start_sooner(slurm: Cluster, run: Run) -> None:
-    script = "#!/bin/sh\n#SBATCH --nodes=4 --exclusive --time=60 --partition=low --output=/dev/null\nsleep 100\n"
-    first = submit(slurm, "sleep 100", "-N4", "--exclusive", "--time=30", "-p", "low")
+    script = "#!/bin/sh\n#SBATCH --nodes=4 --exclusive --time=60 --partition=low --output=/dev/null\nexec sleep 100\n"
+    first = submit(slurm, "exec sleep 100", "-N4", "--exclusive", "--time=30", "-p", "low")
     wait_for(run, first, running)
-    job = submit(slurm, "sleep 100", "-N4", "--exclusive", "--time=60", "-p", "low")
+    job = submit(slurm, "exec sleep 100", "-N4", "--exclusive", "--time=60", "-p", "low")
     row = wait_for(run, job, lambda row: row.reason in ("Resources", "Priority") and row.expected is not None)
     expected = explain(row, time.time()).expected
     assert expected is not None
@@ -224,7 +224,7 @@ def test_gpu_hours_and_cpu_efficiency(slurm: Cluster, run: Run) -> None:
 def test_a_cluster_can_be_named(slurm: Cluster, run: Run) -> None:
     config = run(["scontrol", "show", "config"])
     name = next(line.split("=")[1].strip() for line in config.splitlines() if line.startswith("ClusterName"))
-    job = submit(slurm, "sleep 100", name="named-cluster")
+    job = submit(slurm, "exec sleep 100", name="named-cluster")
     wait_for(run, job, running)
     assert query([job], run, name)[job].state == "RUNNING"
     assert find("named-cluster", run, name) == [job]
@@ -281,7 +281,7 @@ def test_a_cluster_without_accounting(slurm_without_accounting: Cluster) -> None
     gone = query(["999999"], run)["999999"]
     assert gone.seen == NOWHERE
     assert "accounting storage is disabled" in gone.trouble
-    cancelled = submit(cluster, "sleep 100")
+    cancelled = submit(cluster, "exec sleep 100")
     wait_for(run, cancelled, running)
     run(["scancel", cancelled])
     assert observation(wait_for(run, cancelled, ended)).reason == Reason.CANCELLED_BY_USER

@@ -34,7 +34,7 @@ def jobs(login: Login, name: str = "worldsize-exec") -> list[str]:
 
 def fill(login: Login, *options: str) -> str:
     """A job that holds all nodes."""
-    words = ["sbatch", "--parsable", "-N4", "--exclusive", *options, "--wrap", "srun sleep 600"]
+    words = ["sbatch", "--parsable", "-N4", "--exclusive", *options, "--wrap", "exec srun sleep 600"]
     job = login.cluster.command(*words, cwd=login.project).strip()
     wait_for(lambda: login.state(job) == "RUNNING")
     return job
@@ -109,7 +109,7 @@ def test_elements_of_an_array(login: Login) -> None:
 
 
 def test_ranks_that_a_batch_script_starts(login: Login) -> None:
-    script = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2\nexport IN_SCRIPT=1\nsrun sh -c '%s; sleep 120'\n"
+    script = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2\nexport IN_SCRIPT=1\nsrun sh -c '%s; exec sleep 120'\n"
     login.write("job.slurm", script % UP.replace("RANK", "SLURM_PROCID"))
     run = login.submit("job.slurm")
     login.wait_up(run, "2x2")
