@@ -140,6 +140,15 @@ def test_a_lock_goes_where_it_is_told(cli: Cli, built: str) -> None:
     value = json.loads(cli.read_project("x.lock.json"))
     assert value["format"] == "worldsize-environment-lock" and "prefix" not in value
     assert cli.json("env", "build", "x.lock.json")["digest"] == value["digest"]
+    assert cli.ok("env", "lock", "requirements.txt", "--to", "-").out == cli.read_project("x.lock.json")
+    assert not os.path.exists(os.path.join(cli.project, "-"))
+
+
+def test_a_pack_goes_into_a_folder(cli: Cli, built: str) -> None:
+    os.mkdir(os.path.join(cli.project, "packs"))
+    name = os.path.basename(built)
+    assert cli.ok("env", "pack", "requirements.txt", "--to", "packs").out == "packs/%s.tar.gz\n" % name
+    assert os.listdir(os.path.join(cli.project, "packs")) == [name + ".tar.gz"]
 
 
 def test_an_environment_whose_description_is_damaged_is_not_there(cli: Cli, built: str) -> None:

@@ -37,7 +37,7 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--name", help="what the environment is called (default: as its file says)")
         parser.set_defaults(act=build)
     else:
-        parser.add_argument("--to", metavar="FILE", help="where the lock is written (default: beside the spec)")
+        parser.add_argument("--to", metavar="FILE", help="where to (default: beside the spec; -: standard output)")
         parser.set_defaults(act=lock)
     add_output(parser)
 
@@ -70,8 +70,9 @@ def lock(options: argparse.Namespace) -> int:
         raise UsageError(what, None, "name what it is made of: an environment.yml, a requirements.txt")
     text = lock_text(description)
     path = options.to or _beside(options.spec)
-    _write(path, text)
-    if options.output == "json":
+    if path != "-":
+        _write(path, text)
+    if path == "-" or options.output == "json":
         sys.stdout.write(text)
     else:
         print(path)

@@ -23,7 +23,7 @@ own."""
 def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("spec", metavar="SPEC", help="an environment, by path or by name; or what it is made of")
-    parser.add_argument("-o", "--to", metavar="FILE", help="where it is written (default: NAME.tar.gz, here)")
+    parser.add_argument("-o", "--to", metavar="FILE", help="a file, or a folder for NAME.tar.gz (default: here)")
     add_compute(parser)
     parser.set_defaults(act=pack)
 
@@ -39,7 +39,9 @@ def pack(options: argparse.Namespace) -> int:
     if environment.archive:
         raise UsageError("is packed already", options.spec, "name it as it is: environment: %s" % options.spec)
     existing = environment.existing
-    target = os.path.abspath(options.to or os.path.basename(existing.prefix) + SUFFIX)
+    target = os.path.abspath(options.to or "")
+    if os.path.isdir(target):
+        target = os.path.join(target, os.path.basename(existing.prefix) + SUFFIX)
     told = Ticker() if sys.stderr.isatty() else Notices()
     try:
         found = packed(existing, target, lambda done, total: told.transfer("packing", done, total))
