@@ -62,7 +62,8 @@ def test_its_first_failure(cli: Cli) -> None:
     assert (status["failure"]["rank"], status["failure"]["node_rank"]) == (2, 1)
     assert status["failure"]["exception"]["message"] == "no such sample: 17"
     assert "rank 2 on node 1 (127.0.0.2) exited with code 1: ValueError: no such sample: 17" in result.err
-    assert "code 1\n" in log(cli, 0) and "no such sample" in log(cli, 2)
+    assert re.search("^code (1|134)$", log(cli, 0), re.MULTILINE), "134: gloo's threads may abort what raised"
+    assert "no such sample" in log(cli, 2)
 
 
 @pytest.mark.slow

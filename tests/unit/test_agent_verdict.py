@@ -90,6 +90,15 @@ def test_the_reason_of_a_rank(code, said, oom, reason, words):
     assert found.time == (said["time"] if said else 9.0)
 
 
+def test_an_abort_as_the_interpreter_ends_after_an_exception_is_no_cause():
+    """Threads of gloo's do that now and then; they do it at once."""
+    found = rank_failure(2, 1, "h", 134, 9.0, error("ValueError", "v"), False)
+    assert found == rank_failure(2, 1, "h", 1, 9.0, error("ValueError", "v"), False)
+    for earlier in (None, error("ValueError", "of a child, long ago", time=-60.0), error("ValueError", "v", time=0.0)):
+        ended = 90.0
+        assert rank_failure(2, 1, "h", 134, ended, earlier, False).code == 134
+
+
 def test_an_exception_from_the_future_is_dated_by_the_ranks_end():
     assert rank_failure(0, 0, "h", 1, 9.0, error("E", "m", time=99.0), False).time == 9.0
 

@@ -33,6 +33,10 @@ _OURS = (137, 143)
 _RAISED = 1
 """Python's exit code after an uncaught exception."""
 
+_ABORT = 134
+_LEAVING_SECONDS = 30
+"""An abort so soon after an uncaught exception is its interpreter's end: threads of gloo's that are still there."""
+
 
 def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None) -> dict[str, Any] | None:
     """A rank's exception: {type, message, frames: [{file, line, function, code}], time}; None if it left none.
@@ -92,6 +96,8 @@ def rank_failure(
 ) -> Failure:
     """The failure of one rank that ended with `code` by itself, at the time of its exception if it left one."""
     said = ": ".join(filter(None, (error["type"], error["message"]))) if error else ""
+    if error and code == _ABORT and ended - error["time"] < _LEAVING_SECONDS:
+        code = _RAISED
     name = signal_name(code)
     if name:
         how = "was killed by signal %d (%s)" % (code - 128, name)
