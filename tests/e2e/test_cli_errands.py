@@ -13,7 +13,7 @@ from terminal import Terminal
 def running(cli: Cli, world: str = "2x1") -> str:
     run = cli.submit("-w", world, "--", "sh", "-c", "touch outputs/up-$RANK; sleep 120")
     nodes, _, each = world.partition("x")
-    wait_for(lambda: len(os.listdir(cli.path(run, "outputs"))) == int(nodes) * int(each))
+    wait_for(lambda: len(os.listdir(cli.path(run, "outputs"))) == int(nodes) * int(each) and cli.begun(run))
     return run
 
 
@@ -74,7 +74,7 @@ def test_elements_of_an_array_are_visited_as_runs_are(cli: Cli) -> None:
 
 def test_a_command_that_leaves_something_in_the_background_ends(cli: Cli) -> None:
     """As on a cluster, where a step's processes end with it."""
-    result = cli("exec", "-w", "1", "--", "sh", "-c", "sleep 4720 & echo started", timeout=10)
+    result = cli("exec", "-w", "1", "--", "sh", "-c", "sleep 4720 & echo started")
     assert (result.code, result.lines) == (0, ["0: started"])
 
 
