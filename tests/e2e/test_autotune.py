@@ -11,6 +11,8 @@ import signal
 import pytest
 from driver import Cli, wait_for
 
+from worldsize.agent import processes
+
 SCRIPT = """
 import json, os, sys, time
 
@@ -111,7 +113,13 @@ def test_a_tuner_that_is_killed_takes_its_trial_with_it(cli: Cli, job: str) -> N
 
 def tuner(cli: Cli, node_rank: int) -> int:
     """The process of a node's tuner; a trial's agent is a fork of it."""
-    return min(tuners(cli, node_rank))
+    found = tuners(cli, node_rank)
+    return next(pid for pid in found if parent(pid) not in found)
+
+
+def parent(pid: int) -> int:
+    fields = processes.stat_fields(pid)
+    return int(fields[1]) if fields else 0
 
 
 def tuners(cli: Cli, node_rank: int) -> list[int]:
