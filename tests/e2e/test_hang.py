@@ -11,6 +11,7 @@ import pytest
 from driver import Cli
 from local_runs import LocalRun, LocalRuns, until
 
+from worldsize.agent import processes
 from worldsize.state.exits import read_exits
 
 WAITS = "echo waiting; exec sleep 60"
@@ -38,7 +39,7 @@ def hung(run: LocalRun, words: str) -> None:
 def test_ranks_that_wait_for_one_that_has_ended(start):
     began = time.monotonic()
     runs = {
-        start.sh(last(WAITS, *ended), nodes=nodes, ranks=ranks, hang_timeout=0.8): words
+        start.sh(last(WAITS, *ended), nodes=nodes, ranks=ranks, hang_timeout=2.0): words
         for nodes, ranks, ended, words in (
             (1, 2, (0,), "rank 0 ended with code 0, and rank 1 went on waiting"),
             (1, 4, (1, 3), "ranks 1,3 ended with code 0, and ranks 0,2 went on waiting"),
@@ -49,7 +50,7 @@ def test_ranks_that_wait_for_one_that_has_ended(start):
     }
     for run, words in runs.items():
         hung(run, words)
-    assert 0.8 < time.monotonic() - began < 14
+    assert 2 < time.monotonic() - began < 50
 
 
 def test_ranks_that_wait_and_ignore_term(start):
@@ -104,7 +105,7 @@ def test_one_rank_that_works_keeps_all(start):
 def test_who_is_not_watched_and_who_waits_for_less(start):
     together = "touch ../up-$RANK; until [ -e ../up-0 -a -e ../up-1 ]; do sleep 0.02; done"
     runs = [
-        start.sh("sleep 1.2; " + together, nodes=2, hang_timeout=0.3),
+        start.sh("sleep 3; " + together, nodes=2, hang_timeout=2.0),
         start.sh(last("sleep 1.2"), nodes=2, ranks=2, hang_timeout=5.0),
         start.sh(last("sleep 1.2"), nodes=2, hang_timeout=0.0),
         start.sh(last("sleep 1.2"), nodes=2),
@@ -128,12 +129,12 @@ def test_a_run_that_was_suspended_is_not_hung(start):
 
 
 def test_a_rank_that_somebody_has_stopped_is_left_alone(start):
-    run = start.sh(last("echo up; until [ -e ../go ]; do sleep 0.05; done; echo on"), ranks=2, hang_timeout=1.0)
-    until(lambda: "up" in run.log(1))
-    os.kill(run.rank(1), signal.SIGSTOP)
+    run = start.sh(last("kill -STOP $$; until [ -e ../go ]; do sleep 0.05; done; echo on"), ranks=2, hang_timeout=1.0)
+    run.event(0, "rank_exited")
+    until(lambda: processes.is_stopped(run.rank(1)))
     time.sleep(2.5)
-    os.kill(run.rank(1), signal.SIGCONT)
     open(os.path.join(run.paths.root, "go"), "w").close()
+    os.kill(run.rank(1), signal.SIGCONT)
     assert run.ended()["state"] == "SUCCEEDED"
 
 
