@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from driver import Cli, wait_for
+from driver import Cli, heard, wait_for
 
 from worldsize.plan.paths import RunPaths
 from worldsize.service.preparing import is_being_prepared, mark_preparing, unmark_preparing
@@ -69,6 +69,7 @@ def test_the_follower_ends_what_is_left(cli: Cli) -> None:
     wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")) and cli.json("list"))
     run = cli.latest()
     wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in (0, 1)))
+    wait_for(lambda: os.path.exists(cli.path(run, "handle.json")))
     kill_at_once(supervisors(cli, run))
     assert process.wait(timeout=20) == 1
     process.communicate()
@@ -170,7 +171,7 @@ def test_cancel_of_a_damaged_run_ends_what_bears_its_mark(cli: Cli, damaged: str
 
 def test_the_directory_is_deleted_under_a_followed_run(cli: Cli) -> None:
     process = cli.start("run", "-w", "2x1", "--set", "grace=0.5", "--", "sh", "-c", DEAF)
-    wait_for(lambda: os.path.isdir(os.path.join(cli.home, "runs")) and cli.json("list"))
+    heard(process.stderr, "2 nodes")  # from now on it follows
     run = cli.latest()
     wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in (0, 1)))
     delete_under_agents(cli, run)
