@@ -57,7 +57,7 @@ def test_who_looks_at_a_run_without_supervisors_ends_what_is_left(cli: Cli, verb
     assert cli.processes(), "the ranks and what they started"
     began = time.monotonic()
     cli(verb, *([] if verb == "list" else [run]))
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 40
     assert not cli.processes()
     status = cli.status(run)
     assert (status["state"], status["exit_code"]) == ("LOST", 1)
@@ -112,7 +112,7 @@ def test_who_prepares_a_run_decides_and_not_its_age(
     assert (status["state"], status["message"]) == expected
 
 
-@pytest.mark.parametrize(("age", "state"), [(0.0, "PREPARING"), (6.0, "LOST")])
+@pytest.mark.parametrize(("age", "state"), [(-60.0, "PREPARING"), (6.0, "LOST")])
 def test_a_run_directory_whose_maker_did_not_live_to_mark_it(cli: Cli, age: float, state: str) -> None:
     run = cli.run("--", "true")
     for name in os.listdir(cli.path(run)):
@@ -140,7 +140,8 @@ def test_a_mark_where_there_are_no_links(cli: Cli, monkeypatch: pytest.MonkeyPat
 def test_agents_that_end_a_run_by_themselves_are_left_to_it(cli: Cli) -> None:
     """The conductor alone is killed: its agents give the grace, and say what happened."""
     saves = "until test -e outputs/go; do sleep 0.05; done; touch outputs/saved-$RANK; exit 0"
-    run = start(cli, "trap '%s' TERM; touch outputs/up-$RANK; while :; do sleep 0.05; done" % saves)
+    script = "trap '%s' TERM; touch outputs/up-$RANK; while :; do sleep 0.05; done" % saves
+    run = start(cli, script, "--set", "grace=60")
     os.kill(supervisors(cli, run)[0], signal.SIGKILL)
     assert not cli.status(run)["exit_code"]
     open(cli.path(run, "outputs", "go"), "w").close()
