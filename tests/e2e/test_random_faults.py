@@ -67,13 +67,16 @@ def strike(run: LocalRun, dice: random.Random, delay: float, number: int) -> str
     fields = processes.stat_fields(pid)
     if fields is None or fields[0] in b"ZX":
         return "nothing"
-    os.kill(pid, number)
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return "nothing"
     return victims[pid]
 
 
 def outcome(run: LocalRun, victim: str, number: int) -> tuple[str, str | None]:
     """The final state, once nothing is left; a conductor that was hit leaves it to the fold."""
-    limit = GRACE + SILENCE + 5
+    limit = GRACE + SILENCE + 20
     if victim == "conductor" and number == signal.SIGSTOP:
         early = None
         if launched(run):
@@ -131,8 +134,8 @@ def stop_until_cancelled(run: LocalRun) -> None:
     """
     time.sleep(0.5)
     run.compute.cancel(run.handle)
-    until(run.over, GRACE + 12)
-    run.nothing_left(within=1)
+    until(run.over, GRACE + 20)
+    run.nothing_left(within=20)
     found = read_json(run.paths.result)["summary"]
     assert found["state"] in ("CANCELLED", "SUCCEEDED") or found["reason"] == "NODE_FAILURE"
 
