@@ -69,18 +69,19 @@ def test_one_ctrl_c_gives_the_grace_that_the_job_asks_for(cli: Cli) -> None:
     command = (
         "trap 'sleep 0.5; touch outputs/saved-$RANK; exit 0' TERM; touch outputs/up-$RANK; while :; do sleep 0.1; done"
     )
-    process, run = begin(cli, command)
+    process, run = begin(cli, command, "--set", "grace=60")
     process.send_signal(signal.SIGINT)
     assert end(process)[0] == 130
     assert os.path.exists(cli.path(run, "outputs", "saved-0")) and os.path.exists(cli.path(run, "outputs", "saved-1"))
 
 
 def test_grace_is_the_jobs(cli: Cli) -> None:
+    cli.write("worldsize.toml", "[compute.local]\ngrace = 60\n")
     process, run = begin(cli, PATIENT, "--set", "grace=0.5")
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert end(process)[0] == 130
-    assert 0.4 < time.monotonic() - began < 9
+    assert 0.4 < time.monotonic() - began < 25
     assert cli.status(run)["state"] == "CANCELLED"
 
 
@@ -126,7 +127,7 @@ def test_the_whole_terminal_going_away_leaves_the_run(cli: Cli) -> None:
     )
     run = await_run(cli)
     os.killpg(process.pid, signal.SIGHUP)
-    process.wait(timeout=10)
+    process.wait(timeout=30)
     wait_for(lambda: cli.status(run)["state"] == "RUNNING")
     go_on(cli, run)
     assert cli("wait", run).code == 0

@@ -201,7 +201,7 @@ def test_wait(cli: Cli) -> None:
     run = waiting(cli, "-w", "1x1")
     began = time.monotonic()
     assert cli("wait", "--timeout", "0.2").code == 124
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     wait_for(lambda: cli.status(run)["state"] == "RUNNING")
     cli.ok("cancel", run)
     result = cli("wait", run, "-o", "json")
