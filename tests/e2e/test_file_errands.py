@@ -177,8 +177,8 @@ def test_a_client_that_dies_takes_its_command_along_and_leaves_nothing(runs: Loc
     assert len(sleeping("4733")) == 2
     client.kill()
     client.communicate()
-    until(lambda: not sleeping("4733"), 10)
-    until(lambda: os.listdir(run.paths.errands) == [], 5)
+    until(lambda: not sleeping("4733"), 30)
+    until(lambda: os.listdir(run.paths.errands) == [], 30)
     assert not run.over()
 
 
@@ -188,7 +188,7 @@ def test_an_errand_that_nobody_waits_for_is_never_begun(runs: LocalRuns) -> None
     run = running(runs)
     made = begun(run, "sh", "-c", "echo executed >> %s/executed" % run.paths.outputs)
     made._closed.set()  # its threads end, as they would with the client
-    until(lambda: os.listdir(run.paths.errands) == [], 10)
+    until(lambda: os.listdir(run.paths.errands) == [], 30)
     assert os.listdir(run.paths.outputs) == []
 
 
@@ -207,7 +207,7 @@ def test_it_ends_with_its_agent(runs: LocalRuns) -> None:
     errands = begun(run, "sh", "-c", "echo up; sleep 4735")
     until_said(errands, "out", 2)
     os.kill(run.agent(1), signal.SIGKILL)
-    until(lambda: not sleeping("4735"), 5)
+    until(lambda: not sleeping("4735"), 30)
     errands.close()
 
 
@@ -215,8 +215,8 @@ def test_it_is_no_rank(runs: LocalRuns) -> None:
     """Neither its end nor its code is the run's; a rank that ends beside it is noticed."""
     run = running(runs, script="echo up; until [ -e outputs/go ]; do sleep 0.1; done; exit 7")
     assert told(begun(run, "sh", "-c", "exit 9")).codes == {0: 9, 1: 9}
-    errands = begun(run, "sleep", "4736")
-    until(lambda: len(sleeping("4736")) == 2)
+    errands = begun(run, "sleep", "4737")
+    until(lambda: len(sleeping("4737")) == 2)
     open(os.path.join(run.paths.outputs, "go"), "w").close()
     ended = run.ended()
     assert (ended["state"], ended["exit_code"]) == ("FAILED", 7)
