@@ -280,9 +280,9 @@ def test_a_requeue_waits_for_a_job_that_is_ending(tmp_path: Path) -> None:
     simulator = Simulator.start(str(tmp_path), nodes=1, delay=2)
     client = Client(simulator)
     try:
-        run = client.run("--", "sh", "-c", "exit 3", code=3)
+        run = client.submit("--", "sh", "-c", "exit 3")
         job = json.loads(client.read(run, "handle.json"))["job"]
-        wait_for(lambda: simulator.job(job)["State"] == "Finishing")
+        simulator.wait(job, "Finishing", "Failed", timeout=60)  # whoever looks late may meet the end itself
         client.ok("requeue", run)
         assert client("wait", run).code == 3 and os.path.isdir(client.path(run, "attempt-1"))
     finally:
