@@ -175,9 +175,12 @@ def test_a_job_cancelled_by_others_is_told(client: Client, hpcpack: Simulator) -
 
 def test_a_node_that_dies_is_lost_and_the_others_are_heard(client: Client, hpcpack: Simulator) -> None:
     client.configure('nodes = "cn01,cn02"')
-    process = client.start("exec", "-w", "2", "--", "sh", "-c", "echo up; sleep 6; echo $(hostname) done")
+    go = "/app/%s/project/go" % os.path.basename(client.root)
+    script = "echo up; until test -e %s; do sleep 0.1; done; echo $(hostname) done" % go
+    process = client.start("exec", "-w", "2", "--", "sh", "-c", script)
     all_up(process, 2)
     hpcpack.kill_node("cn02")
+    client.write("go", "")
     out, err = process.communicate(timeout=40)
     assert b"0: cn01 done" in out
     assert b"lost before its end: node 1 (cn02)" in err, err
