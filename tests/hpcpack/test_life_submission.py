@@ -272,7 +272,7 @@ def test_a_head_that_is_away_for_a_while_gets_the_run_once(client: Client) -> No
     assert submitting.returncode == 0, err
     run = out.decode().strip()
     assert client.ended(run)["state"] == "SUCCEEDED"
-    assert [job["State"] for job in client.jobs_of(run)].count("Finished") == 1
+    wait_for(lambda: [job["State"] for job in client.jobs_of(run)].count("Finished") == 1, PATIENCE)
     assert all(job["State"] in ("Finished", "Canceled", "Configuring") for job in client.jobs_of(run))
 
 
