@@ -97,13 +97,13 @@ def test_a_directory_that_is_not_there(hpcpack: Simulator) -> None:
 
 def test_states_on_the_way(tmp_path: Path) -> None:
     """Of jobs whose passing states take long enough for each to be seen."""
-    simulator = Simulator.start(str(tmp_path), 1, delay=0.3)
+    simulator = Simulator.start(str(tmp_path), 1, delay=1)
     job, task = simulator.new_job("until test -e /app/go; do sleep 0.05; done"), simulator.new_job("true")
     assert simulator.job(job)["State"] == "Configuring"
     assert simulator.ask("GET", "/jobs/%d/tasks/1?properties=State" % task) == pairs(State="Configuring")
     simulator.ask("POST", "/jobs/%d/submit" % job)
     seen = [simulator.job(job)["State"]]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while seen[-1] not in ("Finished", "Failed") and time.monotonic() < deadline:
         state = simulator.job(job)["State"]
         seen += [state] if state != seen[-1] else []
