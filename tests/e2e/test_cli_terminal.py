@@ -12,14 +12,17 @@ import sys
 import pytest
 from driver import Cli, wait_for
 
+IMPATIENT = "from worldsize.cli import ticker; ticker._PATIENCE = 0.0; from worldsize.cli.main import run; run()"
+"""The command line, which tells at once how far it is: a fast machine has done it within a moment."""
 
-def at_terminal(cli: Cli, *words: str, **environ: str) -> tuple[int, str]:
+
+def at_terminal(cli: Cli, *words: str, start: tuple[str, str] = ("-m", "worldsize"), **environ: str) -> tuple[int, str]:
     """The exit code and all that a command wrote to the screen."""
     pid, screen = pty.fork()
     if pid == 0:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.chdir(cli.project)
-        command = [sys.executable, "-m", "worldsize", *words]
+        command = [sys.executable, *start, *words]
         os.execve(sys.executable, command, {**cli.environ, "TERM": "xterm", **environ})
     shown = b""
     try:
@@ -59,7 +62,7 @@ def test_progress_while_much_code_is_copied(cli: Cli) -> None:
     for index in range(6000):
         with open(os.path.join(cli.project, "data", str(index)), "w") as file:
             file.write("file %d" % index)
-    code, shown = at_terminal(cli, "run", "--", "true")
+    code, shown = at_terminal(cli, "run", "--", "true", start=("-c", IMPATIENT))
     assert code == 0
     steps = re.findall(r"snapshot: (\d+) of 6000 files", shown)
     assert steps == sorted(steps, key=int) and steps
