@@ -52,8 +52,10 @@ def test_cancel_while_it_waits(client: Client) -> None:
     assert client.ended(holding)["state"] == "CANCELLED"
 
 
-def test_cancel_while_it_runs_and_again(client: Client) -> None:
+@like(cancel_grace=60)
+def test_cancel_while_it_runs_and_again(another: Client) -> None:
     """Ranks have their grace: it is the agent, and not the cluster, that they hear."""
+    client = another
     client.job("trap 'touch outputs/saved-$RANK; exit 0' TERM; touch outputs/up-$RANK; while :; do sleep 0.05; done")
     run = client.submit("job.yml")
     wait_for(lambda: client.ranks_up(run) == 2, PATIENCE)

@@ -118,15 +118,17 @@ def test_states_on_the_way(tmp_path: Path) -> None:
 # Cancel, finish, requeue
 
 
-def test_cancel_a_running_job(hpcpack: Simulator) -> None:
-    job = hpcpack.submitted("trap 'echo told; exit 5' INT; touch /app/set; sleep 60 & wait")
-    hpcpack.wait_task(job, 1, "Running")
-    until(lambda: os.path.exists(os.path.join(hpcpack.share, "set")), bool, 10)
-    hpcpack.ask("POST", "/jobs/%d/cancel" % job, "enough")
-    found = hpcpack.wait(job)
+def test_cancel_a_running_job(tmp_path: Path) -> None:
+    simulator = Simulator.start(str(tmp_path), 1, cancel_grace=60)
+    job = simulator.submitted("trap 'echo told; exit 5' INT; touch /app/set; sleep 60 & wait")
+    simulator.wait_task(job, 1, "Running")
+    until(lambda: os.path.exists(os.path.join(simulator.share, "set")), bool, 20)
+    simulator.ask("POST", "/jobs/%d/cancel" % job, "enough")
+    found = simulator.wait(job)
     assert (found["State"], found["ErrorMessage"]) == ("Canceled", "enough")
-    task = hpcpack.task(job)
+    task = simulator.task(job)
     assert (task["State"], task["Output"], task["ErrorMessage"]) == ("Failed", "told\n", "enough")
+    assert simulator.stop() == 0
 
 
 @pytest.mark.parametrize("forced", [True, False])
