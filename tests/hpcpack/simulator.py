@@ -177,7 +177,7 @@ class Simulator:
     def kill_node(self, name: str) -> None:
         """It is dead, and the head node has noticed."""
         os.kill(self.node_pid(name), signal.SIGKILL)
-        until(lambda: self.node(name), lambda node: node["Health"] == "Error", 10)
+        until(lambda: self.node(name), lambda node: node["Health"] == "Error", 20)
 
     def node(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self.ask("GET", "/cluster/nodes/" + name)
@@ -210,7 +210,7 @@ class Simulator:
                 self.operate(name, "start")
             elif self.node(name)["State"] != "Online":
                 self.operate(name, "bringOnline")
-            until(lambda name=name: self.node(name), _well, 10)
+            until(lambda name=name: self.node(name), _well, 20)
 
     # The end
 

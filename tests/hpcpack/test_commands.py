@@ -148,7 +148,7 @@ def test_a_client_that_is_killed_takes_its_job_along(client: Client, hpcpack: Si
     process.kill()
     process.communicate()
     assert hpcpack.wait(job)["State"] == "Failed"
-    wait_for(lambda: not client.left(), 5)
+    wait_for(lambda: not client.left())
 
 
 def test_a_job_whose_client_has_gone_while_it_waited_executes_nothing(client: Client, hpcpack: Simulator) -> None:
@@ -161,7 +161,7 @@ def test_a_job_whose_client_has_gone_while_it_waited_executes_nothing(client: Cl
     client.ok("cancel", run, "--now")
     assert hpcpack.wait(job)["State"] == "Failed"
     assert not os.path.exists(client.root + "/executed")
-    wait_for(lambda: not client.left(), 5)
+    wait_for(lambda: not client.left())
 
 
 def test_a_job_cancelled_by_others_is_told(client: Client, hpcpack: Simulator) -> None:
@@ -216,7 +216,7 @@ def test_check_proves_the_share_and_says_what_nodes_have(client: Client) -> None
     assert [row["node"] for row in found["nodes"]] == ["cn01", "cn02", "cn03", "cn04"]
     for row in found["nodes"]:
         assert row["host"] == row["node"] and row["problem"] == "" and row["gpus"] == [] and row["driver"] is None
-        assert 0 < row["round_trip"] < 5 and row["python"].count(".") == 2
+        assert 0 < row["round_trip"] < 60 and row["python"].count(".") == 2
     assert not [name for name in os.listdir(client.simulator.share) if name.startswith("check-")]
 
 

@@ -138,7 +138,7 @@ def test_what_does_not_end_is_killed(tmp_path: Path, forced: bool) -> None:
     mark = "%d.25" % (1000 + time.monotonic_ns() % 100000)
     job = simulator.submitted("trap '' INT TERM; setsid sleep %s & (sleep %s); sleep %s" % (mark, mark, mark))
     simulator.wait_task(job, 1, "Running")
-    until(lambda: living(mark), lambda found: len(found) >= 2, 10)
+    until(lambda: living(mark), lambda found: len(found) >= 2, 20)
     began = time.monotonic()
     simulator.ask("POST", "/jobs/%d/cancel?forced=%s" % (job, str(forced).lower()))
     assert simulator.wait(job, timeout=30)["State"] == "Canceled"
@@ -201,9 +201,9 @@ def test_requeue_a_job(hpcpack: Simulator) -> None:
 def test_requeue_a_running_job(hpcpack: Simulator) -> None:
     job = hpcpack.submitted("echo x >> /app/twice; " + SLEEP)
     path = os.path.join(hpcpack.share, "twice")
-    until(lambda: os.path.exists(path) and os.path.getsize(path), lambda size: size == 2, 10)
+    until(lambda: os.path.exists(path) and os.path.getsize(path), lambda size: size == 2, 20)
     hpcpack.ask("POST", "/jobs/%d/requeue" % job)
-    until(lambda: os.path.getsize(path), lambda size: size == 4, 10)
+    until(lambda: os.path.getsize(path), lambda size: size == 4, 20)
     assert hpcpack.wait(job, "Running")["RequeueCount"] == "1"
 
 

@@ -96,9 +96,9 @@ def test_an_offline_node_ends_what_it_runs_and_takes_no_more(hpcpack: Simulator)
     assert hpcpack.task(job)["State"] == "Running"
     open(path, "w").close()
     assert hpcpack.wait(job)["State"] == "Finished"
-    until(lambda: hpcpack.node("cn01")["State"], lambda state: state == "Offline", 5)
+    until(lambda: hpcpack.node("cn01")["State"], lambda state: state == "Offline", 20)
     assert {"Name": "Offline", "Value": 1} in hpcpack.ask("GET", "/cluster/nodes/stats/state")
-    until(lambda: hpcpack.job(later)["PendingReason"], lambda why: "nodes" in why, 5)
+    until(lambda: hpcpack.job(later)["PendingReason"], lambda why: "nodes" in why, 20)
     hpcpack.operate("cn01", "bringOnline")
     assert hpcpack.wait(later)["State"] == "Finished"
 
@@ -120,7 +120,7 @@ def test_a_node_that_dies(hpcpack: Simulator, again: bool) -> None:
     assert {"Name": "Error", "Value": 1} in hpcpack.ask("GET", "/cluster/nodes/stats/health")
     assert [each["Metrics"] for each in metrics(hpcpack, "HPCCoresInUse") if each["NodeName"] == place] == [{}]
     hpcpack.operate(place, "start")
-    until(lambda: hpcpack.node(place)["Health"], lambda health: health == "OK", 10)
+    until(lambda: hpcpack.node(place)["Health"], lambda health: health == "OK", 20)
     ended = hpcpack.submitted({"CommandLine": "hostname", "RequiredNodes": place})
     assert hpcpack.wait(ended)["State"] == "Finished"
     assert hpcpack.task(ended)["Output"] == place + "\n"
@@ -128,14 +128,14 @@ def test_a_node_that_dies(hpcpack: Simulator, again: bool) -> None:
 
 def test_stop_and_reboot(hpcpack: Simulator) -> None:
     hpcpack.operate("cn04", "stop")
-    until(lambda: hpcpack.node("cn04")["State"], lambda state: state == "Offline", 5)
+    until(lambda: hpcpack.node("cn04")["State"], lambda state: state == "Offline", 20)
     hpcpack.operate("cn04", "start")
-    until(lambda: hpcpack.node("cn04"), lambda node: (node["State"], node["Health"]) == ("Online", "OK"), 10)
+    until(lambda: hpcpack.node("cn04"), lambda node: (node["State"], node["Health"]) == ("Online", "OK"), 20)
     job = hpcpack.submitted({"CommandLine": SLEEP, "RequiredNodes": "cn04", "IsRerunnable": False})
     hpcpack.wait_task(job, 1, "Running")
     hpcpack.operate("cn04", "reboot")
     assert hpcpack.wait(job)["State"] == "Failed"
-    until(lambda: hpcpack.node("cn04"), lambda node: (node["State"], node["Health"]) == ("Online", "OK"), 10)
+    until(lambda: hpcpack.node("cn04"), lambda node: (node["State"], node["Health"]) == ("Online", "OK"), 20)
     assert hpcpack.call("POST", "/cluster/nodes/cn04/operations/explode").status_code == 400
     log = hpcpack.ask("GET", "/cluster/operations?nodeNames=cn04&withDetail=true&limit=1")
     assert (log[0]["Name"], log[0]["Operator"]) == ("reboot node cn04", hpcpack.user)

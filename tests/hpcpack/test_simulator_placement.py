@@ -122,7 +122,7 @@ def test_tasks_that_depend_on_others(hpcpack: Simulator) -> None:
 def test_jobs_that_wait_for_others(hpcpack: Simulator, end: str) -> None:
     parent = hpcpack.submitted(SLEEP)
     child = hpcpack.submitted("true", ParentJobIds=parent)
-    until(lambda: hpcpack.job(child)["PendingReason"], lambda why: "job %d" % parent in why, 10)
+    until(lambda: hpcpack.job(child)["PendingReason"], lambda why: "job %d" % parent in why, 20)
     assert hpcpack.job(parent)["ChildJobIds"] == str(child)
     hpcpack.wait(parent, "Running")
     hpcpack.ask("POST", "/jobs/%d/%s" % (parent, end))

@@ -72,12 +72,12 @@ def test_nothing_is_left(tmp_path: Any, number: int, namespaces: bool) -> None:
     mark = time.monotonic_ns() % 10000
     job = simulator.submitted(SLEEP % (mark, mark))
     simulator.wait_task(job, 1, "Running")
-    until(lambda: below(simulator.process.pid), lambda found: len(found) >= 6, 5)
+    until(lambda: below(simulator.process.pid), lambda found: len(found) >= 6, 20)
     processes = below(simulator.process.pid)
     code = simulator.stop(number)
     assert code == (-9 if number == signal.SIGKILL else 0)
-    until(lambda: alive(processes), lambda found: not found, 5)
-    until(folders, lambda found: folder not in found, 5)
+    until(lambda: alive(processes), lambda found: not found, 20)
+    until(folders, lambda found: folder not in found, 20)
     assert mounts() == before
     assert [line for line in simulator.said if "Traceback" in line or "Error" in line] == []
     left = {"share", "worldsize.toml", "hpcpack-ca.pem"} if number == signal.SIGKILL else set()
@@ -99,17 +99,17 @@ def test_it_ends_although_a_node_and_its_task_do_not_listen(tmp_path: Any) -> No
 def test_a_killed_node_takes_everything_with_it(hpcpack: Simulator) -> None:
     job = hpcpack.submitted({"CommandLine": SLEEP % (1, 1), "RequiredNodes": "cn03", "IsRerunnable": False})
     hpcpack.wait_task(job, 1, "Running")
-    until(lambda: below(hpcpack.node_pid("cn03")), lambda found: len(found) >= 4, 5)
+    until(lambda: below(hpcpack.node_pid("cn03")), lambda found: len(found) >= 4, 20)
     processes = below(hpcpack.node_pid("cn03"))
     hpcpack.kill_node("cn03")
-    until(lambda: alive(processes), lambda found: not found, 5)
+    until(lambda: alive(processes), lambda found: not found, 20)
 
 
 def test_a_task_whose_shepherd_is_killed(hpcpack: Simulator) -> None:
     job = hpcpack.submitted({"CommandLine": SLEEP % (2, 2), "RequiredNodes": "cn03", "IsRerunnable": False})
     hpcpack.wait_task(job, 1, "Running")
     node = hpcpack.node_pid("cn03")
-    until(lambda: below(node), lambda found: len(found) >= 4, 5)
+    until(lambda: below(node), lambda found: len(found) >= 4, 20)
     processes = below(node)
     with open("/proc/%d/task/%d/children" % (node, node)) as file:
         os.kill(int(file.read()), signal.SIGKILL)
@@ -203,7 +203,7 @@ def test_a_node_without_the_share(odd: Simulator) -> None:
             rows = client.get("/jobs/%d/tasks?properties=State" % job).json()
             return [row["Properties"][0]["Value"] for row in rows]
 
-        assert until(states, lambda found: set(found) <= {"Finished", "Failed"}, 10) == ["Finished", "Failed"]
+        assert until(states, lambda found: set(found) <= {"Finished", "Failed"}, 20) == ["Finished", "Failed"]
 
 
 def test_the_paths_of_2016(odd: Simulator) -> None:

@@ -14,7 +14,7 @@ def subtask(hpcpack: Simulator, job: int, number: int) -> dict[str, str]:
 
 
 def ready(hpcpack: Simulator, job: int, number: int, state: str) -> dict[str, str]:
-    return until(lambda: subtask(hpcpack, job, number), lambda found: found["State"] == state, 10)  # type: ignore[no-any-return]
+    return until(lambda: subtask(hpcpack, job, number), lambda found: found["State"] == state, 20)  # type: ignore[no-any-return]
 
 
 def test_a_subtask_for_each_value(hpcpack: Simulator) -> None:
