@@ -41,9 +41,18 @@ def state(cluster: Cluster, job: str) -> str:
 
 def written_down(cluster: Cluster, job: str) -> None:
     """Until slurmctld has saved what it knows now: a crash costs it its last five seconds. It saves what changes."""
-    known = time.time()
-    cluster.command("scontrol", "update", "JobId=" + job, "Comment=known")
-    assert until(lambda: os.path.getmtime(cluster.local("state", "job_state")) > known, 20)
+    word = "known-of-" + job
+    cluster.command("scontrol", "update", "JobId=" + job, "Comment=" + word)
+    assert until(lambda: word.encode() in saved(cluster))
+
+
+def saved(cluster: Cluster) -> bytes:
+    """What slurmctld has last written down; it removes the old file before the new one gets its name."""
+    try:
+        with open(cluster.local("state", "job_state"), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
 
 
 def said(cluster: Cluster, job: str) -> list[str]:
