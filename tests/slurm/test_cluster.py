@@ -69,11 +69,15 @@ def submit(cluster: Cluster, *options: str, script: str) -> str:
     return cluster.command(*words, cwd=cluster.shared).strip()
 
 
-UNTIL_GO = "until test -e go-$SLURM_JOB_ID; do sleep 0.05; done"
+def waiting(cluster: Cluster, *options: str) -> str:
+    """A job that lasts until `go`. It has begun on its node: slurmctld calls it RUNNING before it has told the node."""
+    job = submit(cluster, *options, script="echo up; until test -e go-$SLURM_JOB_ID; do sleep 0.05; done")
+    assert until(lambda: said(cluster, job) == ["up"])
+    return job
 
 
 def go(cluster: Cluster, job: str) -> None:
-    """A job of `UNTIL_GO` ends."""
+    """A job of `waiting` ends."""
     open(os.path.join(cluster.shared, "go-" + job), "w").close()
 
 
@@ -191,8 +195,8 @@ def test_nodes_without_power_or_network_are_noticed_and_come_back(slurm: Cluster
 
 
 def test_jobs_survive_slurmd(slurm: Cluster) -> None:
-    job = submit(slurm, "--nodelist=node4", script=UNTIL_GO)
-    assert until(lambda: state(slurm, job) == "RUNNING")
+    job = waiting(slurm, "--nodelist=node4")
+    assert state(slurm, job) == "RUNNING"
     slurm.kill_slurmd("node4")
     assert slurm.daemons("slurmd", "node4") == []
     slurm.restart_slurmd("node4")
@@ -202,8 +206,8 @@ def test_jobs_survive_slurmd(slurm: Cluster) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP])
 def test_jobs_survive_the_controller(slurm: Cluster, number: int) -> None:
-    job = submit(slurm, script=UNTIL_GO)
-    assert until(lambda: state(slurm, job) == "RUNNING")
+    job = waiting(slurm)
+    assert state(slurm, job) == "RUNNING"
     if number == signal.SIGKILL:
         written_down(slurm, job)
     slurm.stop_controller(number)
