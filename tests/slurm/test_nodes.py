@@ -91,13 +91,16 @@ def test_a_node_whose_silence_we_notice_before_slurm_does() -> None:
 
 
 def test_a_node_that_is_set_down(login: Login) -> None:
+    """What is put back finds too few nodes until it has been looked at."""
     back = login.running(AGAIN)
     no_back = login.running(AGAIN, slurm=ONCE)
+    login.cluster.command("scontrol", "update", "NodeName=node[2-4]", "State=DRAIN", "Reason=elsewhere")
     login.cluster.command("scontrol", "update", "NodeName=node1", "State=DOWN", "Reason=test")
     assert "put back into the queue" in once(login, back, "QUEUED")["message"]
     status = login.ended(no_back)
     assert told(status) == ("FAILED", "NODE_FAILURE"), status
     assert "node[1-2] failed" in status["message"]
+    login.cluster.command("scontrol", "update", "NodeName=node[2-4]", "State=RESUME")
     first_then_again(login, back)
 
 

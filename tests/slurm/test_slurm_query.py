@@ -133,10 +133,11 @@ def test_an_arrays_elements_are_told_apart(slurm: Cluster, run: Run) -> None:
 def test_a_preempted_job_is_put_back_and_says_so(slurm: Cluster, run: Run) -> None:
     low = submit(slurm, "exec sleep 100", "-p", "low", "-N4", "--exclusive", "--requeue")
     wait_for(run, low, running)
-    submit(slurm, "exec sleep 3", "-p", "high", "-N4", "--exclusive")
+    high = submit(slurm, "exec sleep 100", "-p", "high", "-N4", "--exclusive")
     row = wait_for(run, low, lambda row: observation(row).phase == "queued" and row.before == "PREEMPTED")
     assert observation(row).restarts == 1
     assert observation(row).message.startswith("preempted and put back into the queue; waits in partition low")
+    run(["scancel", high])
     row = wait_for(run, low, running, 60.0)
     assert observation(row).restarts == 1
 
