@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
 if not __package__:
@@ -100,14 +100,7 @@ class Cluster(Nodes):
 
     def wait_idle(self, timeout: float = 30) -> None:
         """Also waits for a controller that does not answer yet."""
-
-        def idle() -> bool:
-            try:
-                return self.idle()
-            except ClusterError:
-                return False
-
-        self.until(idle, "not all nodes became idle", timeout)
+        self.until(patiently(self.idle), "not all nodes became idle", timeout)
 
     def cancel_everything(self) -> None:
         ids = set(self.command("squeue", "--noheader", "--format=%A").split())
@@ -117,7 +110,7 @@ class Cluster(Nodes):
     # After a test
 
     def restore(self, timeout: float = 60) -> None:
-        """Undoes every fault, cancels every job; all nodes are idle on return."""
+        """Undoes every fault, cancels every job; all nodes are idle on return. A late controller is waited for."""
         self.start_controller()
         for node in self.node_names:
             self.restore_network(node)
@@ -137,7 +130,7 @@ class Cluster(Nodes):
                 stuck += STUCK
             return self.idle()
 
-        self.until(restored, "not all nodes became idle", timeout)
+        self.until(patiently(restored), "not all nodes became idle", timeout)
 
     def give_up_empty(self) -> None:
         """Nodes held by jobs of which nothing is left: what a controller that was away was told in vain, it is told
@@ -163,6 +156,18 @@ class Cluster(Nodes):
         for node, state in self.states().items():
             if state.startswith(("drain", "down", "fail")) and not state.endswith("*"):
                 self.command("scontrol", "update", "NodeName=" + node, "State=RESUME", check=False)
+
+
+def patiently(true: Callable[[], bool]) -> Callable[[], bool]:
+    """The same; no where Slurm does not answer in time."""
+
+    def answered() -> bool:
+        try:
+            return true()
+        except ClusterError:
+            return False
+
+    return answered
 
 
 def sweep(everything: bool = False) -> list[str]:
