@@ -9,9 +9,8 @@ import json
 import os
 import signal
 import subprocess
-import time
 
-from driver import Cli, unfolded, wait_for
+from driver import Cli, heard, unfolded, wait_for
 from targets import Place
 
 
@@ -97,27 +96,27 @@ def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) ->
 
     result = place("exec", "--timeout", "4", "--", "sh", "-c", "echo up; exec sleep 4711")
     assert result.code == 124 and unfolded(result.lines) == ["up", "up"] and "after 4 s" in result.err
-    wait_for(lambda: not sleepers("4711"), 10)
+    wait_for(lambda: not sleepers("4711"))
 
     asked = begun(place, "4712", "trap 'echo told; exit 3' TERM; echo up; sleep 4712 & wait")
     asked.send_signal(signal.SIGINT)
     out, _ = asked.communicate(timeout=20)
     assert (asked.returncode, unfolded(out.decode().splitlines())) == (130, ["told", "told", "up", "up"])
-    wait_for(lambda: not sleepers("4712"), 5)
+    wait_for(lambda: not sleepers("4712"))
 
     eager = "for i in 1 2 3 4 5 6 7 8; do while :; do sleep 4713; done & done"  # one that is ended has a successor
     deaf = begun(place, "4713", "trap '' TERM; %s; wait" % eager, 16)
     deaf.send_signal(signal.SIGINT)
-    time.sleep(0.5)
+    heard(deaf.stderr, "again: at once")
     deaf.send_signal(signal.SIGINT)
     deaf.communicate(timeout=4)  # less than the grace of five seconds
     assert deaf.returncode == 130
-    wait_for(lambda: not sleepers("4713"), 5)
+    wait_for(lambda: not sleepers("4713"))
 
     killed = begun(place, "4714", "sleep 4714")
     killed.kill()
     killed.communicate()
-    wait_for(lambda: not sleepers("4714"), 10)
+    wait_for(lambda: not sleepers("4714"))
 
     assert place.status(run)["state"] == "RUNNING"
     place.ok("cancel", run, "--now")
