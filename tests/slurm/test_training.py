@@ -55,8 +55,9 @@ def test_a_rank_that_fails_in_the_midst_of_training_ends_all_in_seconds(login: L
         "    time.sleep(0.01)\n",
     )
     result = login("run", "-w", "2x2", "--", "python", "train.py", timeout=120)
+    over = time.time()
     run = login.latest()
-    took = time.time() - float(login.read(run, "outputs", "failed"))
+    took = over - float(login.read(run, "outputs", "failed"))
     failure = login.ended(run)["failure"]
     assert (failure["rank"], failure["node_rank"], failure["code"], result.code) == (2, 1, 1, 1)
     assert failure["exception"]["message"] == "bad batch"
