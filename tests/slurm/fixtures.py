@@ -16,8 +16,8 @@ from slurm import machine
 from slurm.cluster import Cluster, Flavour, Process
 
 FIXTURES = ("slurm", "slurm_without_accounting")
-PATIENCE = 3.0
-
+PATIENCE = 40.0
+"""A controller that was killed has forgotten its youngest jobs, whose nodes it ends 20 s after it calls them idle."""
 
 _running: dict[str, Cluster] = {}
 
