@@ -82,7 +82,7 @@ class Nodes(Reach):
         for process in self.daemons("slurmd", node):
             os.kill(process.pid, number)
         if number != signal.SIGSTOP:
-            self.until(lambda: not self.daemons("slurmd", node), "slurmd did not end", 10)
+            self.until(lambda: not self.daemons("slurmd", node), "slurmd did not end")
 
     def restart_slurmd(self, node: str, wait: float = 30) -> None:
         """Starts it where it does not run, lets it go on where it was stopped."""
@@ -107,7 +107,7 @@ class Nodes(Reach):
         for process in self.daemons("slurmctld"):
             os.kill(process.pid, number)
         if number != signal.SIGSTOP:
-            self.until(lambda: not self.daemons("slurmctld"), "slurmctld did not end", 10)
+            self.until(lambda: not self.daemons("slurmctld"), "slurmctld did not end")
 
     def start_controller(self) -> None:
         """Starts it, or lets it go on after SIGSTOP; it answers on return."""

@@ -141,7 +141,7 @@ def test_submitted_by_hand(login: Login) -> None:
         "job.slurm", "#!/bin/bash -l\n#SBATCH -N2 --ntasks-per-node=2\nsrun bash -c 'echo task $SLURM_PROCID'\n"
     )
     script = login.write("job.sh", login.ok("run", "job.slurm", "--dry-run").out)
-    login.cluster.command("sbatch", "--wait", "--output=/dev/null", script)
+    login.cluster.command("sbatch", "--wait", "--output=/dev/null", script, timeout=PATIENCE)
     run = login.latest()
     assert login.status(run)["state"] == "SUCCEEDED"
     assert [login.read(run, "attempt-0", "logs", "rank-%05d.log" % rank) for rank in range(4)] == [
@@ -159,7 +159,7 @@ def test_the_batch_shells_signal_and_a_cancel(login: Login) -> None:
     run = login.submit("job.slurm")
     wait_for(lambda: login.left(run, "up-0") and login.left(run, "up-1") and login.begun(run), PATIENCE)
     login.cluster.command("scancel", "--batch", "--signal=USR1", login.native(run))
-    wait_for(lambda: login.left(run, "told"), 10)
+    wait_for(lambda: login.left(run, "told"))
     assert login.status(run)["state"] == "RUNNING"
     login.ok("cancel", run)
     assert login.ended(run)["state"] == "CANCELLED"

@@ -156,7 +156,7 @@ def test_whoever_waits_for_nodes_of_their_own_can_give_up(login: Login) -> None:
         process.send_signal(number)
         process.communicate(timeout=20)
         assert process.returncode == code
-        wait_for(lambda: not jobs(login), 10)
+        wait_for(lambda: not jobs(login))
 
 
 def test_slurm_says_no_or_nothing(login: Login) -> None:
@@ -205,7 +205,7 @@ def test_a_shell_on_a_node(login: Login) -> None:
     with Terminal(login, "shell") as screen:
         screen.type("sleep 4733\n")
         wait_for(lambda: sleeping(login, "node1", "4733"))
-    wait_for(lambda: not sleeping(login, "node1", "4733"), 10)
+    wait_for(lambda: not sleeping(login, "node1", "4733"))
     login.ok("cancel", run, "--now")
 
 
