@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slurm_fakes import VERSIONS, FakeSlurm
 
+from worldsize.compute.slurm import queue
 from worldsize.compute.slurm.queue import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, find, query, queue_rows
 from worldsize.compute.slurm.rows import code_of, ids_of, limit_of, seconds_of, time_of
 from worldsize.errors import SubmitAgain
@@ -219,8 +220,11 @@ def test_of_a_cancelled_job_accounting_tells_by_whom(one: FakeSlurm) -> None:
     assert (row.seen, row.cancelled_by) == (QUEUE, 1234)
 
 
-def test_what_was_killed_is_completing_until_accounting_has_heard_of_it(one: FakeSlurm) -> None:
-    now = str(int(time.time()))
+def test_what_was_killed_is_completing_until_accounting_has_heard_of_it(
+    one: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = "1700000100"
+    monkeypatch.setattr(queue, "time", SimpleNamespace(time=lambda: float(now)))
     one.job("1", "CANCELLED", (0, 15), endtime=now)
     one.job("2", "FAILED", (137, 0), endtime=now)
     one.job("3", "CANCELLED", (0, 15), endtime=now, timeused="0:00")
