@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -190,6 +191,8 @@ def test_a_run_that_waits_for_nodes_says_for_which_and_why(tmp_path: Path) -> No
     paths = RunPaths(str(tmp_path))
     Path(paths.events_dir).mkdir(parents=True)
     Path(paths.rendezvous).write_text("{}")
+    an_hour_on = time.time() + 3600
+    os.utime(paths.rendezvous, (an_hour_on, an_hour_on))  # young however long it takes to get there
     for node in (0, 2):
         Path(paths.events(node)).write_text('{"event": "agent_started"}\n')
     assert while_starting(paths, STARTING, PLAN) == STARTING, "they may be on their way"
