@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from driver import wait_for
 
 from worldsize.agent import visit
 from worldsize.agent.visit import line_of, segment_name
@@ -159,11 +160,13 @@ def test_it_hears_all_nodes_and_cleans_up(errand: str) -> None:
 def test_the_lease_is_renewed_whether_or_not_anybody_listens(errand: str) -> None:
     errands = FileErrands(errand, [0, 1], Known(Outlook(begun=False)))
     seen = set()
-    for _ in range(12):
+
+    def renewed_twice() -> bool:
         with open(os.path.join(errand, "lease")) as file:
             seen.add(file.read())
-        time.sleep(0.1)
-    assert len(seen) >= 3
+        return len(seen) >= 3
+
+    wait_for(renewed_twice)
     errands.stop()
     with open(os.path.join(errand, "lease")) as file:
         assert file.read().split()[0] == visit.STOP
