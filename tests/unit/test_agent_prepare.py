@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from driver import wait_for
 
 from worldsize.agent.prepare import prepare, unmet
 from worldsize.agent.report import write_unstarted
@@ -119,14 +119,12 @@ def test_setup_that_leaves_its_shell_is_on_record(tmp_path: Path, line: str, cod
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_during_setup_cancels(tmp_path: Path, number: int) -> None:
     """As a scheduler sends it: to the agent and to all of its processes."""
-    _, paths = a_run(tmp_path, setup=("touch $RUN/up; sleep 60",))
+    _, paths = a_run(tmp_path, setup=("touch $RUN/up; sleep 600",))
     words = [sys.executable, "-m", "worldsize.agent", paths.root, "--node-rank", "1", "--prepare"]
     agent = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": SOURCE}, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 20
-    while not os.path.exists(os.path.join(paths.root, "up")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(lambda: os.path.exists(os.path.join(paths.root, "up")), 60)
     agent.send_signal(number)
-    _, err = agent.communicate(timeout=10)
+    _, err = agent.communicate(timeout=60)
     record = read_exit(paths, 1)
     assert record is not None and (record.stop, record.failure, agent.returncode) == ("cancel", None, 143), err
 
