@@ -319,16 +319,20 @@ def test_lines_that_are_not_its_own_are_left_out() -> None:
     assert heard(start(script)) == [Said(0, "up", b"n"), Said(0, "out", b"hi"), Said(0, "end", code=3)]
 
 
-def test_notes_wait_for_the_first_node_unless_they_are_news() -> None:
+def test_notes_wait_for_the_first_node_unless_they_are_news(tmp_path: Path) -> None:
     import re
 
+    go = tmp_path / "go"
     script = "import sys; print('queued', 'later', 'chatter', sep='\\n', file=sys.stderr, flush=True)\n"
-    script += "import time; time.sleep(0.3)\n" + UP
-    found = heard(start(script, news=re.compile("queued"), noise=re.compile("chatter")))
-    assert [said.data for said in found if said.kind == "note"] == [b"queued", b"later"]
-    assert [said.kind for said in found] == ["note", "note", "up"]
+    waits = "import os, time\nwhile not os.path.exists(%r): time.sleep(0.01)\n" % str(go)
+    errands = start(script + waits + UP, news=re.compile("queued"), noise=re.compile("chatter"))
+    while not (found := errands.hear(0.1)):
+        assert found is not None
+    assert found == [Said(-1, "note", b"queued")]
+    go.touch()
+    assert heard(errands) == [Said(-1, "note", b"later"), Said(0, "up", b"n")]
     with pytest.raises(SubmitRejected, match="later") as error:
-        heard(start(script.replace(UP, ""), news=re.compile("queued"), noise=re.compile("chatter")))
+        heard(start(script, news=re.compile("queued"), noise=re.compile("chatter")))
     assert "chatter" not in str(error.value) and "queued" not in str(error.value)
 
 
@@ -348,11 +352,11 @@ def test_it_is_told_to_stop() -> None:
 def test_who_does_not_hear_that_it_should_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worldsize.compute.errands.GRACE", 0.2)
     monkeypatch.setattr("worldsize.compute.errands._OVERTIME", 0.2)
-    errands = up("time.sleep(60)")
+    errands = up("time.sleep(600)")
     started = time.monotonic()
     errands.stop()
     assert heard(errands) == []
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_at_once_is_said_on_the_lifeline_and_output_nobody_reads_does_not_keep_it(
@@ -400,8 +404,8 @@ def test_accounting_that_is_off_is_not_waited_for(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     fake.mode("sacct", "disabled")
     started = time.monotonic()
-    assert asked_for_usage(fake, patience=30.0) == [None]
-    assert time.monotonic() - started < 10
+    assert asked_for_usage(fake, patience=300.0) == [None]
+    assert time.monotonic() - started < 60
 
 
 def test_accounting_that_lags_is_waited_for_a_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
