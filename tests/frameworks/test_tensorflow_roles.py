@@ -80,7 +80,7 @@ def test_workers_alone_have_no_ps_key_and_all_end_by_themselves(cli: Cli) -> Non
 def test_the_chiefs_end_is_the_runs_and_a_success(every_place: Cli) -> None:
     cli = every_place
     distribution = {"worker_count": 2, "parameter_server_count": 1, "chief": True, "evaluator": True}
-    result = cli("run", job(cli, 2, distribution, {"worker": FOREVER, "ps": FOREVER, "chief": ALL_SAID % 5}))
+    result = cli("run", job(cli, 2, distribution, {"worker": FOREVER, "ps": FOREVER, "chief": ALL_SAID % 5}, grace=60))
     assert (result.code, cli.status()["state"]) == (0, "SUCCEEDED"), result
     tasks = {tuple(each["task"]): each for each in said(cli, 5)}
     assert sorted(tasks) == [("chief", 0), ("evaluator", 0), ("ps", 0), ("worker", 0), ("worker", 1)]
@@ -98,7 +98,7 @@ def test_the_chiefs_end_is_the_runs_and_a_success(every_place: Cli) -> None:
 
 def test_without_a_chief_worker_0_decides_and_the_others_have_the_grace_to_finish(cli: Cli) -> None:
     then = {"ps": FOREVER, "worker1": ALL_SAID % 3 + "\ntime.sleep(0.5); print('finished', flush=True)"}
-    run = cli.run(job(cli, 2, {"worker_count": 2, "parameter_server_count": 1}, then))
+    run = cli.run(job(cli, 2, {"worker_count": 2, "parameter_server_count": 1}, then, grace=60))
     ranks = {tuple(each["task"]): int(each["rank"]) for each in said(cli, 3)}
     ended = exits(cli, 2)
     assert [ended[ranks["worker", 0]], ended[ranks["worker", 1]]] == [(0, False), (0, False)]
@@ -125,7 +125,7 @@ def test_a_task_that_fails_ends_all(cli: Cli, role: str) -> None:
 
 def test_a_worker_that_fails_while_others_finish_is_a_failure(cli: Cli) -> None:
     then = {"ps": FOREVER, "worker1": "time.sleep(0.3); sys.exit(9)"}
-    result = cli("run", job(cli, 2, {"worker_count": 2, "parameter_server_count": 1}, then))
+    result = cli("run", job(cli, 2, {"worker_count": 2, "parameter_server_count": 1}, then, grace=60))
     assert (result.code, cli.status()["state"]) == (9, "FAILED")
 
 
