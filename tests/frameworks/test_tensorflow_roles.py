@@ -110,7 +110,8 @@ def test_without_a_chief_worker_0_decides_and_the_others_have_the_grace_to_finis
 
 
 def test_an_evaluator_is_waited_for_and_then_ended(cli: Cli) -> None:
-    cli.run(job(cli, 2, {"worker_count": 2, "evaluator": True}, {"evaluator": FOREVER}, grace=0.5))
+    then = {"worker": ALL_SAID % 3, "evaluator": FOREVER}  # it may still connect to both until it has said so
+    cli.run(job(cli, 2, {"worker_count": 2, "evaluator": True}, then, grace=0.5))
     assert sorted(exits(cli, 2).values()) == [(0, False), (0, False), (143, True)]
 
 
