@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 import pytest
-from driver import Cli
+from driver import Cli, wait_for
 
 # Each task listens at its own address; every other one says its name there, and those of the cluster are waited for.
 TASK = """
@@ -149,9 +149,15 @@ def test_the_dry_run_shows_it_with_ports_to_come(cli: Cli) -> None:
     assert '"task": {"type": "ps", "index": 0}' in shown
 
 
-def test_two_runs_at_once_share_no_port(cli: Cli) -> None:
-    path = job(cli, 1, {"worker_count": 2, "parameter_server_count": 2}, {"worker": "time.sleep(0.5)", "ps": FOREVER})
+def test_runs_at_once_share_no_port(cli: Cli) -> None:
+    """What has ended may leave its ports to the next."""
+    go = os.path.join(cli.root, "go")
+    worker = "while not os.path.exists(%r): time.sleep(0.02)" % go
+    path = job(cli, 1, {"worker_count": 2, "parameter_server_count": 2}, {"worker": worker, "ps": FOREVER})
     runs = [cli.submit(path) for _ in range(3)]
+    said = [cli.path(run, "outputs", "said-" + task) for run in runs for task in ("worker0", "worker1")]
+    wait_for(lambda: all(map(os.path.exists, said)), 60)
+    open(go, "w").close()
     used: list[str] = []
     for run in runs:
         cli.ok("wait", run)
