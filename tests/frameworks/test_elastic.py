@@ -119,6 +119,9 @@ dist.init_process_group("gloo")
 rank, size, again = dist.get_rank(), dist.get_world_size(), os.path.exists("outputs/failed")
 names = ("WORLDSIZE_WORLD_SIZE", "WORLDSIZE_NODE_COUNT", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK")
 open("outputs/up-%d-of-%d" % (rank, size), "w").close()
+awaited = os.environ.get("AWAITED_BY_%d" % size)
+while awaited and not os.path.exists(awaited):
+    time.sleep(0.1)
 for step in range(int(os.environ.get("STEPS_OF_%d" % size, "5"))):
     if step == 3 and rank == 1 and not again and "FAIL" in os.environ:
         open("outputs/failed", "w").close()
@@ -155,11 +158,14 @@ def test_all_ranks_are_started_again_when_one_fails(place: Cli) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_run_goes_on_without_a_node_that_is_lost(place: Cli) -> None:
+    """A second node that is slow to come finds that torchrun has begun without it, and begins again with it."""
     pytest.importorskip("torch")
     name = job(place, TRAIN, process_count_per_instance=2, nodes="1:2", max_restarts=3)
-    run = place.submit(name, "--set", "environment_variables.STEPS_OF_4=100000")
+    variables = ("STEPS_OF_4=100000", "AWAITED_BY_2=outputs/lost")
+    run = place.submit(name, *(word for each in variables for word in ("--set", "environment_variables." + each)))
     up = [place.path(run, "outputs", "up-%d-of-4" % rank) for rank in range(4)]
     assert wait_for(lambda: all(map(os.path.exists, up)), PATIENCE)
+    open(place.path(run, "outputs", "lost"), "w").close()
     for pid in of_node(run, 1):
         with contextlib.suppress(ProcessLookupError):  # the first one's end may be the next one's
             os.kill(pid, signal.SIGKILL)
