@@ -77,7 +77,7 @@ def test_keras_fit_works_with_the_old_keras_and_the_new_one_is_explained(cli: Cl
     assert result.code == 1 and "what to do: Keras 3 cannot train with model.fit" in result.err, result
     assert "tf-keras" in cli.status()["failure"]["hint"]
     logs = trained(cli, "job.yml", "--set", "environment_variables.TF_USE_LEGACY_KERAS=1")
-    assert all(log.endswith("fitted\n") for log in logs)
+    assert all("fitted" in log.splitlines() for log in logs)  # who leaves last may complain that the other has gone
 
 
 def test_the_azure_guides_tensorflow_sample(cli: Cli) -> None:
