@@ -63,7 +63,7 @@ def test_show_of_what_is_built_and_of_what_is_not(cli: Cli, built: str, links: L
 
 
 def test_remove_by_name_and_never_what_a_run_uses(cli: Cli, built: str) -> None:
-    cli.write("job.yml", "command: sleep 60\nenvironment: requirements.txt\n")
+    cli.write("job.yml", "command: sleep 600\nenvironment: requirements.txt\n")
     run = cli.submit("job.yml")
     wait_for(lambda: cli.status(run)["state"] == "RUNNING")
     refused = cli("env", "remove", "mine")
@@ -225,14 +225,14 @@ def test_a_requirements_list_is_split_by_what_channels_have(cli: Cli, channel: P
 )
 def test_a_signal_ends_a_build_and_leaves_nothing(cli: Cli, number: signal.Signals, code: int) -> None:
     """Ctrl-C, a scheduler's TERM, a terminal that closes: also what the build has started ends."""
-    steps = "  build: ['touch %s/begun; sleep 60']\n" % cli.root
+    steps = "  build: ['touch %s/begun; sleep 600']\n" % cli.root
     cli.write("job.yml", "command: 'true'\nenvironment:\n  python: '>=3.8'\n" + steps)
     with cli.start("env", "build", "job.yml") as builder:
-        wait_for(lambda: os.path.exists(os.path.join(cli.root, "begun")))
+        wait_for(lambda: os.path.exists(os.path.join(cli.root, "begun")), 60)
         builder.send_signal(number)
         assert builder.wait() == code
     assert [name for name in os.listdir(cli.home + "/envs") if not name.endswith((".lock", ".log"))] == []
-    wait_for(lambda: not cli.processes(), 5)
+    wait_for(lambda: not cli.processes())
 
 
 def test_a_probe_is_remembered(cli: Cli, channel: Path) -> None:
