@@ -92,8 +92,8 @@ def test_it_has_the_ranks_environment_and_place_but_is_no_rank(place: Place) -> 
 def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) -> None:
     run = running(place, "2x1")
 
-    result = place("exec", "--timeout", "4", "--", "sh", "-c", "echo up; exec sleep 4711")
-    assert result.code == 124 and unfolded(result.lines) == ["up", "up"] and "after 4 s" in result.err
+    result = place("exec", "--timeout", "8", "--", "sh", "-c", "echo up; exec sleep 4711")
+    assert result.code == 124 and unfolded(result.lines) == ["up", "up"] and "after 8 s" in result.err
     wait_for(lambda: not sleepers("4711"))
 
     asked = begun(place, "4712", "trap 'echo told; exit 3' TERM; echo up; sleep 4712 & wait")

@@ -16,8 +16,9 @@ from slurm import machine
 from slurm.cluster import Cluster, Flavour, Process
 
 FIXTURES = ("slurm", "slurm_without_accounting")
-PATIENCE = 40.0
-"""A controller that was killed has forgotten its youngest jobs, whose nodes it ends 20 s after it calls them idle."""
+PATIENCE = 3.0
+PATIENCE_AFTER_A_CRASH = 40.0
+"""A controller that was killed has forgotten its youngest jobs, which it ends 20 s after it calls their nodes idle."""
 
 _running: dict[str, Cluster] = {}
 
@@ -62,7 +63,8 @@ def remains(cluster: Cluster, patience: float = PATIENCE) -> dict[str, list[Proc
 def leave_as_found(cluster: Cluster) -> None:
     """Ends all jobs and undoes all faults; a process that outlived them fails the test."""
     cluster.restore()
-    left = remains(cluster)
+    left = remains(cluster, PATIENCE_AFTER_A_CRASH if cluster.controller_crashed else PATIENCE)
+    cluster.controller_crashed = False
     for there in left.values():
         for process in there:
             os.kill(process.pid, signal.SIGKILL)

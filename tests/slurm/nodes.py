@@ -19,7 +19,12 @@ SCRUBBED = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SINF
 
 
 class Nodes(Reach):
-    """What Slurm says of the nodes, and what an accident does to them and to the controller."""
+    """What Slurm says of the nodes, and what an accident does to them and to the controller.
+
+    controller_crashed  this process has killed it, and the cluster was not left as found since
+    """
+
+    controller_crashed = False
 
     @property
     def environ(self) -> dict[str, str]:
@@ -104,6 +109,7 @@ class Nodes(Reach):
 
         SIGKILL: it crashes, and what it was told in its last five seconds may be forgotten, even whole jobs.
         """
+        self.controller_crashed = self.controller_crashed or number == signal.SIGKILL
         for process in self.daemons("slurmctld"):
             os.kill(process.pid, number)
         if number != signal.SIGSTOP:
