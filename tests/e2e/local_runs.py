@@ -29,7 +29,7 @@ HOOK = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize", "
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
 
 
-def until(happens: Callable[[], Any], timeout: float = 15.0, what: str = "it") -> Any:
+def until(happens: Callable[[], Any], timeout: float = 60.0, what: str = "it") -> Any:
     """The first true answer; fails after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while True:
@@ -117,7 +117,7 @@ class LocalRun:
     def over(self) -> bool:
         return self.compute.observe([self.handle])[0].phase == "absent"
 
-    def ended(self, timeout: float = 15.0) -> dict[str, Any]:
+    def ended(self, timeout: float = 60.0) -> dict[str, Any]:
         """result.json, once the conductor is gone; nothing of the run is left then."""
         until(self.over, timeout, "the run's end")
         self.nothing_left()

@@ -14,6 +14,7 @@ import local_runs
 import pytest
 from local_runs import LocalRun, LocalRuns, until
 
+from worldsize.agent.conductor import conductor_log
 from worldsize.plan.files import read_json, write_json
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exits
@@ -408,6 +409,19 @@ def test_a_run_whose_handle_cannot_be_written_is_told_to_end_all_the_same(start,
     run.said("ready")
     run.compute.cancel(run.handle)
     assert run.ended()["state"] == "CANCELLED"
+
+
+def test_a_conductor_that_cannot_even_say_so_goes_on(start, monkeypatch):
+    create = local_runs.create_run
+
+    def with_a_full_disk(home: str) -> RunPaths:
+        paths = create(home)
+        os.makedirs(os.path.join(paths.handle, "full"))
+        os.symlink("/dev/full", conductor_log(paths))
+        return paths
+
+    monkeypatch.setattr(local_runs, "create_run", with_a_full_disk)
+    assert_failed(start.sh("sleep 0.1; exit 7", nodes=2).ended(), "EXIT_CODE", 7, "exited with code 7")
 
 
 def test_a_rank_that_meets_a_full_disk(start):

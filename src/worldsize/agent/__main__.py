@@ -18,7 +18,7 @@ import sys
 from worldsize.agent.address import ADDRESS, own_address
 from worldsize.agent.options import Options, read_options
 from worldsize.agent.rendezvous import Head, Rendezvous, open_head, wait_published
-from worldsize.agent.report import write_unstarted
+from worldsize.agent.report import note, write_unstarted
 from worldsize.agent.signals import ignore_notices
 from worldsize.agent.supervise import Supervisor
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int:
             plan, paths = begin(plan, paths, node_rank, os.environ.get(options.attempt_var, ""))
         return _run(plan, paths, node_rank, options.address, options.prepare)
     except WorldsizeError as error:
-        print("worldsize agent: %s" % error, file=sys.stderr)
+        note("worldsize agent: %s" % error)
         return error.exit_code
 
 

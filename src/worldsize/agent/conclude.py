@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Container, Mapping
 
 from worldsize.agent import processes
-from worldsize.agent.report import FULL
+from worldsize.agent.report import FULL, note
 from worldsize.agent.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict
 from worldsize.plan.files import write_bytes, write_json, write_once
 from worldsize.plan.launch import Plan
@@ -35,7 +34,7 @@ class Conclusion:
         try:
             write_bytes(self._spare, b"\n" * _RESULT_BYTES)
         except OSError as error:
-            print("no room for the result: %s" % error, file=sys.stderr)
+            note("no room for the result: %s" % error)
 
     def write(self, lost: Mapping[int, Verdict]) -> int:
         """The result, with what is known of the nodes that left no record; the run's exit code."""
@@ -54,7 +53,7 @@ class Conclusion:
         try:
             write_once(self.paths.result, result(self.plan, status), self._spare)
         except OSError as error:
-            print("no result written: %s" % error, file=sys.stderr)
+            note("no result written: %s" % error)
         return status.exit_code or 0
 
     def _complete_exits(self, lost: Mapping[int, Verdict]) -> tuple[ExitRecord, ...]:
@@ -72,7 +71,7 @@ class Conclusion:
         try:
             write_json(self.paths.exit_record(node_rank), record.to_json())
         except OSError as error:
-            print("no exit record for node %d: %s" % (node_rank, error), file=sys.stderr)
+            note("no exit record for node %d: %s" % (node_rank, error))
         return record
 
 

@@ -18,6 +18,7 @@ from functools import partial
 from worldsize.agent import processes
 from worldsize.agent.conclude import Conclusion, agent_lost, end_orphans, no_agent, no_head, no_setup, sweep
 from worldsize.agent.rendezvous import Head, open_head
+from worldsize.agent.report import note
 from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, ignore_notices, release
 from worldsize.agent.supervise import Supervisor
 from worldsize.agent.verdict import CANCEL, Verdict
@@ -168,7 +169,7 @@ class Conductor:
                 isolation.cut_network()
                 self.environ = {**isolation.LOOPBACK, **self.environ}
         except OSError as error:
-            print("not isolated: %s" % error, file=sys.stderr)
+            note("not isolated: %s" % error)
             return
         write_json(self.paths.isolation, self._isolated._asdict())
 
@@ -187,7 +188,7 @@ class Conductor:
         try:
             write_json(self.paths.handle, processes.local_handle(os.getpid(), self.plan.run_id))
         except OSError as error:  # a full disk ends the run, as does a run directory that is gone
-            print("no handle written: %s" % error, file=sys.stderr)
+            note("no handle written: %s" % error)
         if os.path.exists(self.paths.cancel):
             self._cancel()
 

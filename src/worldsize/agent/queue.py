@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -18,6 +17,7 @@ from worldsize.agent import processes
 from worldsize.agent.conductor import fork_conductor, fork_detached
 from worldsize.agent.dependency import read_dependencies
 from worldsize.agent.element import complete
+from worldsize.agent.report import note
 from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, release
 from worldsize.plan.array import array_of, element_root, read_array
 from worldsize.plan.files import read_json, write_json, write_once
@@ -169,7 +169,7 @@ def _conclude(paths: RunPaths, status: Status) -> None:
     try:
         plan = _plan(paths)
     except (OSError, ValueError) as error:
-        print("%s: %s" % (paths.plan, error), file=sys.stderr)
+        note("%s: %s" % (paths.plan, error))
         return
     _guard(partial(write_once, paths.result, result(plan, status)))
 
@@ -192,4 +192,4 @@ def _guard(write: partial[Any]) -> None:
     try:
         write()
     except OSError as error:
-        print("not written: %s" % error, file=sys.stderr)
+        note("not written: %s" % error)

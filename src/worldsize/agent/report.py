@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 
@@ -76,6 +77,14 @@ class Report:
                 self.full = True
             elif error.errno not in _GONE:
                 raise
+
+
+def note(text: str) -> None:
+    """A line for this process's own log, which may lie on the full disk that the line is about."""
+    try:
+        print(text, file=sys.stderr)
+    except OSError:
+        pass
 
 
 def write_unstarted(
