@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 
@@ -25,7 +26,7 @@ def running(place: Place, world: str, **keys: object) -> str:
 
 
 def sleepers(seconds: str) -> list[int]:
-    """The processes that sleep so long."""
+    """The processes of this machine that sleep so long."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -91,30 +92,31 @@ def test_it_has_the_ranks_environment_and_place_but_is_no_rank(place: Place) -> 
 
 def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) -> None:
     run = running(place, "2x1")
+    late, asked_for, ignored, alone = ("%d" % random.randrange(10**6, 10**9) for _ in range(4))  # nobody else's
 
-    result = place("exec", "--timeout", "8", "--", "sh", "-c", "echo up; exec sleep 4711")
+    result = place("exec", "--timeout", "8", "--", "sh", "-c", "echo up; exec sleep " + late)
     assert result.code == 124 and unfolded(result.lines) == ["up", "up"] and "after 8 s" in result.err
-    wait_for(lambda: not sleepers("4711"))
+    wait_for(lambda: not sleepers(late))
 
-    asked = begun(place, "4712", "trap 'echo told; exit 3' TERM; echo up; sleep 4712 & wait")
+    asked = begun(place, asked_for, "trap 'echo told; exit 3' TERM; echo up; sleep %s & wait" % asked_for)
     asked.send_signal(signal.SIGINT)
     out, _ = asked.communicate(timeout=20)
     assert (asked.returncode, unfolded(out.decode().splitlines())) == (130, ["told", "told", "up", "up"])
-    wait_for(lambda: not sleepers("4712"))
+    wait_for(lambda: not sleepers(asked_for))
 
-    eager = "for i in 1 2 3 4 5 6 7 8; do while :; do sleep 4713; done & done"  # one that is ended has a successor
-    deaf = begun(place, "4713", "trap '' TERM; %s; wait" % eager, 16)
+    eager = "for i in 1 2 3 4 5 6 7 8; do while :; do sleep %s; done & done"  # one that is ended has a successor
+    deaf = begun(place, ignored, "trap '' TERM; %s; wait" % (eager % ignored), 16)
     deaf.send_signal(signal.SIGINT)
     heard(deaf.stderr, "again: at once")
     deaf.send_signal(signal.SIGINT)
     deaf.communicate(timeout=4)  # less than the grace of five seconds
     assert deaf.returncode == 130
-    wait_for(lambda: not sleepers("4713"))
+    wait_for(lambda: not sleepers(ignored))
 
-    killed = begun(place, "4714", "sleep 4714")
+    killed = begun(place, alone, "sleep " + alone)
     killed.kill()
     killed.communicate()
-    wait_for(lambda: not sleepers("4714"))
+    wait_for(lambda: not sleepers(alone))
 
     assert place.status(run)["state"] == "RUNNING"
     place.ok("cancel", run, "--now")
