@@ -95,8 +95,7 @@ def test_an_abort_as_the_interpreter_ends_after_an_exception_is_no_cause():
     found = rank_failure(2, 1, "h", 134, 9.0, error("ValueError", "v"), False)
     assert found == rank_failure(2, 1, "h", 1, 9.0, error("ValueError", "v"), False)
     for earlier in (None, error("ValueError", "of a child, long ago", time=-60.0), error("ValueError", "v", time=0.0)):
-        ended = 90.0
-        assert rank_failure(2, 1, "h", 134, ended, earlier, False).code == 134
+        assert rank_failure(2, 1, "h", 134, 90.0, earlier, False).code == 134
 
 
 def test_an_exception_from_the_future_is_dated_by_the_ranks_end():

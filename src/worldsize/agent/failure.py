@@ -94,7 +94,10 @@ def code_when_raised(code: int) -> int:
 def rank_failure(
     rank: int, node_rank: int, host: str, code: int, ended: float, error: dict[str, Any] | None, oom_killed: bool
 ) -> Failure:
-    """The failure of one rank that ended with `code` by itself, at the time of its exception if it left one."""
+    """The failure of one rank that ended with `code` by itself, at the time of its exception if it left one.
+
+    An abort right after the exception counts as Python's code for that, 1.
+    """
     said = ": ".join(filter(None, (error["type"], error["message"]))) if error else ""
     if error and code == _ABORT and ended - error["time"] < _LEAVING_SECONDS:
         code = _RAISED
