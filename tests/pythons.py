@@ -24,5 +24,5 @@ def installed(*versions: str) -> list[str]:
     return found
 
 
-SUPPORTED = installed("3.8", "3.9", "3.10", "3.11", "3.12", "3.13") or [sys.executable]
+SUPPORTED = installed("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15") or [sys.executable]
 TOO_OLD = installed("2.7", "3.6", "3.7")

@@ -102,3 +102,13 @@ def test_the_agent_starts_without_what_it_does_not_need() -> None:
     loaded = set(words.decode().split())
     heavy = {"typing", "pathlib", "subprocess", "tempfile", "shutil", "logging", "dataclasses", "argparse", "inspect"}
     assert not loaded & heavy
+
+
+def test_a_module_without_the_future_import_has_fields_too() -> None:
+    """From Python 3.14 on its annotations are made when they are asked for; a plug-in may be written so."""
+    text = "class Point(NamedTuple):\n    x: int\n    y: 'Later' = 2\n\n    def sum(self):\n        return self.x + self.y\n"
+    names: dict[str, Any] = {"NamedTuple": values.NamedTuple}
+    exec(compile(text, "plug_in.py", "exec", dont_inherit=True), names)
+    assert (names["Point"]._fields, names["Point"](1).sum()) == (("x", "y"), 3)
+    exec(compile("class Empty(NamedTuple):\n    pass\n", "plug_in.py", "exec", dont_inherit=True), names)
+    assert names["Empty"]._fields == ()

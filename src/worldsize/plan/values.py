@@ -6,6 +6,8 @@ of them, and every rank waits for its start. Type checkers see typing's own. Sta
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
@@ -79,11 +81,26 @@ else:
         def _reader(index):
             return _tuplegetter(index, None)
 
+    def _names(namespace):
+        """The annotated names of a class body, in their order.
+
+        From Python 3.14 on, a body without `from __future__ import annotations` has a function for them (PEP 749).
+        annotationlib, slow to import, calls it without failing for names that are not defined yet.
+        """
+        if "__annotations__" in namespace or sys.version_info < (3, 14):
+            return tuple(namespace.get("__annotations__", ()))
+        import annotationlib
+
+        annotate = annotationlib.get_annotate_from_class_namespace(namespace)
+        if annotate is None:
+            return ()
+        return tuple(annotationlib.call_annotate_function(annotate, annotationlib.Format.FORWARDREF))
+
     class _Fields(type):
         def __new__(kind, name, bases, namespace):
             if not bases:
                 return type.__new__(kind, name, bases, namespace)
-            fields = tuple(namespace.get("__annotations__", ()))
+            fields = _names(namespace)
             namespace["_field_defaults"] = {field: namespace.pop(field) for field in fields if field in namespace}
             namespace["_fields"] = namespace["__match_args__"] = fields
             namespace["__slots__"] = ()
