@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +10,9 @@ import pytest
 from driver import Cli
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from in_process import outcome
 
-from worldsize.cli.main import VERBS, main
+from worldsize.cli.main import VERBS
 
 CASES = int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200"))
 STARTING = ("run", "submit", "rerun", "rehearse")
@@ -64,22 +63,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(cli.project)
         yield Path(cli.root)
     cli.close()
-
-
-def outcome(words: list[str]) -> tuple[int, str, str]:
-    """The exit code and both streams of a command line."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace") for _ in range(2))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = main(words)
-        except SystemExit as end:
-            assert isinstance(end.code, int)
-            code = end.code
-    shown = []
-    for stream in (out, err):
-        stream.flush()
-        shown.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
-    return code, shown[0], shown[1]
 
 
 def harmless(words: list[str]) -> list[str]:

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from driver import Cli
+from in_process import InProcess
 
 OK = "command: echo $X\n"
 
@@ -107,6 +109,11 @@ FILES = [
     Mistake("two files", OK, ("one job file", "other.yml"), ("other.yml",)),
     Mistake("an unknown option", OK, ("--detatch", "--detach"), ("--detatch",)),
 ]  # fmt: skip
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return InProcess(str(tmp_path))
 
 
 def refused(cli: Cli, *words: str, says: tuple[str, ...], **environ: str) -> None:
@@ -232,10 +239,6 @@ def test_an_unknown_compute_of_a_variable_names_the_variable(cli: Cli) -> None:
     refused(cli, "run", "--", "true", says=("WORLDSIZE_COMPUTE: there is no compute 'zz'",), WORLDSIZE_COMPUTE="zz")
 
 
-def unreadable(path: str) -> None:
-    os.chmod(path, 0)
-
-
 def directory(path: str) -> None:
     os.unlink(path)
     os.mkdir(path)
@@ -259,47 +262,3 @@ def test_job_files_that_are_none(cli: Cli, spoil: Callable[[str], None]) -> None
 
 def test_a_job_file_that_is_a_device(cli: Cli) -> None:
     refused(cli, "run", "/dev/zero", says=("/dev/zero",))
-
-
-def test_what_may_not_be_read(cli: Cli) -> None:
-    """Neither input, nor job file, nor configuration."""
-    cli.ordinary = True
-    job = cli.write("job.yml", OK + "inputs: {d: {type: uri_file, path: ./secret}}\n")
-    secret = cli.write("secret", "x")
-    os.chmod(secret, 0)
-    refused(cli, "run", "job.yml", says=("job.yml:2", "inputs.d.path", "secret", "cannot be read"))
-    os.chmod(job, 0)
-    refused(cli, "run", "job.yml", says=("job.yml", "Permission denied"))
-    config = cli.write("worldsize.toml", "")
-    os.chmod(config, 0)
-    refused(cli, "run", "--", "true", says=("worldsize.toml", "Permission denied"))
-
-
-def test_code_that_may_not_be_read(cli: Cli) -> None:
-    cli.ordinary = True
-    os.chmod(cli.write("locked.txt", "x"), 0)
-    result = cli("run", "--", "true")
-    assert result.code == 2 and "locked.txt" in result.err and "Traceback" not in result.err
-    assert not [name for name in os.listdir(os.path.join(cli.home, "runs")) if name[0] == "2"]
-
-
-def test_code_too_large_for_a_snapshot(cli: Cli) -> None:
-    with open(os.path.join(cli.project, "weights.bin"), "wb") as file:
-        file.truncate(2 << 30)
-    result = cli("run", "--", "true")
-    assert result.code == 2 and "weights.bin" in result.err and ".amlignore" in result.err
-    assert not [name for name in os.listdir(os.path.join(cli.home, "runs")) if name[0] == "2"]
-    cli.write(".amlignore", "*.bin\n")
-    assert "weights" not in cli.ok("run", "--", "ls").out
-
-
-def test_a_home_that_cannot_be(cli: Cli) -> None:
-    file = cli.write("file", "")
-    result = cli("run", "--", "true", WORLDSIZE_HOME=file)
-    assert (
-        result.code == 1 and "file" in result.err and "WORLDSIZE_HOME" in result.err and "Traceback" not in result.err
-    )
-    result = cli("list", WORLDSIZE_HOME=file)
-    assert result.code in (0, 1, 2) and "Traceback" not in result.err
-    result = cli("run", "--", "true", WORLDSIZE_HOME="/proc/nope")
-    assert result.code == 1 and "Traceback" not in result.err
