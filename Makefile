@@ -13,13 +13,15 @@ FUZZ_CASES ?= 10000
 export OMP_NUM_THREADS ?= 1
 # pytest rewrites the assertions of 256 files, 5 s for each of its processes where it may not keep the result.
 unexport PYTHONDONTWRITEBYTECODE
-# Each framework's environment is its own: .venv-tensorflow, .venv-jax, …; job files name them.
-FRAMEWORKS := $(VENV)/.stamp-accelerate .venv-tensorflow/.stamp .venv-jax/.stamp .venv-mpi/.stamp \
-	.venv-deepspeed/.stamp .venv-horovod/.stamp
+# The tests' own options: one part of them, and the commit since which `test-changed` looks.
+PART ?=
+BASE ?=
+PARTS := $(addprefix --part ,$(PART))
+TESTS := $(BIN)/python -m scripts.testing
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup test test-fast test-pythons fuzz lint bench docs clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons fuzz lint bench docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,9 +30,14 @@ demo: $(VENV)/.stamp-base $(VENV)/.stamp-torch ## train on 2 nodes × 2 ranks of
 	@echo '==> $(BIN)/worldsize run examples/digits/job.yml -w 2x2'
 	@$(BIN)/worldsize run examples/digits/job.yml -w 2x2
 
-setup: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-torch $(FRAMEWORKS) ## .venv/ with the worldsize command and torch, and one environment per other framework
-	@$(BIN)/python -m compileall -q src/worldsize
+setup: environments ## .venv/ with the worldsize command, torch and the test tools, and one environment per other framework
 	@echo '==> ready: $(BIN)/worldsize'
+
+environments: # each in the cache of ~/.cache/worldsize-test (WORLDSIZE_TEST_CACHE), .venv-NAME a link to it
+	@python=$$(PYTHON='$(PYTHON)' sh scripts/need-python.sh) && "$$python" -m scripts.environments
+
+system: # Slurm, Open MPI and what else the tests use of the machine
+	@sh scripts/system-packages.sh
 
 $(VENV)/.stamp-base: pyproject.toml
 	@echo '==> [1/2] worldsize and its dependencies (about 5 MB) into $(VENV)/'
@@ -55,52 +62,23 @@ $(VENV)/.stamp-test: requirements/test.txt requirements/light.txt | $(VENV)/.sta
 	@$(PIP_INSTALL) --quiet --requirement requirements/test.txt
 	@touch $@
 
-$(VENV)/.stamp-accelerate: requirements/accelerate.txt requirements/torch.txt | $(VENV)/.stamp-torch
-	@echo '==> accelerate into $(VENV)/ (45 MB)'
-	@$(PIP_INSTALL) --quiet --requirement requirements/accelerate.txt --constraint requirements/torch.txt
-	@touch $@
+test: environments system ## every capability once, for real: 12 minutes (PART=unit|local|slurm|… for one part, TEST_ARGS=… for pytest)
+	@$(if $(PART)$(TEST_ARGS),,$(MAKE) --no-print-directory lint)
+	@$(TESTS) standard $(PARTS) $(TEST_ARGS)
 
-.venv-tensorflow/.stamp: requirements/tensorflow.txt requirements/tensorflow-keras.txt
-	@echo '==> TensorFlow into .venv-tensorflow/: about 300 MB to download and 1.8 GB on disk'
-	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh .venv-tensorflow
-	@.venv-tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/tensorflow.txt
-	@.venv-tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement requirements/tensorflow-keras.txt
-	@touch $@
+test-fast: $(VENV)/.stamp-base $(VENV)/.stamp-test ## the unit tests and the command line in one process: less than a minute, without torch
+	@$(BIN)/python -m pytest -q -n 2 --tier standard -m 'not slow and not timing' tests/unit $(TEST_ARGS)
 
-.venv-jax/.stamp: requirements/jax.txt
-	@echo '==> JAX into .venv-jax/: about 150 MB to download and 600 MB on disk'
-	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh .venv-jax
-	@.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/jax.txt
-	@touch $@
+test-all: environments system ## every test, and the unit tests on the oldest and the newest Python found here
+	@$(if $(PART)$(TEST_ARGS),,$(MAKE) --no-print-directory lint)
+	@$(TESTS) all $(PARTS) $(TEST_ARGS)
+	@$(if $(PART)$(TEST_ARGS),,$(MAKE) --no-print-directory test-pythons)
 
-.venv-mpi/.stamp: requirements/mpi.txt
-	@echo '==> mpi4py and an Open MPI of its own into .venv-mpi/: about 40 MB to download and 120 MB on disk'
-	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh .venv-mpi
-	@.venv-mpi/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/mpi.txt
-	@touch $@
+test-changed: environments system ## the tests that import what has changed since BASE=commit, the most affected first
+	@$(TESTS) changed --base '$(BASE)' $(PARTS) $(TEST_ARGS)
 
-.venv-deepspeed/.stamp: requirements/deepspeed.txt requirements/torch.txt scripts/make-deepspeed.sh
-	@PYTHON='$(PYTHON)' sh scripts/make-deepspeed.sh .venv-deepspeed
-
-.venv-horovod/.stamp: requirements/horovod.txt requirements/torch.txt scripts/make-horovod.sh
-	@PYTHON='$(PYTHON)' sh scripts/make-horovod.sh .venv-horovod
-
-.venv-azure/.stamp: requirements/azure.txt
-	@echo "==> Azure's own SDK, to compare with, into .venv-azure/ (about 110 MB)"
-	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh .venv-azure
-	@.venv-azure/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/azure.txt
-	@touch $@
-
-test: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-torch $(FRAMEWORKS) $(VENV)/.stamp-test .venv-azure/.stamp lint ## linters, every test, and the fast ones on other Pythons
-	@sh scripts/system-packages.sh
-	@$(BIN)/python scripts/run_tests.py $(TEST_ARGS)
-	@$(MAKE) --no-print-directory test-pythons
-
-test-fast: $(VENV)/.stamp-base $(VENV)/.stamp-test ## the unit tests: seconds, without torch
-	@$(BIN)/python -m pytest -q -n 2 -m 'not slow and not serial' tests/unit $(TEST_ARGS)
-
-test-pythons: $(VENV)/.stamp-base ## the fast tests on the oldest and the newest supported Python found here
-	@$(BIN)/python scripts/test_pythons.py
+test-pythons: $(VENV)/.stamp-base ## the unit tests on the oldest and the newest supported Python found here
+	@$(BIN)/python -m scripts.testing.other_pythons
 
 fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each
 	@WORLDSIZE_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q -n 2 --timeout=3600 tests/unit/test_*fuzz*.py $(TEST_ARGS)

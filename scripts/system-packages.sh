@@ -16,17 +16,25 @@ need() {
 }
 
 slurm='ALL TESTS ON A REAL SLURM CLUSTER WILL BE SKIPPED'
-need 'command -v mpirun' openmpi-bin 'THE TESTS WITH THE SYSTEM MPIRUN WILL BE SKIPPED'
-need 'command -v mpicc' libopenmpi-dev 'THE TESTS THAT COMPILE FOR MPI WILL BE SKIPPED'
-need 'command -v gcc && ls /usr/include/stdio.h' 'gcc libc6-dev' 'THE TESTS THAT COMPILE SOMETHING WILL BE SKIPPED'
-need 'command -v slurmctld && command -v slurmd && command -v sbatch' slurm-wlm "$slurm"
+compiled='THE TESTS THAT COMPILE SOMETHING WILL BE SKIPPED'
+mpi='THE TESTS THAT COMPILE FOR MPI WILL BE SKIPPED'
+modules='THE TESTS WITH MODULES WILL BE SKIPPED'
+need 'mpirun --version' openmpi-bin 'THE TESTS WITH THE SYSTEM MPIRUN WILL BE SKIPPED'
+need 'echo "#include <stdio.h>
+    int main(void) { return 0; }" | gcc -x c - -o /dev/null' 'gcc libc6-dev' "$compiled"
+need 'echo "#include <mpi.h>
+    int main(void) { return MPI_Finalize(); }" | mpicc -x c - -o /dev/null' libopenmpi-dev "$mpi"
+need 'slurmctld -V && slurmd -V && command -v sbatch && command -v srun && command -v sacct' slurm-wlm "$slurm"
 need 'ls /usr/lib/*/slurm*/auth_munge.so' slurm-wlm-basic-plugins "$slurm"
-need 'command -v munged' munge "$slurm"
-need 'command -v ip' iproute2 "$slurm"
+# The library that Slurm's plug-in for --mpi=pmix opens when a step starts.
+need 'ls /usr/lib/*/slurm*/mpi_pmix.so && ls /usr/lib/*/pmix*/lib/libpmix.so' 'slurm-wlm-basic-plugins libpmix-dev' "$slurm"
+need 'munged --version' munge "$slurm"
+need 'ip -V' iproute2 "$slurm"
+need 'unshare --version && nsenter --version' util-linux "$slurm"
 need 'command -v slurmdbd' slurmdbd "$slurm"
 need 'ls /usr/lib/*/slurm*/accounting_storage_mysql.so' slurm-wlm-mysql-plugin "$slurm"
-need 'command -v mariadbd && command -v mariadb-install-db' mariadb-server "$slurm"
-need 'ls /usr/share/modules/init/sh || ls /usr/share/lmod/lmod/init/sh' environment-modules 'THE TESTS WITH MODULES WILL BE SKIPPED'
+need 'mariadbd --version && command -v mariadb-install-db' mariadb-server "$slurm"
+need 'ls /usr/share/modules/init/sh || ls /usr/share/lmod/lmod/init/sh' environment-modules "$modules"
 [ -n "$packages" ] || exit 0
 
 go_without() {
