@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("worldsize", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("worldsize")
 
-pytest_plugins = ["slurm.fixtures", "hpcpack.fixtures"]
+pytest_plugins = ["selection", "slurm.fixtures", "hpcpack.fixtures"]
 CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 

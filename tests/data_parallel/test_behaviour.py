@@ -162,6 +162,7 @@ print("loaded", len(torch.load("outputs/model.pt")))
 """
 
 
+@pytest.mark.exhaustive
 def test_a_rank_may_load_what_was_saved_when_rank_0_has_nothing_more_to_do(trainings: Trainings) -> None:
     trainings.cli.write("train.py", HEAD + LOOP + LOADED_LATE)
     run = trainings.parallel("1x2", "train.py")
@@ -204,6 +205,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.exhaustive(unless=["the loss is not a sum or a mean over its batch"])
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_would_be_trained_wrongly_is_refused_with_its_line(trainings: Trainings, reason: str) -> None:
     trainings.cli.write("train.py", HEAD + REFUSED[reason])

@@ -85,6 +85,7 @@ def test_what_cannot_be_converted(trainings: Trainings, source: str, said: str) 
     assert result.code == 2 and said in result.err and "Traceback" not in result.err
 
 
+@pytest.mark.exhaustive(unless=["small"])
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["small", "plain_loop", "trainer_class"])

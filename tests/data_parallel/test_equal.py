@@ -33,6 +33,7 @@ SCRIPTS = {
 RELATIVE = 1e-9
 
 
+@pytest.mark.exhaustive(unless=["plain_loop", "resume"])
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_same_training_on_one_two_and_four_ranks(trainings: Trainings, name: str) -> None:
     script = trainings.add(name)
@@ -47,6 +48,7 @@ def test_the_same_training_on_one_two_and_four_ranks(trainings: Trainings, name:
         assert seen == [(total - whole) // ranks + whole] * ranks
 
 
+@pytest.mark.exhaustive
 def test_one_rank_is_the_plain_script(trainings: Trainings) -> None:
     script = trainings.add("gan")
     assert numbers(trainings.log(trainings.parallel("1x1", script))) == numbers(trainings.plain(script))
@@ -59,6 +61,7 @@ def test_on_virtual_gpus_it_is_the_same_training_too(trainings: Trainings) -> No
     assert_near(numbers(trainings.log(run)), expected, RELATIVE)
 
 
+@pytest.mark.exhaustive
 def test_mixed_precision_differs_by_its_own_precision(trainings: Trainings) -> None:
     script = trainings.add("amp")
     expected = numbers(trainings.plain(script))
@@ -66,6 +69,7 @@ def test_mixed_precision_differs_by_its_own_precision(trainings: Trainings) -> N
         assert_near(numbers(trainings.log(trainings.parallel(world, script))), expected, 5e-3)
 
 
+@pytest.mark.exhaustive
 def test_batch_statistics_of_the_whole_batch_where_they_are_asked_for(trainings: Trainings) -> None:
     script = trainings.add("batchnorm")
     expected = numbers(trainings.plain(script))
@@ -73,6 +77,7 @@ def test_batch_statistics_of_the_whole_batch_where_they_are_asked_for(trainings:
     assert_near(numbers(trainings.log(trainings.parallel("2x2", script, options=asked))), expected, RELATIVE)
 
 
+@pytest.mark.exhaustive
 def test_a_checkpoint_of_many_ranks_goes_on_with_one_and_with_many(trainings: Trainings) -> None:
     script = trainings.add("resume")
     trainings.plain(script)
@@ -88,6 +93,7 @@ def test_a_checkpoint_of_many_ranks_goes_on_with_one_and_with_many(trainings: Tr
     assert trainings.cli.read(run, "code", "losses.txt").count("\n") == 4 + 2
 
 
+@pytest.mark.exhaustive
 def test_with_dropout_and_batch_statistics_the_mean_over_seeds_is_the_same(trainings: Trainings) -> None:
     script = trainings.add("seeds")
     alone = [row[1] for _, row in numbers(trainings.plain(script))]

@@ -21,6 +21,7 @@ EXAMPLE = os.path.join(os.path.dirname(SOURCE), "examples", "data-parallel")
 PACKAGE = os.path.join(SOURCE, "worldsize", "inrank", "data_parallel")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_same_script_three_ways_ends_alike(trainings: Trainings) -> None:
@@ -54,6 +55,7 @@ print(shard(1), shard(2, 3))
     assert done.stdout == "1 (2, 3)\n", done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_mnist_by_itself_unchanged_and_converted_ends_alike(trainings: Trainings) -> None:

@@ -18,6 +18,8 @@ from worldsize.spec.key import Keys
 from worldsize.spec.keys import INPUT, JOB, OUTPUT
 from worldsize.state.records import Reason, RunState
 
+pytestmark = pytest.mark.exhaustive
+
 _CODE = re.compile(r"`([^`\n]+)`")
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _COMMAND = re.compile(r"(?:^|[\s;&|(/])worldsize ((?:[a-z-]|VERB)[^#\n|;&)]*)")

@@ -56,6 +56,7 @@ def rows(cli: Cli) -> list[list[str]]:
     return [row[:5] for row in csv.reader(cli.read(cli.latest(), "outputs", "trials.csv").splitlines())][1:]
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("nodes", [2, 1])
 def test_the_best_configuration_is_left_in_outputs(cli: Cli, job: str, nodes: int) -> None:
     result = cli.ok("run", job, "--set", "autotune.nodes=%d" % nodes)

@@ -53,6 +53,7 @@ def test_ctrl_c_cancels(cli: Cli) -> None:
     assert cli.status(run)["exit_code"] == 130
 
 
+@pytest.mark.timing
 def test_a_second_ctrl_c_ends_at_once_what_ignores_term(cli: Cli) -> None:
     process, run = begin(cli, PATIENT, "--set", "grace=60")
     began = time.monotonic()

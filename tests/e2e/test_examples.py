@@ -143,6 +143,7 @@ def test_toy_ddp_is_started_by_its_own_torchrun_line_and_resumes(cli: Cli) -> No
     assert float(re.findall(r"^final loss=([\d.]+)$", second, re.MULTILINE)[0]) < losses[-1]
 
 
+@pytest.mark.exhaustive
 def test_toy_ddp_refuses_to_resume_from_nothing(cli: Cli) -> None:
     result = cli("run", job("toy-ddp"), "--set", "inputs.procs=1", "--set", "inputs.resume=/no/such", timeout=120)
     assert result.code != 0

@@ -112,6 +112,7 @@ def test_it_is_executed_on_each_node_in_the_ranks_environment(runs: LocalRuns) -
     assert not run.over() and run.log(0) == "up\n"
 
 
+@pytest.mark.exhaustive
 def test_long_output_is_whole_and_does_not_pile_up(runs: LocalRuns) -> None:
     """Segments are removed as they are read; a node that is not read from waits."""
     run = running(runs, nodes=1)
@@ -128,6 +129,7 @@ def test_long_output_is_whole_and_does_not_pile_up(runs: LocalRuns) -> None:
     assert found.out[0] == b"".join(b"%07d" % i + b"x" * 99993 for i in range(400))
 
 
+@pytest.mark.timing
 def test_stop_leaves_a_grace_and_close_none(runs: LocalRuns) -> None:
     run = running(runs)
     errands = begun(run, "sh", "-c", "trap 'echo told; exit 3' TERM; echo up; sleep 4731 & wait")
@@ -154,6 +156,7 @@ def test_what_cannot_be_executed_is_told(runs: LocalRuns) -> None:
     assert found.err == dict.fromkeys((0, 1), b"worldsize: no-such-command: command not found\n")
 
 
+@pytest.mark.exhaustive
 def test_what_is_deaf_to_a_stop_is_killed_after_the_grace_and_its_last_words_are_heard(runs: LocalRuns) -> None:
     run = running(runs)
     errands = begun(run, "sh", "-c", "trap '' TERM; echo up; sleep 4736; sleep 4736")
@@ -182,6 +185,7 @@ def test_a_client_that_dies_takes_its_command_along_and_leaves_nothing(runs: Loc
     assert not run.over()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_errand_that_nobody_waits_for_is_never_begun(runs: LocalRuns) -> None:
     """Its client was killed before the nodes saw it; or it was left in a directory that a later attempt finds."""

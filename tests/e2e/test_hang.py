@@ -14,6 +14,8 @@ from local_runs import LocalRun, LocalRuns, until
 from worldsize.agent import processes
 from worldsize.state.exits import read_exits
 
+pytestmark = pytest.mark.timing
+
 WAITS = "echo waiting; exec sleep 60"
 
 
@@ -75,6 +77,7 @@ READS = "open('/dev/zero', 'rb').read(20_000); time.sleep(0.1)"
 PRINTS = "print('.', end='', flush=True); time.sleep(0.2)"
 
 
+@pytest.mark.exhaustive
 def test_last_work_that_is_slow_and_quiet_is_none(start):
     program = (
         "import os, sys, time\n"

@@ -31,6 +31,7 @@ run()
 """
 
 
+@pytest.mark.exhaustive(unless=["run"])
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("words", [(), ("--matrix", "a=1,2")], ids=["run", "array"])
 def test_ctrl_c_at_any_time_leaves_a_whole_run_or_none(cli: Cli, words: tuple[str, ...]) -> None:

@@ -102,6 +102,7 @@ def test_the_handle_is_the_same_whoever_wrote_it(cli: Cli) -> None:
     assert json.loads(cli.read(run, "handle.json")) == handle
 
 
+@pytest.mark.exhaustive
 def test_killed_at_any_moment_around_the_start(cli: Cli) -> None:
     """Whenever it dies: a run that is there ends, or can be cancelled; and nothing is left."""
     dice = random.Random(20261121)

@@ -18,6 +18,8 @@ from worldsize.agent import processes
 from worldsize.plan.files import read_json
 from worldsize.state.records import RunState
 
+pytestmark = pytest.mark.chaos
+
 CASES = int(os.environ.get("WORLDSIZE_FAULTS", "15"))
 SEED = int(os.environ.get("WORLDSIZE_FAULT_SEED", "20261121"))
 FAULTS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM)
@@ -111,6 +113,7 @@ def true_states(victim: str, number: int) -> set[str]:
     return {"FAILED", "LOST", "SUCCEEDED"} if victim == "conductor" else {"FAILED", "SUCCEEDED"}
 
 
+@pytest.mark.exhaustive(unless=["0", "1", "2", "3"])
 @pytest.mark.parametrize("case", range(CASES))
 def test_a_random_fault(start, case):
     dice = random.Random(SEED * 1000 + case)

@@ -314,6 +314,8 @@ def test_the_conductor_is_killed_and_the_ranks_had_left_daemons(start):
     assert run.fold().state == "FAILED"
 
 
+@pytest.mark.exhaustive(unless=["2-1"])
+@pytest.mark.timing
 @pytest.mark.parametrize(("nodes", "victim"), [(1, 0), (2, 0), (2, 1)])
 def test_an_agent_that_stays_stopped_counts_as_lost(start, nodes, victim):
     run = start.sh(SLEEPS, nodes=nodes, silence=3.0)
@@ -322,6 +324,7 @@ def test_an_agent_that_stays_stopped_counts_as_lost(start, nodes, victim):
     assert_failed(run.ended(), "NODE_FAILURE", 137, "node %d: its agent fell silent (stopped or hung)" % victim)
 
 
+@pytest.mark.timing
 def test_a_whole_run_that_was_paused_goes_on(start):
     run = start.sh("echo ready; sleep 1", nodes=2, silence=3.0)
     run.said("ready")
@@ -479,6 +482,7 @@ def test_the_run_directory_fills_up(tmp_path, script):
     assert None not in stops
 
 
+@pytest.mark.timing
 def test_the_run_directory_is_deleted_under_the_run(start):
     import shutil
 

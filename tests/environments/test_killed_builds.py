@@ -14,6 +14,7 @@ from wheels import Links
 MOMENTS = 20
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_killed_at_twenty_random_moments(cli: Cli, channel: Path, links: Links) -> None:

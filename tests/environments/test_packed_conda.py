@@ -17,6 +17,7 @@ SHOW = (
 )
 
 
+@pytest.mark.exhaustive(unless=["60"])
 @pytest.mark.slow
 @pytest.mark.parametrize("longer", [0, 60])
 def test_it_runs_where_it_was_unpacked(cli: Cli, channel: Path, links: Links, longer: int) -> None:

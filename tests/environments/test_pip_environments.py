@@ -430,7 +430,7 @@ def test_elements_of_an_array_share_one(cli: Cli, links: Links) -> None:
     assert json.loads(cli.read(array + "_2", "environment.json"))["prefix"] == prefix_of(cli)
 
 
-@pytest.mark.serial
+@pytest.mark.timing
 def test_the_second_use_takes_a_tenth_of_a_second_at_most(cli: Cli, links: Links) -> None:
     """Against the same job without an environment, the quickest of several."""
     for number in range(20):

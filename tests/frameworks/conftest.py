@@ -14,7 +14,8 @@ from slurm.cluster import Cluster
 from slurm.fixtures import leave_as_found
 from slurm.login import login_of
 
-SLURM = pytest.param("slurm", marks=pytest.mark.slurm)
+SLURM = pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.exhaustive])
+"""A framework that trains on virtual nodes meets on Slurm what tests/slurm and tests/conformance prove of any ranks."""
 
 
 @pytest.fixture

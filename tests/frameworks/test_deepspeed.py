@@ -36,6 +36,7 @@ def test_a_command_for_its_launcher_runs_as_it_is_the_way_azure_has_it(place: Cl
     assert {"deepspeed-0000.log", "deepspeed-0001.log"} <= set(launcher_logs(place))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun: sh scripts/system-packages.sh")
 def test_as_mpi_the_way_azure_has_it(cli: Cli) -> None:
     assert learnt(trained(cli, example("deepspeed-zero2"), "--set", "distribution.type=mpi"))
@@ -58,6 +59,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.exhaustive
 def test_a_rank_that_fails_ends_all(cli: Cli) -> None:
     """With its launcher in between, which tells nobody which rank it was."""
     cli.write("train.py", FAILING)
@@ -132,6 +134,7 @@ OWN_CONFIG = {
 }
 
 
+@pytest.mark.exhaustive
 def test_its_own_autotuning_where_the_job_asks_for_it(cli: Cli) -> None:
     cli.write("train.py", OWN_TUNING)
     cli.write("ds_config.json", json.dumps(OWN_CONFIG))

@@ -135,6 +135,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_static_rendezvous(cli: Cli) -> None:
@@ -155,6 +156,7 @@ def test_all_ranks_are_started_again_when_one_fails(place: Cli) -> None:
     assert [log.splitlines()[-1] for log in logs] == ["sum 2 of 2 2 2 2 0", "sum 2 of 2 2 2 2 1"]
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_run_goes_on_without_a_node_that_is_lost(place: Cli) -> None:

@@ -22,6 +22,7 @@ def test_gradients_are_averaged_over_the_nodes(place: Cli, words: tuple[str, ...
     assert accuracy(logs) > 0.85 and "\nranks=4\n" in logs[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun: sh scripts/system-packages.sh")
 def test_under_mpirun(cli: Cli) -> None:
     """One that was built without MPI still finds the others."""

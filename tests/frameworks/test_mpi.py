@@ -112,6 +112,7 @@ def test_virtual_nodes_share_memory_with_the_systems_mpi(cli: Cli, system_mpi: d
 
 @with_mpirun
 @with_mpi4py
+@pytest.mark.exhaustive(unless=["raises"])
 @pytest.mark.parametrize(
     ("fault", "code", "message"),
     [
@@ -120,6 +121,7 @@ def test_virtual_nodes_share_memory_with_the_systems_mpi(cli: Cli, system_mpi: d
         ("world.Abort(7)", 7, "exited with code 7"),
         ("os._exit(5)", 5, "exited with code 5"),
     ],
+    ids=["raises", "is killed", "aborts", "exits"],
 )
 def test_the_rank_that_fails_is_named(
     cli: Cli, system_mpi: dict[str, str], fault: str, code: int, message: str

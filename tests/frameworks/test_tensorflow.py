@@ -28,6 +28,7 @@ def test_a_chief_trains_with_a_parameter_server(place: Cli) -> None:
     assert accuracy(logs) > 0.9 and "\nworkers=2\n" in logs[0]
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_fails_ends_all(cli: Cli) -> None:
     cli.write(
         "train.py",
@@ -70,6 +71,7 @@ print("fitted")
 """
 
 
+@pytest.mark.exhaustive
 def test_keras_fit_works_with_the_old_keras_and_the_new_one_is_explained(cli: Cli) -> None:
     cli.write("fit.py", FIT)
     cli.write("job.yml", json.dumps(job(command="python fit.py")))

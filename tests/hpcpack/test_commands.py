@@ -141,6 +141,7 @@ def test_ctrl_c_while_it_is_submitted_leaves_nothing(client: Client, hpcpack: Si
     assert hpcpack.wait(job)["State"] == "Canceled" and not client.left()
 
 
+@pytest.mark.exhaustive
 def test_a_client_that_is_killed_takes_its_job_along(client: Client, hpcpack: Simulator) -> None:
     process = client.start("exec", "-w", "2", "--", "sh", "-c", "echo up; sleep 4751")
     all_up(process, 2)
@@ -173,6 +174,7 @@ def test_a_job_cancelled_by_others_is_told(client: Client, hpcpack: Simulator) -
     assert process.returncode != 0 and re.search(told, err), "INT or TERM, as they arrived: %r" % err
 
 
+@pytest.mark.exhaustive
 def test_a_node_that_dies_is_lost_and_the_others_are_heard(client: Client, hpcpack: Simulator) -> None:
     client.configure('nodes = "cn01,cn02"')
     go = "/app/%s/project/go" % os.path.basename(client.root)
@@ -278,6 +280,7 @@ def test_requeue_is_the_same_job(client: Client, hpcpack: Simulator) -> None:
     assert json.loads(client.read(run, "handle.json"))["job"] == job and hpcpack.job(job)["RequeueCount"] == "1"
 
 
+@pytest.mark.exhaustive
 def test_a_requeue_waits_for_a_job_that_is_ending(tmp_path: Path) -> None:
     """Its run has ended by then: the agents have said so."""
     simulator = Simulator.start(str(tmp_path), nodes=1, delay=2)

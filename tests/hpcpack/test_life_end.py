@@ -166,6 +166,7 @@ def test_a_node_that_dies(client: Client) -> None:
     assert not rows["cn03"]["usable"] and rows["cn03"]["reason"] and rows["cn02"]["usable"]
 
 
+@pytest.mark.exhaustive
 def test_the_heads_node_dies(client: Client) -> None:
     client.configure('nodes = ["cn02", "cn03"]')
     run = client.running()
@@ -238,6 +239,7 @@ def test_a_run_is_followed_past_a_head_that_does_not_answer(client: Client) -> N
         assert client.status(run)["state"] == "SUCCEEDED"
 
 
+@pytest.mark.exhaustive
 def test_who_follows_a_run_is_told_why_nothing_happens(client: Client) -> None:
     """Each reason once: what it waits for in the queue, then a head node that cannot be asked."""
     first = client.running("4x1")

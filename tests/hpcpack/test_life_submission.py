@@ -291,6 +291,7 @@ def test_a_head_that_nobody_hears_from_is_spoken_of_at_once(client: Client) -> N
     wait_for(lambda: client.status(run)["state"] == "LOST", PATIENCE)
 
 
+@pytest.mark.exhaustive
 def test_a_client_that_is_killed_before_it_submits_leaves_a_run_that_is_lost(client: Client) -> None:
     with client.simulator.away():
         submitting = client.start("submit", "-w", "2", "--", "true")

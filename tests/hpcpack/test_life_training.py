@@ -33,6 +33,7 @@ def bring(client: Client, example: str) -> str:
     return os.path.join(example, "job.yml")
 
 
+@pytest.mark.exhaustive
 def test_digits_train_on_two_nodes_with_two_processes_each(client: Client) -> None:
     job = bring(client, "digits")
     result = client("run", job, "-w", "2x2", "--set", "inputs.epochs=3", timeout=LONG)
@@ -48,6 +49,7 @@ RANKS = (
 )
 
 
+@pytest.mark.exhaustive(unless=["cn02"])
 @pytest.mark.parametrize("endpoint", [None, "cn02"])
 def test_torchrun_meets_where_the_job_says(client: Client, endpoint: str | None) -> None:
     """Ranks are numbered as the plan has them, whichever node is the meeting place."""

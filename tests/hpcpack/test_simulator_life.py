@@ -10,6 +10,8 @@ import pytest
 
 from hpcpack.simulator import Simulator, until
 
+pytestmark = pytest.mark.exhaustive
+
 NODES = {"UnitType": "Node", "AutoCalculateMin": "False", "AutoCalculateMax": "False"}
 TWO_NODES = {**NODES, "MinNodes": 2, "MaxNodes": 2}
 SLEEP = "sleep 60 || true"

@@ -10,6 +10,8 @@ import pytest
 
 from hpcpack.simulator import Simulator, values
 
+pytestmark = pytest.mark.exhaustive
+
 QUERY_ID, ROW_COUNT = "x-ms-continuation-queryId", "x-ms-row-count"
 
 

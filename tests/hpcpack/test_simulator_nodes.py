@@ -11,6 +11,8 @@ import pytest
 
 from hpcpack.simulator import Simulator, until, values
 
+pytestmark = pytest.mark.exhaustive
+
 SLEEP = "sleep 60 || true"
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from hpcpack.simulator import Simulator, until
 
+pytestmark = pytest.mark.exhaustive
+
 SLEEP = "sleep 60 || true"
 FIXED = {"AutoCalculateMin": False, "AutoCalculateMax": False}
 NODES: dict[str, Any] = {"UnitType": "Node", **FIXED}

@@ -21,6 +21,8 @@ from schemathesis.specs.openapi.checks import (
 
 from hpcpack.simulator import PASSWORD, USER, Simulator
 
+pytestmark = pytest.mark.exhaustive
+
 CASES = 8
 REFUSALS = (400, 401, 403, 404, 405, 409, 415)
 

@@ -17,6 +17,8 @@ import pytest
 
 from hpcpack.simulator import Simulator, SimulatorError, until
 
+pytestmark = pytest.mark.exhaustive
+
 SLEEP = "setsid sleep 4321.%d & sleep 4321.%d & wait"
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from hpcpack.simulator import Simulator, until, values
 
+pytestmark = pytest.mark.exhaustive
+
 SWEEP = {"Type": "ParametricSweep", "StartValue": 2, "EndValue": 6, "IncrementValue": 2}
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from hpcpack.simulator import Simulator, SimulatorError, listed
 
+pytestmark = pytest.mark.exhaustive
+
 USERS = {"alice": "User", "bob": "User", "olga": "JobOperator", "jack": "JobAdministrator"}
 
 

@@ -10,6 +10,8 @@ from worldsize.compute.hpcpack.simulator.paging import clauses
 from worldsize.compute.hpcpack.simulator.sweep import replaced
 from worldsize.compute.hpcpack.simulator.wire import Refused, date, iso, moment_of, properties_of
 
+pytestmark = pytest.mark.exhaustive
+
 MOMENTS = st.integers(0, 2**33)
 
 

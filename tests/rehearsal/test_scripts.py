@@ -34,6 +34,7 @@ def test_ddp_with_mixed_precision_and_checkpoints_as_a_job_file_of_a_cluster(cli
     assert [re.findall(r"^equal (.*)$", log, re.M) for log in logs] == [["True cuda:0"], ["True cuda:1"]] * 2
 
 
+@pytest.mark.exhaustive
 def test_a_language_model_under_torchrun(cli: Cli) -> None:
     cli.write(
         "job.yml",
@@ -51,6 +52,7 @@ def test_one_process_per_node_that_spawns_one_per_gpu(cli: Cli) -> None:
     assert sorted(places) == [("0", "cuda:0"), ("1", "cuda:1"), ("2", "cuda:0"), ("3", "cuda:1")]
 
 
+@pytest.mark.exhaustive
 def test_fully_sharded_on_a_mesh_of_gpus(cli: Cli) -> None:
     logs = rehearsed(cli, "run", "-w", "2x2", "--virtual-gpus", "2", "--", "python", "fsdp2.py")
     assert "saved 884 values" in logs[0]
@@ -59,6 +61,7 @@ def test_fully_sharded_on_a_mesh_of_gpus(cli: Cli) -> None:
         assert "learned=True loss on %s parameter on %s norm=True" % (place, place) in log
 
 
+@pytest.mark.exhaustive
 def test_accelerate_believes_in_several_gpus(cli: Cli) -> None:
     pytest.importorskip("accelerate")
     logs = rehearsed(cli, "run", "-w", "2x2", "--virtual-gpus", "2", "--", "python", "with_accelerate.py")
@@ -66,6 +69,7 @@ def test_accelerate_believes_in_several_gpus(cli: Cli) -> None:
         assert "DistributedType.MULTI_GPU cuda:%d 4 learned=True" % (rank % 2) in log
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("end", ["destroy", "leave"])
 def test_nothing_of_gloo_lives_on_into_the_end_of_the_interpreter(cli: Cli, end: str) -> None:
     """Where it does, some ranks abort there, with all their work done: 4 runs in 14 on a busy machine."""

@@ -54,6 +54,7 @@ def test_ctrl_c_cancels_a_run_that_waits(login: Login) -> None:
     assert verdict(login.ended(login.latest())) == CANCELLED
 
 
+@pytest.mark.exhaustive
 def test_at_any_moment_of_the_start(login: Login) -> None:
     """From the submission to the first lines of the ranks, a cancel is a cancel."""
     dice = random.Random(417)
@@ -118,6 +119,7 @@ def test_the_first_failure_ends_all_within_three_seconds(login: Login) -> None:
     assert (status["failure"]["rank"], status["failure"]["node_rank"]) == (5, 2)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_cancel_that_no_controller_hears_changes_nothing_and_is_asked_again(login: Login) -> None:
     run = login.running(PATIENT)

@@ -18,7 +18,7 @@ from slurm.fixtures import remains, skip_without_cluster
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cluster.py")
 LOGIN_NAMES = ["login", *sorted({socket.gethostname(), socket.gethostname().partition(".")[0]})]
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.exhaustive]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -42,6 +42,7 @@ def once(login: Login, run: str, state: str) -> Mapping[str, Any]:
     return seen
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_nodes_without_power_or_network(login: Login) -> None:
     """Slurm needs about 15 s to notice: four runs share the wait, two that may be put back and two that may not."""

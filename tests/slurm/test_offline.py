@@ -152,6 +152,7 @@ def test_it_is_passed_on_from_node_to_node(offline: Login, site: Site, packed: s
         offline.ended(offline.latest())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_environment_is_checked_on_every_node(offline: Login, slurm: Cluster) -> None:
     result = offline("env", "check", "--import", "msgspec", timeout=120)

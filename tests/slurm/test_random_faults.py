@@ -20,6 +20,8 @@ from slurm import processes
 from slurm.cluster import Cluster
 from slurm.login import Login, is_of
 
+pytestmark = pytest.mark.chaos
+
 ROUNDS = int(os.environ.get("WORLDSIZE_SLURM_ROUNDS", "5"))
 SEED = int(os.environ.get("WORLDSIZE_FAULT_SEED", "20261121"))
 RUNS = 10
@@ -126,6 +128,7 @@ def ended(login: Login, run: str) -> Mapping[str, Any]:
     return login.ended(run, 1)
 
 
+@pytest.mark.exhaustive(unless=["1"])
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", range(ROUNDS))

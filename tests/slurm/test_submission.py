@@ -158,6 +158,7 @@ def away(login: Login, number: int, seconds: float) -> threading.Thread:
     return thread
 
 
+@pytest.mark.exhaustive(unless=["9"])
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_submission_waits_for_a_controller_that_is_away(login: Login, number: int) -> None:
@@ -170,6 +171,7 @@ def test_submission_waits_for_a_controller_that_is_away(login: Login, number: in
     assert job_names(login).count(login.latest()) == 1
 
 
+@pytest.mark.exhaustive(unless=["15"])
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTERM])
 def test_a_run_does_not_care_whether_the_controller_is_there(login: Login, number: int) -> None:

@@ -159,6 +159,7 @@ def test_whoever_waits_for_nodes_of_their_own_can_give_up(login: Login) -> None:
         wait_for(lambda: not jobs(login))
 
 
+@pytest.mark.exhaustive
 def test_slurm_says_no_or_nothing(login: Login) -> None:
     login.write("worldsize.toml", 'default_compute = "no"\n[compute.no]\ntype = "slurm"\npartition = "nowhere"\n')
     refused = login("exec", "-w", "1", "--", "true")
@@ -173,6 +174,7 @@ def test_slurm_says_no_or_nothing(login: Login) -> None:
     login.ok("cancel", run)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_node_that_dies_does_not_keep_us(login: Login) -> None:
     login.running(slurm={"requeue": False})

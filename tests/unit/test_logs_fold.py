@@ -227,7 +227,7 @@ def test_a_nan_stands_out():
     assert number_key("loss nan") != number_key("loss 0.5")
 
 
-@pytest.mark.serial
+@pytest.mark.timing
 @pytest.mark.parametrize(("mode", "differ"), [("same", False), ("same", True), ("off", True)])
 def test_throughput(mode, differ):
     """At least 300,000 lines a second; here the measured figure is well above a million."""

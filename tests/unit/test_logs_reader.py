@@ -165,7 +165,7 @@ def test_the_lines_do_not_depend_on_how_the_bytes_came(tmp_path_factory, portion
     assert got + pieces.close() == whole.read() + whole.close()
 
 
-@pytest.mark.serial
+@pytest.mark.timing
 def test_looking_at_1024_quiet_files_is_cheap(tmp_path):
     logs = []
     for rank in range(1024):

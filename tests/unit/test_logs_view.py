@@ -238,7 +238,7 @@ print(hashlib.sha256(data).hexdigest())
 """
 
 
-@pytest.mark.serial
+@pytest.mark.timing
 @pytest.mark.parametrize("fold", ["off", "same"])
 def test_not_a_byte_is_lost_of_64_ranks_that_write_a_megabyte_each(tmp_path, fold):
     world = World(tmp_path / "run", nodes=16, per_node=4)
@@ -270,7 +270,7 @@ def test_not_a_byte_is_lost_of_64_ranks_that_write_a_megabyte_each(tmp_path, fol
         assert hashlib.sha256(text.encode()).hexdigest() == hashes[rank], rank
 
 
-@pytest.mark.serial
+@pytest.mark.timing
 def test_memory_stays_bounded_while_a_large_log_is_read(tmp_path):
     """16 MB logs, all different, through `finish`; one has 200 lines for each of the others'."""
     import tracemalloc

@@ -106,7 +106,7 @@ def test_the_agent_starts_without_what_it_does_not_need() -> None:
 
 def test_a_module_without_the_future_import_has_fields_too() -> None:
     """From Python 3.14 on its annotations are made when they are asked for; a plug-in may be written so."""
-    text = "class Point(NamedTuple):\n    x: int\n    y: 'Later' = 2\n\n    def sum(self):\n        return self.x + self.y\n"
+    text = "class Point(NamedTuple):\n    x: int\n    y: 'Later' = 2\n    sum = lambda self: self.x + self.y\n"
     names: dict[str, Any] = {"NamedTuple": values.NamedTuple}
     exec(compile(text, "plug_in.py", "exec", dont_inherit=True), names)
     assert (names["Point"]._fields, names["Point"](1).sum()) == (("x", "y"), 3)

@@ -222,7 +222,7 @@ def test_files_that_cannot_be_read(place: Place) -> None:
         place.load()
 
 
-@pytest.mark.serial
+@pytest.mark.timing
 def test_no_file_costs_next_to_nothing(place: Place) -> None:
     times = []
     for _ in range(50):

@@ -1,0 +1,137 @@
+"""Which tests a command runs, in which order, and what became of each: options of pytest for scripts/testing.
+
+A test belongs to one part, by its folder (in conformance/ by its compute). `make test` runs all but those that are
+marked `exhaustive`; `make test-all` runs every one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+PARTS = {
+    "unit": "unit",
+    "e2e": "local",
+    "slurm": "slurm",
+    "hpcpack": "hpcpack",
+    "environments": "environments",
+    "frameworks": "frameworks",
+    "data_parallel": "data_parallel",
+    "rehearsal": "data_parallel",
+    "docs": "docs",
+}
+"""The part of the tests in each folder."""
+
+CONFORMANCE = {"[local": "local", "[slurm": "slurm", "[hpcpack": "hpcpack"}
+"""The part of a conformance test, by how its parameters begin."""
+
+TIERS = ("standard", "all", "rest")
+NEVER_RETRIED = {"unit", "conformance", "security"}
+"""Folders whose tests, when they fail, have found something."""
+
+
+def part_of(nodeid: str) -> str:
+    """The part that a test belongs to; its id is relative to the repository."""
+    folder = nodeid.split("::")[0].split("/")[1]
+    if folder != "conformance":
+        return PARTS[folder]
+    return next((part for mark, part in CONFORMANCE.items() if mark in nodeid), "local")
+
+
+def may_be_retried(nodeid: str, markers: Mapping[str, object]) -> bool:
+    """Whether a failure may be one of the machine's: not where logic or faults made on purpose are tested."""
+    return nodeid.split("/")[1] not in NEVER_RETRIED and "chaos" not in markers
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("selection of tests")
+    group.addoption("--tier", choices=TIERS, help="standard: without exhaustive ones; rest: those alone; all")
+    group.addoption("--part", action="append", default=[], choices=sorted(set(PARTS.values())), help="only this part")
+    group.addoption("--order", metavar="FILE", help="JSON: test files or ids, in the order to run them; no others run")
+    group.addoption("--until", type=float, metavar="TIME", help="start no test after this time (seconds since 1970)")
+    group.addoption("--outcomes", metavar="FILE", help="append each test's outcome to FILE, a line of JSON each")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--outcomes") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Outcomes(config.getoption("--outcomes")))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tier, parts, order = (config.getoption(name) for name in ("--tier", "--part", "--order"))
+    kept = [item for item in items if _in_tier(item, tier) and (not parts or part_of(item.nodeid) in parts)]
+    if order:
+        ranks = {name: rank for rank, name in enumerate(json.loads(Path(order).read_text()))}
+        places = {item: ranks.get(item.nodeid, ranks.get(item.nodeid.split("::")[0])) for item in kept}
+        kept = sorted((item for item in kept if places[item] is not None), key=lambda item: places[item] or 0)
+    left_out = set(items) - set(kept)
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = kept
+
+
+def _in_tier(item: pytest.Item, tier: str | None) -> bool:
+    return tier in (None, "all") or _is_exhaustive(item) == (tier == "rest")
+
+
+def _is_exhaustive(item: pytest.Item) -> bool:
+    """Whether it is marked `exhaustive` and not one of the cases whose ids the mark lists as `unless`."""
+    case = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+    return any(case not in mark.kwargs.get("unless", ()) for mark in item.iter_markers("exhaustive"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Once the time is up, a test counts as done without a report: it is left out, neither passed nor failed."""
+    until = item.config.getoption("--until")
+    return True if until is not None and time.time() >= until else None
+
+
+class Outcomes:
+    """Writes a line for each test that has run, with the worst that came of its set-up, itself and its tear-down."""
+
+    def __init__(self, path: str) -> None:
+        self.file = open(path, "a", encoding="utf-8")
+        self.running: dict[str, dict[str, object]] = {}
+        self.counted = False
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._write({"selected": len(session.items)})
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
+        """Every worker has the same tests."""
+        if not self.counted:
+            self.counted = True
+            self._write({"selected": len(ids)})
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._write({"id": report.nodeid or "collection", "outcome": "error", "seconds": 0.0, "retry": False})
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        markers = report.keywords
+        found = self.running.setdefault(
+            report.nodeid,
+            {"id": report.nodeid, "outcome": "passed", "seconds": 0.0, "retry": may_be_retried(report.nodeid, markers)},
+        )
+        found["seconds"] = float(found["seconds"]) + report.duration  # type: ignore[arg-type]
+        if report.outcome != "passed" and found["outcome"] != "failed":
+            found["outcome"] = report.outcome
+        if report.when == "teardown":
+            self._write(self.running.pop(report.nodeid))
+
+    def pytest_sessionfinish(self) -> None:
+        for unfinished in self.running.values():
+            self._write({**unfinished, "outcome": "failed"})
+        self.file.close()
+
+    def _write(self, found: dict[str, object]) -> None:
+        self.file.write(json.dumps(found) + "\n")
+        self.file.flush()

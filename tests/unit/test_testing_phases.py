@@ -1,0 +1,132 @@
+"""The tests' own runner, on small suites: tiers, parts, the second try, the last failures, the time limit."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from scripts.testing import __main__ as command_line
+from scripts.testing import phases
+from scripts.testing.phases import Selection, run_selection
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = """
+[pytest]
+markers = exhaustive: x
+    timing: x
+    chaos: x
+    slurm: x
+"""
+UNSTABLE = """
+from pathlib import Path
+
+def test_second_time():
+    seen = Path(__file__).with_suffix(".seen")
+    if not seen.exists():
+        seen.touch()
+        raise AssertionError("the first time")
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with tests of its own, whose closing line is in `summary`."""
+    (tmp_path / "pytest.ini").write_text(SETTINGS)
+    write(tmp_path, "tests/conftest.py", 'pytest_plugins = ["selection"]\n')
+    monkeypatch.setattr(phases, "ROOT", str(tmp_path))
+    monkeypatch.setattr(command_line, "ROOT", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    monkeypatch.setenv("WORLDSIZE_TEST_SUMMARY", str(tmp_path / "summary"))
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    # Of the plug-ins that are installed, only the one that is needed: loading all of them takes a second.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setattr(phases, "PHASES", (phases.Phase("not slurm", ("-p", "no:xdist"), 1.0),))
+    return tmp_path
+
+
+def write(root: Path, name: str, text: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def closing(suite: Path) -> str:
+    return (suite / "summary").read_text().splitlines()[-1].partition(" in ")[0]
+
+
+def test_an_unstable_test_is_named_and_the_command_succeeds(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
+    shared = phases.Phase("not timing and not slurm", ("-n", "1"), 1.0)
+    monkeypatch.setattr(phases, "PHASES", (shared, phases.TIMING))
+    write(suite, "tests/e2e/test_a.py", UNSTABLE)
+    write(suite, "tests/e2e/test_b.py", "import pytest\n@pytest.mark.timing\ndef test_alone(): pass\n")
+    assert run_selection(Selection(), []) == 0
+    assert closing(suite) == "==== 1 passed, 1 unstable: tests/e2e/test_a.py::test_second_time"
+    assert "the first time" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [("tests/unit/test_a.py", ""), ("tests/e2e/test_a.py", "import pytest\npytestmark = pytest.mark.chaos\n")],
+)
+def test_a_test_of_logic_or_of_chaos_has_no_second_try(suite: Path, name: str, mark: str) -> None:
+    write(suite, name, mark + UNSTABLE)
+    assert run_selection(Selection(), []) == 1
+    assert closing(suite) == "==== 1 failed"
+
+
+def test_tiers_parts_and_the_last_failures(suite: Path) -> None:
+    write(suite, "tests/unit/test_a.py", "def test_good(): pass\ndef test_bad(): assert False\n")
+    write(suite, "tests/docs/test_b.py", "import pytest\n@pytest.mark.exhaustive\ndef test_more(): pass\n")
+    assert run_selection(Selection("all"), []) == 1
+    assert closing(suite) == "==== 1 failed, 2 passed"
+    assert run_selection(Selection("all", ("docs",)), []) == 0
+    assert closing(suite) == "==== 1 passed"
+    assert run_selection(Selection("standard", ("docs",)), []) == 5
+    assert run_selection(Selection("rest"), []) == 0
+    assert command_line.main(["standard", "--last-failed"]) == 1
+    assert closing(suite) == "==== 1 failed"
+    write(suite, "tests/unit/test_a.py", "def test_good(): pass\ndef test_bad(): pass\n")
+    assert command_line.main(["standard", "--last-failed"]) == 0
+    assert closing(suite) == "==== 1 passed"
+    assert command_line.main(["standard", "--last-failed"]) == 0
+
+
+def test_the_order_and_the_time_limit(suite: Path) -> None:
+    write(suite, "tests/e2e/test_a.py", "def test_a(): pass\n")
+    write(suite, "tests/e2e/test_b.py", "import time\ndef test_1(): time.sleep(2)\ndef test_2(): pass\n")
+    order = ("tests/e2e/test_b.py", "tests/e2e/test_a.py")
+    assert run_selection(Selection("all", order=order), []) == 0
+    assert closing(suite) == "==== 3 passed"
+    assert run_selection(Selection("all", order=order, minutes=0.0), [], "changed") == 0
+    assert closing(suite) == "==== changed: 3 left out for want of time"
+
+
+def test_what_cannot_be_collected_fails(suite: Path) -> None:
+    write(suite, "tests/e2e/test_a.py", "import no_such_module\n")
+    write(suite, "tests/e2e/test_b.py", "def test_b(): pass\n")
+    assert run_selection(Selection(), []) != 0
+    assert "1 errors" in closing(suite)
+
+
+def test_mistakes_are_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line.main(["changed"]) == 2
+    assert command_line.main(["changed", "--base", "no-such-commit"]) == 2
+    assert "no-such-commit" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command_line.main(["standard", "--part", "nothing"])
+
+
+def test_every_folder_of_tests_belongs_to_a_part() -> None:
+    import selection
+
+    folders = {path.parent.name for path in selection.TESTS.glob("*/test_*.py")}
+    assert folders <= {*selection.PARTS, "conformance"}
+    assert set(selection.PARTS.values()) == set(command_line.PARTS)
+    assert json.dumps(selection.part_of("tests/conformance/test_ranks.py::test_x[slurm-alone-2]")) == '"slurm"'
