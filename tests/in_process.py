@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 
 from driver import Cli, Result
 
 from worldsize.cli.main import main
 
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
 
 def outcome(words: Sequence[str]) -> Result:
     """What a command line does in this process, with its environment and directory."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace") for _ in range(2))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with _signal_handlers(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code = main(words)
         except SystemExit as end:
@@ -34,6 +37,17 @@ class InProcess(Cli):
     def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:
         with _environment({**self.environ, **environ}), _directory(cwd or self.project):
             return outcome(words)
+
+
+@contextlib.contextmanager
+def _signal_handlers() -> Iterator[None]:
+    """The command line owns its process and leaves its handlers there; other tests of this one must not have them."""
+    kept = {number: signal.getsignal(number) for number in HANDLED}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

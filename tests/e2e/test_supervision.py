@@ -250,8 +250,17 @@ def test_cancel_then_at_once(start):
     assert run.ended()["state"] == "CANCELLED"
 
 
+@pytest.fixture(params=["default", "handled"])
+def our_own_sigterm(request) -> Iterator[None]:
+    """What the program that starts a run does with SIGTERM: by default, or with a handler, as `worldsize run` has one."""
+    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL if request.param == "default" else lambda *_: None)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
 @pytest.mark.parametrize("delay", [0.0, 0.002, 0.005, 0.01, 0.02, 0.04])
-def test_a_cancel_is_never_lost_while_the_run_starts(start, delay):
+def test_a_cancel_is_never_lost_while_the_run_starts(start, delay, our_own_sigterm):
     run = start.sh("exec sleep 60", nodes=3, ranks=1)
     time.sleep(delay)
     run.compute.cancel(run.handle)

@@ -19,7 +19,7 @@ from worldsize.agent import processes
 from worldsize.agent.conclude import Conclusion, agent_lost, end_orphans, no_agent, no_head, no_setup, sweep
 from worldsize.agent.rendezvous import Head, open_head
 from worldsize.agent.report import note
-from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, ignore_notices, release
+from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, ignore_notices, release, restore
 from worldsize.agent.supervise import Supervisor
 from worldsize.agent.verdict import CANCEL, Verdict
 from worldsize.errors import WorldsizeError
@@ -46,11 +46,18 @@ def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> i
 
 
 def fork_detached(run: Callable[[], int], log: str, umask: int) -> int:
-    """`run` in a process that outlives this one and keeps nothing of it open; its pid. The child never returns."""
+    """`run` in a process that outlives this one and keeps nothing of it open; its pid. The child never returns.
+
+    Whatever this process does with signals, one that is sent to the child at once waits until `run` makes its `Signals()`.
+    """
     gc.freeze()
-    pid = os.fork()
-    if pid == 0:
-        as_program(partial(_detached, run, log, umask))
+    held = hold()
+    try:
+        pid = os.fork()
+        if pid == 0:
+            as_program(partial(_detached, run, log, umask))
+    finally:
+        restore(held)
     gc.unfreeze()
     return pid
 

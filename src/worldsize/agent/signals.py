@@ -69,9 +69,17 @@ class Signals:
         os.close(self._writing)
 
 
-def hold() -> None:
-    """Hold these signals back, here and in forked children, until `release` or `Signals()`: none is lost between."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+def hold() -> Iterable[int]:
+    """Hold these signals back, here and in forked children, until `release` or `Signals()`: none is lost between.
+
+    Returns the signals that were held back before.
+    """
+    return signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+
+
+def restore(held: Iterable[int]) -> None:
+    """Hold back these signals and no others."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def release() -> None:
