@@ -33,8 +33,8 @@ class Phase(NamedTuple):
     first: tuple[str, ...] = ()
 
 
-SHARED = Phase("not timing and not slurm", ("-n", "2", "--dist", "worksteal"), 0.6)
-SLURM = Phase("slurm and not timing", ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"), 0.9, (LONGEST,))
+SHARED = Phase("not timing and not slurm", ("-n", "4", "--dist", "worksteal"), 0.6)
+SLURM = Phase("slurm and not timing", ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder"), 0.9, (LONGEST,))
 TIMING = Phase("timing", ("-p", "no:xdist"), 1.0)
 PHASES = (SHARED, SLURM, TIMING)
 
