@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 from trainings import Trainings
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 HEAD = """\
 import os, torch, torch.distributed

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 from trainings import Trainings, assert_near, numbers
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 # Samples of all epochs; those in batches that go whole to every rank, as they do not divide by 2 and by 4 ranks.
 SCRIPTS = {

@@ -22,7 +22,6 @@ PACKAGE = os.path.join(SOURCE, "worldsize", "inrank", "data_parallel")
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_same_script_three_ways_ends_alike(trainings: Trainings) -> None:
     command = [sys.executable, os.path.join(EXAMPLE, "compare.py"), "2x2"]
@@ -56,7 +55,6 @@ print(shard(1), shard(2, 3))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_mnist_by_itself_unchanged_and_converted_ends_alike(trainings: Trainings) -> None:
     cli, mnist = trainings.cli, os.path.join(os.path.dirname(EXAMPLE), "mnist")

@@ -17,8 +17,7 @@ _MORE = 60
 
 
 def _parameter(page: Path) -> object:
-    marks = [pytest.mark.timeout(_SLOW.get(page.name, _PATIENCE) + _MORE)]
-    return pytest.param(page, id=page.name, marks=[*marks, pytest.mark.slow] if page.name in _SLOW else marks)
+    return pytest.param(page, id=page.name, marks=pytest.mark.timeout(_SLOW.get(page.name, _PATIENCE) + _MORE))
 
 
 @pytest.mark.parametrize("page", list(map(_parameter, _WITH_STEPS)))

@@ -17,7 +17,7 @@ pytest.importorskip("sklearn")
 
 EXAMPLES = os.path.join(os.path.dirname(SOURCE), "examples")
 # Every example holds to at most one thread per rank, so that two tests side by side do not starve each other.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def job(name: str) -> str:

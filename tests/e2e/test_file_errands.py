@@ -166,7 +166,6 @@ def test_what_is_deaf_to_a_stop_is_killed_after_the_grace_and_its_last_words_are
     until(lambda: not sleeping("4736"))
 
 
-@pytest.mark.slow
 def test_a_client_that_dies_takes_its_command_along_and_leaves_nothing(runs: LocalRuns, tmp_path) -> None:
     run = running(runs)
     argv = [sys.executable, "-c", _CLIENT, run.paths.root, "sleep", "4733"]
@@ -186,7 +185,6 @@ def test_a_client_that_dies_takes_its_command_along_and_leaves_nothing(runs: Loc
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_errand_that_nobody_waits_for_is_never_begun(runs: LocalRuns) -> None:
     """Its client was killed before the nodes saw it; or it was left in a directory that a later attempt finds."""
     run = running(runs)
@@ -229,7 +227,6 @@ def test_it_is_no_rank(runs: LocalRuns) -> None:
     assert 7 in codes and codes <= {7, 143}
 
 
-@pytest.mark.slow
 def test_nodes_that_cannot_begin_it_say_why(runs: LocalRuns, monkeypatch) -> None:
     run = running(runs)
     monkeypatch.setattr("worldsize.compute.errand_files.program", lambda: "import sys\nsys.exit('broken here')\n")

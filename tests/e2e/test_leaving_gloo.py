@@ -41,7 +41,6 @@ print("left", threads())
 
 
 @pytest.mark.exhaustive(unless=["gone"])
-@pytest.mark.slow
 @pytest.mark.parametrize("model", ["kept", "gone"])
 def test_nothing_of_gloo_lives_on_into_the_end_of_the_interpreter(cli: Cli, model: str) -> None:
     """Where it does, a rank in some hundreds aborts there, with all its work done."""

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from driver import Cli, unfolded
 
-pytestmark = pytest.mark.slow
 SHOW = (
     "python -c \"import tiny, sys, os; print(tiny.NAME, sys.prefix, os.environ['VIRTUAL_ENV'], os.environ.get('SET'))\""
 )

@@ -252,7 +252,7 @@ def test_cancel_then_at_once(start):
 
 @pytest.fixture(params=["default", "handled"])
 def our_own_sigterm(request) -> Iterator[None]:
-    """What the program that starts a run does with SIGTERM: by default, or with a handler, as `worldsize run` has one."""
+    """The handler of the program that starts a run: none, or one of its own, as `worldsize run` has."""
     before = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.SIG_DFL if request.param == "default" else lambda *_: None)
     yield

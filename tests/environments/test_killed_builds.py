@@ -15,7 +15,6 @@ MOMENTS = 20
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_killed_at_twenty_random_moments(cli: Cli, channel: Path, links: Links) -> None:
     links.wheel("demo", "1.0", {"demo/__init__.py": "", **{"demo/m%d.py" % n: "x = %d\n" % n for n in range(300)}})

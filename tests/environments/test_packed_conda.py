@@ -18,7 +18,6 @@ SHOW = (
 
 
 @pytest.mark.exhaustive(unless=["60"])
-@pytest.mark.slow
 @pytest.mark.parametrize("longer", [0, 60])
 def test_it_runs_where_it_was_unpacked(cli: Cli, channel: Path, links: Links, longer: int) -> None:
     """Also in a place with a longer name than it was built in: conda's packages leave room for that."""

@@ -6,7 +6,7 @@ import pytest
 from driver import Cli
 from training import accuracy, example, trained
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 pytest.importorskip("accelerate")
 pytest.importorskip("sklearn")
 

@@ -11,7 +11,7 @@ import pytest
 from driver import Cli
 from training import PATIENCE, ROOT, accuracy, example, needs, trained
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), needs(".venv-deepspeed")]
+pytestmark = [pytest.mark.timeout(300), needs(".venv-deepspeed")]
 ENVIRONMENT = os.path.join(ROOT, ".venv-deepspeed")
 LAUNCHER = "command=deepspeed train.py --config ds_config.json --epochs ${{inputs.epochs}}"
 

@@ -105,7 +105,6 @@ if int(os.environ["TORCHELASTIC_RESTART_COUNT"]) < int(os.environ.get("GOOD", "9
 """
 
 
-@pytest.mark.slow
 def test_the_last_attempts_failure_is_the_runs(cli: Cli) -> None:
     pytest.importorskip("torch")
     result = cli("run", job(cli, FAILS, 1, max_restarts=1), timeout=PATIENCE)
@@ -136,7 +135,6 @@ os._exit(0)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_static_rendezvous(cli: Cli) -> None:
     pytest.importorskip("torch")
@@ -144,7 +142,6 @@ def test_static_rendezvous(cli: Cli) -> None:
     assert cli.read(run, "attempt-0", "logs", "rank-00001.log").endswith("sum 2 of 2 2 2 2 1\n")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_all_ranks_are_started_again_when_one_fails(place: Cli) -> None:
     pytest.importorskip("torch")
@@ -156,8 +153,6 @@ def test_all_ranks_are_started_again_when_one_fails(place: Cli) -> None:
     assert [log.splitlines()[-1] for log in logs] == ["sum 2 of 2 2 2 2 0", "sum 2 of 2 2 2 2 1"]
 
 
-@pytest.mark.timing
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_run_goes_on_without_a_node_that_is_lost(place: Cli) -> None:
     """A second node that is slow to come finds that torchrun has begun without it, and begins again with it."""

@@ -11,7 +11,7 @@ import pytest
 from driver import Cli
 from training import PATIENCE, ROOT, accuracy, example, needs, trained
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), needs(".venv-horovod")]
+pytestmark = [pytest.mark.timeout(300), needs(".venv-horovod")]
 ENVIRONMENT = os.path.join(ROOT, ".venv-horovod")
 TENSORFLOW = ("--set", "inputs.framework=tensorflow")
 

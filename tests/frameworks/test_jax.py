@@ -9,7 +9,7 @@ import pytest
 from driver import Cli
 from training import PATIENCE, ROOT, accuracy, example, needs, trained
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), needs(".venv-jax")]
+pytestmark = [pytest.mark.timeout(300), needs(".venv-jax")]
 PYTHON = os.path.join(ROOT, ".venv-jax", "bin", "python")
 
 

@@ -14,7 +14,7 @@ import pytest
 from driver import Cli, wait_for
 from training import PATIENCE, ROOT, accuracy, example, needs, trained
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 with_mpi4py = needs(".venv-mpi")
 with_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun: sh scripts/system-packages.sh")
 PYTHON = os.path.join(ROOT, ".venv-mpi", "bin", "python")

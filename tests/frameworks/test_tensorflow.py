@@ -12,7 +12,7 @@ import pytest
 from driver import Cli
 from training import PATIENCE, ROOT, accuracy, example, needs, trained
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), needs(".venv-tensorflow")]
+pytestmark = [pytest.mark.timeout(300), needs(".venv-tensorflow")]
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
 

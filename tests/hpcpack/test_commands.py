@@ -211,7 +211,6 @@ def test_a_node_without_the_share_is_named(lame: Simulator) -> None:
     client.close()
 
 
-@pytest.mark.slow
 def test_check_proves_the_share_and_says_what_nodes_have(client: Client) -> None:
     found = client.json("hpcpack", "check")
     assert found["share"] == {"modes": True, "links": True, "hard_links": True}
@@ -231,7 +230,6 @@ def test_check_names_the_node_that_cannot(lame: Simulator) -> None:
     client.close()
 
 
-@pytest.mark.slow
 def test_check_finds_gpus(client: Client) -> None:
     """By what nvidia-smi prints on a node; `python` of the compute sets its PATH here."""
     tools = os.path.join(client.root, "tools")

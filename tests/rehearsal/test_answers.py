@@ -16,7 +16,6 @@ from worldsize.plan.paths import RunPaths
 from worldsize.service.inrank import place_packages
 
 pytest.importorskip("torch")
-pytestmark = [pytest.mark.slow]
 HOOK = Path(__file__).parents[2] / "src" / "worldsize" / "inrank" / "sitecustomize.py"
 
 

@@ -8,7 +8,7 @@ import pytest
 from driver import Cli
 
 pytest.importorskip("torch")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 WORLD = "worldsize rehearsal: the script asks for a world of 8 processes, and the run has 2"
 MIXED = "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
 

@@ -8,7 +8,7 @@ import pytest
 from driver import Cli
 
 pytest.importorskip("torch")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 PATIENCE = 240.0
 
 

@@ -60,7 +60,6 @@ def told(login: Login, run: str, step: int, task: int) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
-@pytest.mark.slow
 def test_our_srun_tells_tasks_what_the_real_one_does(login: Login) -> None:
     task = "bash -c 'env | grep ^SLURM >outputs/%d.$SLURM_PROCID'"
     body = "".join(step % (task % number) + "\n" for number, step in enumerate(STEPS))
@@ -78,7 +77,6 @@ def test_our_srun_tells_tasks_what_the_real_one_does(login: Login) -> None:
         assert not different, (STEPS[step], number, different)
 
 
-@pytest.mark.slow
 def test_our_srun_ends_as_the_real_one_does(login: Login) -> None:
     body = "export SLURM_KILL_BAD_EXIT=0\n"
     body += "".join("%s\necho $? >>outputs/codes\n" % line for line in CODES)
@@ -87,7 +85,6 @@ def test_our_srun_ends_as_the_real_one_does(login: Login) -> None:
     assert dict(zip(CODES, codes[0], strict=True)) == dict(zip(CODES, codes[1], strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_ddp_tutorial_unchanged(login: Login) -> None:
     """2 nodes × 2 tasks, MASTER_ADDR from scontrol show hostnames, srun python train.py: on both computes."""
@@ -103,7 +100,6 @@ def test_the_ddp_tutorial_unchanged(login: Login) -> None:
     login.nothing_left(run)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_its_first_failure_is_named(login: Login) -> None:
     pytest.importorskip("torch")

@@ -120,7 +120,6 @@ def test_the_first_failure_ends_all_within_three_seconds(login: Login) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_cancel_that_no_controller_hears_changes_nothing_and_is_asked_again(login: Login) -> None:
     run = login.running(PATIENT)
     login.cluster.stop_controller(signal.SIGTERM)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 
-import pytest
 from driver import wait_for
 
 from slurm.cluster import Cluster, Flavour
@@ -17,7 +16,6 @@ TOLD = "trap 'touch outputs/told-$RANK' USR1; " + UP + "; while :; do sleep 0.1;
 LEAVES = "trap 'touch outputs/told-$RANK; exit 0' USR1; " + UP + "; while :; do sleep 0.1; done"
 
 
-@pytest.mark.slow
 def test_slurms_time_limit(login: Login) -> None:
     """Slurm looks after limits every 30 s only: all that waits for it waits in this one test. It sends a signal before
     the end up to a minute early, which could be before a rank expects it: limits get near once all ranks are up."""

@@ -43,7 +43,6 @@ def once(login: Login, run: str, state: str) -> Mapping[str, Any]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_nodes_without_power_or_network(login: Login) -> None:
     """Slurm needs about 15 s to notice: four runs share the wait, two that may be put back and two that may not."""
     cluster = login.cluster
@@ -74,7 +73,6 @@ def test_nodes_without_power_or_network(login: Login) -> None:
     first_then_again(login, on_34[0])
 
 
-@pytest.mark.slow
 @pytest.mark.slurm
 def test_a_node_whose_silence_we_notice_before_slurm_does() -> None:
     """Slurm's usual SlurmdTimeout is 5 minutes, our agents wait 45 s (here, 6). They end the ranks; whether the job is

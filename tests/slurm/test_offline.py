@@ -107,7 +107,6 @@ def job_of(login: Login, site: Site, environment: object, **keys: object) -> str
     )
 
 
-@pytest.mark.slow
 def test_it_trains_without_any_route_outside(offline: Login, site: Site, packed: str, slurm: Cluster) -> None:
     for node in slurm.node_names[:2]:
         routes = subprocess.run(slurm.on_node(node, ["ip", "route"]), capture_output=True, text=True, check=True)
@@ -130,7 +129,6 @@ def prepared(login: Login, run: str) -> list[dict[str, object]]:
     return [line for line in lines if line["event"] == "prepared"]
 
 
-@pytest.mark.slow
 def test_it_is_passed_on_from_node_to_node(offline: Login, site: Site, packed: str, slurm: Cluster) -> None:
     """By the agents themselves, and by Slurm's sbcast."""
     for number, sbcast in enumerate((False, True)):
@@ -153,7 +151,6 @@ def test_it_is_passed_on_from_node_to_node(offline: Login, site: Site, packed: s
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_environment_is_checked_on_every_node(offline: Login, slurm: Cluster) -> None:
     result = offline("env", "check", "--import", "msgspec", timeout=120)
     assert result.code == 0, result

@@ -129,7 +129,6 @@ def ended(login: Login, run: str) -> Mapping[str, Any]:
 
 
 @pytest.mark.exhaustive(unless=["1"])
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_round(login: Login, number: int) -> None:

@@ -159,7 +159,6 @@ def away(login: Login, number: int, seconds: float) -> threading.Thread:
 
 
 @pytest.mark.exhaustive(unless=["9"])
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_submission_waits_for_a_controller_that_is_away(login: Login, number: int) -> None:
     thread = away(login, number, 6)
@@ -172,7 +171,6 @@ def test_submission_waits_for_a_controller_that_is_away(login: Login, number: in
 
 
 @pytest.mark.exhaustive(unless=["15"])
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTERM])
 def test_a_run_does_not_care_whether_the_controller_is_there(login: Login, number: int) -> None:
     """One ends while nobody can be asked, and is followed to its end all the same; one goes on until after that."""

@@ -76,7 +76,6 @@ def test_a_node_with_an_interpreter_that_fails(login: Login) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_node_that_cannot_be_reached_once_the_job_has_begun(login: Login) -> None:
     """Slurm waits for it, as long as SlurmdTimeout says, and knows no more then than that the job failed."""
     here, go = (os.path.join(login.project, name) for name in ("here", "go"))

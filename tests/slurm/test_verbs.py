@@ -175,7 +175,6 @@ def test_slurm_says_no_or_nothing(login: Login) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_node_that_dies_does_not_keep_us(login: Login) -> None:
     login.running(slurm={"requeue": False})
     process = login.start("exec", "--", "sh", "-c", "echo up; sleep 4732")

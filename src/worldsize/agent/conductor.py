@@ -48,7 +48,7 @@ def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> i
 def fork_detached(run: Callable[[], int], log: str, umask: int) -> int:
     """`run` in a process that outlives this one and keeps nothing of it open; its pid. The child never returns.
 
-    Whatever this process does with signals, one that is sent to the child at once waits until `run` makes its `Signals()`.
+    Whatever this process does with signals, one that is sent to the child at once waits for the `Signals()` of `run`.
     """
     gc.freeze()
     held = hold()
