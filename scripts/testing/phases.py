@@ -95,7 +95,7 @@ def _run_phases(selection: Selection, arguments: Sequence[str], folder: str) -> 
         if selection.order is not None:
             words += ["--order", _written(selection.order, folder)]
         if selection.minutes is not None:
-            words += ["--until", "%.0f" % (began + 60 * selection.minutes * phase.share)]
+            words += ["--until", "%.3f" % (began + 60 * selection.minutes * phase.share)]
         words += _paths(selection, phase)
         codes.append(_pytest([*words, *arguments]))
         if codes[-1] not in (0, 1, NOTHING_COLLECTED):
