@@ -31,6 +31,9 @@ CONFORMANCE = {"[local": "local", "[slurm": "slurm", "[hpcpack": "hpcpack"}
 """The part of a conformance test, by how its parameters begin."""
 
 TIERS = ("standard", "all", "rest")
+TRAINING = {"frameworks", "data_parallel", "rehearsal"}
+"""Folders whose tests compute on all cores; others are marked `training` one by one."""
+
 NEVER_RETRIED = {"unit", "conformance", "security"}
 """Folders whose tests, when they fail, have found something."""
 
@@ -62,8 +65,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Outcomes(config.getoption("--outcomes")))
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.split("/")[1] in TRAINING:
+            item.add_marker("training")
     tier, parts, order = (config.getoption(name) for name in ("--tier", "--part", "--order"))
     kept = [item for item in items if _in_tier(item, tier) and (not parts or part_of(item.nodeid) in parts)]
     if order:

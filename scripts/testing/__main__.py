@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 
 from scripts.testing.changed import affected_tests, changed_files
-from scripts.testing.phases import ROOT, Selection, run_selection
+from scripts.testing.lanes import Selection, last_failed, run_selection
 
 PARTS = ("unit", "local", "slurm", "hpcpack", "environments", "frameworks", "data_parallel", "docs")
 LAST_FAILED = ("--last-failed", "--lf")
@@ -60,15 +58,6 @@ def _run_changed(options: argparse.Namespace, further: Sequence[str]) -> int:
         return 0
     tier = "rest" if options.rest else "all"
     return run_selection(Selection(tier, tuple(options.part), tuple(tests), options.minutes), further, "changed")
-
-
-def last_failed() -> list[str]:
-    """The ids of the tests that failed when they ran last, as far as their files are still there."""
-    path = os.path.join(ROOT, ".pytest_cache", "v", "cache", "lastfailed")
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8") as file:
-        return [name for name in json.load(file) if os.path.exists(os.path.join(ROOT, name.split("::")[0]))]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from scripts.environments.pythons import CLIENT, NODE_ONLY, find
-from scripts.testing.phases import ROOT
+from scripts.testing.lanes import ROOT
 
 NODE_PACKAGES = ("plan", "state", "agent", "inrank")
 

@@ -86,6 +86,13 @@ def closing_line(results: Results, seconds: float, name: str = "") -> str:
     return "==== %s%s in %.2fs ====" % (name and name + ": ", said, seconds)
 
 
+def progress_line(name: str, results: Results) -> str:
+    """How far some tests are: `slurm 40 of 190, 1 failed: tests/…`."""
+    said = "%s %d of %d" % (name, len(results.outcomes), results.selected)
+    failed = results.failed
+    return "%s, %d failed: %s" % (said, len(failed), " ".join(each.id for each in failed)) if failed else said
+
+
 def table_of_parts(results: Results, part_of: dict[str, str]) -> list[str]:
     """A line for each part: its tests, and the seconds that they took one after the other."""
     tests: Counter[str] = Counter()

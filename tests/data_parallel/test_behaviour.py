@@ -102,6 +102,7 @@ for index, x, flip, turn in DataLoader(Drawn(), batch_size=4):
 """
 
 
+@pytest.mark.exhaustive
 def test_what_a_data_set_draws_is_of_its_sample_and_of_one_rank(trainings: Trainings) -> None:
     trainings.cli.write("train.py", HEAD + SAMPLES_DRAWN)
     run = trainings.parallel("1x2", "train.py")
@@ -169,6 +170,7 @@ def test_a_rank_may_load_what_was_saved_when_rank_0_has_nothing_more_to_do(train
     assert [printed(trainings.log(run, rank), "loaded") for rank in (0, 1)] == [["9"], ["9"]]
 
 
+@pytest.mark.exhaustive
 def test_a_script_that_distributes_itself_is_left_alone(trainings: Trainings) -> None:
     trainings.cli.write("train.py", HEAD + OWN_GROUP)
     log = trainings.log(trainings.parallel("1x2", "train.py"))

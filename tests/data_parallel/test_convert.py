@@ -85,7 +85,7 @@ def test_what_cannot_be_converted(trainings: Trainings, source: str, said: str) 
     assert result.code == 2 and said in result.err and "Traceback" not in result.err
 
 
-@pytest.mark.exhaustive(unless=["small"])
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["small", "plain_loop", "trainer_class"])
 def test_a_converted_script_is_the_same_training_on_one_rank_and_on_two(trainings: Trainings, name: str) -> None:

@@ -33,7 +33,7 @@ SCRIPTS = {
 RELATIVE = 1e-9
 
 
-@pytest.mark.exhaustive(unless=["plain_loop", "resume"])
+@pytest.mark.exhaustive(unless=["plain_loop"])
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_same_training_on_one_two_and_four_ranks(trainings: Trainings, name: str) -> None:
     script = trainings.add(name)
@@ -54,6 +54,7 @@ def test_one_rank_is_the_plain_script(trainings: Trainings) -> None:
     assert numbers(trainings.log(trainings.parallel("1x1", script))) == numbers(trainings.plain(script))
 
 
+@pytest.mark.exhaustive
 def test_on_virtual_gpus_it_is_the_same_training_too(trainings: Trainings) -> None:
     script = trainings.add("vae")
     expected = numbers(trainings.plain(script))

@@ -17,7 +17,8 @@ _MORE = 60
 
 
 def _parameter(page: Path) -> object:
-    return pytest.param(page, id=page.name, marks=pytest.mark.timeout(_SLOW.get(page.name, _PATIENCE) + _MORE))
+    marks = [pytest.mark.timeout(_SLOW.get(page.name, _PATIENCE) + _MORE)]
+    return pytest.param(page, id=page.name, marks=[*marks, pytest.mark.training] if page.name in _SLOW else marks)
 
 
 @pytest.mark.parametrize("page", list(map(_parameter, _WITH_STEPS)))

@@ -31,6 +31,8 @@ def out(cli: Cli, body: str, options: str = "-n 1", first: str = "#!/bin/bash", 
     return log(cli, 0).splitlines()
 
 
+@pytest.mark.exhaustive
+@pytest.mark.training
 @pytest.mark.timeout(300)
 def test_the_ddp_tutorial(cli: Cli) -> None:
     """2 nodes × 2 tasks, MASTER_ADDR from scontrol show hostnames, srun python train.py."""
@@ -49,6 +51,8 @@ def test_the_ddp_tutorial(cli: Cli) -> None:
     assert cli.status()["nodes"] == 2 and cli.status()["ranks"] == 4
 
 
+@pytest.mark.exhaustive
+@pytest.mark.training
 @pytest.mark.timeout(300)
 def test_its_first_failure(cli: Cli) -> None:
     pytest.importorskip("torch")
@@ -64,6 +68,7 @@ def test_its_first_failure(cli: Cli) -> None:
     assert "no such sample" in log(cli, 2)
 
 
+@pytest.mark.training
 @pytest.mark.timeout(300)
 def test_the_torchrun_tutorial(cli: Cli) -> None:
     """One task per node, srun torchrun --nnodes --nproc_per_node --rdzv_endpoint."""

@@ -26,6 +26,7 @@ def test_an_environment_on_this_machine(cli: Cli) -> None:
     assert value["nodes"][0]["prefix"] == prefix and value["nodes"][0]["imports"]["json"]["version"]
 
 
+@pytest.mark.training
 def test_the_current_python_has_what_is_known_to_matter(cli: Cli) -> None:
     pytest.importorskip("torch")
     value = json.loads(cli("env", "check", "-o", "json", timeout=120).out)

@@ -17,7 +17,7 @@ pytest.importorskip("sklearn")
 
 EXAMPLES = os.path.join(os.path.dirname(SOURCE), "examples")
 # Every example holds to at most one thread per rank, so that two tests side by side do not starve each other.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.training]
 
 
 def job(name: str) -> str:
@@ -75,6 +75,7 @@ def test_digits_learns_and_the_world_size_does_not_matter(cli: Cli) -> None:
     assert abs(one - four) < 0.015
 
 
+@pytest.mark.exhaustive
 def test_digits_takes_its_inputs_from_the_job(cli: Cli) -> None:
     words = ("--set", "inputs.epochs=1", "--set", "inputs.lr=0", "-w", "1x2")
     log = trained(cli, job("digits"), *words, ranks=2)[0]

@@ -12,6 +12,8 @@ import atexit, os, sys, time
 import torch
 import torch.distributed as dist
 
+pytestmark = pytest.mark.training
+
 def main():
     dist.init_process_group("gloo")
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
@@ -40,7 +42,7 @@ print("left", threads())
 """
 
 
-@pytest.mark.exhaustive(unless=["gone"])
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("model", ["kept", "gone"])
 def test_nothing_of_gloo_lives_on_into_the_end_of_the_interpreter(cli: Cli, model: str) -> None:
     """Where it does, a rank in some hundreds aborts there, with all its work done."""

@@ -29,6 +29,7 @@ def test_ranks_share_out_the_optimizer(place: Cli) -> None:
     assert learnt(trained(place, example("deepspeed-zero2")))
 
 
+@pytest.mark.exhaustive
 def test_a_command_for_its_launcher_runs_as_it_is_the_way_azure_has_it(place: Cli) -> None:
     """`type: pytorch` and `deepspeed train.py …`, on two nodes without ssh between them."""
     words = ("--set", "distribution.type=pytorch", "--set", LAUNCHER)

@@ -16,6 +16,7 @@ ENVIRONMENT = os.path.join(ROOT, ".venv-horovod")
 TENSORFLOW = ("--set", "inputs.framework=tensorflow")
 
 
+@pytest.mark.exhaustive(unless=["local-tensorflow"])
 @pytest.mark.parametrize("words", [(), TENSORFLOW], ids=["torch", "tensorflow"])
 def test_gradients_are_averaged_over_the_nodes(place: Cli, words: tuple[str, ...]) -> None:
     logs = trained(place, example("horovod-digits"), *words)
@@ -45,6 +46,7 @@ for step in range(1000):
 """
 
 
+@pytest.mark.exhaustive
 def test_a_rank_that_fails_ends_all(cli: Cli) -> None:
     cli.write("train.py", FAILING)
     job = {

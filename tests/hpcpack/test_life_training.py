@@ -14,7 +14,7 @@ from hpcpack.life import PATIENCE, Client
 from hpcpack.simulator import Simulator
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.training]
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "examples")
 LONG = 150.0

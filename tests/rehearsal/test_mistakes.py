@@ -42,15 +42,18 @@ def test_a_batch_that_was_not_sent_to_the_gpu(cli: Cli) -> None:
     assert MIXED in failed(cli, "1x1", 1, "forgotten_batch")
 
 
+@pytest.mark.exhaustive
 def test_a_port_that_two_nodes_want(cli: Cli) -> None:
     assert "Address already in use" in failed(cli, "2x1", 1, "fixed_port", free_port())
 
 
+@pytest.mark.exhaustive
 def test_localhost_as_the_address_of_all(cli: Cli) -> None:
     screen = failed(cli, "2x1", 1, "localhost", free_port())
     assert "rank 1 is on node 1, and would meet the others at localhost:" in screen
 
 
+@pytest.mark.exhaustive
 def test_a_world_that_is_assumed(cli: Cli) -> None:
     assert WORLD in failed(cli, "2x1", 1, "world_assumed")
 
@@ -70,5 +73,6 @@ def test_a_download_from_a_hub_on_offline_nodes(cli: Cli) -> None:
     assert "what to do: the nodes reach no network" in result.err
 
 
+@pytest.mark.exhaustive
 def test_a_checkpoint_of_a_gpu_that_is_not_there(cli: Cli) -> None:
     assert "CUDA device 3 but torch.cuda.device_count() is 2" in failed(cli, "1x1", 2, "unvisible_load", "none.pt")

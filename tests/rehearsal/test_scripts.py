@@ -45,6 +45,7 @@ def test_a_language_model_under_torchrun(cli: Cli) -> None:
     assert "learned=True device=cuda:0" in logs[0] and "learned" not in "".join(logs[1:])
 
 
+@pytest.mark.exhaustive
 def test_one_process_per_node_that_spawns_one_per_gpu(cli: Cli) -> None:
     logs = rehearsed(cli, "run", "-w", "2x1", "--virtual-gpus", "2", "--", "python", "imagenet_like.py")
     # two processes share a log: text and newline are written apart, so that two lines may come as one

@@ -6,8 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from scripts.testing.phases import exit_code
-from scripts.testing.results import Outcome, Results, after_second_try, closing_line, read_results, second_try
+from scripts.testing.lanes import exit_code
+from scripts.testing.results import (
+    Outcome,
+    Results,
+    after_second_try,
+    closing_line,
+    progress_line,
+    read_results,
+    second_try,
+)
 
 
 def outcome(name: str, said: str = "passed", retry: bool = True) -> Outcome:
@@ -61,6 +69,12 @@ def test_tests_for_which_there_was_no_time_are_counted() -> None:
         "==== changed: 1 passed, 7 left out for want of time in 1.00s ===="
     )
     assert closing_line(results(), 0.0) == "==== no tests ran in 0.00s ===="
+
+
+def test_progress_names_what_has_failed() -> None:
+    assert progress_line("slurm", results(outcome("a"), left_out=2)) == "slurm 1 of 3"
+    said = progress_line("slurm", results(outcome("a"), outcome("b", "failed")))
+    assert said == "slurm 2 of 2, 1 failed: tests/e2e/test_a.py::b"
 
 
 def test_what_pytest_wrote_is_read_and_a_missing_file_is_empty(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from scripts.testing import __main__ as command_line
-from scripts.testing import phases
-from scripts.testing.phases import Selection, run_selection
+from scripts.testing import lanes
+from scripts.testing.lanes import Lane, Selection, last_failed, run_selection
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,10 @@ markers = exhaustive: x
     timing: x
     chaos: x
     slurm: x
+    training: x
 """
+TRAINING = Lane("training", "training and not timing", ("-p", "no:xdist"))
+TIMING = Lane("timing", "timing", ("-p", "no:xdist"), alone=True)
 UNSTABLE = """
 from pathlib import Path
 
@@ -36,15 +39,14 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with tests of its own, whose closing line is in `summary`."""
     (tmp_path / "pytest.ini").write_text(SETTINGS)
     write(tmp_path, "tests/conftest.py", 'pytest_plugins = ["selection"]\n')
-    monkeypatch.setattr(phases, "ROOT", str(tmp_path))
-    monkeypatch.setattr(command_line, "ROOT", str(tmp_path))
+    monkeypatch.setattr(lanes, "ROOT", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     monkeypatch.setenv("WORLDSIZE_TEST_SUMMARY", str(tmp_path / "summary"))
     for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)
     # Of the plug-ins that are installed, only the one that is needed: loading all of them takes a second.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setattr(phases, "PHASES", (phases.Phase("not slurm", ("-p", "no:xdist"), 1.0),))
+    monkeypatch.setattr(lanes, "LANES", (Lane("others", "not slurm", ("-p", "no:xdist")),))
     return tmp_path
 
 
@@ -62,13 +64,17 @@ def test_an_unstable_test_is_named_and_the_command_succeeds(
     suite: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
-    shared = phases.Phase("not timing and not slurm", ("-n", "1"), 1.0)
-    monkeypatch.setattr(phases, "PHASES", (shared, phases.TIMING))
+    shared = Lane("others", "not training and not timing", ("-n", "1"))
+    monkeypatch.setattr(lanes, "LANES", (shared, TRAINING, TIMING))
     write(suite, "tests/e2e/test_a.py", UNSTABLE)
     write(suite, "tests/e2e/test_b.py", "import pytest\n@pytest.mark.timing\ndef test_alone(): pass\n")
+    write(suite, "tests/frameworks/test_c.py", "def test_trains(): pass\n")
     assert run_selection(Selection(), []) == 0
-    assert closing(suite) == "==== 1 passed, 1 unstable: tests/e2e/test_a.py::test_second_time"
-    assert "the first time" in capfd.readouterr().out
+    assert closing(suite) == "==== 2 passed, 1 unstable: tests/e2e/test_a.py::test_second_time"
+    printed = capfd.readouterr().out
+    assert "the first time" in printed
+    assert "==> training\n" in printed and "==> others\n" in printed
+    assert last_failed() == []
 
 
 @pytest.mark.parametrize(
@@ -96,6 +102,7 @@ def test_tiers_parts_and_the_last_failures(suite: Path) -> None:
     assert command_line.main(["standard", "--last-failed"]) == 0
     assert closing(suite) == "==== 1 passed"
     assert command_line.main(["standard", "--last-failed"]) == 0
+    assert last_failed() == []
 
 
 def test_the_order_and_the_time_limit(suite: Path) -> None:

@@ -1,0 +1,224 @@
+"""Run a tier of the tests in lanes side by side, try what failed once more, and close with one line.
+
+Most tests wait: for a scheduler, a node, a process to end. Those that train use all cores and only get into each
+other's way. So tests are in four lanes: `training`, as many at a time as keep the cores busy; `slurm`, each process
+with a cluster of its own, which takes whole files, the longest first; `others`; and after these `timing`, what goes
+by the clock, one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scripts.testing.results import (
+    Results,
+    after_second_try,
+    closing_line,
+    progress_line,
+    read_results,
+    second_try,
+    table_of_parts,
+)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NOTHING_COLLECTED = 5
+INTERRUPTED = 130
+LONGEST = "tests/slurm/test_random_faults.py"
+SUMMARY = "WORLDSIZE_TEST_SUMMARY"
+"""The file that this variable names is given the closing line too."""
+
+AT_THE_TERMINAL = {"--pdb", "--trace", "-s", "--capture=no"}
+"""pytest's options with which a test uses the terminal: lanes run one after the other then, and print at once."""
+
+PROGRESS_SECONDS = 30.0
+CORES = os.cpu_count() or 2
+
+
+class Lane(NamedTuple):
+    """Tests that run in one call of pytest; `alone` after all others, `first` before the other files of the lane."""
+
+    name: str
+    markers: str
+    options: tuple[str, ...]
+    first: tuple[str, ...] = ()
+    alone: bool = False
+
+
+LANES = (
+    Lane("training", "training and not slurm and not timing", ("-n", str(max(CORES // 2, 1)))),
+    Lane("others", "not training and not slurm and not timing", ("-n", str(max(CORES, 2)), "--dist", "worksteal")),
+    Lane(
+        "slurm",
+        "slurm and not timing",
+        ("-n", str(max(CORES, 2)), "--dist", "loadfile", "--no-loadscope-reorder"),
+        first=(LONGEST,),
+    ),
+    Lane("timing", "timing", ("-p", "no:xdist"), alone=True),
+)
+LAST_FAILED = os.path.join(".pytest_cache", "v", "cache", "lastfailed")
+"""Where pytest keeps the ids of failed tests; lanes that end at the same time would overwrite each other's."""
+
+
+class Selection(NamedTuple):
+    """What to run.
+
+    tier      `standard`, `rest` (what that leaves out) or `all`
+    parts     only these; none: all
+    order     only these files and ids, in this order; None: all
+    minutes   no test begins later than this after the first; None: no limit
+    """
+
+    tier: str = "standard"
+    parts: tuple[str, ...] = ()
+    order: tuple[str, ...] | None = None
+    minutes: float | None = None
+
+
+class Call(NamedTuple):
+    """A call of pytest that runs: what it prints is in `output`, what became of its tests in `report`."""
+
+    lane: Lane
+    process: subprocess.Popen[bytes]
+    output: str | None
+    report: str
+
+
+def run_selection(selection: Selection, arguments: Sequence[str], name: str = "") -> int:
+    """Run it; the exit code of the command."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="worldsize-tests-") as folder:
+        try:
+            results, codes = _run_lanes(selection, arguments, folder)
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        again = second_try(results)
+        if again:
+            results = after_second_try(results, _passed_alone(again, folder))
+    remember_failed(results)
+    for row in _table(results):
+        print(row)
+    line = closing_line(results, time.monotonic() - began, name)
+    print(line, flush=True)
+    if os.environ.get(SUMMARY):
+        with open(os.environ[SUMMARY], "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    return exit_code(results, codes)
+
+
+def exit_code(results: Results, codes: Sequence[int]) -> int:
+    """0 if every test passed, at once or when tried again; pytest's 5 if there was none."""
+    if results.failed:
+        return 1
+    broken = [code for code in codes if code not in (0, 1, NOTHING_COLLECTED)]
+    if broken:
+        return broken[0]
+    # pytest failed without a test that did: under CI, a skipped one.
+    if 1 in codes and not any(each.outcome == "unstable" for each in results.outcomes):
+        return 1
+    return 0 if results.outcomes or results.left_out else NOTHING_COLLECTED
+
+
+def _run_lanes(selection: Selection, arguments: Sequence[str], folder: str) -> tuple[Results, list[int]]:
+    until = None if selection.minutes is None else time.time() + 60 * selection.minutes
+    live = bool(AT_THE_TERMINAL & set(arguments))
+    done: list[Call] = []
+    side_by_side = [lane for lane in LANES if not lane.alone]
+    rounds = [[lane] for lane in LANES] if live else [side_by_side, *([lane] for lane in LANES if lane.alone)]
+    for lanes in rounds:
+        calls = []
+        for lane in lanes:
+            words = _words(selection, lane, folder, until)
+            calls.append(_start(lane, [*words, *arguments], folder, live or len(lanes) == 1))
+        _wait(calls, time.monotonic())
+        done += calls
+    return read_results(call.report for call in done), [call.process.returncode for call in done]
+
+
+def _words(selection: Selection, lane: Lane, folder: str, until: float | None) -> list[str]:
+    words = ["--tier", selection.tier, "-m", lane.markers, *lane.options]
+    words += [word for part in selection.parts for word in ("--part", part)]
+    if until is not None:
+        words += ["--until", "%.3f" % until]
+    if selection.order is None:
+        return [*words, *lane.first, "tests"]
+    path = os.path.join(folder, "order.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(list(selection.order), file)
+    return [*words, "--order", path, *dict.fromkeys(name.split("::")[0] for name in selection.order)]
+
+
+def _start(lane: Lane, words: Sequence[str], folder: str, live: bool) -> Call:
+    report = os.path.join(folder, lane.name + ".jsonl")
+    output = None if live else os.path.join(folder, lane.name + ".log")
+    if live:
+        return Call(lane, _pytest(words, report), output, report)
+    with open(os.path.join(folder, lane.name + ".log"), "wb") as file:
+        return Call(lane, _pytest(words, report, file.fileno()), output, report)
+
+
+def _pytest(words: Sequence[str], report: str, output: int | None = None) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--outcomes", report, *words]
+    stdin = None if output is None else subprocess.DEVNULL
+    return subprocess.Popen(command, cwd=ROOT, stdin=stdin, stdout=output, stderr=output)
+
+
+def _wait(calls: Sequence[Call], began: float) -> None:
+    """Wait until all have ended; print how far they are now and then, and what each has printed when it ends."""
+    waiting = list(calls)
+    said = began
+    while waiting:
+        for call in list(waiting):
+            try:
+                call.process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                continue
+            waiting.remove(call)
+            if call.output is not None:
+                print("==> %s" % call.lane.name, flush=True)
+                with open(call.output, encoding="utf-8", errors="replace") as file:
+                    print(file.read(), flush=True)
+        if waiting and len(calls) > 1 and time.monotonic() - said > PROGRESS_SECONDS:
+            said = time.monotonic()
+            parts = [progress_line(call.lane.name, read_results([call.report])) for call in waiting]
+            print("==> %3.0f s: %s" % (said - began, "; ".join(parts)), flush=True)
+
+
+def _passed_alone(ids: Sequence[str], folder: str) -> list[str]:
+    """The tests that pass when nothing runs beside them."""
+    report = os.path.join(folder, "again.jsonl")
+    print("==> once more, alone: %s" % " ".join(ids), flush=True)
+    _pytest(["-p", "no:xdist", *ids], report).wait()
+    return [each.id for each in read_results([report]).outcomes if each.outcome == "passed"]
+
+
+def last_failed() -> list[str]:
+    """The ids of the tests that failed when they ran last, as far as their files are still there."""
+    try:
+        with open(os.path.join(ROOT, LAST_FAILED), encoding="utf-8") as file:
+            return [name for name in json.load(file) if os.path.exists(os.path.join(ROOT, name.split("::")[0]))]
+    except (OSError, ValueError):
+        return []
+
+
+def remember_failed(results: Results) -> None:
+    """Keep the ids of what failed, and of what failed before and has not run now, where pytest keeps them."""
+    ran = {each.id for each in results.outcomes}
+    kept = [name for name in last_failed() if name not in ran]
+    path = os.path.join(ROOT, LAST_FAILED)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(dict.fromkeys([*kept, *(each.id for each in results.failed)], True), file)
+
+
+def _table(results: Results) -> list[str]:
+    sys.path.insert(0, os.path.join(ROOT, "tests"))
+    from selection import part_of
+
+    return table_of_parts(results, {each.id: part_of(each.id) for each in results.outcomes if each.outcome != "error"})
