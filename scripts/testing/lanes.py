@@ -53,7 +53,7 @@ class Lane(NamedTuple):
 
 LANES = (
     Lane("training", "training and not slurm and not timing", ("-n", str(max(CORES // 2, 1)))),
-    Lane("others", "not training and not slurm and not timing", ("-n", str(max(CORES, 2)), "--dist", "worksteal")),
+    Lane("others", "not training and not slurm and not timing", ("-n", str(CORES + 1), "--dist", "worksteal")),
     Lane(
         "slurm",
         "slurm and not timing",

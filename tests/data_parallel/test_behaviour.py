@@ -137,6 +137,7 @@ for epoch in range(2):
 """
 
 
+@pytest.mark.exhaustive
 def test_what_is_saved_can_be_moved_copied_and_loaded_at_once(trainings: Trainings) -> None:
     trainings.cli.write("train.py", HEAD + KEPT)
     run = trainings.parallel("1x2", "train.py")

@@ -158,6 +158,7 @@ def cifar(cli: Cli) -> str:
     return os.path.join(cli.root, "cifar")
 
 
+@pytest.mark.exhaustive
 def test_azure_cifar_takes_the_guides_eight_arguments(cli: Cli, cifar: str) -> None:
     words = ("--set", "inputs.cifar.path=" + cifar, "--set", "inputs.prtfreq=4")
     log = trained(cli, job("azure-cifar"), *words, ranks=2)[0]

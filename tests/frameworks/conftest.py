@@ -66,6 +66,13 @@ def every_place(request: pytest.FixtureRequest, cli: Cli) -> Iterator[Cli]:
         yield elsewhere
 
 
+@pytest.fixture(params=["2x1", pytest.param("2x2", marks=pytest.mark.exhaustive)])
+def world(request: pytest.FixtureRequest) -> str:
+    """Two nodes, of one process or of two as the examples' job files have them."""
+    size: str = request.param
+    return size
+
+
 @pytest.fixture
 def slurm_place(slurm: Cluster) -> Iterator[Cli]:
     """Slurm alone."""

@@ -9,15 +9,17 @@ import time
 
 import pytest
 from driver import Cli
-from training import PATIENCE, ROOT, accuracy, example, needs, trained
+from training import PATIENCE, ROOT, accuracy, example, needs, ranks, trained
 
 pytestmark = [pytest.mark.timeout(300), needs(".venv-deepspeed")]
 ENVIRONMENT = os.path.join(ROOT, ".venv-deepspeed")
 LAUNCHER = "command=deepspeed train.py --config ds_config.json --epochs ${{inputs.epochs}}"
 
 
-def learnt(logs: list[str]) -> bool:
-    assert "ZeRO stage 2, 64 images per step" in logs[0] and not any("accuracy" in log for log in logs[1:])
+def learnt(logs: list[str], world: str = "2x2") -> bool:
+    assert "ZeRO stage 2, %d images per step" % (16 * ranks(world)) in logs[0] and not any(
+        "accuracy" in log for log in logs[1:]
+    )
     return accuracy(logs) > 0.85
 
 
@@ -25,8 +27,8 @@ def launcher_logs(cli: Cli) -> list[str]:
     return sorted(name for name in os.listdir(cli.path(cli.latest(), "attempt-0", "logs")) if "rank" not in name)
 
 
-def test_ranks_share_out_the_optimizer(place: Cli) -> None:
-    assert learnt(trained(place, example("deepspeed-zero2")))
+def test_ranks_share_out_the_optimizer(place: Cli, world: str) -> None:
+    assert learnt(trained(place, example("deepspeed-zero2"), "-w", world), world)
 
 
 @pytest.mark.exhaustive
@@ -86,9 +88,10 @@ def test_a_rank_that_fails_ends_all(cli: Cli) -> None:
     assert took < 30
 
 
-def test_trials_find_the_best_configuration(place: Cli) -> None:
+def test_trials_find_the_best_configuration(place: Cli, world: str) -> None:
     """By the throughput that DeepSpeed itself tells: eight times the batch in a step is faster."""
-    result = place("run", example("deepspeed-autotune"), "--set", "autotune.search.zero_stage=[2]", timeout=PATIENCE)
+    words = ("-w", world, "--set", "autotune.search.zero_stage=[2]")
+    result = place("run", example("deepspeed-autotune"), *words, timeout=PATIENCE)
     assert result.code == 0, result
     with open(place.path(place.latest(), "outputs", "ds_config.json")) as file:
         best = json.load(file)

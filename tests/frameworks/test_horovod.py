@@ -9,18 +9,17 @@ import time
 
 import pytest
 from driver import Cli
-from training import PATIENCE, ROOT, accuracy, example, needs, trained
+from training import PATIENCE, ROOT, accuracy, example, needs, ranks, trained
 
 pytestmark = [pytest.mark.timeout(300), needs(".venv-horovod")]
 ENVIRONMENT = os.path.join(ROOT, ".venv-horovod")
 TENSORFLOW = ("--set", "inputs.framework=tensorflow")
 
 
-@pytest.mark.exhaustive(unless=["local-tensorflow"])
 @pytest.mark.parametrize("words", [(), TENSORFLOW], ids=["torch", "tensorflow"])
-def test_gradients_are_averaged_over_the_nodes(place: Cli, words: tuple[str, ...]) -> None:
-    logs = trained(place, example("horovod-digits"), *words)
-    assert accuracy(logs) > 0.85 and "\nranks=4\n" in logs[0]
+def test_gradients_are_averaged_over_the_nodes(place: Cli, world: str, words: tuple[str, ...]) -> None:
+    logs = trained(place, example("horovod-digits"), "-w", world, *words)
+    assert accuracy(logs) > 0.85 and "\nranks=%d\n" % ranks(world) in logs[0]
 
 
 @pytest.mark.exhaustive

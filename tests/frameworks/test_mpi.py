@@ -71,9 +71,9 @@ def test_srun_starts_the_ranks_where_slurm_has_pmix(slurm_place: Cli) -> None:
 
 
 @with_mpirun
-def test_torch_takes_its_rank_from_mpirun(place: Cli) -> None:
+def test_torch_takes_its_rank_from_mpirun(place: Cli, world: str) -> None:
     """With the Open MPI 4 of the system."""
-    logs = trained(place, example("mpi-torch"), "--set", "inputs.epochs=4")
+    logs = trained(place, example("mpi-torch"), "-w", world, "--set", "inputs.epochs=4")
     assert accuracy(logs) > 0.9 and launcher(place) == "mpirun"
     assert not any("accuracy" in log for log in logs[1:])
 

@@ -32,6 +32,12 @@ def trained(cli: Cli, *words: str) -> list[str]:
     return [cli.read(run, "attempt-0", "logs", "rank-%05d.log" % rank) for rank in range(ranks)]
 
 
+def ranks(world: str) -> int:
+    """The world size of `NxM`."""
+    nodes, _, processes = world.partition("x")
+    return int(nodes) * int(processes)
+
+
 def accuracy(logs: list[str]) -> float:
     """Of the one rank that says it."""
     found = re.findall(r"^accuracy=(\d\.\d+)$", "".join(logs), re.MULTILINE)

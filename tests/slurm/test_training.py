@@ -41,6 +41,7 @@ def test_the_digits_are_learnt_and_the_log_comes_live(login: Login) -> None:
     assert (status["state"], status["ranks"], len(login.hosts(status["id"]))) == ("SUCCEEDED", 4, 2)
 
 
+@pytest.mark.exhaustive
 def test_a_rank_that_fails_in_the_midst_of_training_ends_all_in_seconds(login: Login) -> None:
     login.write(
         "train.py",
