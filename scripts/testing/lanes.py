@@ -8,14 +8,17 @@ by the clock, one by one.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from scripts.testing.results import (
     Results,
@@ -38,29 +41,51 @@ AT_THE_TERMINAL = {"--pdb", "--trace", "-s", "--capture=no"}
 """pytest's options with which a test uses the terminal: lanes run one after the other then, and print at once."""
 
 PROGRESS_SECONDS = 30.0
-CORES = os.cpu_count() or 2
+CORES = min(len(os.sched_getaffinity(0)), 8)
 
 
 class Lane(NamedTuple):
-    """Tests that run in one call of pytest; `alone` after all others, `first` before the other files of the lane."""
+    """Tests that run in one call of pytest.
+
+    markers   which tests these are
+    options   how pytest runs them
+    found     what a file of such tests, or the conftest.py beside it, has in its text or its path
+    never     what the path of no such file has; where it is known, pytest need not import these files
+    first     the file to begin with
+    alone     after all other lanes, and not beside one
+    """
 
     name: str
     markers: str
     options: tuple[str, ...]
-    first: tuple[str, ...] = ()
+    found: str = ""
+    never: str = "^$"
+    first: str | None = None
     alone: bool = False
 
 
+_FOLDERS_OF_TRAINING = r"tests/(frameworks|data_parallel|rehearsal)/"
 LANES = (
-    Lane("training", "training and not slurm and not timing", ("-n", str(max(CORES // 2, 1)))),
-    Lane("others", "not training and not slurm and not timing", ("-n", str(CORES + 1), "--dist", "worksteal")),
+    Lane(
+        "training",
+        "training and not slurm and not timing",
+        ("-n", str(max(CORES // 2, 1))),
+        found=_FOLDERS_OF_TRAINING + r"|mark\.training",
+    ),
+    Lane(
+        "others",
+        "not training and not slurm and not timing",
+        ("-n", str(CORES + 1), "--dist", "worksteal"),
+        never=_FOLDERS_OF_TRAINING,
+    ),
     Lane(
         "slurm",
         "slurm and not timing",
-        ("-n", str(max(CORES, 2)), "--dist", "loadfile", "--no-loadscope-reorder"),
-        first=(LONGEST,),
+        ("-n", str(min(max(CORES, 2), 4)), "--dist", "loadfile", "--no-loadscope-reorder"),
+        found=r"\bslurm(_without_accounting)?\b",
+        first=LONGEST,
     ),
-    Lane("timing", "timing", ("-p", "no:xdist"), alone=True),
+    Lane("timing", "timing", ("-p", "no:xdist"), found=r"mark\.timing", alone=True),
 )
 LAST_FAILED = os.path.join(".pytest_cache", "v", "cache", "lastfailed")
 """Where pytest keeps the ids of failed tests; lanes that end at the same time would overwrite each other's."""
@@ -134,8 +159,10 @@ def _run_lanes(selection: Selection, arguments: Sequence[str], folder: str) -> t
     for lanes in rounds:
         calls = []
         for lane in lanes:
-            words = _words(selection, lane, folder, until)
-            calls.append(_start(lane, [*words, *arguments], folder, live or len(lanes) == 1))
+            files = files_of(lane, selection)
+            if files:
+                words = [*_words(selection, lane, folder, until), *files, *arguments]
+                calls.append(_start(lane, words, folder, live or len(lanes) == 1))
         _wait(calls, time.monotonic())
         done += calls
     return read_results(call.report for call in done), [call.process.returncode for call in done]
@@ -147,11 +174,35 @@ def _words(selection: Selection, lane: Lane, folder: str, until: float | None) -
     if until is not None:
         words += ["--until", "%.3f" % until]
     if selection.order is None:
-        return [*words, *lane.first, "tests"]
+        return words
     path = os.path.join(folder, "order.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(list(selection.order), file)
-    return [*words, "--order", path, *dict.fromkeys(name.split("::")[0] for name in selection.order)]
+    return [*words, "--order", path]
+
+
+def files_of(lane: Lane, selection: Selection) -> list[str]:
+    """The files that may hold tests of the lane: importing all of them takes longer than the tests of some lanes."""
+    paths = sorted(glob.glob("tests/**/test_*.py", root_dir=ROOT, recursive=True))
+    if selection.order is not None:
+        asked = dict.fromkeys(name.split("::")[0] for name in selection.order)
+        paths = [path for path in asked if path in paths]
+    if selection.parts:
+        parts = _selection().PARTS
+        kept = {folder for folder, part in parts.items() if part in selection.parts} | {"conformance"}
+        paths = [path for path in paths if path.split("/")[1] in kept]
+    found = [path for path in paths if re.search(lane.found, _text(path)) and not re.search(lane.never, path)]
+    return sorted(found, key=lambda path: path != lane.first) if selection.order is None else found
+
+
+def _text(path: str) -> str:
+    """A file's path, its text, and that of the conftest.py beside it."""
+    text = path
+    for name in (path, os.path.join(os.path.dirname(path), "conftest.py")):
+        if os.path.exists(os.path.join(ROOT, name)):
+            with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+                text += file.read()
+    return text
 
 
 def _start(lane: Lane, words: Sequence[str], folder: str, live: bool) -> Call:
@@ -218,7 +269,13 @@ def remember_failed(results: Results) -> None:
 
 
 def _table(results: Results) -> list[str]:
-    sys.path.insert(0, os.path.join(ROOT, "tests"))
-    from selection import part_of
-
+    part_of = _selection().part_of
     return table_of_parts(results, {each.id: part_of(each.id) for each in results.outcomes if each.outcome != "error"})
+
+
+def _selection() -> Any:
+    """tests/selection.py, which is no package's."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tests")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return import_module("selection")

@@ -105,6 +105,7 @@ def test_one_rank_that_works_keeps_all(start):
     assert run.ended()["state"] == "SUCCEEDED"
 
 
+@pytest.mark.exhaustive
 def test_who_is_not_watched_and_who_waits_for_less(start):
     together = "touch ../up-$RANK; until [ -e ../up-0 -a -e ../up-1 ]; do sleep 0.02; done"
     runs = [
@@ -117,6 +118,7 @@ def test_who_is_not_watched_and_who_waits_for_less(start):
     assert [run.ended()["state"] for run in runs] == ["SUCCEEDED"] * 4
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_was_suspended_is_not_hung(start):
     """All of it stands for longer than the limit, ranks included; the rank that is left had worked until then."""
     run = start.sh(last("until [ -e ../go ]; do echo on; sleep 0.2; done"), nodes=2, hang_timeout=2.5)
@@ -131,6 +133,7 @@ def test_a_run_that_was_suspended_is_not_hung(start):
     assert run.ended()["state"] == "SUCCEEDED"
 
 
+@pytest.mark.exhaustive
 def test_a_rank_that_somebody_has_stopped_is_left_alone(start):
     run = start.sh(last("kill -STOP $$; until [ -e ../go ]; do sleep 0.05; done; echo on"), ranks=2, hang_timeout=1.0)
     run.event(0, "rank_exited")

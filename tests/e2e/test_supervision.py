@@ -333,6 +333,7 @@ def test_an_agent_that_stays_stopped_counts_as_lost(start, nodes, victim):
     assert_failed(run.ended(), "NODE_FAILURE", 137, "node %d: its agent fell silent (stopped or hung)" % victim)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timing
 def test_a_whole_run_that_was_paused_goes_on(start):
     run = start.sh("echo ready; sleep 1", nodes=2, silence=3.0)

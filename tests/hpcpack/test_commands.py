@@ -152,6 +152,7 @@ def test_a_client_that_is_killed_takes_its_job_along(client: Client, hpcpack: Si
     wait_for(lambda: not client.left())
 
 
+@pytest.mark.exhaustive
 def test_a_job_whose_client_has_gone_while_it_waited_executes_nothing(client: Client, hpcpack: Simulator) -> None:
     run = client.running("4x1")
     process = client.start("exec", "-w", "1", "--", "touch", client.root + "/executed")
@@ -294,6 +295,7 @@ def test_a_requeue_waits_for_a_job_that_is_ending(tmp_path: Path) -> None:
         simulator.stop()
 
 
+@pytest.mark.exhaustive
 def test_a_requeue_that_is_refused_leaves_the_run_as_it_was(client: Client, hpcpack: Simulator) -> None:
     run = client.run("--", "sh", "-c", "exit 3", code=3)
     before = client.status(run)

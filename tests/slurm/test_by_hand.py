@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
 from driver import wait_for
 
 from slurm.login import PATIENCE, UP, Login
@@ -45,6 +46,7 @@ def test_it_trains_and_the_run_is_known_as_any_other(login: Login) -> None:
     assert not os.path.exists(os.path.join(login.project, "outputs"))
 
 
+@pytest.mark.exhaustive
 def test_many_times_and_each_is_a_run_of_its_own(login: Login) -> None:
     path = script(login, "-w", "2x1", "--", "sh", "-c", "echo $WORLDSIZE_RUN_ID $RANK; exit $((RANK * 0))")
     runs = [submit(login, path) for _ in range(3)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 
+import pytest
 from driver import wait_for
 
 from slurm.cluster import Cluster, Flavour
@@ -50,6 +51,7 @@ def test_slurms_time_limit(login: Login) -> None:
     assert login.ended(told)["state"] == "CANCELLED"
 
 
+@pytest.mark.exhaustive
 def test_our_limit_comes_first(login: Login) -> None:
     """Slurm gets a later one where the job names none, and the partition's own is none of ours."""
     runs = [

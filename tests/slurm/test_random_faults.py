@@ -128,7 +128,7 @@ def ended(login: Login, run: str) -> Mapping[str, Any]:
     return login.ended(run, 1)
 
 
-@pytest.mark.exhaustive(unless=["1"])
+@pytest.mark.exhaustive
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_round(login: Login, number: int) -> None:

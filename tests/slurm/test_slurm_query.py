@@ -130,6 +130,7 @@ def test_an_arrays_elements_are_told_apart(slurm: Cluster, run: Run) -> None:
     assert len(asked) == 1
 
 
+@pytest.mark.exhaustive
 def test_a_preempted_job_is_put_back_and_says_so(slurm: Cluster, run: Run) -> None:
     low = submit(slurm, "exec sleep 100", "-p", "low", "-N4", "--exclusive", "--requeue")
     wait_for(run, low, running)
@@ -209,6 +210,7 @@ def test_what_would_start_sooner(slurm: Cluster, run: Run) -> None:
     assert all(each.change.get("partition") != "cpu" for each in found), "it has two nodes at most"
 
 
+@pytest.mark.exhaustive
 def test_gpu_hours_and_cpu_efficiency(slurm: Cluster, run: Run) -> None:
     job = submit(slurm, "timeout 3 sh -c 'while :; do :; done'; exit 0", "--gpus-per-node=2")
     wait_for(run, job, ended)

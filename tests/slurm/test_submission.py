@@ -170,7 +170,7 @@ def test_submission_waits_for_a_controller_that_is_away(login: Login, number: in
     assert job_names(login).count(login.latest()) == 1
 
 
-@pytest.mark.exhaustive(unless=["15"])
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTERM])
 def test_a_run_does_not_care_whether_the_controller_is_there(login: Login, number: int) -> None:
     """One ends while nobody can be asked, and is followed to its end all the same; one goes on until after that."""

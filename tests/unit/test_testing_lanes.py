@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,19 @@ def test_what_cannot_be_collected_fails(suite: Path) -> None:
     write(suite, "tests/e2e/test_b.py", "def test_b(): pass\n")
     assert run_selection(Selection(), []) != 0
     assert "1 errors" in closing(suite)
+
+
+@pytest.mark.exhaustive
+def test_each_test_is_in_one_lane() -> None:
+    """A lane imports only the files that may hold its tests; none may be overlooked."""
+
+    def ids(*words: str) -> list[str]:
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *words]
+        done = subprocess.run(command, cwd=lanes.ROOT, capture_output=True, text=True, check=False)
+        return [line for line in done.stdout.splitlines() if "::" in line]
+
+    found = [name for lane in lanes.LANES for name in ids("-m", lane.markers, *lanes.files_of(lane, Selection()))]
+    assert sorted(found) == sorted(ids("tests")) and len(found) > 4000
 
 
 def test_mistakes_are_words(capsys: pytest.CaptureFixture[str]) -> None:
