@@ -6,13 +6,12 @@ import pytest
 from driver import Cli
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.training
 
 SCRIPT = """
 import atexit, os, sys, time
 import torch
 import torch.distributed as dist
-
-pytestmark = pytest.mark.training
 
 def main():
     dist.init_process_group("gloo")
