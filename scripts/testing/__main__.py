@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from scripts.testing.changed import affected_tests, changed_files
-from scripts.testing.lanes import Selection, last_failed, run_selection
+from scripts.testing.lanes import NOTHING_COLLECTED, Selection, last_failed, run_selection
 
 PARTS = ("unit", "local", "slurm", "hpcpack", "environments", "frameworks", "data_parallel", "docs")
 LAST_FAILED = ("--last-failed", "--lf")
@@ -57,7 +57,8 @@ def _run_changed(options: argparse.Namespace, further: Sequence[str]) -> int:
     if not tests:
         return 0
     tier = "rest" if options.rest else "all"
-    return run_selection(Selection(tier, tuple(options.part), tuple(tests), options.minutes), further, "changed")
+    code = run_selection(Selection(tier, tuple(options.part), tuple(tests), options.minutes), further, "changed")
+    return 0 if code == NOTHING_COLLECTED else code  # the files affected may hold no test of this tier
 
 
 if __name__ == "__main__":

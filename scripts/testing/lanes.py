@@ -230,6 +230,10 @@ def _wait(calls: Sequence[Call], began: float) -> None:
                 call.process.wait(0.2)
             except subprocess.TimeoutExpired:
                 continue
+            except KeyboardInterrupt:  # each was interrupted too, and ends its clusters and processes
+                for each in waiting:
+                    each.process.wait()
+                raise
             waiting.remove(call)
             if call.output is not None:
                 print("==> %s" % call.lane.name, flush=True)

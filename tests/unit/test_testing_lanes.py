@@ -138,6 +138,16 @@ def test_each_test_is_in_one_lane() -> None:
     assert sorted(found) == sorted(ids("tests")) and len(found) > 4000
 
 
+def test_a_change_that_affects_no_test_of_the_tier_is_no_failure(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(suite, "tests/e2e/test_a.py", "def test_a(): pass\n")
+    monkeypatch.setattr(command_line, "changed_files", lambda base: [])
+    monkeypatch.setattr(command_line, "affected_tests", lambda changed: ["tests/e2e/test_a.py"])
+    assert command_line.main(["changed", "--base", "abc", "--rest"]) == 0
+    assert closing(suite) == "==== changed: no tests ran"
+    assert command_line.main(["changed", "--base", "abc"]) == 0
+    assert closing(suite) == "==== changed: 1 passed"
+
+
 def test_mistakes_are_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.main(["changed"]) == 2
     assert command_line.main(["changed", "--base", "no-such-commit"]) == 2
