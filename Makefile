@@ -11,13 +11,16 @@ BENCH_ARGS ?=
 FUZZ_CASES ?= 10000
 # Two training processes on two cores: more threads than cores only get into each other's way.
 export OMP_NUM_THREADS ?= 1
-# pytest rewrites the assertions of 256 files, 5 s for each of its processes where it may not keep the result.
+# Where it may not keep the result, pytest rewrites the assertions of all tests in each of its processes.
 unexport PYTHONDONTWRITEBYTECODE
 # The tests' own options: one part of them, and the commit since which `test-changed` looks.
 PART ?=
 BASE ?=
 PARTS := $(addprefix --part ,$(PART))
 TESTS := $(BIN)/python -m scripts.testing
+# Beside the linters, pytest rewrites the assertions of all tests: once, not in each of the lanes' processes.
+CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null 2>&1 & \
+	$(MAKE) --no-print-directory lint; code=$$?; wait; exit $$code
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -63,14 +66,14 @@ $(VENV)/.stamp-test: requirements/test.txt requirements/light.txt | $(VENV)/.sta
 	@touch $@
 
 test: environments system ## every capability once, for real: 12 minutes (PART=unit|local|slurm|… for one part, TEST_ARGS=… for pytest)
-	@$(if $(PART)$(TEST_ARGS),,$(MAKE) --no-print-directory lint)
+	@$(if $(PART)$(TEST_ARGS),,$(CHECK))
 	@$(TESTS) standard $(PARTS) $(TEST_ARGS)
 
 test-fast: $(VENV)/.stamp-base $(VENV)/.stamp-test ## the unit tests and the command line in one process: less than a minute, without torch
 	@$(BIN)/python -m pytest -q -n 2 --tier standard -m 'not slow and not timing' tests/unit $(TEST_ARGS)
 
 test-all: environments system ## every test, and the unit tests on the oldest and the newest Python found here
-	@$(if $(PART)$(TEST_ARGS),,$(MAKE) --no-print-directory lint)
+	@$(if $(PART)$(TEST_ARGS),,$(CHECK))
 	@$(TESTS) all $(PARTS) $(TEST_ARGS)
 	@$(if $(PART)$(TEST_ARGS),,$(MAKE) --no-print-directory test-pythons)
 

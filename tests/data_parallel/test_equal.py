@@ -33,19 +33,20 @@ SCRIPTS = {
 RELATIVE = 1e-9
 
 
-@pytest.mark.exhaustive(unless=["plain_loop"])
+@pytest.mark.exhaustive(unless=["plain_loop-1x2"])
+@pytest.mark.parametrize("world", ["1x2", "2x2"])
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_the_same_training_on_one_two_and_four_ranks(trainings: Trainings, name: str) -> None:
+def test_the_same_training_on_one_two_and_four_ranks(trainings: Trainings, name: str, world: str) -> None:
     script = trainings.add(name)
     expected = numbers(trainings.plain(script))
     # The loss of the transformer is two means of different weights: what is printed is the ranks' mean.
     kinds = ("weights",) if name == "transformer" else ("loss", "test", "accuracy", "lr", "sample", "weights")
-    total, undivided_by_two, undivided_by_four = SCRIPTS[name]
-    for world, ranks, whole in (("1x2", 2, undivided_by_two), ("2x2", 4, undivided_by_four)):
-        run = trainings.parallel(world, script)
-        assert_near(numbers(trainings.log(run)), expected, RELATIVE, kinds)
-        seen = [report["samples"] for report in trainings.reports(run)]
-        assert seen == [(total - whole) // ranks + whole] * ranks
+    total, *undivided = SCRIPTS[name]
+    ranks, whole = {"1x2": (2, undivided[0]), "2x2": (4, undivided[1])}[world]
+    run = trainings.parallel(world, script)
+    assert_near(numbers(trainings.log(run)), expected, RELATIVE, kinds)
+    seen = [report["samples"] for report in trainings.reports(run)]
+    assert seen == [(total - whole) // ranks + whole] * ranks
 
 
 @pytest.mark.exhaustive

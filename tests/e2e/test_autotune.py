@@ -57,6 +57,7 @@ def rows(cli: Cli) -> list[list[str]]:
 
 
 @pytest.mark.timing
+@pytest.mark.exhaustive(unless=["2"])
 @pytest.mark.parametrize("nodes", [2, 1])
 def test_the_best_configuration_is_left_in_outputs(cli: Cli, job: str, nodes: int) -> None:
     result = cli.ok("run", job, "--set", "autotune.nodes=%d" % nodes)

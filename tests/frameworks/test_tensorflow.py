@@ -10,15 +10,15 @@ import sys
 
 import pytest
 from driver import Cli
-from training import PATIENCE, ROOT, accuracy, example, needs, trained
+from training import PATIENCE, ROOT, accuracy, example, needs, ranks, trained
 
 pytestmark = [pytest.mark.timeout(300), needs(".venv-tensorflow")]
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
 
-def test_workers_train_together(place: Cli) -> None:
-    logs = trained(place, example("tensorflow-multiworker"))
-    assert accuracy(logs) > 0.9 and "\nreplicas=4\n" in logs[0]
+def test_workers_train_together(place: Cli, world: str) -> None:
+    logs = trained(place, example("tensorflow-multiworker"), "--set", "distribution.worker_count=%d" % ranks(world))
+    assert accuracy(logs) > 0.9 and "\nreplicas=%d\n" % ranks(world) in logs[0]
     assert len(re.findall(r"^epoch +\d/4  loss=", logs[0], re.MULTILINE)) == 4
     assert not any("accuracy" in log for log in logs[1:])
 

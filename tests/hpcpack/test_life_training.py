@@ -88,6 +88,7 @@ def test_the_guides_own_line_runs_from_the_share(client: Client) -> None:
     assert os.path.exists(client.path(client.latest(), "outputs", "checkpoint.pt"))
 
 
+@pytest.mark.exhaustive
 def test_the_toy_of_the_guide_as_a_job_file(client: Client) -> None:
     """Its torchrun has to find out itself that it runs where they meet, which it does by its host's address."""
     job = bring(client, "toy-ddp")

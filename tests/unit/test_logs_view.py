@@ -239,6 +239,7 @@ print(hashlib.sha256(data).hexdigest())
 
 
 @pytest.mark.timing
+@pytest.mark.exhaustive(unless=["same"])
 @pytest.mark.parametrize("fold", ["off", "same"])
 def test_not_a_byte_is_lost_of_64_ranks_that_write_a_megabyte_each(tmp_path, fold):
     world = World(tmp_path / "run", nodes=16, per_node=4)
