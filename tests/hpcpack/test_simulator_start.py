@@ -13,9 +13,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from hpcpack.simulator import Simulator, SimulatorError, until
+from worldsize.compute.hpcpack.simulator.server import KEEP_ALIVE
 
 pytestmark = pytest.mark.exhaustive
 
@@ -340,6 +342,12 @@ def test_a_configuration_that_a_killed_one_has_left(tmp_path: Any) -> None:
     second = Simulator.start(str(tmp_path), 1, no_namespaces=True)
     assert second.ask("GET", "/jobs") == []
     assert second.stop() == 0
+
+
+def test_clients_let_go_of_an_idle_connection_before_the_head_does() -> None:
+    """Else a request may be lost in a connection that the head closes at that moment."""
+    kept = httpx.Client()._transport._pool._keepalive_expiry  # type: ignore[attr-defined]
+    assert kept < KEEP_ALIVE / 2
 
 
 def test_two_on_one_share(hpcpack: Simulator) -> None:

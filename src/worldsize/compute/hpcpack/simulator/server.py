@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import uvicorn
 
 HOST = "127.0.0.1"
+KEEP_ALIVE = 120
+"""Seconds after which an idle connection is closed, as IIS has it by default. A client that keeps its connections for
+longer may send a request into one that has just been closed."""
 _IDLE, _STEPS, _LEAST = 0.2, 4, 0.002
 _GRACEFUL = 1
 Announce = Callable[[Head, str, str], None]
@@ -95,6 +98,7 @@ def _server(head: Head, context: ssl.SSLContext, woken: asyncio.Event, log: IO[s
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=_GRACEFUL,
+        timeout_keep_alive=KEEP_ALIVE,
     )
     config.load()
     config.ssl = context
