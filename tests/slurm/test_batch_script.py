@@ -85,10 +85,11 @@ def test_our_srun_tells_tasks_what_the_real_one_does(login: Login) -> None:
 
 def test_our_srun_ends_as_the_real_one_does(login: Login) -> None:
     body = "export SLURM_KILL_BAD_EXIT=0\n"
-    body += "".join("%s\necho $? >>outputs/codes\n" % line for line in CODES)
+    body += "".join("%s 2>>outputs/said\necho $? | tee -a outputs/said >>outputs/codes\n" % line for line in CODES)
     ours, real = both(login, body, "-N2 --ntasks-per-node=2 -w node[1-2]")
     codes = [login.read(run, "outputs", "codes").split() for run in (ours, real)]
-    assert dict(zip(CODES, codes[0], strict=True)) == dict(zip(CODES, codes[1], strict=True))
+    said = login.read(real, "outputs", "said")
+    assert dict(zip(CODES, codes[0], strict=True)) == dict(zip(CODES, codes[1], strict=True)), said
 
 
 @pytest.mark.timeout(300)
