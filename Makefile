@@ -65,7 +65,7 @@ $(VENV)/.stamp-test: requirements/test.txt requirements/light.txt | $(VENV)/.sta
 	@$(PIP_INSTALL) --quiet --requirement requirements/test.txt
 	@touch $@
 
-test: environments system ## every capability once, for real: 12 minutes (PART=unit|local|slurm|… for one part, TEST_ARGS=… for pytest)
+test: environments system ## every capability once, for real: 11 minutes (PART=unit|local|slurm|… for one part, TEST_ARGS=… for pytest)
 	@$(if $(PART)$(TEST_ARGS),,$(CHECK))
 	@$(TESTS) standard $(PARTS) $(TEST_ARGS)
 
