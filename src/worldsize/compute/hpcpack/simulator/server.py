@@ -1,4 +1,4 @@
-"""Starts the head node with its nodes, tells where they are, and ends all of it again."""
+"""The simulator's server: start the head node and its nodes, announce the address, and stop them all."""
 
 from __future__ import annotations
 
