@@ -48,6 +48,7 @@ class Cli:
             "PYTHONPATH": SOURCE,
             "WORLDSIZE_HOME": self.home,
             "WORLDSIZE_SITE_CONFIG": os.path.join(root, "no-site.toml"),
+            "WORLDSIZE_TRUST_PROJECT": "1",
         }
 
     def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:

@@ -23,6 +23,7 @@ PARTS = {
     "frameworks": "frameworks",
     "data_parallel": "data_parallel",
     "rehearsal": "data_parallel",
+    "security": "security",
     "docs": "docs",
 }
 """The part of the tests in each folder."""

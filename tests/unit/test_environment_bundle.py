@@ -66,7 +66,7 @@ def test_holds_the_nodes_side_and_nothing_else(tmp_path):
     names = set(zipfile.ZipFile(agent_bundle(str(tmp_path))).namelist())
     assert {"__main__.py", "worldsize/__init__.py", "worldsize/errors.py", "worldsize/agent/__main__.py"} <= names
     packages = {name.split("/")[1] for name in names if name.count("/") == 2}
-    assert packages == {"agent", "plan", "state"}
+    assert packages == {"agent", "plan", "state", "trust"}
     sources = {name for name in names if name.endswith(".py")}
     assert names - sources == {name + "c" for name in sources if name.count("/") > 1} | {"worldsize/errors.pyc"}
 

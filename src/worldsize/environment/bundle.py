@@ -13,9 +13,10 @@ import sys
 
 from worldsize.environment.objects import digest_of
 from worldsize.plan.files import write_bytes
+from worldsize.trust.directories import private_directory
 from worldsize.version import VERSION
 
-_PACKAGES = ("agent", "plan", "state")
+_PACKAGES = ("agent", "plan", "state", "trust")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # The first file that Python reads of the bundle: it must be readable by the Pythons that it refuses.
@@ -52,8 +53,8 @@ def agent_bundle(cache_dir: str, small: bool = False) -> str:
     )
     kind = "-small" if small else ""
     path = os.path.join(cache_dir, "agent-%s-%s%s.pyz" % (VERSION, digest_of(key.encode())[:16], kind))
+    private_directory(cache_dir, follow=True)
     if not os.path.exists(path):
-        os.makedirs(cache_dir, 0o700, exist_ok=True)
         write_bytes(path, _zipped([(name, source) for name, source, _ in sources], small))
     return path
 
@@ -64,11 +65,11 @@ def bytecode(source: str, cache_dir: str) -> str:
     status = os.stat(source)
     key = repr((VERSION, sys.implementation.cache_tag, source, status.st_mtime_ns, status.st_size))
     name = os.path.basename(source)
+    private_directory(cache_dir, follow=True)
     path = os.path.join(cache_dir, "%s-%s.pyc" % (name, digest_of(key.encode())[:16]))
     if not os.path.exists(path):
         with open(source, "rb") as file:
             compiled = _compiled(name, file.read())
-        os.makedirs(cache_dir, 0o700, exist_ok=True)
         write_bytes(path, compiled)
     return path
 

@@ -1,0 +1,161 @@
+"""What this user has said about paths: `worldsize config trust PATH`, or an answer at the terminal.
+
+    ~/.config/worldsize/trusted.json    {"version": 1, "paths": {PATH: {"trusted": true, "sha256": …}}}      a file
+                                                               {PATH: {"trusted": true, "access": [UID, GID, MODE]}}
+
+A file is trusted as it is: another content is another decision. A directory is trusted, with all below it and whoever
+may write to it now: a new owner, group or mode is another decision.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+
+from worldsize.errors import UsageError
+from worldsize.plan.values import NamedTuple
+from worldsize.trust.owners import danger_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_VERSION = 1
+_WRITERS = stat.S_IWGRP | stat.S_IWOTH | stat.S_ISVTX
+
+
+class Decision(NamedTuple):
+    """`path` is real (no link in it); `holds`: whether what it was made about is still as it was."""
+
+    path: str
+    trusted: bool
+    holds: bool
+    kind: str = "file"
+
+
+def config_home(environ: Mapping[str, str]) -> str:
+    """The directory of this user's own configuration; it may not exist."""
+    base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    return os.path.join(base, "worldsize")
+
+
+def decided_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bool | None:
+    """Whether this user trusts a file that holds `data`; None where nobody has decided about that content."""
+    entry = _read(environ).get(os.path.realpath(path), {})
+    return bool(entry.get("trusted")) if entry.get("sha256") == _digest(data) else None
+
+
+def decided_about_directory(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool | None:
+    """Whether this user trusts everybody who can write to a directory of this status, or to one above it; None where
+    undecided."""
+    entries, real = _read(environ), os.path.realpath(path)
+    entry = entries.get(real, {})
+    if entry.get("access") == _access(status):
+        return bool(entry.get("trusted"))
+    above = (each for each in _above(real) if "access" in entries.get(each, {}))
+    return True if any(entries[each].get("trusted") and _holds(each, entries[each]) for each in above) else None
+
+
+def _above(directory: str) -> Iterator[str]:
+    while directory != os.path.dirname(directory):
+        directory = os.path.dirname(directory)
+        yield directory
+
+
+def decide(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | None = None) -> Decision:
+    """Write a decision about a file (as it is now, or as it was with `data`) or a directory down. OSError where it
+    cannot be read; UsageError where decisions cannot be kept."""
+    real = os.path.realpath(path)
+    status = os.stat(real)
+    entry: dict[str, Any] = {"trusted": trusted}
+    if stat.S_ISDIR(status.st_mode):
+        entry["access"] = _access(status)
+    else:
+        entry["sha256"] = _digest(_content(real) if data is None else data)
+    _write({**_read(environ), real: entry}, environ)
+    return Decision(real, trusted, True, "directory" if "access" in entry else "file")
+
+
+def forget(path: str, environ: Mapping[str, str]) -> bool:
+    """Whether there was a decision; there is none any more. UsageError where decisions cannot be kept."""
+    entries, real = _read(environ), os.path.realpath(path)
+    found = entries.pop(real, None) or entries.pop(os.path.abspath(path), None)
+    if found is not None:
+        _write(entries, environ)
+    return found is not None
+
+
+def decisions(environ: Mapping[str, str]) -> list[Decision]:
+    """All of them, by path."""
+    return [
+        Decision(path, bool(entry.get("trusted")), _holds(path, entry), "directory" if "access" in entry else "file")
+        for path, entry in sorted(_read(environ).items())
+    ]
+
+
+def _holds(path: str, entry: Mapping[str, Any]) -> bool:
+    try:
+        if "access" in entry:
+            return bool(entry["access"] == _access(os.stat(path)))
+        return bool(entry.get("sha256") == _digest(_content(path)))
+    except OSError:
+        return False
+
+
+def _file(environ: Mapping[str, str]) -> str:
+    return os.path.join(config_home(environ), "trusted.json")
+
+
+def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """By real path. Nothing from a file that somebody else could have written, or that is damaged: then all is
+    undecided."""
+    try:
+        with open(_file(environ), "rb") as file:
+            if danger_of(os.fstat(file.fileno())):
+                return {}
+            value = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    paths = value.get("paths") if isinstance(value, dict) and value.get("version") == _VERSION else None
+    if not isinstance(paths, dict):
+        return {}
+    return {path: entry for path, entry in paths.items() if isinstance(entry, dict)}
+
+
+def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """UsageError where the directory, or the one that it would be made in, is another's: HOME is not this user's."""
+    from worldsize.plan.files import write_json
+
+    path = _file(environ)
+    directory = existing = os.path.dirname(path)
+    while not os.path.exists(existing):
+        existing = os.path.dirname(existing)
+    why = danger_of(os.stat(existing))
+    try:
+        if why is None:
+            os.makedirs(directory, 0o700, exist_ok=True)
+            write_json(path, {"version": _VERSION, "paths": dict(sorted(entries.items()))})
+    except OSError as error:
+        why = error.strerror
+    if why:
+        hint = "HOME, or XDG_CONFIG_HOME, is to be a directory that only you can write to"
+        raise UsageError("what you trust cannot be kept there: %s" % why, existing, hint)
+
+
+def _access(status: os.stat_result) -> list[int]:
+    return [status.st_uid, status.st_gid, status.st_mode & _WRITERS]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _content(path: str) -> bytes:
+    """Of a regular file: a pipe would be waited for."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(22, "is no regular file", path)
+        return file.read()

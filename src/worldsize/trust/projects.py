@@ -1,0 +1,150 @@
+"""Which `worldsize.toml` counts: the user's own, and a project's that only this user could have written, or that the
+user trusts.
+
+A project's file with authority, which decides what is executed or where a secret goes, is asked about once, at a
+terminal: a cloned repository is its author's text, although it belongs to whoever cloned it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping, Sequence
+
+from worldsize.errors import ConfigError, UsageError
+from worldsize.plan.values import NamedTuple
+from worldsize.trust.owners import danger_of, user_name
+
+SWITCH = "WORLDSIZE_TRUST_PROJECT"
+"""1: every project's file counts; 0: none that could harm, unless `worldsize config trust` says so."""
+
+_HARMLESS = frozenset(("default_compute",))
+_HARMLESS_OF_COMPUTES = frozenset(
+    (
+        *("type", "gpus_per_node", "offline", "container", "grace", "virtual_packages"),
+        *("partition", "account", "qos", "time", "constraint", "exclude", "nodelist", "reservation", "cpus_per_rank"),
+        *("mem", "signal", "requeue", "dependency", "exclusive", "sbcast"),
+        *("nodes", "node_group", "node_group_op", "priority", "project", "template", "generation"),
+    )
+)
+
+
+class ConfigFile(NamedTuple):
+    """A file as it was read: `danger` is how others than this user and root could have changed it."""
+
+    path: str
+    data: bytes
+    danger: str | None = None
+
+
+class Question(NamedTuple):
+    """About a project's file: `said` is what it decides, (key, value) each."""
+
+    path: str
+    said: tuple[tuple[str, str], ...]
+
+
+class Verdict(NamedTuple):
+    counts: bool
+    notice: str = ""
+
+
+Ask = Callable[[Question], "bool | None"]
+"""Ask the person at the terminal; None: no answer."""
+
+
+def read_config(path: str, limit: int) -> ConfigFile:
+    """The file, and at most `limit` + 1 bytes of it. ConfigError for what cannot be read or is no regular file."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ConfigError("is no regular file", path)
+            return ConfigFile(path, file.read(limit + 1), _danger(path, status))
+    except OSError as error:
+        raise ConfigError("cannot be read: %s" % error.strerror, path) from None
+
+
+def _danger(path: str, status: os.stat_result) -> str | None:
+    """How others could have written it, or put another in its place: also a link of theirs that leads to one of ours,
+    whose relative paths would then be of their directory."""
+    link = os.lstat(path)
+    if link.st_uid not in (0, os.geteuid()):
+        return "it belongs to %s" % user_name(link.st_uid)
+    directory = os.stat(os.path.dirname(path) or ".")
+    replaceable = None
+    if not directory.st_mode & stat.S_ISVTX or directory.st_uid not in (0, os.geteuid()):
+        replaceable = danger_of(directory)
+    return danger_of(status) or (replaceable and "of its directory, %s" % replaceable)
+
+
+def has_authority(path: Sequence[str]) -> bool:
+    """Whether a setting decides what is executed, what is read or written, or where a secret goes. Unknown ones do."""
+    if len(path) == 1:
+        return path[0] not in _HARMLESS
+    return not (path[0] == "compute" and (len(path) == 2 or path[2] in _HARMLESS_OF_COMPUTES))
+
+
+def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> Verdict:
+    """The file in the user's own configuration directory, which is another's where HOME is."""
+    if file.danger is None or _decided(file, environ):
+        return Verdict(True)
+    return Verdict(False, _left_out(file))
+
+
+def judge_project_file(
+    file: ConfigFile,
+    authority: Callable[[], Sequence[tuple[str, str]]],
+    environ: Mapping[str, str],
+    ask: Ask | None,
+) -> Verdict:
+    """Whether a project's file counts, and what is to be said about that. `authority` gives what it decides: the file
+    is only read for that where nobody else could have written it. An answer is written down.
+
+    Raises what `authority` does; ConfigError for a switch that says neither 0 nor 1.
+    """
+    switch = environ.get(SWITCH, "")
+    if switch not in ("", "0", "1"):
+        raise ConfigError("is %.20r" % switch, SWITCH, "0, 1, or leave it out")
+    decided = True if switch == "1" else _decided(file, environ)
+    if decided is not None:
+        return Verdict(decided, "" if decided else _left_out(file, "you have said no to it"))
+    if file.danger:
+        return Verdict(False, _left_out(file))
+    said = tuple(authority())
+    if not said:
+        return Verdict(True)
+    if switch == "0":
+        return Verdict(False, _left_out(file, "%s is 0" % SWITCH))
+    answer = ask(Question(file.path, said)) if ask else None
+    if answer is None and ask:
+        return Verdict(False, _left_out(file, "nobody has said yes to it"))
+    if answer is None:
+        keys = ", ".join(key for key, _ in said[:4]) + (", …" if len(said) > 4 else "")
+        what = "%s sets %s; it counts, since only you can write to it. If you have read it: worldsize config trust %s"
+        return Verdict(True, what % (file.path, keys, file.path))
+    _keep(file, answer, environ)
+    return Verdict(answer, "" if answer else _left_out(file, "you have said no to it"))
+
+
+def _decided(file: ConfigFile, environ: Mapping[str, str]) -> bool | None:
+    from worldsize.trust.decisions import decided_about_file
+
+    return decided_about_file(file.path, file.data, environ)
+
+
+def _keep(file: ConfigFile, answer: bool, environ: Mapping[str, str]) -> None:
+    from worldsize.trust.decisions import decide
+
+    try:
+        decide(file.path, answer, environ, file.data)
+    except (OSError, UsageError):
+        pass  # it is asked again
+
+
+def _left_out(file: ConfigFile, why: str = "") -> str:
+    return "%s does not count: %s; if you trust it: worldsize config trust %s" % (
+        file.path,
+        why or file.danger,
+        file.path,
+    )
