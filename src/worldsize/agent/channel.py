@@ -106,7 +106,7 @@ class HeadChannel:
         self._token = token
         self._selector = selector
         self._nodes = nodes
-        self._strangers: list[Link] = []
+        self._strangers: dict[Link, None] = {}
         self._links: dict[int, Link] = {}
         self._news: list[News] = []
         self.hosts: dict[int, Host] = {}
@@ -154,24 +154,33 @@ class HeadChannel:
             except OSError:
                 return
             link = Link(connection, _MAX_GREETING)
-            self._strangers.append(link)
+            self._strangers[link] = None
             self._selector.register(connection, selectors.EVENT_READ, lambda link=link: self._greet(link))
             if len(self._strangers) > self._nodes + _MAX_STRANGERS:
-                self._close(self._strangers.pop(0))
+                self._dismiss(next(iter(self._strangers)))
 
     def _greet(self, link: Link) -> None:
-        messages = link.receive()
+        """Read what a stranger says. One that was dismissed since the selector saw its bytes says nothing any more, and
+        whatever the bytes of one are, they end no more than its own connection."""
+        if link not in self._strangers:
+            return
+        try:
+            self._introduce(link, link.receive())
+        except Exception:  # noqa: BLE001 - whatever a stranger can think of
+            self._dismiss(link)
+
+    def _introduce(self, link: Link, messages: list[dict[str, Any]]) -> None:
         if not messages:
             return
-        self._strangers.remove(link)
         hello, *rest = messages
         if not self._knows(hello):
-            self._close(link)
+            self._dismiss(link)
             return
-        node_rank = hello["node_rank"]
+        node_rank, host = hello["node_rank"], Host.of(hello["host"])
+        del self._strangers[link]
         link.max_line = _MAX_LINE
         self._links[node_rank] = link
-        self.hosts[node_rank] = Host.of(hello["host"])
+        self.hosts[node_rank] = host
         self._selector.modify(link.connection, selectors.EVENT_READ, lambda: self._hear(node_rank, link.receive()))
         self._hear(node_rank, [hello, *rest])
 
@@ -189,6 +198,11 @@ class HeadChannel:
         self._news += [News(node_rank, message) for message in messages]
         if messages and messages[-1]["kind"] == GONE:
             self.drop(node_rank)
+
+    def _dismiss(self, link: Link) -> None:
+        if link in self._strangers:
+            del self._strangers[link]
+            self._close(link)
 
     def _close(self, link: Link) -> None:
         self._selector.unregister(link.connection)
