@@ -20,6 +20,7 @@ import os
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -47,25 +48,37 @@ _HELD = 1 << 20
 _LAST_WORDS = 30.0
 _UNREADABLE = 12
 _STOPPED = 128 + signal.SIGTERM
+_AT_SECURE = 23
 
 
 def rank_environment(run_id: str, node: int) -> dict[str, str] | None:
     """The environment of a living rank of the run on this machine, of that node if possible, or else of what started
-    them; None where nothing of it lives."""
+    them; None where nothing of it lives. Anybody may start a process with the run's id: only this user's count."""
     mark = b"WORLDSIZE_RUN_ID=%s" % run_id.encode()
     found, best = None, (False, False, -2)
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:
             with open("/proc/%d/environ" % pid, "rb") as file:
-                entries = file.read().split(b"\0")
+                entries = file.read().split(b"\0") if os.fstat(file.fileno()).st_uid == os.geteuid() else []
         except OSError:
             continue
-        if mark in entries:
+        if mark in entries and not _gained_privileges(pid):
             environ = _decoded(entries)
             likeness = _likeness(environ, node)
             if likeness > best:
                 found, best = environ, likeness
     return found
+
+
+def _gained_privileges(pid: int) -> bool:
+    """Whether the process is one of a program with a set-user-ID bit: it is root's, but whoever started it chose its
+    environment. Linux tells each process at its start (AT_SECURE, getauxval(3))."""
+    try:
+        with open("/proc/%d/auxv" % pid, "rb") as file:
+            entries = dict(struct.iter_unpack("@LL", file.read()))
+    except (OSError, struct.error):
+        return True
+    return bool(entries.get(_AT_SECURE, 1))
 
 
 def _likeness(environ: Mapping[str, str], node: int) -> tuple[bool, bool, int]:
