@@ -14,13 +14,12 @@ from worldsize.environment.builder import Work
 from worldsize.environment.installed import conda_packages, distributions
 from worldsize.environment.machine import completed_virtual
 from worldsize.environment.programs import Ended, execute, how_ended, mend
-from worldsize.environment.secrets import mask_text
+from worldsize.environment.secrets import mask_channel
 from worldsize.environment.uv import EXTRA
 from worldsize.errors import BuildError, ConfigError, UsageError
 
 _PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattling.py")
 _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
-_TOKEN = re.compile(r"/t/[^/]+(?=/)")
 _NAME = re.compile(r"(?:[^\s:]+::)?([A-Za-z0-9_.-]+)")
 _TIMEOUT = 300.0
 
@@ -177,7 +176,7 @@ def shown_channel(channel: str) -> str:
 
 def hidden(text: str) -> str:
     """Without passwords, and without the tokens that stand in paths of conda's servers."""
-    return _TOKEN.sub("/t/***", mask_text(text))
+    return mask_channel(text)
 
 
 def for_record(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

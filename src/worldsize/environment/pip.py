@@ -19,11 +19,15 @@ from worldsize.errors import BuildError
 from worldsize.spec.environment import EnvironmentSpec, requirement
 
 OWN = "worldsize"
-"""The directory in a prefix for what we wrote to build it."""
+"""The directory in a prefix where build steps are executed."""
+
+_INPUTS = "inputs"
+"""The directory in it for what uv is given, which may hold passwords of indexes: it is gone when all is built."""
 
 _OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
 _WOULD = re.compile(r"^ ([+-]) ([^\s=]+)==(\S+)(?: \(from (.+)\))?$", re.MULTILINE)
 _DEEPEST = 20
+_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
 def requirements_of(spec: EnvironmentSpec, work: Work, uv: Uv) -> list[str]:
@@ -118,13 +122,27 @@ def pins(found: Iterable[Distribution]) -> list[str]:
 
 
 def written(work: Work, name: str, lines: Iterable[str]) -> str:
-    """A file of ours in the prefix."""
-    directory = os.path.join(work.prefix, OWN)
-    os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, name)
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+    """A file of ours in the prefix, for nobody else to read; until `forget_inputs`."""
+    path = input_path(work, name)
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", **_TEXT) as file:
         file.write("".join(line + "\n" for line in lines))
     return path
+
+
+def input_path(work: Work, name: str) -> str:
+    return os.path.join(work.prefix, OWN, _INPUTS, name)
+
+
+def forget_inputs(work: Work) -> None:
+    """Remove what `written` has written. OSError."""
+    import shutil
+
+    directory = os.path.dirname(input_path(work, ""))
+    if os.path.isdir(directory):
+        shutil.rmtree(directory)
+        if not os.listdir(os.path.dirname(directory)):
+            os.rmdir(os.path.dirname(directory))
 
 
 def added(prefix: str, before: Sequence[Distribution]) -> list[Distribution]:

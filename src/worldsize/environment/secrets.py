@@ -1,7 +1,8 @@
 """Secrets out of what is written down or shown.
 
 By name: a word of a variable's, key's or option's name says what it holds (`HF_TOKEN`, `--api-key`, `dbPassword`).
-By shape: passwords in URLs, `NAME=value` with such a name, bearer tokens, tokens with their service's own prefix.
+By shape: passwords in URLs, and the tokens in conda's (`/t/TOKEN/`), `NAME=value` with such a name, bearer tokens,
+tokens with their service's own prefix.
 A secret without either is not recognised.
 """
 
@@ -39,6 +40,12 @@ _SHAPES = (
     r"|(?P<name>(?<![A-Za-z0-9_.-])[A-Za-z_-][A-Za-z0-9_.-]*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&\"']+)"
 )
 
+_ADDRESS = r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]+"
+_CHANNEL_TOKEN = r"(?<=[^/:]/t/)[^/?#\s]+|^t/[^/?#\s]+(?=/)"
+"""In an address, and in the name of a channel below an alias: what conda's servers take for a password."""
+
+_CHANNELS = frozenset(("channel", "channels", "channel_alias"))
+
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable, key or option of this name holds a secret."""
@@ -53,12 +60,27 @@ def is_secret_name(name: str) -> bool:
 
 def mask(name: str, value: str) -> str:
     """The value as it may be written down: `***` where the name is a secret's, else with its secrets masked."""
+    if name in _CHANNELS:
+        return mask_channel(value)
     return MASK if value and is_secret_name(name) else mask_text(value)
 
 
 def mask_text(text: str) -> str:
     """Free text with what looks like a secret in it masked."""
-    return re.sub(_SHAPES, _masked, text) if any(mark in text for mark in _TEXT_MARKS) else text
+    if any(mark in text for mark in _TEXT_MARKS):
+        text = re.sub(_SHAPES, _masked, text)
+    if "/t/" in text and "://" in text:
+        text = re.sub(_ADDRESS, lambda found: re.sub(_CHANNEL_TOKEN, _masked_token, found[0]), text)
+    return text
+
+
+def mask_channel(text: str) -> str:
+    """A channel of conda's, by name or address, or text about one."""
+    return re.sub(_CHANNEL_TOKEN, _masked_token, mask_text(text))
+
+
+def _masked_token(match: re.Match[str]) -> str:
+    return "t/" + MASK if match[0].startswith("t/") else MASK
 
 
 def mask_argv(argv: Iterable[str]) -> list[str]:
@@ -79,7 +101,8 @@ def mask_tree(value: Any, name: str = "") -> Any:
     if isinstance(value, Mapping):
         return {key: mask_tree(item, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        if not is_secret_name(name) and all(isinstance(item, str) for item in value):
+        words = not is_secret_name(name) and name not in _CHANNELS
+        if words and all(isinstance(item, str) for item in value):
             return mask_argv(value)
         return [mask_tree(item, name) for item in value]
     return value

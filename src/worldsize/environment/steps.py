@@ -199,7 +199,7 @@ def requirement_name(requirement: str) -> str | None:
 
 def index_lines(work: Work) -> list[str]:
     """Where the pip part has its packages from."""
-    path = os.path.join(work.prefix, pip.OWN, "requirements.txt")
+    path = pip.input_path(work, "requirements.txt")
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8", errors="surrogateescape") as file:

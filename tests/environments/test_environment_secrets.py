@@ -1,0 +1,65 @@
+"""What a token of a channel, or the password of an index, is written into: nothing that lasts."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import wheels
+from driver import Cli
+from server import serve
+
+TOKEN, PASSWORD = "CanaryOfTheChannel", "CanaryOfTheIndex"
+JOB = """\
+command: alpha-say
+environment:
+  name: sec
+  channels: ['%s/t/%s/ch']
+  conda: [alpha]
+  pip: %s
+"""
+
+
+def holding(root: Path, *canaries: str) -> Iterator[str]:
+    """The files below a directory, members of archives too, that hold one of these."""
+    for path in root.rglob("*"):
+        if path.is_symlink() or not stat.S_ISREG(path.lstat().st_mode):
+            continue
+        data = path.read_bytes()
+        if any(canary.encode() in data for canary in canaries):
+            yield str(path)
+        if path.name.endswith((".tar.gz", ".tgz")):
+            with tarfile.open(path) as archive:
+                for member in archive:
+                    content = archive.extractfile(member) if member.isfile() else None
+                    if content and any(canary.encode() in content.read() for canary in canaries):
+                        yield "%s: %s" % (path, member.name)
+
+
+def test_a_channels_token_and_an_indexs_password(cli: Cli, channel: Path, tmp_path: Path) -> None:
+    """Found by review: locks, records, the environment and its pack held them, and are made to be shared."""
+    top = tmp_path / "served"
+    (top / "t" / TOKEN).mkdir(parents=True)
+    (top / "t" / TOKEN / "ch").symlink_to(channel)
+    links = wheels.Links(top / "wheels")
+    links.wheel("demo", "1.0")
+    links.wheel("direct", "1.0")
+    with serve(top, "anna", PASSWORD) as served:
+        base = served.url.replace("http://", "http://anna:%s@" % PASSWORD)
+        pip = ["--no-index", "--find-links %s/wheels/" % base, "demo", "direct @ %s/wheels/direct-1.0-py3-none-any.whl"]
+        cli.write("requirements.txt", "demo\n")
+        cli.write("job.yml", JOB % (base, TOKEN, json.dumps([*pip[:3], pip[3] % base, "-r requirements.txt"])))
+        built = cli("run", "job.yml")
+        assert built.code == 0 and "0:0: alpha 2.0" in built.out, built
+        said = built.out + built.err
+        for words in (("env", "lock"), ("env", "pack"), ("env", "show"), ("run", "--dry-run")):
+            result = cli.ok(*words, "job.yml") if words != ("env", "show") else cli.ok(*words, "sec")
+            said += result.out + result.err
+    assert TOKEN not in said and PASSWORD not in said
+    held = [name for name in holding(tmp_path, TOKEN, PASSWORD) if not name.startswith(str(top))]
+    assert [name for name in held if os.path.basename(name) != "job.yml"] == []
+    assert list(tmp_path.rglob("job.lock.json")) and list(tmp_path.rglob("*.tar.gz"))
