@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from worldsize.compute.hpcpack.credentials import VARIABLE, password_of
-from worldsize.compute.hpcpack.settings import Access, access_of, as_settings, in_handle, of_handle, said_of_jobs
+from worldsize.compute.hpcpack.settings import Access, access_of, has_account_of, in_handle, said_of_jobs
 from worldsize.compute.hpcpack.share import Share, share_of
 from worldsize.compute.hpcpack.wire import listed, message_of, properties, rows, time_of
 from worldsize.errors import ConfigError
@@ -80,10 +80,10 @@ def test_an_account_and_what_a_handle_keeps_of_it() -> None:
     assert (access.base, access.owner, access.verify) == ("https://head.corp:8443/hpc", "CORP\\me", True)
     assert Access("https://head/other/", "me", as_user="you").base == "https://head/other"
     handle = {**in_handle(access, share), "python": settings.python, "gpus": 4, "job": 1}
-    assert of_handle(handle) == (access, share)
-    again = as_settings(handle, "lab")
-    assert access_of(again) == access and share_of(again.options) == share
-    assert (again.python, again.gpus_per_node) == ("/opt/python3", 4)
+    assert has_account_of(settings, handle)
+    other = {"url": "https://other/"}, {"user": "CORP\\you"}, {"as_user": "CORP\\you"}
+    assert not any(has_account_of(settings, {**handle, **change}) for change in other)
+    assert not has_account_of(settings, {})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
 from worldsize.spec.config import Compute as Settings
-from worldsize.spec.config import Config
+from worldsize.spec.config import Config, load_config
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
@@ -64,8 +64,9 @@ def _slurm(settings: Settings, home: str, environ: Mapping[str, str], inside: bo
     return AllocationCompute(cluster, environ) if inside or is_inside(environ) else cluster
 
 
-def compute_of_handle(handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    """The compute that a run was submitted to, from the run's own directory: no configuration is needed."""
+def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
+    """The compute that a run was submitted to, from the run's own directory: no configuration is needed, but where
+    looking sends a password: then the configuration says where to, and not the directory."""
     kind = handle["type"] if handle else "local"
     if kind == "local":
         from worldsize.compute.local import LocalCompute
@@ -74,8 +75,34 @@ def compute_of_handle(handle: Handle | None, name: str, environ: Mapping[str, st
     if kind in ("slurm", "slurm-step"):
         return _slurm(Settings(name, "slurm"), "", environ, inside=kind == "slurm-step")
     if kind == "hpcpack":
-        from worldsize.compute.hpcpack.compute import HpcPackCompute
-        from worldsize.compute.hpcpack.settings import as_settings
-
-        return HpcPackCompute(as_settings(handle or {}, name), environ)
+        return _head_of_run(directory, handle or {}, name, environ)
     raise ConfigError("the run was submitted to a compute of type %s, which this release does not know" % kind)
+
+
+def _head_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str, str]) -> Compute:
+    """The configured compute with the handle's head node and account, for a run of this user's own."""
+    from worldsize.compute.hpcpack.settings import has_account_of
+    from worldsize.compute.unreachable import UnreachableCompute
+    from worldsize.trust.owners import is_ours, user_name
+
+    status = os.stat(directory)
+    if not is_ours(status):
+        why = "its directory belongs to %s, and a password is sent for no run but yours" % user_name(status.st_uid)
+        return UnreachableCompute(name, why, "whoever started it can ask: worldsize status %s" % directory)
+    computes = load_config(_directory(), environ).computes
+    fitting = [each for each in computes.values() if each.type == "hpcpack" and has_account_of(each, handle)]
+    fitting.sort(key=lambda each: each.name != name)
+    if not fitting:
+        why = "no compute that is configured here has its head node and account (%.100s, %.100s)"
+        hint = "ask where worldsize.toml has compute %s, or put it into ~/.config/worldsize/worldsize.toml" % name
+        return UnreachableCompute(name, why % (handle.get("url"), handle.get("user")), hint)
+    from worldsize.compute.hpcpack.compute import HpcPackCompute
+
+    return HpcPackCompute(fitting[0], environ)
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.sep

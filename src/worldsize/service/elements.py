@@ -14,7 +14,7 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service import gather
 from worldsize.service.attempts import latest
-from worldsize.service.computes import compute_of_handle
+from worldsize.service.computes import compute_of_run
 from worldsize.service.settling import settle, settle_alike
 from worldsize.state.array import array_result
 from worldsize.state.records import Observation, RunState, Status
@@ -94,7 +94,7 @@ class Elements:
     def compute_of(self, handles: Sequence[Handle]) -> Compute:
         """All elements' compute, from one of their native ids."""
         if self.compute is None:
-            self.compute = compute_of_handle(handles[0], self._array.compute, self._environ)
+            self.compute = compute_of_run(self._paths.root, handles[0], self._array.compute, self._environ)
         return self.compute
 
     def _going_on(self) -> list[int]:

@@ -12,7 +12,7 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service import gather
 from worldsize.service.attempts import latest
-from worldsize.service.computes import compute_of_handle
+from worldsize.service.computes import compute_of_run
 from worldsize.state.records import Observation, RunState, Status
 
 TYPE_CHECKING = False
@@ -130,7 +130,7 @@ class Run:
     @property
     def compute(self) -> Compute:
         if self._compute is None:
-            self._compute = compute_of_handle(self.native(), self.plan.compute, self._environ)
+            self._compute = compute_of_run(self.paths.root, self.native(), self.plan.compute, self._environ)
         return self._compute
 
     def native(self) -> Handle | None:

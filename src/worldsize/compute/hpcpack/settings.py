@@ -55,23 +55,15 @@ def access_of(settings: Settings) -> Access:
 
 
 def in_handle(access: Access, share: Share | None) -> dict[str, Any]:
-    """What a handle keeps, so that no configuration is needed to look at a run."""
+    """What a handle keeps of it: for people, and to find the configured compute again."""
     return {**access._asdict(), "share": share._asdict() if share else None}
 
 
-def of_handle(handle: Mapping[str, Any]) -> tuple[Access, Share | None]:
-    access = Access(**{name: handle[name] for name in Access._fields if name in handle})
-    share = handle.get("share")
-    return access, Share(**share) if share else None
-
-
-def as_settings(handle: Mapping[str, Any], name: str) -> Settings:
-    """A compute's table as far as a handle tells it."""
-    access, share = of_handle(handle)
-    options = {key: value for key, value in access._asdict().items() if value is not None}
-    if share is not None:
-        options["share"] = {key: value for key, value in share._asdict().items() if value}
-    return Settings(name, "hpcpack", python=handle.get("python"), gpus_per_node=handle.get("gpus"), options=options)
+def has_account_of(settings: Settings, handle: Mapping[str, Any]) -> bool:
+    """Whether a configured compute is the head node, and the account, that a handle names. A handle, which may be
+    anybody's text, decides no more than that: where a password goes, and how the head is verified, is configured."""
+    said = settings.options
+    return all(said.get(key) == handle.get(key) for key in ("url", "user", "as_user"))
 
 
 def said_of_jobs(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,4 +76,4 @@ def said_of_jobs(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[st
     return {**found, "job_properties": raw} if raw else found
 
 
-__all__ = ["Access", "Share", "access_of", "as_settings", "in_handle", "of_handle", "said_of_jobs", "share_of"]
+__all__ = ["Access", "Share", "access_of", "has_account_of", "in_handle", "said_of_jobs", "share_of"]
