@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -134,20 +133,6 @@ def test_only_the_nearest_project_file_counts(place: Place) -> None:
     place.project.write_text("[compute.local]\ngrace = 1")
     (place.cwd / "worldsize.toml").write_text("[compute.local]\ngpus_per_node = 2")
     assert place.load().computes["local"] == Compute(gpus_per_node=2)
-
-
-def test_another_users_file_in_an_open_directory_configures_nothing(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = place.cwd / "worldsize.toml"
-    path.write_text("[compute.local]\ngrace = 1")
-    if os.geteuid() == 0:
-        os.chown(path, 65534, 65534)
-    else:
-        monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    assert place.load().computes["local"].grace == 1
-    place.cwd.chmod(0o1777)
-    assert place.load().computes["local"].grace is None
 
 
 def test_a_bare_python_is_looked_up_later(place: Place) -> None:

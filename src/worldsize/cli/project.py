@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from worldsize.cli.shared import add_output, config_here, print_json, table
+from worldsize.errors import UsageError
 from worldsize.spec.config import Config
 
 _EXAMPLES = {
@@ -13,7 +14,10 @@ _EXAMPLES = {
   worldsize schema > worldsize.schema.json      then, as the first line of a job file:
                                                 # yaml-language-server: $schema=worldsize.schema.json""",
     "config": """examples:
-  worldsize config show --origin                every value with the file or variable that set it""",
+  worldsize config show --origin                every value with the file or variable that set it
+  worldsize config trust worldsize.toml         this project's file may decide what is executed, as it is now
+  worldsize config trust /shared/envs           so may whoever can write to that directory
+  worldsize config trust                        what was decided; --remove PATH takes it back""",
     "completion": """examples:
   eval "$(worldsize completion bash)"           in ~/.bashrc; zsh alike
   worldsize completion fish > ~/.config/fish/completions/worldsize.fish""",
@@ -25,8 +29,11 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     if verb == "schema":
         parser.set_defaults(act=schema)
     elif verb == "config":
-        parser.add_argument("what", choices=("show",), help="show: print the configuration in force")
-        parser.add_argument("--origin", action="store_true", help="say where each value comes from")
+        what = "show: print the configuration in force; trust: files and directories that others could have written"
+        parser.add_argument("what", choices=("show", "trust"), help=what)
+        parser.add_argument("path", nargs="*", metavar="PATH", help="with trust: what is trusted; all that is, without")
+        parser.add_argument("--origin", action="store_true", help="show: say where each value comes from")
+        parser.add_argument("--remove", action="store_true", help="trust: take the decision about PATH back")
         add_output(parser)
         parser.set_defaults(act=config)
     else:
@@ -42,6 +49,12 @@ def schema(options: argparse.Namespace) -> int:
 
 
 def config(options: argparse.Namespace) -> int:
+    if options.what == "trust":
+        from worldsize.cli.trust import trust
+
+        return trust(options)
+    if options.path or options.remove:
+        raise UsageError("show takes no paths", "worldsize config", "worldsize config trust PATH")
     settings = _settings(config_here())
     if options.output == "json":
         print_json({key: {"value": value, "origin": origin} for key, (value, origin) in settings.items()})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from worldsize.service.array import RunArray
+    from worldsize.trust.projects import Question
 
 
 def here() -> str:
@@ -29,12 +30,31 @@ def here() -> str:
 
 
 def config_here() -> Config:
-    """Where the current directory is no more, there is no project either: runs that exist can still be looked at."""
+    """Where the current directory is no more, there is no project either: runs that exist can still be looked at.
+
+    At a terminal the person is asked about a project's file that could harm; what is to be said of files is said once.
+    """
     try:
         directory = os.getcwd()
     except OSError:
         directory = os.sep
-    return load_config(directory, os.environ)
+    completing = "_ARGCOMPLETE" in os.environ
+    asking = not completing and sys.stdin.isatty() and sys.stderr.isatty()
+    config = load_config(directory, os.environ, _ask if asking else None)
+    for notice in () if completing else config.notices:
+        if notice not in _said:
+            _said.add(notice)
+            say("notice: " + clean(notice))
+    return config
+
+
+_said: set[str] = set()
+
+
+def _ask(question: Question) -> bool | None:
+    from worldsize.cli.trust import ask_about_project
+
+    return ask_about_project(question)
 
 
 def add_run(

@@ -95,9 +95,11 @@ def submit(
 
         ready = with_world(ready, world, "world")
     cwd = os.getcwd()
-    config = load_config(cwd, environ)
+    config, progress = load_config(cwd, environ), _Logged()
+    for notice in config.notices:
+        progress.notice(notice)
     request = Request(ready, config, compute, environ, cwd, argv=sys.argv, after=_after(after, config.home, environ))
-    paths = start(request, _Logged())
+    paths = start(request, progress)
     if not ready.matrix and ready.count is None:
         return Run(paths, environ)
     from worldsize.service.array import RunArray

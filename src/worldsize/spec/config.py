@@ -16,7 +16,7 @@ Paths are relative to the file that names them. Finding that there is no file co
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from worldsize.errors import NotFound
 from worldsize.plan.values import NamedTuple
@@ -24,6 +24,8 @@ from worldsize.plan.values import NamedTuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from worldsize.trust.projects import Ask
 
 FILE_NAME = "worldsize.toml"
 SITE_FILE = "/etc/worldsize/worldsize.toml"
@@ -73,6 +75,7 @@ class Config(NamedTuple):
     environments     named ones, each as a job's `environment:` is read
     environment_map  what names of Azure's mean here; "*" in a name stands for anything
     conda            "channels" of environments that name none, and the "channel_alias"
+    notices          what a person should know of these files, such as one that does not count
     """
 
     home: str = ""
@@ -84,6 +87,7 @@ class Config(NamedTuple):
     environments: Mapping[str, Any] = {}
     environment_map: Mapping[str, str] = {}
     conda: Mapping[str, Any] = {}
+    notices: tuple[str, ...] = ()
 
     def compute(self, name: str | None = None, where: str | None = None) -> Compute:
         """The compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none."""
@@ -96,17 +100,18 @@ class Config(NamedTuple):
         raise NotFound("there is no compute %.60r" % wanted, origin, did_you_mean(wanted, self.computes, "there are"))
 
 
-def load_config(cwd: str, environ: Mapping[str, str]) -> Config:
-    """The configuration that holds in the directory `cwd` (absolute).
+def load_config(cwd: str, environ: Mapping[str, str], ask: Ask | None = None) -> Config:
+    """The configuration that holds in the directory `cwd` (absolute). Of files that others could have written, and of a
+    project's that decides what is executed, `worldsize.trust` says whether they count; `ask` asks the user, once.
 
     Raises ConfigError, with file and line where known, for files that cannot be read, are not TOML, or say what is
     not understood; all such problems at once.
     """
-    files = config_files(cwd, environ)
-    if files:
+    site, own, projects = config_files(cwd, environ)
+    if site or own or projects:
         from worldsize.spec.configfile import read_files
 
-        config = read_files(files)
+        config = read_files(site, own, projects, environ, ask)
     else:
         config = Config(computes={LOCAL: Compute()})
     return _with_environment(config, cwd, environ)
@@ -130,30 +135,19 @@ def _user_home(environ: Mapping[str, str]) -> str:
     return environ.get("HOME") or os.path.expanduser("~")
 
 
-def config_files(cwd: str, environ: Mapping[str, str]) -> list[str]:
-    """The files that exist, the weakest first: the site's, the user's, the project's (the nearest above `cwd`)."""
+def config_files(cwd: str, environ: Mapping[str, str]) -> tuple[str | None, str | None, list[str]]:
+    """The files that exist: the site's, the user's, the projects' (the nearest above `cwd` first)."""
     config_home = environ.get("XDG_CONFIG_HOME") or os.path.join(_user_home(environ), ".config")
-    site = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
-    places = [site, os.path.join(config_home, "worldsize", FILE_NAME)]
-    project = _project_file(cwd)
-    if project and project not in places:
-        places.append(project)
-    return [place for place in places if os.path.isfile(place)]
+    site: str | None = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
+    own: str | None = os.path.join(config_home, "worldsize", FILE_NAME)
+    projects = [path for path in _upwards(cwd) if path not in (site, own) and os.path.isfile(path)]
+    return site if os.path.isfile(site or "") else None, own if os.path.isfile(own or "") else None, projects
 
 
-def _project_file(cwd: str) -> str | None:
-    directory = cwd
+def _upwards(directory: str) -> Iterator[str]:
     while True:
-        path = os.path.join(directory, FILE_NAME)
-        if os.path.isfile(path) and _trusted(path):
-            return path
+        yield os.path.join(directory, FILE_NAME)
         parent = os.path.dirname(directory)
         if parent == directory:
-            return None
+            return
         directory = parent
-
-
-def _trusted(path: str) -> bool:
-    """Whether the file is ours, root's, or in a directory that not everybody may write to, as /tmp is."""
-    owner = os.stat(path).st_uid
-    return owner in (0, os.geteuid()) or not os.stat(os.path.dirname(path)).st_mode & 0o002

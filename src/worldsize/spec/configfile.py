@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 from worldsize.errors import ConfigError
@@ -18,6 +19,15 @@ from worldsize.spec.reading import mapping_of, read_keys
 from worldsize.spec.report import Report
 from worldsize.spec.slurmkeys import SETUP, SLURM
 from worldsize.spec.tree import Node, plain, to_node
+from worldsize.trust.projects import (
+    Ask,
+    ConfigFile,
+    Verdict,
+    has_authority,
+    judge_project_file,
+    judge_user_file,
+    read_config,
+)
 
 MAX_BYTES = 1 << 20
 TYPES = (LOCAL, "slurm", "hpcpack", "azureml")
@@ -64,12 +74,16 @@ _KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
 Settings = dict[tuple[str, ...], Node]
 
 
-def read_files(files: list[str]) -> Config:
-    """The configuration of `files`, the weakest first. Raises one ConfigError for all that is wrong in them."""
+def read_files(
+    site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
+) -> Config:
+    """The configuration of these files, the weakest first; of the projects' the first that counts. Raises one
+    ConfigError for all that is wrong in those that count."""
     report = Report(error=ConfigError)
+    roots, notices = _counting(site, own, projects, environ, ask)
     settings: Settings = {}
-    for file in files:
-        settings.update(_flat(_root(file), report))
+    for root in roots:
+        settings.update(_flat(root, report))
     report.check()
     values: dict[str, Any] = {}
     for path, node in settings.items():
@@ -88,25 +102,53 @@ def read_files(files: list[str]) -> Config:
     default = settings.get(("default_compute",))
     if default:
         values["default_place"] = default.where
-    return Config(computes=computes, origins=origins, **values)
+    return Config(computes=computes, origins=origins, notices=tuple(notices), **values)
 
 
-def _root(file: str) -> Node:
-    """The file's tables as a tree. Raises ConfigError when it is not a readable TOML file."""
+def _counting(
+    site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
+) -> tuple[list[Node], list[str]]:
+    """The tables of the files that count, the weakest first; and notices. The site's is root's, or a variable's."""
+    roots = [_root(read_config(site, MAX_BYTES))] if site else []
+    notices: list[str] = []
+
+    def add(root: Callable[[], Node], verdict: Verdict) -> bool:
+        if verdict.notice:
+            notices.append(verdict.notice)
+        if verdict.counts:
+            roots.append(root())
+        return verdict.counts
+
+    if own:
+        file = read_config(own, MAX_BYTES)
+        add(partial(_root, file), judge_user_file(file, environ))
+    for project in projects:
+        file = read_config(project, MAX_BYTES)
+        root = cache(partial(_root, file))
+        if add(root, judge_project_file(file, partial(_authority, root), environ, ask)):
+            break
+    return roots, notices
+
+
+def _authority(root: Callable[[], Node]) -> list[tuple[str, str]]:
+    """What a file decides that could harm: (key, value) each."""
+    settings = _flat(root(), Report(error=ConfigError))
+    return [(".".join(path), repr(plain(node))) for path, node in settings.items() if has_authority(path)]
+
+
+def _root(config: ConfigFile) -> Node:
+    """The file's tables as a tree. Raises ConfigError when it is not a TOML file."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
+    file, data = config.path, config.data
+    if len(data) > MAX_BYTES:
+        raise ConfigError("larger than %d bytes, so not a configuration" % MAX_BYTES, file)
     try:
-        with open(file, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise ConfigError("larger than %d bytes, so not a configuration" % MAX_BYTES, file)
         text = data.decode("utf-8-sig")
         tables = tomllib.loads(text)
         root = to_node(tables, file, error=ConfigError)
-    except OSError as error:
-        raise ConfigError("cannot be read: %s" % error.strerror, file) from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError("not UTF-8 text", "%s:%d" % (file, line)) from None

@@ -1,0 +1,171 @@
+"""Which `worldsize.toml` counts: nobody else's, and a project's own only once somebody has looked at it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from driver import Cli
+from security.people import Machine, Person
+from terminal import Terminal
+
+SETUP = '[compute.local]\nsetup = ["id -u > %s"]\n'
+
+
+@pytest.fixture
+def mark(machine: Machine) -> Path:
+    """What a `setup` line writes when it is executed."""
+    return Path(machine.directory(0o777), "mark")
+
+
+def left_out(err: str, path: str) -> bool:
+    return "notice: %s does not count: " % path in err and "worldsize config trust %s" % path in err
+
+
+def test_another_users_file_is_not_executed(victim: Cli, attacker: Person, mark: Path) -> None:
+    """Found by review: whoever stood in another user's directory executed its `setup`."""
+    path = attacker.write("worldsize.toml", SETUP % mark)
+    result = victim("run", "-q", "--", "true", cwd=attacker.project)
+    assert result.code == 0 and not mark.exists()
+    assert left_out(result.err, path) and "it belongs to" in result.err
+
+
+def test_another_users_file_sends_no_password(victim: Cli, attacker: Person) -> None:
+    table = 'default_compute = "lab"\n[compute.lab]\ntype = "hpcpack"\nverify = false\nuser = "a"\nurl = "%s"\n'
+    path = attacker.write("worldsize.toml", table % "https://127.0.0.1:9")
+    result = victim("nodes", cwd=attacker.project, WORLDSIZE_HPCPACK_PASSWORD="x")
+    assert left_out(result.err, path) and "127.0.0.1" not in result.out
+
+
+def test_a_link_of_anothers_to_ones_own_file(victim: Cli, attacker: Person, mark: Path, machine: Machine) -> None:
+    """Whose relative paths would be of the other's directory."""
+    path = victim.write("worldsize.toml", SETUP % mark)
+    shared = machine.directory(0o1777)
+    attacker.python("import os, sys; os.symlink(sys.argv[1], sys.argv[2])", path, shared + "/worldsize.toml")
+    result = victim("run", "-q", "--", "true", cwd=shared)
+    assert not mark.exists() and left_out(result.err, shared + "/worldsize.toml")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_ones_own_file_where_others_may_write(victim: Cli, mark: Path, mode: int) -> None:
+    os.chown(victim.project, -1, 61099)
+    os.chmod(victim.project, mode)
+    path = victim.write("worldsize.toml", SETUP % mark)
+    result = victim("run", "-q", "--", "true")
+    assert not mark.exists() and left_out(result.err, path) and "may write to it" in result.err
+
+
+def test_a_file_that_others_may_write(victim: Cli, mark: Path) -> None:
+    path = victim.write("worldsize.toml", SETUP % mark)
+    os.chmod(path, 0o666)
+    assert left_out(victim("run", "-q", "--", "true").err, path) and not mark.exists()
+
+
+def test_what_is_trusted_counts_until_it_changes(victim: Cli, attacker: Person, mark: Path) -> None:
+    path = attacker.write("worldsize.toml", SETUP % mark)
+    victim.ok("config", "trust", path)
+    result = victim("run", "-q", "--", "true", cwd=attacker.project)
+    assert mark.exists() and "notice" not in result.err
+    assert victim.json("config", "trust") == [{"path": path, "trusted": True, "holds": True, "kind": "file"}]
+    mark.unlink()
+    attacker.write("worldsize.toml", SETUP % mark + "# changed\n")
+    assert left_out(victim("run", "-q", "--", "true", cwd=attacker.project).err, path) and not mark.exists()
+    assert not victim.json("config", "trust")[0]["holds"]
+    victim.ok("config", "trust", "--remove", path)
+    assert victim.json("config", "trust") == []
+
+
+def test_ones_own_file_counts_with_a_notice_where_nobody_can_be_asked(victim: Cli, mark: Path) -> None:
+    path = victim.write("worldsize.toml", SETUP % mark)
+    result = victim("run", "-q", "--", "true")
+    assert mark.exists() and "%s sets compute.local.setup" % path in result.err
+    victim.ok("config", "trust", path)
+    assert "notice" not in victim("run", "-q", "--", "true").err
+
+
+def test_a_file_without_authority_is_not_asked_about(victim: Cli) -> None:
+    victim.write("worldsize.toml", '[compute.local]\ngpus_per_node = 0\n[compute.gpu]\ntype = "slurm"\nqos = "x"\n')
+    assert victim("run", "-q", "--", "true").err == ""
+
+
+@pytest.mark.parametrize(("switch", "executed"), [("0", False), ("1", True)])
+def test_the_variable_decides(victim: Cli, mark: Path, switch: str, executed: bool) -> None:
+    path = victim.write("worldsize.toml", SETUP % mark)
+    result = victim("run", "-q", "--", "true", WORLDSIZE_TRUST_PROJECT=switch)
+    assert mark.exists() is executed
+    assert left_out(result.err, path) is not executed
+    wrong = victim("run", "-q", "--", "true", WORLDSIZE_TRUST_PROJECT="yes")
+    assert wrong.code == 2 and "WORLDSIZE_TRUST_PROJECT: is 'yes'" in wrong.err
+
+
+def test_configuration_of_another_users_home(victim: Cli, attacker: Person, mark: Path) -> None:
+    """As `sudo` has it where HOME stays the caller's; nor can it be trusted from there."""
+    path = attacker.write(".config/worldsize/worldsize.toml", SETUP % mark)
+    result = victim("run", "-q", "--", "true", HOME=attacker.project)
+    assert result.code == 0 and not mark.exists() and left_out(result.err, path)
+    refused = victim("config", "trust", path, HOME=attacker.project)
+    assert refused.code == 2 and "it belongs to" in refused.err and "HOME" in refused.err
+
+
+def test_a_file_of_decisions_that_another_wrote(victim: Cli, attacker: Person, mark: Path, machine: Machine) -> None:
+    path = attacker.write("worldsize.toml", SETUP % mark)
+    attacker.ok("config", "trust", path)
+    own = os.path.join(attacker.root, ".config")
+    result = victim("run", "-q", "--", "true", cwd=attacker.project, XDG_CONFIG_HOME=own)
+    assert left_out(result.err, path) and not mark.exists()
+
+
+@pytest.mark.parametrize(("answer", "executed"), [("y", True), ("n", False), ("", False)])
+def test_at_a_terminal_it_is_asked_once(tmp_path: Path, answer: str, executed: bool) -> None:
+    cli = Cli(str(tmp_path))
+    del cli.environ["WORLDSIZE_TRUST_PROJECT"]
+    mark = tmp_path / "mark"
+    path = cli.write("worldsize.toml", SETUP % mark)
+    with Terminal(cli, "run", "-q", "--", "true") as terminal:
+        terminal.until("Do you trust it? [y/N] ")
+        assert "compute.local.setup = ['id -u > %s']" % mark in terminal.shown
+        terminal.type(answer + "\n")
+        assert terminal.end() == 0
+    assert mark.exists() is executed and left_out(terminal.shown.replace("\r", ""), path) is not executed
+    mark.unlink(missing_ok=True)
+    with Terminal(cli, "run", "-q", "--", "true") as terminal:
+        assert terminal.end() == 0
+    assert mark.exists() is executed and "[y/N]" not in terminal.shown
+    cli.close()
+
+
+def test_no_answer_is_kept_for_the_next_time(tmp_path: Path) -> None:
+    cli = Cli(str(tmp_path))
+    del cli.environ["WORLDSIZE_TRUST_PROJECT"]
+    cli.write("worldsize.toml", SETUP % (tmp_path / "mark"))
+    for _ in range(2):
+        with Terminal(cli, "run", "-q", "--", "true") as terminal:
+            terminal.until("[y/N] ")
+            terminal.type("\x04")
+            assert terminal.end() == 0
+    assert not (tmp_path / "mark").exists() and "nobody has said yes to it" in terminal.shown
+    cli.close()
+
+
+def test_what_a_file_says_drives_no_terminal(tmp_path: Path) -> None:
+    cli = Cli(str(tmp_path))
+    del cli.environ["WORLDSIZE_TRUST_PROJECT"]
+    cli.write("worldsize.toml", '[compute.local]\nsetup = ["\\u001b[2J\\u001b]0;x\\u0007 \\u0085"]\n')
+    with Terminal(cli, "run", "-q", "--", "true") as terminal:
+        terminal.until("[y/N] ")
+        terminal.type("n\n")
+        terminal.end()
+    assert "\x1b" not in terminal.shown and "\x07" not in terminal.shown
+    cli.close()
+
+
+def test_completion_asks_nothing(tmp_path: Path) -> None:
+    cli = Cli(str(tmp_path))
+    del cli.environ["WORLDSIZE_TRUST_PROJECT"]
+    cli.write("worldsize.toml", SETUP % (tmp_path / "mark"))
+    line = "worldsize run --compute "
+    told = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_STDOUT_FILENAME": "o"}
+    result = cli("run", **told)
+    assert "notice" not in result.err and "local" in cli.read_project("o")
+    cli.close()
