@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 import time
 from collections.abc import Mapping
 
+from worldsize.errors import StorageError
 from worldsize.plan.local import VARIABLE
+from worldsize.trust.directories import private_directory
 
 _USUAL = (VARIABLE, "SLURM_TMPDIR", "TMPDIR")
 _FALLBACK = "/tmp"
@@ -46,13 +47,9 @@ def own_directory(base: str) -> str:
     """`base`/worldsize-UID. PermissionError where somebody else has made it, or could change it."""
     path = os.path.join(base, "worldsize-%d" % os.getuid())
     try:
-        os.mkdir(path, 0o700)
-    except FileExistsError:
-        pass
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise PermissionError(1, "is not a directory of yours alone", path)
-    return path
+        return private_directory(path)
+    except StorageError as error:
+        raise PermissionError(1, error.what, path) from None
 
 
 class Held:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from worldsize.environment.locking import acquire
+from worldsize.trust.directories import relied_on
 
 _CHUNK = 4 << 20
 
@@ -24,10 +25,12 @@ class News(Protocol):
 
 
 class Store:
-    """The directory, and who is told. What lies there is never changed, and may be removed when nobody uses it."""
+    """The directory, and who is told. What lies there is never changed, and may be removed when nobody uses it.
+
+    StorageError where somebody else could change it."""
 
     def __init__(self, directory: str, news: News) -> None:
-        self.directory = directory
+        self.directory = relied_on(directory)
         self._news = news
 
     def say(self, text: str) -> None:

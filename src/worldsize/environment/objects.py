@@ -11,8 +11,10 @@ import errno
 import os
 import stat
 
-from worldsize.errors import SnapshotError, StorageError
+from worldsize.errors import SnapshotError
 from worldsize.plan.files import display
+from worldsize.trust.directories import private_directory
+from worldsize.trust.owners import is_ours
 
 try:
     from _blake2 import blake2b  # hashlib loads all of OpenSSL as well, 2 ms of every start
@@ -32,27 +34,22 @@ def digest_of(data: bytes) -> str:
 
 
 class Objects:
-    """The objects in one directory, made 0700 if missing. Raises StorageError where it is another user's."""
+    """The objects in one directory of this user's alone, made if missing; StorageError where it is not."""
 
     def __init__(self, directory: str) -> None:
-        self.directory = directory
-        try:
-            os.mkdir(directory, 0o700)
-        except FileExistsError:
-            if os.stat(directory).st_uid != os.geteuid():
-                raise StorageError(
-                    "the stored code there belongs to another user", display(directory), "set another runs_dir"
-                ) from None
+        self.directory = private_directory(directory)
 
     def link(self, digest: str, executable: bool, size: int, target: str) -> bool:
         """Makes `target` this content; False where the object is missing or was tampered with."""
         mode = _mode(executable)
         path = self._path(digest, mode)
         try:
-            status = os.stat(path)
+            status = os.lstat(path)
         except FileNotFoundError:
             return False
-        if (status.st_mtime_ns, status.st_size, stat.S_IMODE(status.st_mode)) != (FIXED_TIME_NS, size, mode):
+        if (status.st_mtime_ns, status.st_size, status.st_mode) != (FIXED_TIME_NS, size, stat.S_IFREG | mode):
+            return False
+        if not is_ours(status):
             return False
         return _link(path, target, mode)
 

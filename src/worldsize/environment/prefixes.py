@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from worldsize.environment.locking import is_held, noted
 from worldsize.errors import WorldsizeError
 from worldsize.plan.files import read_json, storage_error, write_json
+from worldsize.trust.directories import remove_tree
 
 DESCRIPTION = "worldsize-environment.json"
 DESCRIPTION_VERSION = 1
@@ -139,7 +139,7 @@ def discard(prefix: str) -> None:
         os.rename(prefix, trash)
     except FileNotFoundError:
         return
-    _remove_tree(trash)
+    remove_tree(trash)
 
 
 def empty_trash(envs_dir: str) -> None:
@@ -150,17 +150,4 @@ def empty_trash(envs_dir: str) -> None:
         return
     for name in names:
         if name.startswith(_TRASH):
-            _remove_tree(os.path.join(envs_dir, name))
-
-
-def _remove_tree(root: str) -> None:
-    """Packages may hold directories that are read-only."""
-    import shutil
-
-    for directory, names, _ in os.walk(root):
-        for name in names:
-            path = os.path.join(directory, name)
-            mode = os.lstat(path).st_mode
-            if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
-                os.chmod(path, 0o700)
-    shutil.rmtree(root)
+            remove_tree(os.path.join(envs_dir, name))

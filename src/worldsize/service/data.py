@@ -14,6 +14,7 @@ from worldsize.spec.config import Compute as Settings
 from worldsize.spec.config import Config
 from worldsize.spec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.spec.paths import is_remote
+from worldsize.trust.directories import relied_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 
 
 def data_directory(config: Config, compute: str) -> str:
-    """Where fetched data of this user lies for a compute: where its nodes see it."""
+    """Where fetched data of this user lies for a compute: where its nodes see it. StorageError where somebody else
+    could change it."""
     settings = config.computes[compute]
     if settings.data_dir:
-        return settings.data_dir
+        return relied_on(settings.data_dir, make=False)
     if settings.runs_dir:
-        return os.path.join(settings.runs_dir, ".data-%d" % os.getuid())
-    return os.path.join(config.home, "data")
+        return relied_on(os.path.join(settings.runs_dir, ".data-%d" % os.getuid()), make=False)
+    return relied_on(os.path.join(config.home, "data"), make=False)
 
 
 def with_data(request: Request, dry: Prepared, progress: Progress) -> Request:

@@ -12,10 +12,16 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.files import read_json, write_json
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.config import Config
+from worldsize.trust.directories import relied_on
 
 
 def envs_dir(config: Config, settings: Settings) -> str:
-    """Where environments are built for a compute: where its nodes see them."""
+    """Where environments are built for a compute: where its nodes see them. StorageError where somebody else could
+    change it."""
+    return relied_on(_envs_dir(config, settings), make=False)
+
+
+def _envs_dir(config: Config, settings: Settings) -> str:
     if settings.envs_dir or config.envs_dir:
         return settings.envs_dir or config.envs_dir or ""
     if settings.runs_dir:

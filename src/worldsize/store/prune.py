@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-import stat
+import re
 from collections.abc import Collection, Iterator
 
+from worldsize.errors import StorageError
 from worldsize.plan.files import storage_error
 from worldsize.store.find import list_ids, run_paths
 from worldsize.store.runs import objects_dir, runs_link_dir
 from worldsize.store.summaries import Summary, final_summary
+from worldsize.trust.directories import open_private, remove_tree
+from worldsize.trust.owners import is_ours, user_name
 
 _PRUNED = ".pruned-"
 _STALE_TEMPORARY = 3600.0
 _STALE_INDEX = 30 * 86400.0
+_INDEX, _TEMPORARY = "index-", "tmp-"
+_SHELF = re.compile("[0-9a-f]{2}")
+_OBJECT = re.compile("[0-9a-f]{40}-(400|500)")
 
 
 def prune(
@@ -74,59 +80,67 @@ def _measure(root: str) -> int:
 
 
 def _remove_run(link: str, root: str) -> None:
+    """StorageError for one whose directory somebody else has put there."""
+    status = os.lstat(root)
+    if not is_ours(status):
+        what = "is not removed: it belongs to %s" % user_name(status.st_uid)
+        raise StorageError(what, root, "its link %s can be removed by hand" % link)
     hidden = os.path.join(os.path.dirname(root), _PRUNED + os.path.basename(root))
     os.rename(root, hidden)
     if link != root:
         os.unlink(link)
-    _remove_tree(hidden)
-
-
-def _remove_tree(root: str) -> None:
-    import shutil
-
-    for directory, names, _ in os.walk(root):
-        for name in names:
-            path = os.path.join(directory, name)
-            mode = os.lstat(path).st_mode
-            if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
-                os.chmod(path, 0o700)
-    shutil.rmtree(root)
+    remove_tree(hidden)
 
 
 def _finish_interrupted(directory: str) -> None:
+    """Of this user's runs; another's in the same runs_dir are theirs to finish."""
     for entry in _entries(directory):
         if entry.name.startswith(_PRUNED):
             try:
-                _remove_tree(entry.path)
-            except OSError:
+                remove_tree(entry.path)
+            except (OSError, StorageError):
                 pass
 
 
-def _sweep_objects(directory: str, now: float) -> None:
-    """Removes objects that no run links. A snapshot taken meanwhile that misses one stores it again."""
-    for entry in _entries(directory):
-        if entry.is_dir(follow_symlinks=False):
-            for stored in _entries(entry.path):
-                status = _status(stored)
-                if status and status.st_nlink == 1:
-                    _unlink(stored.path)
-            continue
-        status = _status(entry)
-        if status is None:
-            continue
-        if entry.name.startswith("index-"):
-            stale = status.st_mtime < now - _STALE_INDEX
-        else:
-            stale = status.st_ctime < now - _STALE_TEMPORARY
-        if stale:
-            _unlink(entry.path)
+def _sweep_objects(path: str, now: float) -> None:
+    """Removes objects that no run links. A snapshot taken meanwhile that misses one stores it again.
 
-
-def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    Everything is done in the directory that was looked at: another name for it, or a link in its place, leads nowhere.
+    """
     try:
-        return entry.stat(follow_symlinks=False)
+        directory = open_private(path, make=False)
+    except (OSError, StorageError):
+        return
+    try:
+        for name in os.listdir(directory):
+            if _SHELF.fullmatch(name):
+                _sweep_shelf(directory, name)
+            elif name.startswith((_INDEX, _TEMPORARY)):
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                age = now - (status.st_mtime if name.startswith(_INDEX) else status.st_ctime)
+                if age > (_STALE_INDEX if name.startswith(_INDEX) else _STALE_TEMPORARY):
+                    _unlink(name, directory)
     except OSError:
-        return None
+        pass  # what is left is swept the next time
+    finally:
+        os.close(directory)
+
+
+def _sweep_shelf(objects: int, name: str) -> None:
+    try:
+        shelf = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=objects)
+    except OSError:
+        return
+    try:
+        for stored in os.listdir(shelf):
+            if _OBJECT.fullmatch(stored):
+                status = os.stat(stored, dir_fd=shelf, follow_symlinks=False)
+                if status.st_nlink == 1 and is_ours(status):
+                    _unlink(stored, shelf)
+    except OSError:
+        pass
+    finally:
+        os.close(shelf)
 
 
 def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
@@ -137,8 +151,8 @@ def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
         return
 
 
-def _unlink(path: str) -> None:
+def _unlink(name: str, directory: int) -> None:
     try:
-        os.unlink(path)
+        os.unlink(name, dir_fd=directory)
     except OSError:
         pass

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from worldsize.errors import StorageError
 from worldsize.plan.files import storage_error
 from worldsize.plan.paths import RunPaths
+from worldsize.trust.directories import private_directory, shared_place
 
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID_LENGTH = len("20261121-103158-417k3f")
@@ -66,10 +67,17 @@ def create_run(
     `array`, with what its elements have in common.
 
     With a `runs_dir` (a compute's own), the directory is made there and `<home>/runs/<id>` links to it.
-    Raises StorageError, and leaves nothing behind, when the directory cannot be made.
+    Raises StorageError, and leaves nothing behind, when the directory cannot be made, or others could put theirs in its
+    place.
     """
     home_runs = runs_link_dir(home)
     target_dir = os.path.abspath(runs_dir) if runs_dir else home_runs
+    try:
+        private_directory(home_runs, follow=True)
+        if runs_dir:
+            shared_place(target_dir)
+    except OSError as error:
+        raise storage_error(error, error.filename or target_dir) from None
     linked = bool(runs_dir) and os.path.realpath(target_dir) != os.path.realpath(home_runs)
     for _ in range(_ATTEMPTS):
         run_id = new_run_id(now(), random)
@@ -114,17 +122,11 @@ def _fill(paths: RunPaths, directories: list[str]) -> None:
 
 
 def _make_exclusively(path: str) -> bool:
-    """False where it exists. Makes missing parents, 0700 each."""
+    """False where it exists."""
     try:
-        try:
-            os.mkdir(path, 0o700)
-        except FileNotFoundError:
-            _make_parents(os.path.dirname(path))
-            os.mkdir(path, 0o700)
-    except FileExistsError as error:
-        if error.filename == path:
-            return False
-        raise storage_error(error, error.filename) from None
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return False
     except OSError as error:
         raise storage_error(error, error.filename or path) from None
     return True
@@ -132,25 +134,7 @@ def _make_exclusively(path: str) -> bool:
 
 def _link_exclusively(target: str, link: str) -> bool:
     try:
-        try:
-            os.symlink(target, link)
-        except FileNotFoundError:
-            _make_parents(os.path.dirname(link))
-            os.symlink(target, link)
-    except FileExistsError as error:
-        if error.filename2 == link:
-            return False
-        raise
-    return True
-
-
-def _make_parents(directory: str) -> None:
-    """Unlike os.makedirs, 0700 for every directory made."""
-    parent = os.path.dirname(directory)
-    if parent != directory and not os.path.isdir(parent):
-        _make_parents(parent)
-    try:
-        os.mkdir(directory, 0o700)
+        os.symlink(target, link)
     except FileExistsError:
-        if not os.path.isdir(directory):
-            raise
+        return False
+    return True
