@@ -66,6 +66,7 @@ class Machine:
         program = os.path.join(target, "bin", version)
         os.makedirs(os.path.dirname(program))
         _link(os.path.realpath(sys.executable), program)
+        os.symlink(version, os.path.join(target, "bin", "python"))
         return program
 
 
@@ -79,7 +80,8 @@ class Person(Cli):
         self._machine = machine
         for path in (root, self.project):
             os.chown(path, uid, uid)
-        self.environ.update(machine.environ, PYTHONPATH=machine.library, PATH=os.defpath)
+        self.environ.update(machine.environ, PYTHONPATH=machine.library)
+        self.environ["PATH"] = "%s:%s" % (os.path.dirname(machine.python), os.defpath)
         self.environ.pop("TMPDIR", None)
 
     def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:

@@ -33,7 +33,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("what", choices=("show", "trust"), help=what)
         parser.add_argument("path", nargs="*", metavar="PATH", help="with trust: what is trusted; all that is, without")
         parser.add_argument("--origin", action="store_true", help="show: say where each value comes from")
-        parser.add_argument("--remove", action="store_true", help="trust: take the decision about PATH back")
+        parser.add_argument("--remove", action="append", metavar="PATH", help="trust: take a decision back")
         add_output(parser)
         parser.set_defaults(act=config)
     else:

@@ -39,15 +39,15 @@ def ask_about_project(question: Question) -> bool | None:
 
 def trust(options: argparse.Namespace) -> int:
     """Decide about the paths, or list what was decided."""
-    if options.path:
-        for path in options.path:
-            _change(path, options.remove)
-    elif options.remove:
-        raise UsageError("no path was given", "--remove", "worldsize config trust lists them")
+    removed = options.remove or ()
+    for path in removed:
+        _change(path, remove=True)
+    for path in options.path:
+        _change(path, remove=False)
     found = decisions(os.environ)
     if options.output == "json":
         print_json([each._asdict() for each in found])
-    elif not options.path:
+    elif not options.path and not removed:
         rows = [[display(each.path), each.kind, _state(each)] for each in found]
         sys.stdout.write(table(rows, ["PATH", "KIND", "STATE"]) + "\n" if rows else "nothing was decided yet\n")
     return 0

@@ -17,6 +17,7 @@ from worldsize.environment.programs import Ended, execute, how_ended, mend
 from worldsize.environment.secrets import mask_channel
 from worldsize.environment.uv import EXTRA
 from worldsize.errors import BuildError, ConfigError, UsageError
+from worldsize.plan.files import write_json
 
 _PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattling.py")
 _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
@@ -69,7 +70,17 @@ def install(
     work.step("conda: reading channels" if rows is None else "conda: %d packages of the lock" % len(rows))
     order = source.order("install", specs=list(specs), rows=rows and list(rows), prefix=work.prefix)
     found: list[dict[str, Any]] = ask(work, order, environ)
+    _mask_addresses(work.prefix)
     return sorted(found, key=lambda row: str(row["name"]))
+
+
+def _mask_addresses(prefix: str) -> None:
+    """rattler masks the channel in its records of packages, and not the package's address."""
+    for record in conda_packages(prefix):
+        url = record.get("url")
+        if isinstance(url, str) and hidden(url) != url:
+            path = os.path.join(prefix, "conda-meta", "%(name)s-%(version)s-%(build)s.json" % record)
+            write_json(path, {**record, "url": hidden(url)})
 
 
 def versions(work: Work, source: Source, specs: Sequence[str], environ: Mapping[str, str]) -> dict[str, list[str]]:
