@@ -31,6 +31,7 @@ def forged(run: str, directory: str) -> dict[str, str]:
         "WORLDSIZE_RUN_ID": run,
         "WORLDSIZE_RANK": "0",
         "WORLDSIZE_NODE_RANK": "0",
+        "SLURM_STEP_ID": "9",  # of several, the latest step counts
         "LD_PRELOAD": directory + "/evil.so",
         "PATH": directory,
         "CANARY": "forged",
