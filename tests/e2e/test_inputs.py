@@ -168,7 +168,7 @@ def test_a_node_that_cannot_copy_fails_the_run_and_says_why(cli: Cli) -> None:
     os.mkdir(own, 0o777)
     os.chmod(own, 0o777)
     result = cli("run", "job.yml")
-    assert result.code == 1 and "%s: is not a directory of yours alone" % own in result.err, result
+    assert result.code == 1 and "%s: what lies there cannot be relied on" % own in result.err, result
     run = cli.latest()
     status = cli.status(run)
     assert (status["state"], status["reason"]) == ("FAILED", "ENVIRONMENT")

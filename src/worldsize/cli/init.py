@@ -44,6 +44,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 def init(options: argparse.Namespace) -> int:
     from worldsize.cli import detect
     from worldsize.cli.initfiles import config_text, job_text
+    from worldsize.trust.decisions import trust_written
 
     directory = os.path.join(here(), options.directory)
     if not os.path.isdir(directory):
@@ -55,7 +56,8 @@ def init(options: argparse.Namespace) -> int:
     answers = _answers(directory, cluster, asking=not options.yes and sys.stdin.isatty())
     text = job_text(os.path.basename(os.path.abspath(directory)), answers.script, answers)
     _check(text, job)
-    _write(directory, options.directory, CONFIG, config_text(cluster), options.force)
+    if _write(directory, options.directory, CONFIG, config_text(cluster), options.force):
+        trust_written(os.path.join(directory, CONFIG), os.environ)
     _write(directory, options.directory, SCHEMA, _schema(), force=True)
     _write(directory, options.directory, JOB, text, options.force)
     _advise(answers)
@@ -157,16 +159,17 @@ def _schema() -> str:
     return json.dumps(job_schema(), indent=2) + "\n"
 
 
-def _write(directory: str, shown: str, name: str, text: str, force: bool) -> None:
-    """Never over what is there, unless `force`."""
+def _write(directory: str, shown: str, name: str, text: str, force: bool) -> bool:
+    """Whether it was written: never over what is there, unless `force`."""
     place = os.path.normpath(os.path.join(shown, name))
     try:
         with open(os.path.join(directory, name), "w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         say("kept   %s" % place)
-    else:
-        say("wrote  %s" % place)
+        return False
+    say("wrote  %s" % place)
+    return True
 
 
 def _advise(answers: Answers) -> None:

@@ -79,6 +79,14 @@ def decide(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | N
     return Decision(real, trusted, True, "directory" if "access" in entry else "file")
 
 
+def trust_written(path: str, environ: Mapping[str, str]) -> None:
+    """What this program has just written for its user is trusted, where decisions can be kept."""
+    try:
+        decide(path, True, environ)
+    except (OSError, UsageError):
+        pass
+
+
 def forget(path: str, environ: Mapping[str, str]) -> bool:
     """Whether there was a decision; there is none any more. UsageError where decisions cannot be kept."""
     entries, real = _read(environ), os.path.realpath(path)
