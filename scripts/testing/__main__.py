@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from scripts.testing.changed import affected_tests, changed_files
 from scripts.testing.lanes import NOTHING_COLLECTED, Selection, last_failed, run_selection
 
-PARTS = ("unit", "local", "slurm", "hpcpack", "environments", "frameworks", "data_parallel", "docs")
+PARTS = ("unit", "local", "slurm", "hpcpack", "environments", "frameworks", "data_parallel", "security", "docs")
 LAST_FAILED = ("--last-failed", "--lf")
 
 

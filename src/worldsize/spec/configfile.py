@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worldsize.errors import ConfigError
 from worldsize.spec.config import LOCAL, Compute, Config
@@ -20,7 +20,6 @@ from worldsize.spec.report import Report
 from worldsize.spec.slurmkeys import SETUP, SLURM
 from worldsize.spec.tree import Node, plain, to_node
 from worldsize.trust.projects import (
-    Ask,
     ConfigFile,
     Verdict,
     has_authority,
@@ -28,6 +27,9 @@ from worldsize.trust.projects import (
     judge_user_file,
     read_config,
 )
+
+if TYPE_CHECKING:
+    from worldsize.trust.projects import Ask
 
 MAX_BYTES = 1 << 20
 TYPES = (LOCAL, "slurm", "hpcpack", "azureml")

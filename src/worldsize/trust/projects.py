@@ -15,6 +15,8 @@ from worldsize.errors import ConfigError, UsageError
 from worldsize.plan.values import NamedTuple
 from worldsize.trust.owners import danger_of, user_name
 
+TYPE_CHECKING = False
+
 SWITCH = "WORLDSIZE_TRUST_PROJECT"
 """1: every project's file counts; 0: none that could harm, unless `worldsize config trust` says so."""
 
@@ -49,8 +51,9 @@ class Verdict(NamedTuple):
     notice: str = ""
 
 
-Ask = Callable[[Question], "bool | None"]
-"""Ask the person at the terminal; None: no answer."""
+if TYPE_CHECKING:
+    Ask = Callable[[Question], bool | None]
+    """Ask the person at the terminal; None: no answer."""
 
 
 def read_config(path: str, limit: int) -> ConfigFile:
