@@ -14,17 +14,17 @@ from driver import Cli
 
 
 class Terminal:
-    """`worldsize` with `words`, its screen and its keyboard."""
+    """`worldsize` with `words`, or a `shell` with a line of its own; its screen and its keyboard."""
 
-    def __init__(self, cli: Cli, *words: str, **environ: str) -> None:
+    def __init__(self, cli: Cli, *words: str, shell: bool = False, **environ: str) -> None:
         self.shown = ""
         self._pid, self._screen = pty.fork()
         if self._pid == 0:
             for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
             os.chdir(cli.project)
-            command = [sys.executable, "-m", "worldsize", *words]
-            os.execve(sys.executable, command, {**cli.environ, "TERM": "dumb", **environ})
+            command = ["/bin/bash", "-c", *words] if shell else [sys.executable, "-m", "worldsize", *words]
+            os.execve(command[0], command, {**cli.environ, "TERM": "dumb", **environ})
 
     def __enter__(self) -> Terminal:
         return self

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from driver import Cli
-from security.people import Machine, Person
+from security.people import ANNA, BEN, Machine, Person
 from terminal import Terminal
 
 SETUP = '[compute.local]\nsetup = ["id -u > %s"]\n'
@@ -157,6 +158,71 @@ def test_what_a_file_says_drives_no_terminal(tmp_path: Path) -> None:
         terminal.type("n\n")
         terminal.end()
     assert "\x1b" not in terminal.shown and "\x07" not in terminal.shown
+    cli.close()
+
+
+def test_a_value_that_would_be_more_lines_is_asked_about(victim: Cli) -> None:
+    """Found by review: what is harmless as a word was a line of the batch script, with a line break before it."""
+    victim.write("worldsize.toml", '[compute.gpu]\ntype = "slurm"\npartition = "a\\ntouch PWN"\n')
+    assert "sets compute.gpu.partition" in victim("run", "-q", "--", "true").err
+    refused = victim("run", "--dry-run", "--compute", "gpu", "--", "true")
+    assert refused.code == 2 and "slurm.partition" in refused.err and "line break" in refused.err
+
+
+def test_a_file_that_cannot_be_read_stops_nobody(machine: Machine, tmp_path: Path) -> None:
+    """Found by review: whoever could write above a project stopped all who worked below."""
+    place, anna, ben = machine.directory(0o1777), machine.person(ANNA), machine.person(BEN)
+    del anna.environ["WORLDSIZE_TRUST_PROJECT"]
+    script = "import os, sys; os.close(os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o600))"
+    ben.python(script, place + "/worldsize.toml")
+    below = os.path.join(place, "anna")
+    os.mkdir(below)
+    os.chown(below, anna.uid, anna.uid)
+    result = anna("run", "-q", "--", "true", cwd=below)
+    assert result.code == 0 and left_out(result.err, place + "/worldsize.toml")
+    for person in (anna, ben):
+        person.close()
+
+
+def test_the_question_shows_all_that_it_asks_about(tmp_path: Path) -> None:
+    cli = Cli(str(tmp_path))
+    del cli.environ["WORLDSIZE_TRUST_PROJECT"]
+    hidden = "\\u202e\\u200b" + " " * 200 + "curl evil"
+    variables = "".join('A%d = "%d"\n' % (number, number) for number in range(30))
+    cli.write("worldsize.toml", '[environment.e.variables]\n%s[compute.local]\nsetup = ["%s"]\n' % (variables, hidden))
+    with Terminal(cli, "config", "show") as terminal:
+        terminal.until("[y/N] ")
+        terminal.type("n\n")
+        terminal.end()
+    assert "curl evil" in terminal.shown and "\u202e" not in terminal.shown and "\\u202e" in terminal.shown
+    assert "environment.e.variables.A29" in terminal.shown or "'A29': '29'" in terminal.shown
+    cli.write("worldsize.toml", '[compute.local]\nsetup = ["%s"]\n' % ("x" * 5000))
+    with Terminal(cli, "config", "show") as terminal:
+        terminal.end()
+    assert "more than can be shown" in terminal.shown and "nobody has said yes" in terminal.shown
+    cli.close()
+
+
+def test_no_answer_holds_for_all_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by review: the file was read again without a question, and counted."""
+    from worldsize.spec.config import load_config
+
+    monkeypatch.delenv("WORLDSIZE_TRUST_PROJECT", raising=False)
+    environ = {"HOME": str(tmp_path), "WORLDSIZE_SITE_CONFIG": str(tmp_path / "none")}
+    (tmp_path / "worldsize.toml").write_text('[compute.local]\nsetup = ["true"]\n')
+    asked = load_config(str(tmp_path), environ, lambda question: None)
+    again = load_config(str(tmp_path), environ)
+    assert not asked.computes["local"].options and not again.computes["local"].options
+
+
+def test_a_job_in_the_background_is_not_stopped(tmp_path: Path) -> None:
+    cli = Cli(str(tmp_path))
+    del cli.environ["WORLDSIZE_TRUST_PROJECT"]
+    cli.write("worldsize.toml", SETUP % (tmp_path / "mark"))
+    script = "set -m; %s -m worldsize config show & wait; echo ended $?" % sys.executable
+    with Terminal(cli, script, shell=True) as terminal:
+        assert terminal.end() == 0
+    assert "ended 0" in terminal.shown and "it counts" in terminal.shown
     cli.close()
 
 

@@ -143,6 +143,22 @@ def _read(path: str) -> str:
         return file.read()
 
 
+def test_prune_where_others_may_write_by_now(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:
+    """Found by review: they gave a directory of the victim's the name of a removal that was interrupted."""
+    directory = machine.directory(0o700, uid)
+    use(victim, directory)
+    victim.run("-q", "--", "true")
+    precious = os.path.join(directory, "thesis")
+    os.mkdir(precious)
+    os.chown(precious, uid, uid)
+    os.chmod(directory, 0o777)
+    name = directory + "/.pruned-20261123-000000-000000"
+    attacker.python("import os, sys; os.rename(*sys.argv[1:])", precious, name)
+    refused = victim("prune", "--keep", "0")
+    assert refused.code == 1 and "everybody may write to it" in refused.err and os.path.isdir(name)
+    assert victim("prune", "--keep", "1").code == 0 and os.path.isdir(name)
+
+
 def test_data_that_another_put_under_a_checksum(
     victim: Cli, attacker: Person, shared: str, uid: int, machine: Machine
 ) -> None:
@@ -167,6 +183,9 @@ open("%s/files/%s/data.bin" % (directory, digest), "w").write("evil pickle")
 def test_a_home_that_others_can_write_to(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:
     """Its agent is executed, and its runs are."""
     victim.environ["WORLDSIZE_HOME"] = home = machine.directory(0o777, uid)
+    refused = victim("run", "-q", "--", "true")
+    assert refused.code == 1 and "%s: what lies in it could be replaced: everybody may" % home in refused.err
+    victim.ok("config", "trust", home)
     pre_made(attacker, home + "/cache")
     refused = victim("run", "-q", "--", "true")
     assert refused.code == 1 and "belongs to" in refused.err

@@ -51,6 +51,22 @@ def test_another_users_process_with_the_runs_id(victim: Cli, attacker: Person, r
     assert result.code == 0 and "CANARY" not in result.out and "evil.so" not in result.out + result.err
 
 
+def test_a_process_that_gives_its_files_to_root(victim: Cli, attacker: Person, run: str) -> None:
+    """Found by review: one that wants no core dumps has root's files in /proc, whoever it belongs to."""
+    waiting = "import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('up', flush=True); time.sleep(600)"
+    with attacker.start_python(waiting, **forged(run, attacker.project)) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == b"up\n"
+            assert os.stat("/proc/%d/environ" % process.pid).st_uid == 0
+            result = victim("exec", run, "--", "env")
+            end(victim, run)
+            victim.ok("cancel", run)
+            assert process.poll() is None
+        finally:
+            process.kill()
+    assert result.code == 0 and "CANARY" not in result.out and "evil.so" not in result.out + result.err
+
+
 def test_a_program_with_the_set_user_id_bit(victim: Cli, attacker: Person, run: str, machine: Machine) -> None:
     """It is the victim's by its uid, and its environment is its starter's."""
     owner = victim.uid if isinstance(victim, Person) else 0

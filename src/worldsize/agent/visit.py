@@ -59,7 +59,7 @@ def rank_environment(run_id: str, node: int) -> dict[str, str] | None:
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:
             with open("/proc/%d/environ" % pid, "rb") as file:
-                entries = file.read().split(b"\0") if os.fstat(file.fileno()).st_uid == os.geteuid() else []
+                entries = file.read().split(b"\0") if _is_ours(pid) else []
         except OSError:
             continue
         if mark in entries and not _gained_privileges(pid):
@@ -68,6 +68,13 @@ def rank_environment(run_id: str, node: int) -> dict[str, str] | None:
             if likeness > best:
                 found, best = environ, likeness
     return found
+
+
+def _is_ours(pid: int) -> bool:
+    """As worldsize.trust.owners.owns_process, of which this program, executed as a file, knows nothing."""
+    with open("/proc/%d/status" % pid, "rb") as file:
+        ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
+    return ids == [b"%d" % os.geteuid()] * 4
 
 
 def _gained_privileges(pid: int) -> bool:

@@ -39,13 +39,22 @@ def config_here() -> Config:
     except OSError:
         directory = os.sep
     completing = "_ARGCOMPLETE" in os.environ
-    asking = not completing and sys.stdin.isatty() and sys.stderr.isatty()
-    config = load_config(directory, os.environ, _ask if asking else None)
+    config = load_config(directory, os.environ, _ask if not completing and _can_ask() else None)
     for notice in () if completing else config.notices:
         if notice not in _said:
             _said.add(notice)
             say("notice: " + clean(notice))
     return config
+
+
+def _can_ask() -> bool:
+    """Whether somebody would read the question and may answer: a job in the background would be stopped."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:
+        return False
 
 
 _said: set[str] = set()

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 
-from worldsize.cli.shared import clean, print_json, say, table
+from worldsize.cli.shared import print_json, say, table
 from worldsize.environment.secrets import mask_tree
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display
 from worldsize.trust.decisions import Decision, decide, decisions, forget
 from worldsize.trust.projects import Question
 
-_LONGEST = 160
-_SHOWN = 20
+_LONGEST = 4000
 
 
 def ask_about_project(question: Question) -> bool | None:
-    """What the person at the terminal answers; None for no answer, which is not kept."""
-    say("%s is a project's file that you have not decided about. It sets:" % display(question.path))
-    for key, value in question.said[:_SHOWN]:
-        text = clean(str(mask_tree(value, key.rpartition(".")[2]))).replace("\n", " ")
-        say("  %s = %s" % (clean(key), text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"))
-    if len(question.said) > _SHOWN:
-        say("  … and %d more" % (len(question.said) - _SHOWN))
+    """What the person at the terminal answers; None for no answer, which is not kept, and where there is more to read
+    than a terminal shows."""
+    path = _plain(display(question.path))
+    lines = ["  %s = %s" % (_plain(key), _plain(_masked(key, value))) for key, value in question.said]
+    if sum(map(len, lines)) > _LONGEST:
+        say("%s sets more than can be shown here: read it, then: worldsize config trust %s" % (path, path))
+        return None
+    say("%s is a project's file that you have not decided about. It sets:" % path)
+    say("\n".join(lines))
     sys.stderr.write("These decide what is executed, or where a password goes. Do you trust it? [y/N] ")
     sys.stderr.flush()
     try:
@@ -35,6 +37,17 @@ def ask_about_project(question: Question) -> bool | None:
         say("")
         return None
     return answer.strip().lower() in ("y", "yes")
+
+
+def _masked(key: str, value: str) -> str:
+    return str(mask_tree(value, key.rpartition(".")[2]))
+
+
+def _plain(text: str) -> str:
+    """All of it, and nothing that a terminal would not show as it is: directions, characters without width, blanks of
+    which there are many."""
+    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return re.sub(" {9,}", lambda blanks: "␣×%d" % len(blanks[0]), shown)
 
 
 def trust(options: argparse.Namespace) -> int:

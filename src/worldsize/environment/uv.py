@@ -17,6 +17,7 @@ EXTRA = 'pip install "worldsize[env]"'
 _NEWS = re.compile(r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b")
 _UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
 _COMMON = ("--no-progress", "--color=never")
+_SETTINGS = ("uv.toml", "pyproject.toml")
 _NO_SOLUTION = "No solution found"
 _NO_PROJECT = "does not appear to be a Python project"
 _NO_NETWORK = ("dns error", "error sending request", "Connection refused", "network was disabled", "timed out")
@@ -36,11 +37,16 @@ def find_uv(environ: Mapping[str, str]) -> str:
 
 
 class Uv:
-    """uv for one build; `environ` is the build's, `project` the directory of a project whose settings hold."""
+    """uv for one build; `environ` is the build's, `project` the directory of a project whose settings hold.
+
+    uv takes settings, such as where packages come from, from files in its working directory and all above it: without a
+    project that is the root, and of a project none may be another's. BuildError.
+    """
 
     def __init__(self, work: Work, environ: Mapping[str, str], project: str | None = None) -> None:
         self.program = find_uv(environ)
-        self._directory = project
+        self._directory = project or os.sep
+        _check_settings(self._directory, environ)
         self._work = work
         self._environ = {**clean(environ), "UV_NO_PROGRESS": "1", "UV_NO_EDITABLE": "1"}
         self.offline = environ.get("UV_OFFLINE", "").lower() in ("1", "true", "t", "yes", "y", "on")
@@ -77,6 +83,28 @@ class Uv:
         if any(each in error.what for each in _NO_NETWORK):
             return "%s; is the package index reachable from here? UV_INDEX_URL names another" % error.hint
         return error.hint
+
+
+def _check_settings(directory: str, environ: Mapping[str, str]) -> None:
+    from worldsize.trust.decisions import decided_about_file
+    from worldsize.trust.projects import danger_of_file
+
+    while True:
+        for path in (os.path.join(directory, name) for name in _SETTINGS):
+            try:
+                with open(path, "rb") as file:
+                    danger = danger_of_file(path, os.fstat(file.fileno()))
+                    trusted = danger and decided_about_file(path, file.read(), environ)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                raise BuildError("cannot be read: %s" % error.strerror, path) from None
+            if danger and not trusted:
+                what = "uv would take from it where packages come from, and %s" % danger
+                raise BuildError(what, path, "if you trust it: worldsize config trust %s" % path)
+        if directory == os.path.dirname(directory):
+            return
+        directory = os.path.dirname(directory)
 
 
 class _News:

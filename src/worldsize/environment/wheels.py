@@ -14,6 +14,7 @@ from worldsize.errors import UsageError
 
 _FILES = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(.+)")
 _WORDS = 600
+# Of all these processes: Python and pip import what lies in their working directory, which may be another's.
 _ASK = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
 
 
@@ -44,7 +45,8 @@ def _run(argv: list[str], requirements: Sequence[str], part: str, environ: Mappi
         file.write("\n".join(requirements) + "\n")
     quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
     try:
-        done = subprocess.run([*argv, "--requirement", listed], env=quiet, capture_output=True, text=True, check=False)
+        argv = [*argv, "--requirement", listed]
+        done = subprocess.run(argv, env=quiet, capture_output=True, text=True, check=False, cwd=part)
     finally:
         os.unlink(listed)
     if done.returncode:
@@ -64,14 +66,14 @@ def _pip(python: str) -> list[str]:
 
 def _works(argv: list[str]) -> bool:
     try:
-        return subprocess.call(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
+        return subprocess.call(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=os.sep) == 0
     except OSError:
         return False
 
 
 def _tags(python: str) -> str:
     try:
-        return subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True).stdout
+        return subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True, cwd=os.sep).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError("the job's Python does not run: %s" % error, python) from None
 

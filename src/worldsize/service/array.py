@@ -15,6 +15,7 @@ from worldsize.service.elements import Elements
 from worldsize.service.run import Run
 from worldsize.state.array import array_status, array_summary, count_states
 from worldsize.state.records import RunState, Status
+from worldsize.trust.directories import refuse_strangers, stranger
 
 _PAUSE = 0.05
 _LOOK_EVERY = 0.5
@@ -30,6 +31,7 @@ class RunArray(Sequence[Run]):
         self._environ = environ
         self._array: Array | None = None
         self._known: Elements | None = None
+        self._stranger = stranger(paths.root)
 
     def __repr__(self) -> str:
         return "RunArray(%r)" % self.id
@@ -155,7 +157,11 @@ class RunArray(Sequence[Run]):
         return status.state
 
     def cancel(self, now: bool = False) -> Status:
-        """Ask for the end of all elements; does not wait for it. `now`: KILL without grace. The state before."""
+        """Ask for the end of all elements; does not wait for it. `now`: KILL without grace. The state before.
+
+        UsageError for another user's array.
+        """
+        refuse_strangers(self.paths.root, self._stranger, "cancel")
         status = self.look()
         if status.final:
             self.end_remains()
@@ -165,6 +171,7 @@ class RunArray(Sequence[Run]):
 
     def ask_to_end(self, now: bool = False) -> None:
         """`cancel`, for whoever has just looked and found it going on."""
+        refuse_strangers(self.paths.root, self._stranger, "cancel")
         from worldsize.service.cancelling import ask_to_end
 
         ask_to_end(self.paths, lambda: self._tell_to_end(now))
@@ -175,9 +182,10 @@ class RunArray(Sequence[Run]):
             self._elements.compute_of(handles).cancel_all(handles, now)
 
     def end_remains(self) -> int:
-        """End at once what elements that are final may have left; how many jobs or processes that were."""
+        """End at once what elements that are final may have left, of an array of this user's own; how many jobs or
+        processes that were."""
         given = self._elements.handles()
-        if given is None:
+        if given is None or self._stranger is not None:
             return 0
         compute = self._elements.compute_of(given)
         if "local" in compute.capabilities:

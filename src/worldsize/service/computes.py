@@ -83,11 +83,12 @@ def _head_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str
     """The configured compute with the handle's head node and account, for a run of this user's own."""
     from worldsize.compute.hpcpack.settings import has_account_of
     from worldsize.compute.unreachable import UnreachableCompute
-    from worldsize.trust.owners import is_ours, user_name
+    from worldsize.trust.directories import stranger
+    from worldsize.trust.owners import user_name
 
-    status = os.stat(directory)
-    if not is_ours(status):
-        why = "its directory belongs to %s, and a password is sent for no run but yours" % user_name(status.st_uid)
+    owner = stranger(directory)
+    if owner is not None:
+        why = "its directory belongs to %s, and a password is sent for no run but yours" % user_name(owner)
         return UnreachableCompute(name, why, "whoever started it can ask: worldsize status %s" % directory)
     computes = load_config(_directory(), environ).computes
     fitting = [each for each in computes.values() if each.type == "hpcpack" and has_account_of(each, handle)]

@@ -12,7 +12,7 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.files import read_json, write_json
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.config import Config
-from worldsize.trust.directories import relied_on
+from worldsize.trust.directories import is_relied_on, relied_on
 
 
 def envs_dir(config: Config, settings: Settings) -> str:
@@ -45,7 +45,7 @@ def place(directory: str, recipe: Recipe) -> str:
     if lock:
         made_from = [lock["prefix"]] if lock.get("prefix") else _of_fingerprint(directory, str(lock.get("fingerprint")))
         for prefix in made_from:
-            if _digest(prefix) == lock.get("digest"):
+            if _digest(prefix) == lock.get("digest") and is_relied_on(prefix):
                 return str(prefix)
     path = prefix_path(directory, _label(recipe), recipe.fingerprint)
     if os.path.isdir(path):

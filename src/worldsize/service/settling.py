@@ -10,10 +10,14 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import Status
 from worldsize.state.result import result
+from worldsize.trust.owners import is_ours
 
 
 def settle(paths: RunPaths, plan: Plan, status: Status) -> None:
+    """Of this user's own runs: a file of root's in another's directory would be one that its owner cannot read."""
     try:
+        if not is_ours(os.stat(paths.root)):
+            return
         write_once(paths.result, result(plan, status))
     except OSError:
         return  # read-only for us, or full: everybody who looks comes to the same conclusion

@@ -135,7 +135,8 @@ def _counting(
 def _authority(root: Callable[[], Node]) -> list[tuple[str, str]]:
     """What a file decides that could harm: (key, value) each."""
     settings = _flat(root(), Report(error=ConfigError))
-    return [(".".join(path), repr(plain(node))) for path, node in settings.items() if has_authority(path)]
+    said = [(path, plain(node)) for path, node in settings.items()]
+    return [(".".join(path), repr(value)) for path, value in said if has_authority(path, str(value))]
 
 
 def _root(config: ConfigFile) -> Node:

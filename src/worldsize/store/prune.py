@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator
 from worldsize.errors import StorageError
 from worldsize.plan.files import storage_error
 from worldsize.store.find import list_ids, run_paths
-from worldsize.store.runs import objects_dir, runs_link_dir
+from worldsize.store.runs import is_run_id, objects_dir, runs_link_dir
 from worldsize.store.summaries import Summary, final_summary
-from worldsize.trust.directories import open_private, remove_tree
+from worldsize.trust.directories import open_private, remove_tree, shared_place
 from worldsize.trust.owners import is_ours, user_name
 
 _PRUNED = ".pruned-"
@@ -80,7 +80,8 @@ def _measure(root: str) -> int:
 
 
 def _remove_run(link: str, root: str) -> None:
-    """StorageError for one whose directory somebody else has put there."""
+    """StorageError for one whose directory somebody else has put there, or could have."""
+    shared_place(os.path.dirname(root))
     status = os.lstat(root)
     if not is_ours(status):
         what = "is not removed: it belongs to %s" % user_name(status.st_uid)
@@ -93,9 +94,14 @@ def _remove_run(link: str, root: str) -> None:
 
 
 def _finish_interrupted(directory: str) -> None:
-    """Of this user's runs; another's in the same runs_dir are theirs to finish."""
+    """Of this user's runs; another's in the same runs_dir are theirs to finish. Nothing where others could have given
+    such a name to what is none."""
+    try:
+        shared_place(directory)
+    except (OSError, StorageError):
+        return
     for entry in _entries(directory):
-        if entry.name.startswith(_PRUNED):
+        if entry.name.startswith(_PRUNED) and is_run_id(entry.name[len(_PRUNED) :]):
             try:
                 remove_tree(entry.path)
             except (OSError, StorageError):

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from worldsize.errors import UsageError
 from worldsize.plan.values import NamedTuple
-from worldsize.trust.owners import danger_of
+from worldsize.trust.owners import danger_of, is_believed, is_private_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,14 +49,27 @@ def decided_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bo
 
 
 def decided_about_directory(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool | None:
-    """Whether this user trusts everybody who can write to a directory of this status, or to one above it; None where
-    undecided."""
+    """Whether this user trusts everybody who can write to a directory of this status; None where undecided. What was
+    said of one above it holds for this one where nobody can write to it who cannot write to that."""
     entries, real = _read(environ), os.path.realpath(path)
     entry = entries.get(real, {})
     if entry.get("access") == _access(status):
         return bool(entry.get("trusted"))
-    above = (each for each in _above(real) if "access" in entries.get(each, {}))
-    return True if any(entries[each].get("trusted") and _holds(each, entries[each]) for each in above) else None
+    above = ((each, entries[each]) for each in _above(real) if "access" in entries.get(each, {}))
+    if any(entry.get("trusted") and _holds(each, entry) and _covers(entry, status) for each, entry in above):
+        return True
+    return None
+
+
+def _covers(entry: Mapping[str, Any], status: os.stat_result) -> bool:
+    """Whether all who can write to what has this status are among those that a decision was about."""
+    owner, group, mode = entry["access"]
+    if not is_believed(status.st_uid) and status.st_uid != owner:
+        return False
+    if status.st_mode & stat.S_IWOTH and not mode & stat.S_IWOTH:
+        return False
+    known = status.st_gid == group or is_private_group(status.st_gid) or mode & stat.S_IWOTH
+    return bool(known) or not status.st_mode & stat.S_IWGRP
 
 
 def _above(directory: str) -> Iterator[str]:

@@ -8,18 +8,42 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import lru_cache
+
+_ACCESS_LIST = "system.posix_acl_access"
 
 
-def danger_of(status: os.stat_result) -> str | None:
+def danger_of(status: os.stat_result, place: str | int | None = None) -> str | None:
     """What is wrong with relying on what has this status: whose it is, or who may write to it; None where only this
-    user and root can change it. A link's own mode says nothing: pass the status of what is relied on."""
-    if status.st_uid not in (0, os.geteuid()):
+    user and root can change it. A link's own mode says nothing: pass the status of what is relied on. `place`, its path
+    or descriptor: an access list there lets others than the group write, where the mode shows the group's right."""
+    if not is_believed(status.st_uid):
         return "it belongs to %s" % user_name(status.st_uid)
     if status.st_mode & stat.S_IWOTH:
         return "everybody may write to it"
     if status.st_mode & stat.S_IWGRP and not is_private_group(status.st_gid):
         return "the group %s may write to it" % group_name(status.st_gid)
+    if status.st_mode & stat.S_IWGRP and place is not None and _has_access_list(place):
+        return "its access list lets others write to it"
     return None
+
+
+def is_believed(uid: int) -> bool:
+    """Whether it is this user or root: the owner of / too, which is not 0 in a user namespace without root."""
+    return uid in (0, os.geteuid(), _owner_of_root())
+
+
+@lru_cache
+def _owner_of_root() -> int:
+    return os.stat("/").st_uid
+
+
+def _has_access_list(place: str | int) -> bool:
+    try:
+        os.getxattr(place, _ACCESS_LIST)
+    except (OSError, AttributeError):
+        return False
+    return True
 
 
 def is_ours(status: os.stat_result) -> bool:
@@ -29,15 +53,28 @@ def is_ours(status: os.stat_result) -> bool:
 
 def is_private_group(gid: int) -> bool:
     """Whether a group has no member but this user: their own group, of their own name, that lists nobody else. Root's
-    group counts as such where it lists nobody."""
+    group counts as such where it lists nobody; and the group of a user without a name, with their number and no name,
+    as containers have them."""
     import grp
     import pwd
 
     try:
-        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+        user = pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return gid == os.geteuid() == os.getegid() and group_name(gid) == str(gid)
+    try:
+        group = grp.getgrgid(gid)
     except KeyError:
         return False
     return user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def owns_process(pid: int) -> bool:
+    """Whether all of a process's user ids are this user's. Who owns its files in /proc does not tell: the kernel gives
+    them to root where the process wants to be unreadable. OSError where it is gone."""
+    with open("/proc/%d/status" % pid, "rb") as file:
+        ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
+    return ids == [b"%d" % os.geteuid()] * 4
 
 
 def user_name(uid: int) -> str:

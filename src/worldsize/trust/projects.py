@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.errors import ConfigError, UsageError
 from worldsize.plan.values import NamedTuple
-from worldsize.trust.owners import danger_of, user_name
+from worldsize.trust.owners import danger_of, is_believed, user_name
 
 TYPE_CHECKING = False
 
@@ -63,29 +63,49 @@ def read_config(path: str, limit: int) -> ConfigFile:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ConfigError("is no regular file", path)
-            return ConfigFile(path, file.read(limit + 1), _danger(path, status))
+            return ConfigFile(path, file.read(limit + 1), danger_of_file(path, status))
     except OSError as error:
+        others = _others(path)
+        if others:
+            return ConfigFile(path, b"", others)  # whoever wrote it could else stop everybody who works below it
         raise ConfigError("cannot be read: %s" % error.strerror, path) from None
 
 
-def _danger(path: str, status: os.stat_result) -> str | None:
+def _others(path: str) -> str | None:
+    """Whose it is, where neither this user nor root made it, or the link that it is."""
+    try:
+        owner = os.lstat(path).st_uid
+    except OSError:
+        return None
+    return None if is_believed(owner) else "it belongs to %s" % user_name(owner)
+
+
+def danger_of_file(path: str, status: os.stat_result) -> str | None:
     """How others could have written it, or put another in its place: also a link of theirs that leads to one of ours,
-    whose relative paths would then be of their directory."""
-    link = os.lstat(path)
-    if link.st_uid not in (0, os.geteuid()):
-        return "it belongs to %s" % user_name(link.st_uid)
-    directory = os.stat(os.path.dirname(path) or ".")
+    whose relative paths would then be of their directory. None where they could not."""
+    others = _others(path)
+    if others:
+        return others
+    place = os.path.dirname(path) or "."
+    directory = os.stat(place)
     replaceable = None
-    if not directory.st_mode & stat.S_ISVTX or directory.st_uid not in (0, os.geteuid()):
-        replaceable = danger_of(directory)
-    return danger_of(status) or (replaceable and "of its directory, %s" % replaceable)
+    if not directory.st_mode & stat.S_ISVTX or not is_believed(directory.st_uid):
+        replaceable = danger_of(directory, place)
+    return danger_of(status, path) or (replaceable and "of its directory, %s" % replaceable)
 
 
-def has_authority(path: Sequence[str]) -> bool:
-    """Whether a setting decides what is executed, what is read or written, or where a secret goes. Unknown ones do."""
+def has_authority(path: Sequence[str], value: str) -> bool:
+    """Whether a setting decides what is executed, what is read or written, or where a secret goes. Unknown ones do, and
+    those that are more than words: a line break could lead into a script."""
+    if not value.isprintable():
+        return True
     if len(path) == 1:
         return path[0] not in _HARMLESS
     return not (path[0] == "compute" and (len(path) == 2 or path[2] in _HARMLESS_OF_COMPUTES))
+
+
+_unanswered: set[tuple[str, bytes]] = set()
+"""What was asked about in this process, and not answered: it does not count where it is read again, either."""
 
 
 def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> Verdict:
@@ -120,7 +140,9 @@ def judge_project_file(
     if switch == "0":
         return Verdict(False, _left_out(file, "%s is 0" % SWITCH))
     answer = ask(Question(file.path, said)) if ask else None
-    if answer is None and ask:
+    if ask and answer is None:
+        _unanswered.add((file.path, file.data))
+    if (file.path, file.data) in _unanswered:
         return Verdict(False, _left_out(file, "nobody has said yes to it"))
     if answer is None:
         keys = ", ".join(key for key, _ in said[:4]) + (", …" if len(said) > 4 else "")

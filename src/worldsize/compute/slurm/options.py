@@ -102,8 +102,11 @@ def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
 
 
 def directive(option: Option) -> str:
-    """The option as a line of a batch script; sbatch splits such a line at blanks, and takes # for a comment."""
+    """The option as a line of a batch script; sbatch splits such a line at blanks, and takes # for a comment. JobError
+    for a value that would make more lines of it."""
     name, value = option
+    if value is not None and not value.isprintable():
+        raise JobError("holds a line break, or another character that cannot be shown", "slurm.%s" % name)
     if value is not None and not _PLAIN.fullmatch(value):
         value = '"%s"' % value.replace("\\", "\\\\").replace('"', '\\"')
     return "#SBATCH --%s" % (name if value is None else "%s=%s" % (name, value))

@@ -1,0 +1,86 @@
+"""Runs of other users: they can be looked at, and nothing of what they say is done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from driver import Cli, wait_for
+from security.people import Machine, Person
+
+SLEEP = "import pathlib, time\nprint('up', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)\n"
+
+
+@pytest.fixture
+def own(victim: Cli) -> str:
+    """A running run of the victim's."""
+    victim.write("sleep.py", SLEEP)
+    run = victim.submit("--", "python", "sleep.py")
+    wait_for(lambda: victim.begun(run) and "up" in victim.ok("logs", run, "--raw").out)
+    return run
+
+
+@pytest.fixture
+def directory(victim: Cli, attacker: Person, own: str, machine: Machine) -> str:
+    """A directory of the attacker's that says that it is the victim's running run."""
+    path = os.path.join(machine.directory(0o755, attacker.uid), own)
+    shutil.copytree(os.path.realpath(victim.path(own)), path, symlinks=True)
+    for found in (path, *map(str, Path(path).rglob("*"))):
+        os.chown(found, attacker.uid, attacker.uid, follow_symlinks=False)
+        if not os.path.islink(found):
+            os.chmod(found, 0o777)
+    return path
+
+
+def end(victim: Cli, run: str) -> None:
+    """The victim's run has gone on undisturbed."""
+    Path(victim.path(run, "code", "go")).touch()
+    assert victim("wait", run).code == 0, victim.status(run)
+
+
+@pytest.mark.parametrize("words", [("cancel", "{}"), ("cancel", "--now", "{}"), ("requeue", "{}")])
+def test_it_is_not_ended(victim: Cli, own: str, directory: str, words: tuple[str, ...]) -> None:
+    """Found by review: a directory may name any process and any run."""
+    refused = victim(*(word.format(directory) for word in words))
+    assert refused.code != 0 and "is for runs of your own, and this directory belongs to" in refused.err
+    end(victim, own)
+
+
+def test_nothing_of_it_is_executed(victim: Cli, attacker: Person, own: str, directory: str) -> None:
+    """Found by review: the PATH of its plan, and its LD_PRELOAD, were those of `exec`."""
+    tool = attacker.write("bin/nvidia-smi", "#!/bin/sh\necho evil\n")
+    os.chmod(tool, 0o755)
+    script = """
+import json, sys
+plan = json.load(open(sys.argv[1]))
+text = json.dumps(plan)
+open(sys.argv[1], "w").write(text.replace('"path": [', '"path": [%s, ' % json.dumps(sys.argv[2])))
+"""
+    attacker.python(script, directory + "/plan.json", os.path.dirname(tool))
+    for verb in (("exec", directory, "--", "nvidia-smi"), ("shell", directory)):
+        refused = victim(*verb)
+        assert refused.code != 0 and "belongs to" in refused.err and "evil" not in refused.out
+    end(victim, own)
+
+
+@pytest.mark.parametrize("words", [("logs", "-f"), ("wait",)])
+def test_waiting_for_it_ends_nothing(
+    victim: Cli, attacker: Person, own: str, directory: str, words: tuple[str, ...]
+) -> None:
+    """Found by review: once its directory went away, what it had named was ended."""
+    with victim.start(*words, directory) as process:
+        if "logs" in words:
+            assert process.stdout is not None and b"up" in process.stdout.readline()
+        attacker.python("import os, sys; os.rename(sys.argv[1], sys.argv[1] + '-away')", directory)
+        process.communicate(timeout=60)
+    end(victim, own)
+
+
+def test_looking_writes_nothing(victim: Cli, own: str, directory: str) -> None:
+    """Found by review: root's look left a result that the run's owner could not read."""
+    end(victim, own)
+    before = set(Path(directory).rglob("*"))
+    assert victim.status(directory)["state"] == "LOST"
+    assert set(Path(directory).rglob("*")) == before

@@ -1,0 +1,68 @@
+"""Environments are built from what their description says, and from nothing that others have put in the way."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from driver import Cli
+from security.people import STRANGER, Machine, Person
+
+from worldsize.environment import wheels
+from worldsize.environment.prefixes import write_description
+from worldsize.service.environment_place import place
+from worldsize.spec.environment import EnvironmentSpec
+
+
+@pytest.fixture
+def nobody(machine: Machine) -> Person:
+    return machine.person(STRANGER)
+
+
+@pytest.mark.parametrize("name", ["uv.toml", "pyproject.toml"])
+def test_settings_of_uv_in_a_shared_runs_dir(tmp_path: Path, machine: Machine, nobody: Person, name: str) -> None:
+    """Found by review: uv asked every directory above an environment where packages come from."""
+    cli, shared = Cli(str(tmp_path)), machine.directory(0o1777)
+    cli.write("worldsize.toml", '[compute.local]\nruns_dir = "%s"\n' % shared)
+    nobody.python("import sys; open(sys.argv[1], 'w').write('[[[ evil')", os.path.join(shared, name))
+    cli.write("job.yml", "command: python -V\nenvironment: {name: own, python: '%d.%d'}\n" % sys.version_info[:2])
+    result = cli("run", "-q", "job.yml")
+    assert result.code == 0, result
+    cli.close()
+
+
+def test_settings_of_uv_above_a_project(tmp_path: Path, machine: Machine, nobody: Person) -> None:
+    cli, shared = Cli(str(tmp_path)), machine.directory(0o1777)
+    own = os.path.join(shared, "own")
+    os.mkdir(own)
+    Path(own, "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1.0"\n')
+    nobody.python("import sys; open(sys.argv[1], 'w').write('no-index = true')", shared + "/uv.toml")
+    cli.write("job.yml", "command: python -V\nenvironment: {file: %s/pyproject.toml}\n" % own)
+    refused = cli("run", "-q", "job.yml")
+    assert refused.code != 0 and shared + "/uv.toml: uv would take from it" in refused.err, refused
+    cli.close()
+
+
+def test_a_lock_names_another_users_environment(tmp_path: Path, machine: Machine, nobody: Person) -> None:
+    """Found by review: a lock's prefix was taken, whoever had made it, where it said that it was the same."""
+    prefix = machine.directory(0o755)
+    write_description(prefix, {"digest": "0" * 64})
+    lock = {"prefix": prefix, "digest": "0" * 64, "name": "x", "pip": []}
+    recipe: Any = SimpleNamespace(lock=lock, spec=EnvironmentSpec(name="x"), fingerprint="2" * 64)
+    assert place(str(tmp_path), recipe) == prefix
+    for path in (prefix, *map(str, Path(prefix).rglob("*"))):
+        os.chown(path, nobody.uid, nobody.uid)
+    assert place(str(tmp_path), recipe) != prefix
+
+
+def test_python_is_asked_in_no_directory_of_anothers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by review: `python -c` takes modules from where it is started."""
+    mark = tmp_path / "mark"
+    (tmp_path / "sysconfig.py").write_text("open(%r, 'w')\n" % str(mark))
+    monkeypatch.chdir(tmp_path)
+    assert wheels._tags(sys.executable) and wheels._works([sys.executable, "-m", "pip", "--version"]) is not None
+    assert not mark.exists()

@@ -1,0 +1,109 @@
+"""Which directories are relied on: all of a path counts, and what others could put in its place."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from security.people import ANNA, BEN, Machine, Person
+
+from worldsize.errors import StorageError
+from worldsize.trust.directories import private_directory, real_path, relied_on, shared_place
+
+
+@pytest.fixture(autouse=True)
+def undecided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def made(root: str, name: str, mode: int = 0o755, uid: int = 0, gid: int = 0) -> str:
+    path = os.path.join(root, name)
+    os.mkdir(path)
+    os.chown(path, uid, gid)
+    os.chmod(path, mode)
+    return path
+
+
+@pytest.mark.parametrize("check", [private_directory, relied_on, shared_place])
+@pytest.mark.parametrize(
+    ("mode", "uid", "gid", "why"),
+    [
+        (0o777, 0, 0, "everybody may write to it"),
+        (0o775, 0, BEN, "the group %d may write to it" % BEN),
+        (0o755, ANNA, ANNA, "it belongs to uid %d" % ANNA),
+        (0o1777, ANNA, ANNA, "it belongs to uid %d" % ANNA),
+    ],
+)
+def test_directories_above_count(machine: Machine, check, mode: int, uid: int, gid: int, why: str) -> None:
+    """Found by review: whoever may write above a directory can put another in its place once it was looked at."""
+    above = made(machine.directory(0o755), "above", mode, uid, gid)
+    own = made(made(above, "between"), "own", 0o700)
+    with pytest.raises(StorageError, match=why) as caught:
+        check(own)
+    assert caught.value.where == above
+
+
+@pytest.mark.parametrize("check", [private_directory, relied_on, shared_place])
+def test_a_sticky_directory_of_roots_above(machine: Machine, check) -> None:
+    own = made(machine.directory(0o1777), "own", 0o700)
+    assert check(own) == own
+    assert check(own + "/new/er") == own + "/new/er" and os.stat(own + "/new/er").st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("name", ["link", "link/", "link/below", "link/../link/below", "chain/below"])
+def test_another_users_link_on_the_way(machine: Machine, name: str) -> None:
+    place, target = machine.directory(0o1777), machine.directory(0o700)
+    os.mkdir(target + "/below")
+    os.symlink(target, place + "/link")
+    os.chown(place + "/link", ANNA, ANNA, follow_symlinks=False)
+    os.symlink("link", place + "/chain")
+    for check in (private_directory, relied_on, shared_place):
+        with pytest.raises(StorageError, match="the link belongs to uid %d|it is a link" % ANNA):
+            check(os.path.join(place, name))
+
+
+def test_links_of_roots_are_followed(machine: Machine, tmp_path: Path) -> None:
+    place, target = machine.directory(0o1777), machine.directory(0o755)
+    os.mkdir(target + "/below")
+    os.symlink(os.path.relpath(target, place), place + "/link")
+    assert real_path(place + "/link/below/../below") == os.path.realpath(target) + "/below"
+    assert relied_on(place + "/link/below")
+    os.symlink("circle", place + "/circle")
+    with pytest.raises(StorageError, match="too many links"):
+        real_path(place + "/circle/x")
+
+
+def test_what_is_trusted_covers_no_more_than_it_says(machine: Machine) -> None:
+    from worldsize.trust.decisions import decide
+
+    lab = machine.directory(0o2775, 0, BEN)
+    decide(lab, True, os.environ)
+    assert relied_on(made(lab, "of-the-group", 0o2775, 0, BEN))
+    incoming = made(lab, "incoming", 0o1777)
+    for mode, uid, gid in ((0o755, ANNA, ANNA), (0o775, 0, ANNA), (0o777, 0, 0)):
+        path = made(incoming, "%o-%d" % (mode, gid), mode, uid, gid)
+        with pytest.raises(StorageError):
+            relied_on(path)
+
+
+def test_an_access_list(machine: Machine) -> None:
+    """Its mask stands where the group's rights do: a private group's right to write may be somebody else's."""
+    path = made(machine.directory(0o755), "own", 0o770, 0, 0)
+    assert relied_on(path)
+    entries = ((1, 7, 0xFFFFFFFF), (2, 7, ANNA), (4, 7, 0xFFFFFFFF), (16, 7, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF))
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    os.setxattr(path, "system.posix_acl_access", packed)
+    with pytest.raises(StorageError, match="access list"):
+        relied_on(path)
+
+
+def test_a_user_without_a_name(machine: Machine) -> None:
+    """As `docker run --user` has it: with a umask of 002 all is writable for a group that is nobody else's."""
+    anna: Person = machine.person(ANNA)
+    os.chmod(anna.project, 0o775)
+    path = anna.write("worldsize.toml", '[compute.local]\nsetup = ["true"]\n')
+    os.chmod(path, 0o664)
+    assert "does not count" not in anna("run", "-q", "--", "true").err
+    anna.close()
