@@ -268,6 +268,7 @@ def test_what_is_asked_of_a_head_that_is_away_is_not_known_and_said(client: Clie
     assert status["state"] == "RUNNING" and "cannot be reached: Connection refused" in status["message"]
     with open(client.path(run, "handle.json"), "w") as file:
         json.dump({**handle, "url": client.simulator.url}, file)
+    client.configure()
     client.ok("cancel", run, "--now")
     assert client.ended(run)["state"] == "CANCELLED"
 
