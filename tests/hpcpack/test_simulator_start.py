@@ -256,13 +256,15 @@ def test_without_namespaces_where_there_are_none(tmp_path: Any) -> None:
 
 
 def test_the_configuration_is_read_by_worldsize(tmp_path: Any) -> None:
-    from worldsize.spec.configfile import read_files
+    from worldsize.spec.config import load_config
 
     folder = tmp_path / 'a "folder" ü'
     folder.mkdir()
     simulator = Simulator.start(str(folder), 1, gpus=3, no_namespaces=True)
     try:
-        compute = read_files([simulator.config]).computes["hpcpack"]
+        where = os.path.dirname(simulator.config)
+        config = load_config(where, {"HOME": str(tmp_path), "WORLDSIZE_SITE_CONFIG": str(tmp_path / "none")})
+        compute = config.computes["hpcpack"]
         assert (compute.type, compute.gpus_per_node, compute.options["user"]) == ("hpcpack", 3, simulator.user)
         assert (compute.options["url"], compute.options["ca_file"]) == (simulator.url, simulator.ca_file)
         assert compute.options["share"]["head"] == simulator.share
