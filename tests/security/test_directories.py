@@ -10,7 +10,12 @@ import pytest
 from security.people import ANNA, BEN, Machine, Person
 
 from worldsize.errors import StorageError
-from worldsize.trust.directories import private_directory, real_path, relied_on, shared_place
+from worldsize.trust.directories import (
+    make_private_directory,
+    real_path,
+    require_reliable_directory,
+    require_shared_place,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +31,7 @@ def made(root: str, name: str, mode: int = 0o755, uid: int = 0, gid: int = 0) ->
     return path
 
 
-@pytest.mark.parametrize("check", [private_directory, relied_on, shared_place])
+@pytest.mark.parametrize("check", [make_private_directory, require_reliable_directory, require_shared_place])
 @pytest.mark.parametrize(
     ("mode", "uid", "gid", "why"),
     [
@@ -45,7 +50,7 @@ def test_directories_above_count(machine: Machine, check, mode: int, uid: int, g
     assert caught.value.where == above
 
 
-@pytest.mark.parametrize("check", [private_directory, relied_on, shared_place])
+@pytest.mark.parametrize("check", [make_private_directory, require_reliable_directory, require_shared_place])
 def test_a_sticky_directory_of_roots_above(machine: Machine, check) -> None:
     own = made(machine.directory(0o1777), "own", 0o700)
     assert check(own) == own
@@ -59,7 +64,7 @@ def test_another_users_link_on_the_way(machine: Machine, name: str) -> None:
     os.symlink(target, place + "/link")
     os.chown(place + "/link", ANNA, ANNA, follow_symlinks=False)
     os.symlink("link", place + "/chain")
-    for check in (private_directory, relied_on, shared_place):
+    for check in (make_private_directory, require_reliable_directory, require_shared_place):
         with pytest.raises(StorageError, match="the link belongs to uid %d|it is a link" % ANNA):
             check(os.path.join(place, name))
 
@@ -69,7 +74,7 @@ def test_links_of_roots_are_followed(machine: Machine, tmp_path: Path) -> None:
     os.mkdir(target + "/below")
     os.symlink(os.path.relpath(target, place), place + "/link")
     assert real_path(place + "/link/below/../below") == os.path.realpath(target) + "/below"
-    assert relied_on(place + "/link/below")
+    assert require_reliable_directory(place + "/link/below")
     os.symlink("circle", place + "/circle")
     with pytest.raises(StorageError, match="too many links"):
         real_path(place + "/circle/x")
@@ -80,23 +85,23 @@ def test_what_is_trusted_covers_no_more_than_it_says(machine: Machine) -> None:
 
     lab = machine.directory(0o2775, 0, BEN)
     decide(lab, True, os.environ)
-    assert relied_on(made(lab, "of-the-group", 0o2775, 0, BEN))
+    assert require_reliable_directory(made(lab, "of-the-group", 0o2775, 0, BEN))
     incoming = made(lab, "incoming", 0o1777)
     for mode, uid, gid in ((0o755, ANNA, ANNA), (0o775, 0, ANNA), (0o777, 0, 0)):
         path = made(incoming, "%o-%d" % (mode, gid), mode, uid, gid)
         with pytest.raises(StorageError):
-            relied_on(path)
+            require_reliable_directory(path)
 
 
 def test_an_access_list(machine: Machine) -> None:
     """Its mask stands where the group's rights do: a private group's right to write may be somebody else's."""
     path = made(machine.directory(0o755), "own", 0o770, 0, 0)
-    assert relied_on(path)
+    assert require_reliable_directory(path)
     entries = ((1, 7, 0xFFFFFFFF), (2, 7, ANNA), (4, 7, 0xFFFFFFFF), (16, 7, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF))
     packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
     os.setxattr(path, "system.posix_acl_access", packed)
     with pytest.raises(StorageError, match="access list"):
-        relied_on(path)
+        require_reliable_directory(path)
 
 
 def test_a_user_without_a_name(machine: Machine) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import selectors
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -51,7 +50,6 @@ def test_a_stranger_who_is_dismissed_in_the_turn_that_heard_him() -> None:
     new = head.connect()
     for each in old:
         each.send(b"x")
-    time.sleep(0.05)
     for _ in range(20):
         head.turn()
     member = head.connect()

@@ -30,7 +30,7 @@ _MAX_STRANGERS = 64
 
 
 class Link:
-    """One connection: lines in, lines out, and when it was last heard of."""
+    """One connection: it turns bytes into messages and back, and knows when the last bytes came."""
 
     def __init__(self, connection: socket.socket, max_line: int = _MAX_LINE) -> None:
         connection.setblocking(False)
@@ -126,7 +126,7 @@ class HeadChannel:
         return news
 
     def silent(self, seconds: float) -> list[int]:
-        """The connected nodes that have not been heard of for so long."""
+        """The ranks of connected nodes that have sent nothing for `seconds`."""
         before = time.monotonic() - seconds
         return [node_rank for node_rank, link in self._links.items() if link.heard < before]
 
@@ -147,7 +147,8 @@ class HeadChannel:
         self._listener.close()
 
     def _accept(self) -> None:
-        """Strangers wait for their greeting in a short queue, so that they cannot take all our descriptors."""
+        """Accept connections into a short queue until they have greeted, so that strangers cannot use up all file
+        descriptors."""
         while True:
             try:
                 connection, _ = self._listener.accept()
@@ -160,8 +161,8 @@ class HeadChannel:
                 self._dismiss(next(iter(self._strangers)))
 
     def _greet(self, link: Link) -> None:
-        """Read what a stranger says. One that was dismissed since the selector saw its bytes says nothing any more, and
-        whatever the bytes of one are, they end no more than its own connection."""
+        """Read from a connection that has not greeted yet. It may have been dismissed after the selector saw its bytes;
+        then nothing is read. Whatever the bytes are, they can end only their own connection."""
         if link not in self._strangers:
             return
         try:
@@ -229,8 +230,8 @@ class MemberChannel:
         return str(self._link.connection.getsockname()[0]) if self._link is not None else ""
 
     def connect(self, timeout: float) -> bool:
-        """May be called again until it says True; `trouble` tells why it did not. Raises ConnectionRefusedError where
-        nobody listens."""
+        """Try to connect, for at most `timeout` seconds; whether it succeeded. If not, `trouble` says why, and the
+        caller may try again. Raises ConnectionRefusedError if nobody listens."""
         try:
             # As bytes: a name in text is taken for an international one, and loading the tables for that takes 3 ms.
             host, port = self._address

@@ -1,10 +1,11 @@
-"""The run's own directory on a node's disk: made where it is safe, kept as long as an agent of the run lives there.
+"""A run's directory on a node's local disk. It exists as long as an agent of the run lives on that node.
 
-    BASE/worldsize-UID/          of this user alone
-        runs/RUN.ATTEMPT/        removed at the end
-        runs/RUN.ATTEMPT.lock    held, shared, by each agent of the run on this machine
+    BASE/worldsize-UID/          only this user can enter it
+        runs/RUN.ATTEMPT/        removed at the end of the run
+        runs/RUN.ATTEMPT.lock    each agent of the run on this machine holds a shared lock on it
 
-The kernel drops the lock of whoever dies, so a directory whose lock is free belongs to nobody: the next run removes it.
+The kernel releases the lock of a process that dies. A directory whose lock is free is left over, and the next run
+removes it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 
 from worldsize.errors import StorageError
 from worldsize.plan.local import VARIABLE
-from worldsize.trust.directories import private_directory
+from worldsize.trust.directories import make_private_directory
 
 _USUAL = (VARIABLE, "SLURM_TMPDIR", "TMPDIR")
 _FALLBACK = "/tmp"
@@ -44,16 +45,25 @@ def _expanded(text: str, environ: Mapping[str, str]) -> str:
 
 
 def own_directory(base: str) -> str:
-    """`base`/worldsize-UID. PermissionError where somebody else has made it, or could change it."""
+    """Make `base`/worldsize-UID, or check the one that is there; its path.
+
+    Raises PermissionError if another user owns it, or could change or replace it, and this user does not trust them;
+    OSError if it cannot be made.
+    """
     path = os.path.join(base, "worldsize-%d" % os.getuid())
     try:
-        return private_directory(path)
+        return make_private_directory(path)
     except StorageError as error:
-        raise PermissionError(1, error.what, path) from None
+        place = error.where or path
+        trust = "if you trust all who can write there: worldsize config trust %s" % place
+        raise PermissionError(1, "%s (%s)" % (error.what, trust), place) from None
 
 
 class Held:
-    """A directory that is not removed for as long as somebody holds it; it exists from the start, unless it `keeps`."""
+    """A shared lock on a directory: nobody removes the directory while any process holds one.
+
+    The directory is made at once. With `keeps` it is not made, and it stays when the last lock is released.
+    """
 
     def __init__(self, path: str, keeps: bool = False) -> None:
         self.path = path
@@ -66,7 +76,7 @@ class Held:
             os.makedirs(path, 0o700, exist_ok=True)
 
     def release(self) -> None:
-        """The last one to do so removes the directory, unless it keeps. Harmless when repeated."""
+        """Release the lock; the last holder removes the directory, unless it `keeps`. May be called again."""
         if self._file >= 0:
             if not self._keeps:
                 _remove_unheld(self.path, self._lock, self._file)
@@ -75,7 +85,10 @@ class Held:
 
 
 def run_directory(base: str, run_id: str, attempt: int) -> Held:
-    """The run's own on this machine; what dead runs have left beside it is removed. OSError where none can be made."""
+    """Make and lock the run's directory on this machine, and remove directories that dead runs have left beside it.
+
+    Raises OSError if it cannot be made, PermissionError as `own_directory`.
+    """
     runs = os.path.join(own_directory(base), "runs")
     held = Held(os.path.join(runs, "%s.%d" % (run_id, attempt)))
     sweep(runs, _YOUNG)
@@ -100,7 +113,7 @@ def _is_at(file: int, path: str) -> bool:
 
 
 def _remove_unheld(path: str, lock: str, file: int) -> bool:
-    """Whether nobody else holds it, so that it is gone now."""
+    """Remove the directory and its lock if no other process holds the lock; whether they were removed."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -116,7 +129,7 @@ def _remove_unheld(path: str, lock: str, file: int) -> bool:
 
 
 def sweep(directory: str, age: float) -> None:
-    """Removes what nobody holds, and nobody has for `age` seconds."""
+    """Remove directories whose locks are free and have not been taken for `age` seconds."""
     before = time.time() - age
     for name in os.listdir(directory):
         lock = os.path.join(directory, name)

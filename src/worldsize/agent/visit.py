@@ -71,15 +71,15 @@ def rank_environment(run_id: str, node: int) -> dict[str, str] | None:
 
 
 def _is_ours(pid: int) -> bool:
-    """As worldsize.trust.owners.owns_process, of which this program, executed as a file, knows nothing."""
+    """The same check as `worldsize.trust.owners.owns_process`, which this program, a single file, cannot import."""
     with open("/proc/%d/status" % pid, "rb") as file:
         ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
     return ids == [b"%d" % os.geteuid()] * 4
 
 
 def _gained_privileges(pid: int) -> bool:
-    """Whether the process is one of a program with a set-user-ID bit: it is root's, but whoever started it chose its
-    environment. Linux tells each process at its start (AT_SECURE, getauxval(3))."""
+    """Whether the process runs a program with a set-user-ID bit: its environment was chosen by whoever started it.
+    Linux says so in the process's auxiliary vector (AT_SECURE, getauxval(3))."""
     try:
         with open("/proc/%d/auxv" % pid, "rb") as file:
             entries = dict(struct.iter_unpack("@LL", file.read()))
@@ -143,7 +143,7 @@ def _decoded(entries: List[bytes]) -> Dict[str, str]:
 
 
 class Child:
-    """The command on one node. `failed` says what is to be told of one that could not be started."""
+    """The command as it runs on one node. If it could not be started, `failed` is the reason."""
 
     def __init__(self, node: int, order: Mapping[str, Any]) -> None:
         self.node = node

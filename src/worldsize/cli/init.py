@@ -44,7 +44,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 def init(options: argparse.Namespace) -> int:
     from worldsize.cli import detect
     from worldsize.cli.initfiles import config_text, job_text
-    from worldsize.trust.decisions import trust_written
+    from worldsize.trust.decisions import trust_new_file
 
     directory = os.path.join(here(), options.directory)
     if not os.path.isdir(directory):
@@ -57,7 +57,7 @@ def init(options: argparse.Namespace) -> int:
     text = job_text(os.path.basename(os.path.abspath(directory)), answers.script, answers)
     _check(text, job)
     if _write(directory, options.directory, CONFIG, config_text(cluster), options.force):
-        trust_written(os.path.join(directory, CONFIG), os.environ)
+        trust_new_file(os.path.join(directory, CONFIG), os.environ)
     _write(directory, options.directory, SCHEMA, _schema(), force=True)
     _write(directory, options.directory, JOB, text, options.force)
     _advise(answers)

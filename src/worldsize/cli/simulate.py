@@ -56,12 +56,12 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def simulate(options: argparse.Namespace) -> int:
     from worldsize.compute.hpcpack.simulator.server import run
-    from worldsize.trust.decisions import trust_written
+    from worldsize.trust.decisions import trust_new_file
 
     asked, made_up = _asked(options)
 
     def announce(head: Head, url: str, config: str) -> None:
-        trust_written(config, os.environ)
+        trust_new_file(config, os.environ)
         _tell(head, url, config, asked, made_up)
 
     if not options.requests:

@@ -15,7 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-_PAUSE = 30.0
+_PAUSE = 1.0
+"""Seconds between two looks at the files, which cost little; nobody else is asked."""
 
 
 class UnreachableCompute:

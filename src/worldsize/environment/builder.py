@@ -21,7 +21,7 @@ from worldsize.environment.prefixes import (
 )
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.plan.files import storage_error
-from worldsize.trust.directories import relied_on
+from worldsize.trust.directories import require_reliable_directory
 
 Tell = Callable[[str], None]
 """Hears what is being done, in a few words; called often."""
@@ -81,7 +81,7 @@ def built(prefix: str, make: Make, tell: Tell, abandoned: Callable[[dict[str, An
     others wait. One that is killed leaves nothing that counts: the next begins anew, after `abandoned` has heard what
     the last builder noted. Raises BuildError, StorageError, and what `make` raises; nothing is left then but the log.
     """
-    relied_on(os.path.dirname(prefix))
+    require_reliable_directory(os.path.dirname(prefix))
     if is_ready(prefix):
         return False
     lock = acquire(lock_path(prefix), lambda note: tell(_waiting(note)))

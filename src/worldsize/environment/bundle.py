@@ -13,7 +13,7 @@ import sys
 
 from worldsize.environment.objects import digest_of
 from worldsize.plan.files import write_bytes
-from worldsize.trust.directories import private_directory
+from worldsize.trust.directories import make_private_directory
 from worldsize.version import VERSION
 
 _PACKAGES = ("agent", "plan", "state", "trust")
@@ -53,7 +53,7 @@ def agent_bundle(cache_dir: str, small: bool = False) -> str:
     )
     kind = "-small" if small else ""
     path = os.path.join(cache_dir, "agent-%s-%s%s.pyz" % (VERSION, digest_of(key.encode())[:16], kind))
-    private_directory(cache_dir, follow=True)
+    make_private_directory(cache_dir, follow=True)
     if not os.path.exists(path):
         write_bytes(path, _zipped([(name, source) for name, source, _ in sources], small))
     return path
@@ -65,7 +65,7 @@ def bytecode(source: str, cache_dir: str) -> str:
     status = os.stat(source)
     key = repr((VERSION, sys.implementation.cache_tag, source, status.st_mtime_ns, status.st_size))
     name = os.path.basename(source)
-    private_directory(cache_dir, follow=True)
+    make_private_directory(cache_dir, follow=True)
     path = os.path.join(cache_dir, "%s-%s.pyc" % (name, digest_of(key.encode())[:16]))
     if not os.path.exists(path):
         with open(source, "rb") as file:

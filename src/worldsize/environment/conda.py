@@ -39,7 +39,7 @@ class Source(NamedTuple):
         return {
             "do": do,
             "channels": addresses,
-            "shown": [shown_channel(each) for each in addresses],
+            "shown": [mask_channel(each) for each in addresses],
             "alias": self.alias.rstrip("/") + "/" if self.alias else None,
             "virtual": completed_virtual(self.virtual) if self.virtual else None,
             "repodata": os.path.join(self.cache, "repodata"),
@@ -78,9 +78,9 @@ def _mask_addresses(prefix: str) -> None:
     """rattler masks the channel in its records of packages, and not the package's address."""
     for record in conda_packages(prefix):
         url = record.get("url")
-        if isinstance(url, str) and hidden(url) != url:
+        if isinstance(url, str) and mask_channel(url) != url:
             path = os.path.join(prefix, "conda-meta", "%(name)s-%(version)s-%(build)s.json" % record)
-            write_json(path, {**record, "url": hidden(url)})
+            write_json(path, {**record, "url": mask_channel(url)})
 
 
 def versions(work: Work, source: Source, specs: Sequence[str], environ: Mapping[str, str]) -> dict[str, list[str]]:
@@ -108,7 +108,8 @@ def ask(work: Work, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
     ended = execute(work, argv, own, "conda", lambda line: work.news("conda: " + line), order=json.dumps(order))
     if ended.code == 0:
         return json.loads(ended.out)
-    said = "\n".join(hidden(line) for line in ended.last if not line.startswith(("fetching ", "linked ", "solving ")))
+    told = (line for line in ended.last if not line.startswith(("fetching ", "linked ", "solving ")))
+    said = "\n".join(map(mask_channel, told))
     raise _failure(ended, said, work, order)
 
 
@@ -181,15 +182,6 @@ def channel_addresses(channels: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def shown_channel(channel: str) -> str:
-    return hidden(channel)
-
-
-def hidden(text: str) -> str:
-    """Without passwords, and without the tokens that stand in paths of conda's servers."""
-    return mask_channel(text)
-
-
 def for_record(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows as they may be written down."""
-    return [{**row, "url": hidden(row["url"]), "channel": hidden(row["channel"] or "")} for row in rows]
+    return [{**row, "url": mask_channel(row["url"]), "channel": mask_channel(row["channel"] or "")} for row in rows]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from worldsize.environment.locking import acquire
-from worldsize.trust.directories import relied_on
+from worldsize.trust.directories import require_reliable_directory
 
 _CHUNK = 4 << 20
 
@@ -30,7 +30,7 @@ class Store:
     StorageError where somebody else could change it."""
 
     def __init__(self, directory: str, news: News) -> None:
-        self.directory = relied_on(directory)
+        self.directory = require_reliable_directory(directory)
         self._news = news
 
     def say(self, text: str) -> None:

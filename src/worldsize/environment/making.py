@@ -43,7 +43,7 @@ def make(work: Work, recipe: Recipe, steps: Steps) -> dict[str, Any]:
     if rows and not pip_rows:
         _compile(work, environ)
     closed(work.prefix)
-    pip.forget_inputs(work)
+    pip.remove_inputs(work)
     more = {"clobbered": [each._asdict() for each in found], "steps": done}
     return {**_description(work, recipe, rows, _with_compiled(work, pip_rows, before)), **more}
 

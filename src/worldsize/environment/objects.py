@@ -13,7 +13,7 @@ import stat
 
 from worldsize.errors import SnapshotError
 from worldsize.plan.files import display
-from worldsize.trust.directories import private_directory
+from worldsize.trust.directories import make_private_directory
 from worldsize.trust.owners import is_ours
 
 try:
@@ -37,7 +37,7 @@ class Objects:
     """The objects in one directory of this user's alone, made if missing; StorageError where it is not."""
 
     def __init__(self, directory: str) -> None:
-        self.directory = private_directory(directory)
+        self.directory = make_private_directory(directory)
 
     def link(self, digest: str, executable: bool, size: int, target: str) -> bool:
         """Makes `target` this content; False where the object is missing or was tampered with."""

@@ -122,7 +122,7 @@ def pins(found: Iterable[Distribution]) -> list[str]:
 
 
 def written(work: Work, name: str, lines: Iterable[str]) -> str:
-    """A file of ours in the prefix, for nobody else to read; until `forget_inputs`."""
+    """A file of ours in the prefix, for nobody else to read; until `remove_inputs`."""
     path = input_path(work, name)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", **_TEXT) as file:
@@ -134,7 +134,7 @@ def input_path(work: Work, name: str) -> str:
     return os.path.join(work.prefix, OWN, _INPUTS, name)
 
 
-def forget_inputs(work: Work) -> None:
+def remove_inputs(work: Work) -> None:
     """Remove what `written` has written. OSError."""
     import shutil
 

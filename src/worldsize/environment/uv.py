@@ -39,14 +39,15 @@ def find_uv(environ: Mapping[str, str]) -> str:
 class Uv:
     """uv for one build; `environ` is the build's, `project` the directory of a project whose settings hold.
 
-    uv takes settings, such as where packages come from, from files in its working directory and all above it: without a
-    project that is the root, and of a project none may be another's. BuildError.
+    uv takes settings, such as where packages come from, from files in its working directory and all above it. Without
+    a project it starts at the root; above a project, which the job names, none may be another's: BuildError.
     """
 
     def __init__(self, work: Work, environ: Mapping[str, str], project: str | None = None) -> None:
         self.program = find_uv(environ)
         self._directory = project or os.sep
-        _check_settings(self._directory, environ)
+        if project:
+            _check_settings_above(project, environ)
         self._work = work
         self._environ = {**clean(environ), "UV_NO_PROGRESS": "1", "UV_NO_EDITABLE": "1"}
         self.offline = environ.get("UV_OFFLINE", "").lower() in ("1", "true", "t", "yes", "y", "on")
@@ -85,16 +86,17 @@ class Uv:
         return error.hint
 
 
-def _check_settings(directory: str, environ: Mapping[str, str]) -> None:
-    from worldsize.trust.decisions import decided_about_file
+def _check_settings_above(directory: str, environ: Mapping[str, str]) -> None:
+    from worldsize.trust.decisions import decision_about_file
     from worldsize.trust.projects import danger_of_file
 
-    while True:
+    while directory != os.path.dirname(directory):
+        directory = os.path.dirname(directory)
         for path in (os.path.join(directory, name) for name in _SETTINGS):
             try:
                 with open(path, "rb") as file:
                     danger = danger_of_file(path, os.fstat(file.fileno()))
-                    trusted = danger and decided_about_file(path, file.read(), environ)
+                    trusted = danger and decision_about_file(path, file.read(), environ)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
@@ -102,9 +104,6 @@ def _check_settings(directory: str, environ: Mapping[str, str]) -> None:
             if danger and not trusted:
                 what = "uv would take from it where packages come from, and %s" % danger
                 raise BuildError(what, path, "if you trust it: worldsize config trust %s" % path)
-        if directory == os.path.dirname(directory):
-            return
-        directory = os.path.dirname(directory)
 
 
 class _News:

@@ -14,7 +14,7 @@ from worldsize.errors import UsageError
 
 _FILES = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(.+)")
 _WORDS = 600
-# Of all these processes: Python and pip import what lies in their working directory, which may be another's.
+# Python imports modules from its working directory: no process here is started in the user's, which may be another's.
 _ASK = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
 
 

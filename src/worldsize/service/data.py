@@ -14,7 +14,7 @@ from worldsize.spec.config import Compute as Settings
 from worldsize.spec.config import Config
 from worldsize.spec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.spec.paths import is_remote
-from worldsize.trust.directories import relied_on
+from worldsize.trust.directories import require_reliable_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def data_directory(config: Config, compute: str) -> str:
     could change it."""
     settings = config.computes[compute]
     if settings.data_dir:
-        return relied_on(settings.data_dir, make=False)
+        return require_reliable_directory(settings.data_dir, make=False)
     if settings.runs_dir:
-        return relied_on(os.path.join(settings.runs_dir, ".data-%d" % os.getuid()), make=False)
-    return relied_on(os.path.join(config.home, "data"), make=False)
+        return require_reliable_directory(os.path.join(settings.runs_dir, ".data-%d" % os.getuid()), make=False)
+    return require_reliable_directory(os.path.join(config.home, "data"), make=False)
 
 
 def with_data(request: Request, dry: Prepared, progress: Progress) -> Request:

@@ -12,13 +12,13 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.files import read_json, write_json
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.config import Config
-from worldsize.trust.directories import is_relied_on, relied_on
+from worldsize.trust.directories import is_reliable_directory, require_reliable_directory
 
 
 def envs_dir(config: Config, settings: Settings) -> str:
     """Where environments are built for a compute: where its nodes see them. StorageError where somebody else could
     change it."""
-    return relied_on(_envs_dir(config, settings), make=False)
+    return require_reliable_directory(_envs_dir(config, settings), make=False)
 
 
 def _envs_dir(config: Config, settings: Settings) -> str:
@@ -45,7 +45,7 @@ def place(directory: str, recipe: Recipe) -> str:
     if lock:
         made_from = [lock["prefix"]] if lock.get("prefix") else _of_fingerprint(directory, str(lock.get("fingerprint")))
         for prefix in made_from:
-            if _digest(prefix) == lock.get("digest") and is_relied_on(prefix):
+            if _digest(prefix) == lock.get("digest") and is_reliable_directory(prefix):
                 return str(prefix)
     path = prefix_path(directory, _label(recipe), recipe.fingerprint)
     if os.path.isdir(path):

@@ -47,7 +47,7 @@ class Reach(NamedTuple):
 
 def reach(run: Run, verb: str, status: Status | None = None) -> Reach:
     """UsageError for a run that does not run (any more, or yet), or whose compute cannot. `status`: as just seen."""
-    run.refuse_strangers(verb)
+    run.refuse_foreign(verb)
     status = status or run.look()
     if status.state not in _RUNNING:
         why = ": " + status.message if status.message and not status.final else ""

@@ -24,7 +24,7 @@ _ON_ITS_WAY = (RunState.STARTING, RunState.RUNNING)
 
 def requeue(run: Run) -> int:
     """The attempt that it waits for now. UsageError, SubmitRejected, SubmitAgain, StorageError."""
-    run.refuse_strangers("requeue")
+    run.refuse_foreign("requeue")
     status = run.look()
     rerun = "`worldsize rerun %s` makes a new run of the same job and code" % run.id
     if status.state not in (*_ENDED, *_ON_ITS_WAY):

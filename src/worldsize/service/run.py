@@ -14,7 +14,7 @@ from worldsize.service import gather
 from worldsize.service.attempts import latest
 from worldsize.service.computes import compute_of_run
 from worldsize.state.records import Observation, RunState, Status
-from worldsize.trust.directories import refuse_strangers, stranger
+from worldsize.trust.directories import foreign_owner, refuse_foreign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Run:
         self._plan: Plan | None = None
         self._compute: Compute | None = None
         self._handle: Handle | None = None
-        self._stranger = stranger(self.paths.root)
+        self._foreign_owner = foreign_owner(self.paths.root)
 
     def __repr__(self) -> str:
         return "Run(%r)" % self.id
@@ -202,20 +202,20 @@ class Run:
         )
 
     @property
-    def is_strangers(self) -> bool:
+    def is_foreign(self) -> bool:
         """Whether it lies in another user's directory."""
-        return self._stranger is not None
+        return self._foreign_owner is not None
 
-    def refuse_strangers(self, verb: str) -> None:
+    def refuse_foreign(self, verb: str) -> None:
         """UsageError for a run in another user's directory: what it says would be done in this user's name."""
-        refuse_strangers(self.paths.root, self._stranger, verb)
+        refuse_foreign(self.paths.root, self._foreign_owner, verb)
 
     def cancel(self, now: bool = False) -> Status:
         """Ask for the end; does not wait for it. `now`: KILL without grace. On a run that has ended: `end_remains`.
 
         Raises what the compute has against it; the run goes on then. UsageError for another user's run.
         """
-        self.refuse_strangers("cancel")
+        self.refuse_foreign("cancel")
         status = self.look()
         if status.final:
             self.end_remains()
@@ -233,7 +233,7 @@ class Run:
     def end_remains(self) -> int:
         """End at once what a run that is final may have left; how many processes that were. One whose directory was
         deleted or damaged is searched for on this machine. None of another user's, who may name any process there."""
-        if self.is_strangers:
+        if self.is_foreign:
             return 0
         try:
             handle = self.native()

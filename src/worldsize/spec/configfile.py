@@ -82,7 +82,7 @@ def read_files(
     """The configuration of these files, the weakest first; of the projects' the first that counts. Raises one
     ConfigError for all that is wrong in those that count."""
     report = Report(error=ConfigError)
-    roots, notices = _counting(site, own, projects, environ, ask)
+    roots, notices = _select_roots(site, own, projects, environ, ask)
     settings: Settings = {}
     for root in roots:
         settings.update(_flat(root, report))
@@ -107,7 +107,7 @@ def read_files(
     return Config(computes=computes, origins=origins, notices=tuple(notices), **values)
 
 
-def _counting(
+def _select_roots(
     site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
 ) -> tuple[list[Node], list[str]]:
     """The tables of the files that count, the weakest first; and notices. The site's is root's, or a variable's."""

@@ -11,7 +11,7 @@ from worldsize.plan.files import storage_error
 from worldsize.store.find import list_ids, run_paths
 from worldsize.store.runs import is_run_id, objects_dir, runs_link_dir
 from worldsize.store.summaries import Summary, final_summary
-from worldsize.trust.directories import open_private, remove_tree, shared_place
+from worldsize.trust.directories import open_private_directory, remove_tree, require_shared_place
 from worldsize.trust.owners import is_ours, user_name
 
 _PRUNED = ".pruned-"
@@ -81,7 +81,7 @@ def _measure(root: str) -> int:
 
 def _remove_run(link: str, root: str) -> None:
     """StorageError for one whose directory somebody else has put there, or could have."""
-    shared_place(os.path.dirname(root))
+    require_shared_place(os.path.dirname(root))
     status = os.lstat(root)
     if not is_ours(status):
         what = "is not removed: it belongs to %s" % user_name(status.st_uid)
@@ -97,7 +97,7 @@ def _finish_interrupted(directory: str) -> None:
     """Of this user's runs; another's in the same runs_dir are theirs to finish. Nothing where others could have given
     such a name to what is none."""
     try:
-        shared_place(directory)
+        require_shared_place(directory)
     except (OSError, StorageError):
         return
     for entry in _entries(directory):
@@ -114,7 +114,7 @@ def _sweep_objects(path: str, now: float) -> None:
     Everything is done in the directory that was looked at: another name for it, or a link in its place, leads nowhere.
     """
     try:
-        directory = open_private(path, make=False)
+        directory = open_private_directory(path, make=False)
     except (OSError, StorageError):
         return
     try:

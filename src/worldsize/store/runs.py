@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from worldsize.errors import StorageError
 from worldsize.plan.files import storage_error
 from worldsize.plan.paths import RunPaths
-from worldsize.trust.directories import private_directory, shared_place
+from worldsize.trust.directories import make_private_directory, require_shared_place
 
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID_LENGTH = len("20261121-103158-417k3f")
@@ -73,9 +73,9 @@ def create_run(
     home_runs = runs_link_dir(home)
     target_dir = os.path.abspath(runs_dir) if runs_dir else home_runs
     try:
-        private_directory(home_runs, follow=True)
+        make_private_directory(home_runs, follow=True)
         if runs_dir:
-            shared_place(target_dir)
+            require_shared_place(target_dir)
     except OSError as error:
         raise storage_error(error, error.filename or target_dir) from None
     linked = bool(runs_dir) and os.path.realpath(target_dir) != os.path.realpath(home_runs)

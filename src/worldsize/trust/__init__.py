@@ -1,5 +1,5 @@
-"""Whom we believe: which directories are this user's alone, which configuration counts, which server may be asked.
+"""Decides what may be relied on: which directories only this user can change, and which configuration files count.
 
-Everything that executes what it finds on disk, deletes there, or sends a secret somewhere asks here first.
-Standard library only: the node's side asks, too.
+Code that executes files, deletes files, or sends a secret because of what is on disk checks here first.
+Standard library only: it travels to the nodes inside agent.pyz.
 """

@@ -42,13 +42,13 @@ def config_home(environ: Mapping[str, str]) -> str:
     return os.path.join(base, "worldsize")
 
 
-def decided_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bool | None:
+def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bool | None:
     """Whether this user trusts a file that holds `data`; None where nobody has decided about that content."""
     entry = _read(environ).get(os.path.realpath(path), {})
     return bool(entry.get("trusted")) if entry.get("sha256") == _digest(data) else None
 
 
-def decided_about_directory(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool | None:
+def decision_about_directory(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool | None:
     """Whether this user trusts everybody who can write to a directory of this status; None where undecided. What was
     said of one above it holds for this one where nobody can write to it who cannot write to that."""
     entries, real = _read(environ), os.path.realpath(path)
@@ -92,7 +92,7 @@ def decide(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | N
     return Decision(real, trusted, True, "directory" if "access" in entry else "file")
 
 
-def trust_written(path: str, environ: Mapping[str, str]) -> None:
+def trust_new_file(path: str, environ: Mapping[str, str]) -> None:
     """What this program has just written for its user is trusted, where decisions can be kept."""
     try:
         decide(path, True, environ)

@@ -1,8 +1,8 @@
-"""Directories that are relied on: what lies in them is executed, handed to ranks, or deleted.
+"""Directories whose content worldsize executes, hands to ranks or deletes: who else could change them is checked first.
 
-private_directory   worldsize's own, below a home or a runs_dir: of this user alone, never a link
-relied_on           one that a person named: nobody but this user and root can change it, or the user trusts it
-shared_place        one in which several people may make directories of their own, and nobody touches another's
+make_private_directory      worldsize's own, below a home or a runs_dir: this user's alone, never a link
+require_reliable_directory  one that a person named: only this user and root can change it, or the user trusts it
+require_shared_place        one where several people may make directories, and nobody can touch another's
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ _MOST_LINKS = 40
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def private_directory(path: str, follow: bool = False) -> str:
-    """Make `path`, and parents that are missing, 0700 each; or see that it is a real directory of this user's that
-    nobody else can write to. `follow`: it may itself be a link that this user or root made.
+def make_private_directory(path: str, follow: bool = False) -> str:
+    """Make `path` and its missing parents with mode 0700; if it exists, check that it is a directory of this user's
+    that nobody else can write to. With `follow`, `path` itself may be a link, if this user or root made it.
 
-    Returns the path. Raises StorageError for a link, another's directory, and one that others can write to or replace,
-    unless the user trusts them; OSError for what cannot be made.
+    Returns `path`. Raises StorageError for a link, for another user's directory, and for one that others can write to
+    or replace, unless this user trusts them; OSError if it cannot be made.
     """
-    os.close(open_private(real_path(path) if follow else path))
+    os.close(open_private_directory(real_path(path) if follow else path))
     return path
 
 
-def open_private(path: str, make: bool = True) -> int:
-    """`private_directory`, as a descriptor: what is done through it is done in the directory that was looked at.
-    OSError where it is missing and not to be made."""
+def open_private_directory(path: str, make: bool = True) -> int:
+    """The same checks, for code that works in the directory through a descriptor: nobody can exchange it afterwards.
+
+    Returns the descriptor. Raises as `make_private_directory`; without `make`, FileNotFoundError for a missing one.
+    """
     parent, name = os.path.split(os.path.abspath(path))
     real = os.path.join(real_path(parent), name)
     try:
@@ -40,10 +42,10 @@ def open_private(path: str, make: bool = True) -> int:
         if not make:
             raise
         make_directories(real)
-        return open_private(path, make=False)
+        return open_private_directory(path, make=False)
     except OSError:
         if os.path.islink(real):
-            raise refused(path, "it is a link") from None
+            raise refusal(path, "it is a link") from None
         raise
     try:
         _check_private(real, directory)
@@ -53,11 +55,11 @@ def open_private(path: str, make: bool = True) -> int:
     return directory
 
 
-def relied_on(path: str, make: bool = True, environ: Mapping[str, str] = os.environ) -> str:
-    """See that what lies in the directory `path`, which a person named, may be relied on; where it is missing it is
-    made, 0700, or may be made later. Links that this user or root made are followed.
+def require_reliable_directory(path: str, make: bool = True, environ: Mapping[str, str] = os.environ) -> str:
+    """Check a directory that a person named: only this user and root may be able to change what is in it. Links are
+    followed if this user or root made them. A missing directory is made with mode 0700, or left alone without `make`.
 
-    Returns the path. Raises StorageError where somebody else owns it, may write to it or replace it, unless the user
+    Returns `path`. Raises StorageError if another user owns it, can write to it or can replace it, unless this user
     trusts it.
     """
     real = real_path(path, environ)
@@ -65,41 +67,45 @@ def relied_on(path: str, make: bool = True, environ: Mapping[str, str] = os.envi
         status = os.stat(real)
     except FileNotFoundError:
         if make:
-            private_directory(real)
+            make_private_directory(real)
         return path
     danger = danger_of(status, real)
     if danger and not _is_trusted(real, status, environ):
-        raise refused(path, danger)
+        raise refusal(path, danger)
     return path
 
 
-def is_relied_on(path: str) -> bool:
-    """Whether it is there and `relied_on` has nothing against it."""
+def is_reliable_directory(path: str) -> bool:
+    """Whether it exists and passes `require_reliable_directory`."""
     try:
-        return os.path.isdir(relied_on(path, make=False))
+        return os.path.isdir(require_reliable_directory(path, make=False))
     except (StorageError, OSError):
         return False
 
 
-def shared_place(path: str, environ: Mapping[str, str] = os.environ) -> str:
-    """See that directories that this user makes in `path` stay this user's: it is relied on, or root's or this user's
-    own with the sticky bit, as /tmp has it. Made where it is missing. Returns and raises as `relied_on`."""
+def require_shared_place(path: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Check that nobody can touch the directories that this user makes in `path`: it is reliable, or it has the sticky
+    bit and belongs to root or this user, like /tmp. It is made if it is missing.
+
+    Returns and raises as `require_reliable_directory`.
+    """
     real = real_path(path, environ)
     try:
         status = os.stat(real)
     except FileNotFoundError:
-        return relied_on(path, environ=environ)
-    return path if stat.S_ISDIR(status.st_mode) and _is_sticky(status) else relied_on(path, environ=environ)
+        return require_reliable_directory(path, environ=environ)
+    if stat.S_ISDIR(status.st_mode) and _is_sticky(status):
+        return path
+    return require_reliable_directory(path, environ=environ)
 
 
 def _is_sticky(status: os.stat_result) -> bool:
-    """Nobody but its owner, who is believed, can replace what others have put there."""
+    """Whether the sticky bit keeps everybody but a believed owner from replacing what others have put there."""
     return bool(status.st_mode & stat.S_ISVTX) and is_believed(status.st_uid)
 
 
-def stranger(path: str) -> int | None:
-    """The uid of another user whose directory this is; None for this user's own, for one that this user trusts, and
-    where there is none."""
+def foreign_owner(path: str) -> int | None:
+    """The uid of the other user who owns this directory; None if it is this user's own, trusted, or missing."""
     try:
         status = os.stat(path)
     except OSError:
@@ -107,14 +113,16 @@ def stranger(path: str) -> int | None:
     return None if is_ours(status) or _is_trusted(path, status, os.environ) else status.st_uid
 
 
-def refuse_strangers(path: str, owner: int | None, verb: str) -> None:
-    """UsageError where a run's directory is a `stranger`'s: what it says would be done in this user's name."""
+def refuse_foreign(path: str, owner: int | None, verb: str) -> None:
+    """Raise UsageError if a run's directory has a `foreign_owner`: its files would decide what is done in this user's
+    name.
+    """
     if owner is not None:
         what = "%s is for runs of your own, and this directory belongs to %s" % (verb, user_name(owner))
         raise UsageError(what, path, "whoever started it can do that")
 
 
-def refused(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
+def refusal(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
     """The error for a directory that others can change."""
     from worldsize.plan.files import display
 
@@ -159,11 +167,11 @@ def remove_tree(path: str) -> None:
 
 
 def real_path(path: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Where `path` leads, component by component, by links that this user or root made; what is missing stays as it is
-    named.
+    """Where `path` leads. Each component is checked; links are followed if this user or root made them; components that
+    do not exist stay as they are named.
 
-    Raises StorageError for another's link, and for a directory on the way, the last left out, in which others could
-    put something else in the place of what is there, unless the user trusts it.
+    Raises StorageError for another user's link, and for a directory on the way in which others could replace what
+    `path` names, unless this user trusts it.
     """
     left = os.path.join(os.getcwd(), path).split(os.sep)[::-1]
     real, links = os.sep, 0
@@ -175,16 +183,16 @@ def real_path(path: str, environ: Mapping[str, str] = os.environ) -> str:
             real = os.path.dirname(real)
             continue
         child = os.path.join(real, name)
+        _check_place(real, environ)
         try:
             status = os.lstat(child)
         except FileNotFoundError:
             return os.path.normpath(os.path.join(child, *left[::-1]))
-        _check_place(real, environ)
         if not stat.S_ISLNK(status.st_mode):
             real = child
             continue
         if not is_believed(status.st_uid):
-            raise refused(child, "the link belongs to %s" % user_name(status.st_uid))
+            raise refusal(child, "the link belongs to %s" % user_name(status.st_uid))
         links += 1
         if links > _MOST_LINKS:
             raise StorageError("too many links", path)
@@ -199,17 +207,17 @@ def _check_place(directory: str, environ: Mapping[str, str]) -> None:
     status = os.stat(directory)
     danger = None if _is_sticky(status) else danger_of(status, directory)
     if danger and not _is_trusted(directory, status, environ):
-        raise refused(directory, danger, "what lies in it could be replaced")
+        raise refusal(directory, danger, "what lies in it could be replaced")
 
 
 def _check_private(path: str, directory: int) -> None:
     status = os.fstat(directory)
     danger = danger_of(status, directory) if is_ours(status) else "it belongs to %s" % user_name(status.st_uid)
     if danger and not _is_trusted(path, status, os.environ):
-        raise refused(path, danger)
+        raise refusal(path, danger)
 
 
 def _is_trusted(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool:
-    from worldsize.trust.decisions import decided_about_directory
+    from worldsize.trust.decisions import decision_about_directory
 
-    return bool(decided_about_directory(path, status, environ))
+    return bool(decision_about_directory(path, status, environ))

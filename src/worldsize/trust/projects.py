@@ -65,13 +65,13 @@ def read_config(path: str, limit: int) -> ConfigFile:
                 raise ConfigError("is no regular file", path)
             return ConfigFile(path, file.read(limit + 1), danger_of_file(path, status))
     except OSError as error:
-        others = _others(path)
+        others = _foreign_owner(path)
         if others:
             return ConfigFile(path, b"", others)  # whoever wrote it could else stop everybody who works below it
         raise ConfigError("cannot be read: %s" % error.strerror, path) from None
 
 
-def _others(path: str) -> str | None:
+def _foreign_owner(path: str) -> str | None:
     """Whose it is, where neither this user nor root made it, or the link that it is."""
     try:
         owner = os.lstat(path).st_uid
@@ -83,7 +83,7 @@ def _others(path: str) -> str | None:
 def danger_of_file(path: str, status: os.stat_result) -> str | None:
     """How others could have written it, or put another in its place: also a link of theirs that leads to one of ours,
     whose relative paths would then be of their directory. None where they could not."""
-    others = _others(path)
+    others = _foreign_owner(path)
     if others:
         return others
     place = os.path.dirname(path) or "."
@@ -110,9 +110,9 @@ _unanswered: set[tuple[str, bytes]] = set()
 
 def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> Verdict:
     """The file in the user's own configuration directory, which is another's where HOME is."""
-    if file.danger is None or _decided(file, environ):
+    if file.danger is None or _decision(file, environ):
         return Verdict(True)
-    return Verdict(False, _left_out(file))
+    return Verdict(False, _exclusion(file))
 
 
 def judge_project_file(
@@ -129,33 +129,33 @@ def judge_project_file(
     switch = environ.get(SWITCH, "")
     if switch not in ("", "0", "1"):
         raise ConfigError("is %.20r" % switch, SWITCH, "0, 1, or leave it out")
-    decided = True if switch == "1" else _decided(file, environ)
+    decided = True if switch == "1" else _decision(file, environ)
     if decided is not None:
-        return Verdict(decided, "" if decided else _left_out(file, "you have said no to it"))
+        return Verdict(decided, "" if decided else _exclusion(file, "you have said no to it"))
     if file.danger:
-        return Verdict(False, _left_out(file))
+        return Verdict(False, _exclusion(file))
     said = tuple(authority())
     if not said:
         return Verdict(True)
     if switch == "0":
-        return Verdict(False, _left_out(file, "%s is 0" % SWITCH))
+        return Verdict(False, _exclusion(file, "%s is 0" % SWITCH))
     answer = ask(Question(file.path, said)) if ask else None
     if ask and answer is None:
         _unanswered.add((file.path, file.data))
     if (file.path, file.data) in _unanswered:
-        return Verdict(False, _left_out(file, "nobody has said yes to it"))
+        return Verdict(False, _exclusion(file, "nobody has said yes to it"))
     if answer is None:
         keys = ", ".join(key for key, _ in said[:4]) + (", …" if len(said) > 4 else "")
         what = "%s sets %s; it counts, since only you can write to it. If you have read it: worldsize config trust %s"
         return Verdict(True, what % (file.path, keys, file.path))
     _keep(file, answer, environ)
-    return Verdict(answer, "" if answer else _left_out(file, "you have said no to it"))
+    return Verdict(answer, "" if answer else _exclusion(file, "you have said no to it"))
 
 
-def _decided(file: ConfigFile, environ: Mapping[str, str]) -> bool | None:
-    from worldsize.trust.decisions import decided_about_file
+def _decision(file: ConfigFile, environ: Mapping[str, str]) -> bool | None:
+    from worldsize.trust.decisions import decision_about_file
 
-    return decided_about_file(file.path, file.data, environ)
+    return decision_about_file(file.path, file.data, environ)
 
 
 def _keep(file: ConfigFile, answer: bool, environ: Mapping[str, str]) -> None:
@@ -167,7 +167,7 @@ def _keep(file: ConfigFile, answer: bool, environ: Mapping[str, str]) -> None:
         pass  # it is asked again
 
 
-def _left_out(file: ConfigFile, why: str = "") -> str:
+def _exclusion(file: ConfigFile, why: str = "") -> str:
     return "%s does not count: %s; if you trust it: worldsize config trust %s" % (
         file.path,
         why or file.danger,
