@@ -44,6 +44,10 @@ def test_settings_of_uv_above_a_project(tmp_path: Path, machine: Machine, nobody
     cli.write("job.yml", "command: python -V\nenvironment: {file: %s/pyproject.toml}\n" % own)
     refused = cli("run", "-q", "job.yml")
     assert refused.code != 0 and shared + "/uv.toml: uv would take from it" in refused.err, refused
+    os.unlink(shared + "/uv.toml")
+    os.chown(own, 0, STRANGER)
+    os.chmod(own, 0o2775)  # a project of a group's: its files are the ones that the job names
+    assert "uv would take" not in cli("run", "-q", "job.yml").err
     cli.close()
 
 

@@ -45,9 +45,11 @@ def test_directories_above_count(machine: Machine, check, mode: int, uid: int, g
     """Found by review: whoever may write above a directory can put another in its place once it was looked at."""
     above = made(machine.directory(0o755), "above", mode, uid, gid)
     own = made(made(above, "between"), "own", 0o700)
-    with pytest.raises(StorageError, match=why) as caught:
-        check(own)
-    assert caught.value.where == above
+    for path in (own, own + "/missing/too"):
+        with pytest.raises(StorageError, match=why) as caught:
+            check(path)
+        assert caught.value.where == above
+    assert os.listdir(own) == []
 
 
 @pytest.mark.parametrize("check", [make_private_directory, require_reliable_directory, require_shared_place])
@@ -107,6 +109,7 @@ def test_an_access_list(machine: Machine) -> None:
 def test_a_user_without_a_name(machine: Machine) -> None:
     """As `docker run --user` has it: with a umask of 002 all is writable for a group that is nobody else's."""
     anna: Person = machine.person(ANNA)
+    del anna.environ["WORLDSIZE_TRUST_PROJECT"]
     os.chmod(anna.project, 0o775)
     path = anna.write("worldsize.toml", '[compute.local]\nsetup = ["true"]\n')
     os.chmod(path, 0o664)
