@@ -15,11 +15,12 @@ import pytest
 from worldsize.environment import pip
 from worldsize.environment.builder import Scratch
 from worldsize.environment.clobber import Clobbered, check, clobbered, seen
-from worldsize.environment.conda import Source, channel_addresses, for_record, hidden, touched_by_pip, with_python
+from worldsize.environment.conda import Source, channel_addresses, for_record, touched_by_pip, with_python
 from worldsize.environment.installed import Distribution, distributions, normalized, set_digest
 from worldsize.environment.lock import lock_text
 from worldsize.environment.programs import bash, clean, environ_after, run
 from worldsize.environment.propose import as_yaml, propose, read_list, wanted
+from worldsize.environment.secrets import mask_channel
 from worldsize.environment.uv import find_uv
 from worldsize.errors import BuildError, ConfigError
 
@@ -187,8 +188,8 @@ def test_channels_as_addresses() -> None:
 
 
 def test_passwords_and_tokens_are_hidden() -> None:
-    assert hidden("https://u:secret@h/c/noarch/a.conda") == "https://u:***@h/c/noarch/a.conda"
-    assert hidden("https://h/t/an-12345/c/x") == "https://h/t/***/c/x"
+    assert mask_channel("https://u:secret@h/c/noarch/a.conda") == "https://u:***@h/c/noarch/a.conda"
+    assert mask_channel("https://h/t/an-12345/c/x") == "https://h/t/***/c/x"
     row = {"name": "a", "url": "https://u:s@h/a", "channel": "https://h/t/tok/c"}
     assert for_record([row]) == [{"name": "a", "url": "https://u:***@h/a", "channel": "https://h/t/***/c"}]
 
