@@ -42,8 +42,6 @@ with open(os.environ["BENCH_NOTES"], "w") as notes:
 WAYS = {
     "shared directory": "shared",
     "own disk, first run: each node unpacks": "local",
-    "own disk, first run: passed on by the agents": "tree",
-    "own disk, first run: passed on by sbcast": "sbcast",
     "own disk, later runs": "again",
 }
 
@@ -109,7 +107,7 @@ def one(bed: slurm_bed.Bed, shares: Shares, prefix: str, way: str, ranks: int, m
     """Seconds until the last rank has imported, from the submission; and what the nodes took to get ready."""
     if way != "again":
         forget(bed)
-    how = {"again": "local", "sbcast": "tree"}.get(way, way)
+    how = "local" if way == "again" else way
     job = {
         "command": "python first.py",
         "code": ".",
@@ -121,7 +119,6 @@ def one(bed: slurm_bed.Bed, shares: Shares, prefix: str, way: str, ranks: int, m
     project = os.path.dirname(bed.write("bench-%s/job.yml" % module, json.dumps(job)))
     bed.write("bench-%s/first.py" % module, PROGRAM % module)
     config = '[compute.bed]\ntype = "slurm"\ndata_dir = "%s/data"\n' % os.path.dirname(prefix)
-    config += "sbcast = %s\n" % str(way == "sbcast").lower()
     bed.write("bench-%s/worldsize.toml" % module, 'default_compute = "bed"\n' + config)
     bed.notes.clear()
     with shares.mounted():
@@ -152,13 +149,12 @@ def contest(
     module: str,
     ranks: int,
     count: int,
-    ways: Mapping[str, str] = WAYS,
 ) -> dict[str, list[dict[str, Any]]]:
     """The ways in turns; the packed file is made before."""
-    sample: dict[str, list[dict[str, Any]]] = {name: [] for name in ways}
+    sample: dict[str, list[dict[str, Any]]] = {name: [] for name in WAYS}
     one(bed, shares, prefix, "local", 1, module)
     for number in range(count):
-        for name, way in ways.items():
+        for name, way in WAYS.items():
             sample[name].append(one(bed, shares, prefix, way, ranks, module))
             print("  %s, round %d: %s" % (name, number + 1, sample[name][-1]), file=sys.stderr, flush=True)
     bench.table(*_table(sample, module, ranks))
@@ -215,8 +211,7 @@ def main() -> None:
             found = {"heavy": contest(bench, bed, shares, prefix, "heavy", ranks, bench.count(3, 1))}
             if has_torch:
                 prefix = make_environment(slow, "torch")
-                ways = {name: way for name, way in WAYS.items() if way in ("shared", "tree", "again")}
-                found["torch"] = contest(bench, bed, shares, prefix, "torch", ranks, bench.count(2, 1), ways)
+                found["torch"] = contest(bench, bed, shares, prefix, "torch", ranks, bench.count(2, 1))
             shutil.rmtree(slow)
         for name, way in (
             ("later runs", "own disk, later runs"),

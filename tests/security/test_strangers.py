@@ -36,7 +36,7 @@ class Head:
 
 
 def hello(node_rank: int = 1, **changes: object) -> bytes:
-    said = {"kind": "hello", "node_rank": node_rank, "token": TOKEN, "host": ["n", 1, "", [], 0], **changes}
+    said = {"kind": "hello", "node_rank": node_rank, "token": TOKEN, "host": ["n", 1, "", []], **changes}
     return json.dumps(said).encode() + b"\n"
 
 
@@ -63,10 +63,10 @@ def test_a_stranger_who_is_dismissed_in_the_turn_that_heard_him() -> None:
     "changes",
     [
         {"host": None},
-        {"host": ["n", "many", "", [], 0]},
-        {"host": ["n", 1, "", ["x"], 0]},
+        {"host": ["n", "many", "", []]},
+        {"host": ["n", 1, "", ["x"]]},
         {"host": {"name": 1}},
-        {"host": ["n", 1e400, "", [], 0]},
+        {"host": ["n", 1e400, "", []]},
         {"node_rank": None},
         {"node_rank": 10**30},
         {"node_rank": [1]},

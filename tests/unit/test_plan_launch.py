@@ -30,8 +30,7 @@ local_needs = st.builds(
     copies,
     st.lists(texts, max_size=2).map(tuple),
     st.dictionaries(texts, texts, max_size=2),
-    st.none()
-    | st.builds(Archive, texts, texts, st.integers(0, 9), texts, st.booleans(), indices.map(lambda _: ("x",))),
+    st.none() | st.builds(Archive, texts, texts, st.integers(0, 9), texts),
 )
 rank_plans = st.builds(RankPlan, st.integers(0, 999), st.integers(0, 9), texts, st.integers(0, 9))
 

@@ -163,7 +163,7 @@ class AsMember(Alone):
             return
         self._refusals = 0
         if connected:
-            reached = (self._own.ports or self._own.door) and not self._own.address
+            reached = self._own.ports and not self._own.address
             own = self._own._replace(address=self._channel.own_address) if reached else self._own
             self._channel.send(HELLO, node_rank=self._node_rank, token=self._token, host=own)
 

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from worldsize.agent.copying import Stopped, copy_once
 from worldsize.agent.local import Held, base_directory, run_directory
@@ -14,7 +14,6 @@ from worldsize.agent.report import FULL, Report
 from worldsize.plan.launch import Plan
 from worldsize.plan.local import ENVIRONMENT, VARIABLE, renamed, settled
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.values import NamedTuple
 from worldsize.state.records import Failure, Reason
 
 TYPE_CHECKING = False
@@ -27,25 +26,16 @@ _PATIENCE = 5.0
 """Seconds for a chunk that is on its way, once nobody wants it any more."""
 
 
-class Neighbours(NamedTuple):
-    """How this node reaches the others: `doors` of all nodes by rank, its own `listener`, and the run's `token`."""
-
-    node_rank: int
-    doors: Sequence[Tuple[str, int]]
-    listener: socket.socket | None
-    token: str
-
-
 class Readiness:
     """Begins at once. Readable, for a selector, once it is over: `ready`, or `failure` says why not."""
 
-    def __init__(self, plan: Plan, environ: Mapping[str, str], neighbours: Neighbours) -> None:
+    def __init__(self, plan: Plan, environ: Mapping[str, str], node_rank: int) -> None:
         assert plan.local is not None
         self.failure: Failure | None = None
         self.ready = False
         self._plan = plan
         self._local = plan.local
-        self._near = neighbours
+        self._node_rank = node_rank
         self._environ = environ
         self._held: Held | None = None
         self._unpacking: Unpacking | None = None
@@ -68,14 +58,10 @@ class Readiness:
         they are to."""
         self._thread.join()
         assert self._held is not None
-        way = {"environment": self._unpacking.way} if self._unpacking else {}
-        report.event("prepared", seconds=time.time() - self._began, **way)
+        report.event("prepared", seconds=time.time() - self._began)
         for text in self._remarks(paths):
             report.event("notice", text=text)
-        place = None
-        if self._unpacking is not None:
-            place = self._unpacking.path
-            self._unpacking.let_go()
+        place = self._unpacking.path if self._unpacking is not None else None
         return settled(self._plan, self._held.path, place), self._activated(place)
 
     def close(self) -> None:
@@ -105,8 +91,7 @@ class Readiness:
             from worldsize.agent.unpacking import Unpacking
 
             self._what = "its environment"
-            directory = self._held.path
-            self._unpacking = Unpacking(self._local.archive, base, directory, self._near, self._stopped.is_set)
+            self._unpacking = Unpacking(self._local.archive, base, self._stopped.is_set)
             self._unpacking.run()
         for copy in self._local.copies:
             self._what = "input %s" % copy.name
@@ -139,8 +124,8 @@ class Readiness:
         full = error.errno in FULL
         where = "%s: " % error.filename if error.filename else ""
         what = "node %d (%s): %s could not be made ready: %s%s" % (
-            self._near.node_rank, socket.gethostname(), self._what, where, error.strerror or error,
+            self._node_rank, socket.gethostname(), self._what, where, error.strerror or error,
         )  # fmt: skip
         if full:
             what += " (let %s on the nodes name a larger disk)" % VARIABLE
-        return Failure(Reason.STORAGE if full else Reason.ENVIRONMENT, what, self._near.node_rank, None, 1, time.time())
+        return Failure(Reason.STORAGE if full else Reason.ENVIRONMENT, what, self._node_rank, None, 1, time.time())

@@ -75,13 +75,6 @@ class Supervisor:
         if self._ports:
             ports = tuple(each.port for each in self._ports)
             self._host = self._host._replace(address=address, ports=ports)
-        self._listener = None
-        if plan.local is not None and plan.local.passes(len(plan.agents)):
-            from worldsize.agent.passing import open_listener
-
-            self._listener = open_listener()
-            door = self._listener.getsockname()[1]
-            self._host = self._host._replace(address=address, door=door)
         self._report = Report(paths, node_rank, len(self.node.ranks))
         self._ranks = Living()
         self._selector = selectors.DefaultSelector()
@@ -136,18 +129,16 @@ class Supervisor:
         if self._launched or self.verdict is not None:
             return
         hosts = self._peers.gather()
-        if hosts is not None and (self.plan.local is None or self._prepared(hosts)):
+        if hosts is not None and (self.plan.local is None or self._prepared()):
             self._launch(World(self.rendezvous.address, self.rendezvous.port, hosts))
 
-    def _prepared(self, hosts: tuple[Host, ...]) -> bool:
+    def _prepared(self) -> bool:
         """Whether this node has on its disk what its ranks need, and all other nodes have it too."""
         if self._readiness is None:
-            from worldsize.agent.readiness import Neighbours, Readiness  # few runs need it
+            from worldsize.agent.readiness import Readiness  # few runs need it
 
             self._deadline = math.inf
-            doors = tuple((host.address, host.door) for host in hosts) if self._listener else ()
-            near = Neighbours(self.node.node_rank, doors, self._listener, self.rendezvous.token)
-            self._readiness = Readiness(self.plan, self.environ, near)
+            self._readiness = Readiness(self.plan, self.environ, self.node.node_rank)
             self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.heard)
         self._failed(self._readiness.failure)
         return self._readiness.ready and self._peers.ready()

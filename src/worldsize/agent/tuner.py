@@ -66,7 +66,7 @@ class _Member:
     def run(self) -> int:
         if not self._connect():
             return 143
-        self._channel.send(HELLO, node_rank=self._node.node_rank, token=self._token, host=["", 0, "", [], 0])
+        self._channel.send(HELLO, node_rank=self._node.node_rank, token=self._token, host=["", 0, "", []])
         while not (self._over and not self._node.busy):
             for key, _ in self._selector.select(_TICK):
                 key.data()

@@ -34,8 +34,6 @@ class ComputeFacts(NamedTuple):
     python          what runs Python programs on the nodes, where those are not this machine's
     rdzv_endpoint   HOST or HOST:PORT where torchrun is to meet, where somebody named it
     errands         its nodes are reached through files of the run directory alone
-    broadcast       a command of its own that, with a file and a path as two more words, copies the file to that path on
-                    every node of the run, when the first of them executes it; () for none
     shielded        it cancels a run with INT to all processes of its nodes, which only agents are to hear
     """
 
@@ -49,7 +47,6 @@ class ComputeFacts(NamedTuple):
     python: str = "python"
     rdzv_endpoint: str | None = None
     errands: bool = False
-    broadcast: tuple[str, ...] = ()
     shielded: bool = False
 
 

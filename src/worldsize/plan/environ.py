@@ -18,20 +18,18 @@ if TYPE_CHECKING:
 
 
 class Host(NamedTuple):
-    """A node. Where the plan asks for ports: at which `address` others reach it, and the `ports` that it found free.
-    `door` is the port where its agent passes files on, where it does."""
+    """A node. Where the plan asks for ports: at which `address` others reach it, and the `ports` that it found free."""
 
     name: str
     cores: int
     address: str = ""
     ports: tuple[int, ...] = ()
-    door: int = 0
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Host:
         """As JSON has it."""
-        name, cores, address, ports, door = fields
-        return cls(str(name), int(cores), str(address), tuple(map(int, ports)), int(door))
+        name, cores, address, ports = fields
+        return cls(str(name), int(cores), str(address), tuple(map(int, ports)))
 
 
 class World(NamedTuple):

@@ -38,17 +38,12 @@ class Archive(NamedTuple):
 
     file     as the nodes call it; `digest` is its sha256, `size` counts its bytes
     prefix   what the plan calls the environment
-    tree     the head alone reads the file, and nodes pass it on to each other
-    carrier  with `tree`, a command that the head executes with two more words: it copies the file, the first, to the
-             path that is the second, on every node; () for none
     """
 
     file: str
     digest: str
     size: int
     prefix: str
-    tree: bool = False
-    carrier: tuple[str, ...] = ()
 
 
 class Local(NamedTuple):
@@ -67,16 +62,10 @@ class Local(NamedTuple):
     variables: Mapping[str, str] = {}
     archive: Archive | None = None
 
-    def passes(self, nodes: int) -> bool:
-        """Whether the nodes pass something on to each other."""
-        return nodes > 1 and self.archive is not None and self.archive.tree
-
     @classmethod
     def from_json(cls, value: Any) -> Local:
         base, copies, read_only, variables, *more = value
         archive = Archive(*more[0]) if more and more[0] else None
-        if archive is not None:
-            archive = archive._replace(carrier=tuple(archive.carrier))
         return cls(base, tuple(Copy(*each) for each in copies), tuple(read_only), variables, archive)
 
 

@@ -17,30 +17,20 @@ from worldsize.service.request import Prepared, Progress, Request
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
 
-SHARED, LOCAL, TREE, AUTO = "shared", "local", "tree", "auto"
+SHARED, LOCAL, AUTO = "shared", "local", "auto"
 
 AUTO_NODES = 8
 """From so many nodes on, what was built here is packed unless somebody says otherwise."""
 
-TREE_NODES = 4
-TREE_BYTES = 2 << 30
-"""From so many nodes on, and so many bytes that they would read together, one reads and they pass it on."""
-
 
 def distribution(environment: Environment, nodes: int, facts: ComputeFacts) -> str:
-    """ "shared", "local" or "tree". A packed one's size is looked at where nobody says."""
+    """ "shared" or "local"."""
     asked, packed = environment.spec.distribute, environment.archive
     if asked != AUTO and not (packed and asked == SHARED):
         return asked
     if facts.shared_host:
         return LOCAL if packed else SHARED
-    if packed:
-        return _by_size(os.path.getsize(packed), nodes)
-    return LOCAL if environment.recipe is not None and nodes >= AUTO_NODES else SHARED
-
-
-def _by_size(size: int, nodes: int) -> str:
-    return TREE if nodes >= TREE_NODES and size * nodes >= TREE_BYTES else LOCAL
+    return LOCAL if packed or (environment.recipe is not None and nodes >= AUTO_NODES) else SHARED
 
 
 def distributed(
@@ -55,11 +45,8 @@ def distributed(
         return plan, [why]
     assert environment.prefix is not None
     found = packed or Packed(environment.archive or "", "", 0, 0, 0, ())
-    if how == LOCAL and environment.spec.distribute == AUTO:
-        how = _by_size(found.size, len(plan.nodes))
     path = there(found.path, facts.mapped)
-    carrier = facts.broadcast if how == TREE else ()
-    archive = Archive(path, found.digest, found.size, environment.prefix, how == TREE, carrier)
+    archive = Archive(path, found.digest, found.size, environment.prefix)
     local = (plan.local or Local(settings.local_dir or ""))._replace(archive=archive)
     interpreter = None if environment.archive else plan.interpreter
     return plan._replace(local=local, interpreter=interpreter), []

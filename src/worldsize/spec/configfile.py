@@ -58,12 +58,9 @@ COMPUTE: Keys = {
     "virtual_packages": Key("texts", "What conda may count on on its nodes: __cuda=12.4, __glibc=2.28.", blank=False),
 }
 
-SBCAST: Keys = {
-    "sbcast": Key("flag", "Slurm's sbcast passes packed environments on, rather than the agents themselves."),
-}
 OPTIONS: Mapping[str, Keys] = {
     LOCAL: SETUP,
-    "slurm": {**SLURM, **SETUP, **SBCAST},
+    "slurm": {**SLURM, **SETUP},
     "hpcpack": {**HEAD, **HPCPACK, **SETUP},
 }
 """What a compute of a type has beside these; the types that are not here take what they are given."""

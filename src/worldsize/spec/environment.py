@@ -61,7 +61,7 @@ class EnvironmentSpec(NamedTuple):
     build_on          "login" or "compute"
     prerequisites     "gcc>=7.2", "mpi", "cuda", or a program's name: looked for before anything is built
     clobber           "fail" or "warn" where pip changed a file of conda's
-    distribute        how the nodes get it: "shared", "local", "tree" or "auto"
+    distribute        how the nodes get it: "shared", "local" or "auto"
     image             a container image
     """
 

@@ -55,8 +55,8 @@ OURS: Keys = {
                     choices=("login", "compute")),
     "prerequisites": Key("texts", "What a build needs of its machine: gcc>=7.2, mpi, cuda.", blank=False),
     "distribute": Key("text", "How nodes get it: from the shared directory, unpacked on their own disks (local), "
-                      "passed on from node to node (tree), or what is quickest (auto).",
-                      choices=("auto", "shared", "local", "tree")),
+                      "or what is quickest (auto).",
+                      choices=("auto", "shared", "local")),
     "clobber": Key("text", "What happens where pip changes a file of conda's: fail (the default) or warn.",
                    choices=("fail", "warn")),
 }  # fmt: skip

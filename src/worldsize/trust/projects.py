@@ -25,7 +25,7 @@ _HARMLESS_OF_COMPUTES = frozenset(
     (
         *("type", "gpus_per_node", "offline", "container", "grace", "virtual_packages"),
         *("partition", "account", "qos", "time", "constraint", "exclude", "nodelist", "reservation", "cpus_per_rank"),
-        *("mem", "signal", "requeue", "dependency", "exclusive", "sbcast"),
+        *("mem", "signal", "requeue", "dependency", "exclusive"),
         *("nodes", "node_group", "node_group_op", "priority", "project", "template", "generation"),
     )
 )

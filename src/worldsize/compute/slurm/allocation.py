@@ -57,7 +57,7 @@ class AllocationCompute:
     def facts(self, job: Job) -> ComputeFacts:
         """The allocation's own GPUs, where Slurm tells how many."""
         gpus = self._environ.get("SLURM_GPUS_ON_NODE", "")
-        facts = self._cluster.facts(job)._replace(broadcast=())  # which would go to nodes that are not the run's
+        facts = self._cluster.facts(job)
         return facts._replace(gpus_per_node=int(gpus)) if gpus.isdigit() else facts
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:

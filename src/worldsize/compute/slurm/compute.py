@@ -66,8 +66,7 @@ class SlurmCompute:
         ours = self._settings.options
         gpus = options.gpus_per_node(self._asked(job))
         modules, setup = ours.get("modules", ()), ours.get("setup", ())
-        carrier = ("sbcast", "--force") if ours.get("sbcast") else ()
-        return ComputeFacts(gpus, kept=KEPT, modules=modules, setup=setup, broadcast=carrier)
+        return ComputeFacts(gpus, kept=KEPT, modules=modules, setup=setup)
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
         from worldsize.compute.slurm import checks

@@ -56,7 +56,7 @@ Option = tuple[str, "str | None"]
 
 def merged(defaults: Mapping[str, Any], job: Job, gpus_per_node: int | None = None) -> dict[str, Any]:
     """The compute's options under the job's own, key by key; `sbatch_options` name by name."""
-    found = {key: value for key, value in defaults.items() if key not in ("modules", "setup", "sbcast")}
+    found = {key: value for key, value in defaults.items() if key not in ("modules", "setup")}
     if gpus_per_node:
         found.setdefault("gpus_per_node", str(gpus_per_node))
     raw = {**found.get("sbatch_options", {}), **job.slurm.get("sbatch_options", {})}

@@ -1,0 +1,77 @@
+"""A packed environment on a node's disk: unpacked once, kept for later runs, and gone when nobody uses it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from test_pack import a_prefix, packed
+
+from worldsize.agent.copying import Stopped
+from worldsize.agent.unpack import Damaged
+from worldsize.agent.unpacking import Unpacking
+from worldsize.environment.pack import Packed
+from worldsize.plan.local import Archive
+
+
+def never() -> bool:
+    return False
+
+
+def as_archive(found: Packed) -> Archive:
+    return Archive(found.path, found.digest, found.size, "/old")
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Packed:
+    root = tmp_path_factory.mktemp("packed")
+    return packed(a_prefix(root), root / "env.tar.gz")
+
+
+def test_the_next_run_finds_it_on_the_disk(archive: Packed, tmp_path: Path) -> None:
+    first = Unpacking(as_archive(archive), str(tmp_path), never)
+    first.run()
+    first.close()
+    second = Unpacking(as_archive(archive)._replace(file="/gone"), str(tmp_path), never)
+    second.run()
+    second.close()
+    assert second.path == first.path and os.path.exists(first.path + "/bin/tool")
+
+
+def test_nothing_is_left_of_what_was_stopped(archive: Packed, tmp_path: Path) -> None:
+    stopped = Unpacking(as_archive(archive), str(tmp_path), lambda: True)
+    with pytest.raises(Stopped):
+        stopped.run()
+    stopped.close()
+    assert not [path for path in tmp_path.rglob("*") if path.suffix == ".part"]
+
+
+def test_two_agents_of_a_machine_unpack_once(archive: Packed, tmp_path: Path) -> None:
+    both = [Unpacking(as_archive(archive), str(tmp_path), never) for _ in range(2)]
+    threads = [threading.Thread(target=each.run) for each in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert both[0].path == both[1].path and os.path.exists(both[0].path + "/bin/tool")
+    for each in both:
+        each.close()
+    assert os.path.exists(both[0].path + "/bin/tool"), "it stays for the next run"
+
+
+def test_what_nobody_has_used_for_long_goes(archive: Packed, tmp_path: Path) -> None:
+    first = Unpacking(as_archive(archive), str(tmp_path), never)
+    first.run()
+    other = as_archive(archive)._replace(digest="0" * 64)
+    second = Unpacking(other, str(tmp_path), never)
+    os.utime(first.path + ".lock", (1, 1))
+    with pytest.raises(Damaged):
+        second.run()
+    assert os.path.exists(first.path), "it is still held"
+    first.close()
+    os.utime(first.path + ".lock", (1, 1))
+    with pytest.raises(Damaged):
+        Unpacking(other, str(tmp_path), never).run()
+    assert not os.path.exists(first.path)
