@@ -1,50 +1,38 @@
-"""Connections of strangers to the port where a run's nodes meet."""
+"""Connections of strangers to where a run's nodes meet, and strangers who pass for its head."""
 
 from __future__ import annotations
 
 import json
-import selectors
+import os
+import resource
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from driver import Cli, wait_for
+from security.heads import HOST, TOKEN, Head, Member, is_closed
 from security.people import Person
 
-from worldsize.agent.channel import HeadChannel
+from worldsize.agent.channel import GREETING, STRANGERS, Link
+from worldsize.agent.endpoint import connect, listen
+from worldsize.agent.seal import HEAD
 
-TOKEN = "secret"
-SLEEPING = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)\n"
-
-
-class Head:
-    """A head's channel with its selector, as an agent has them."""
-
-    def __init__(self, nodes: int) -> None:
-        self.selector = selectors.DefaultSelector()
-        listener = socket.create_server(("127.0.0.1", 0), backlog=200)
-        listener.setblocking(False)
-        self.address = listener.getsockname()
-        self.channel = HeadChannel(listener, TOKEN, nodes, self.selector)
-
-    def turn(self, seconds: float = 0.1) -> None:
-        for key, _ in self.selector.select(seconds):
-            key.data()
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection(self.address)
+NONCE = b"0" * 32 + b"\n"
+HELLO = json.dumps({"kind": "hello", "node_rank": 1, "host": HOST}).encode()
 
 
-def hello(node_rank: int = 1, **changes: object) -> bytes:
-    said = {"kind": "hello", "node_rank": node_rank, "token": TOKEN, "host": ["n", 1, "", []], **changes}
-    return json.dumps(said).encode() + b"\n"
+@pytest.fixture
+def head() -> Iterator[Head]:
+    head = Head()
+    yield head
+    head.channel.close()
 
 
-def test_a_stranger_who_is_dismissed_in_the_turn_that_heard_him() -> None:
+def test_a_stranger_who_is_dismissed_in_the_turn_that_heard_him(head: Head) -> None:
     """Found by review: 66 idle connections, then one more and a byte on each of the old: the agent died."""
-    head = Head(nodes=2)
     old = []
-    for _ in range(66):
+    for _ in range(STRANGERS + 2):
         old.append(head.connect())
         head.turn()
     new = head.connect()
@@ -52,10 +40,8 @@ def test_a_stranger_who_is_dismissed_in_the_turn_that_heard_him() -> None:
         each.send(b"x")
     for _ in range(20):
         head.turn()
-    member = head.connect()
-    member.send(hello())
-    assert wait_for(lambda: head.turn(0.01) or head.channel.take())
-    for each in (new, member, *old):
+    head.has(head.node())
+    for each in (new, *old):
         each.close()
 
 
@@ -67,52 +53,217 @@ def test_a_stranger_who_is_dismissed_in_the_turn_that_heard_him() -> None:
         {"host": ["n", 1, "", ["x"]]},
         {"host": {"name": 1}},
         {"host": ["n", 1e400, "", []]},
+        {"host": ["n", 1, "", [], 0]},
         {"node_rank": None},
         {"node_rank": 10**30},
         {"node_rank": [1]},
+        {"node_rank": 0},
+        {"node_rank": 2},
     ],
 )
-def test_nonsense_ends_no_more_than_its_own_connection(changes: dict[str, object]) -> None:
-    head = Head(nodes=2)
-    bad, good = head.connect(), head.connect()
-    bad.send(hello(**changes))
+def test_nonsense_ends_no_more_than_its_own_connection(head: Head, changes: dict[str, object]) -> None:
+    bad = head.node(**changes)
+    head.until(lambda: bad.receive() and is_closed(bad.connection))
+    assert head.news == []
+    head.has(head.node())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        HELLO + b"\n",
+        NONCE + HELLO + b"\n",
+        NONCE + b"0" * 64 + b" " + HELLO + b"\n",
+        NONCE + b"[" * 10000 + b"\n",
+        NONCE + NONCE,
+        b"x" * 20000,
+    ],
+)
+def test_who_cannot_prove_that_he_knows_the_token(head: Head, said: bytes) -> None:
+    stranger = head.connect()
+    stranger.send(said)
+    head.until(lambda: is_closed(stranger))
+    assert head.news == [] and not head.channel.hosts
+
+
+def test_another_runs_token(head: Head) -> None:
+    stranger = head.node(token="another")
+    head.until(lambda: stranger.receive() and is_closed(stranger.connection))
+    assert head.news == []
+
+
+def test_who_says_nothing_goes_after_a_while(head: Head) -> None:
+    silent, half = head.connect(), head.connect()
+    half.send(NONCE + b"0" * 40)
     for _ in range(3):
         head.turn()
-    assert bad.recv(1) == b"" and head.channel.take() == []
-    good.send(hello())
-    assert wait_for(lambda: head.turn(0.01) or head.channel.take())
+    head.clock.now += GREETING
+    head.turn()
+    assert not is_closed(silent) and not is_closed(half)
+    head.clock.now += 1
+    head.turn()
+    assert is_closed(silent) and is_closed(half)
 
 
-FLOOD = """
-import socket, sys, time
-port = int(sys.argv[1])
-with open("/proc/net/tcp") as file:
-    lines = [line.split() for line in list(file)[1:]]
-assert any(words[3] == "0A" and int(words[1].rsplit(":", 1)[1], 16) == port for words in lines), "all can see the port"
-old = []
-for _ in range(80):
+def test_a_node_that_has_greeted_is_not_lost_in_a_flood(head: Head) -> None:
+    """Found by review: the oldest connection was dropped unread, and it was a node's."""
+    node = head.node()
+    head.turn()
+    node.receive()
+    others = [head.connect() for _ in range(STRANGERS + 8)]
+    head.has(node)
+    assert (1, "hello") in head.news and (1, "gone") not in head.news
+    for each in others:
+        each.close()
+
+
+def test_a_flood_is_taken_in_little_by_little(head: Head) -> None:
+    others = [head.connect() for _ in range(100)]
+    head.turn()
+    assert 0 < len(head.channel._strangers) <= 16
+    for _ in range(20):
+        head.turn()
+    assert len(head.channel._strangers) == STRANGERS + 1
+    for each in others:
+        each.close()
+
+
+def test_no_more_descriptors(head: Head) -> None:
+    """The listener would be ready for ever: it rests, and then nodes join as before."""
+    strangers = [head.connect() for _ in range(3)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1 + max(map(int, os.listdir("/proc/self/fd"))), hard))
+    kept = []
     try:
-        old.append(socket.create_connection(("127.0.0.1", port), 1))
-        time.sleep(0.01)
-    except OSError:
-        pass
-for _ in range(3):
-    socket.create_connection(("127.0.0.1", port), 1)
-    for each in old:
-        try:
-            each.send(b"x")
-        except OSError:
-            pass
-    time.sleep(0.2)
-"""
+        with pytest.raises(OSError, match="Too many open files"):
+            while True:
+                kept.append(os.open(os.devnull, os.O_RDONLY))
+        head.turn()
+        assert not head.channel._strangers and not head.selector.select(0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for each in kept:
+            os.close(each)
+    head.clock.now += 2
+    head.has(head.node())
+    for stranger in strangers:
+        stranger.close()
 
 
-def test_a_flood_of_strangers_does_not_end_a_run(victim: Cli, attacker: Person) -> None:
-    """Found by review: any user of the machine ended any run of several nodes by that."""
-    victim.write("sleep.py", SLEEPING)
-    run = victim.submit("-w", "2x1", "--", "python", "sleep.py")
-    wait_for(lambda: victim.begun(run))
-    port = json.loads(victim.read(run, "attempt-0", "rendezvous.json"))["control_port"]
-    attacker.python(FLOOD, str(port))
-    Path(victim.path(run, "code", "go")).touch()
-    assert victim("wait", run).code == 0, victim.read(run, "logs", "conductor.log")
+class Tap:
+    """Stands between a member and its head, and writes down what each says."""
+
+    def __init__(self, head: Head) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = self._server.getsockname()
+        self._head = head
+        self._ends: list[socket.socket] = []
+        self.said = {"member": b"", "head": b""}
+
+    def turn(self) -> None:
+        if not self._ends:
+            self._server.settimeout(0)
+            try:
+                connection, _ = self._server.accept()
+            except BlockingIOError:
+                return
+            self._ends = [connection, self._head.connect()]
+        for who, (source, target) in zip(("member", "head"), (self._ends, self._ends[::-1]), strict=True):
+            source.setblocking(False)
+            try:
+                data = source.recv(1 << 16)
+            except BlockingIOError:
+                continue
+            self.said[who] += data
+            target.sendall(data)
+
+    def close(self) -> None:
+        for each in (self._server, *self._ends):
+            each.close()
+
+
+def test_the_token_is_never_on_the_wire_and_what_was_is_worth_nothing(head: Head) -> None:
+    """Found by review: whoever heard one greeting could send orders to nodes, or join in their place."""
+    tap = Tap(head)
+    member = Member(tap.address)
+    member.greet()
+    member.channel.send("ready")
+
+    def turned() -> bool:
+        tap.turn()
+        member.turn()
+        return (1, "ready") in head.news and member.channel.connected
+
+    head.until(turned)
+    assert TOKEN.encode() not in tap.said["member"] + tap.said["head"]
+    tap.close()
+    head.until(lambda: (1, "gone") in head.news)
+    head.news.clear()
+    again = head.connect()
+    again.sendall(tap.said["member"])
+    head.until(lambda: is_closed(again))
+    assert head.news == []
+    member.channel.close()
+
+
+def test_a_stranger_who_passes_for_the_head() -> None:
+    """Found by review: a member obeyed whoever answered at the head's port. It tries again, and finds the head."""
+    fake = socket.create_server(("127.0.0.1", 0))
+    port = fake.getsockname()[1]
+    member = Member(("127.0.0.1", port))
+    member.greet()
+    connection, _ = fake.accept()
+    pretender = Link(connection, "another", HEAD)
+    pretender.send("order", text="id > /tmp/x")
+
+    def found_out() -> bool:
+        pretender.receive()
+        member.turn()
+        return bool(member.channel.trouble)
+
+    wait_for(found_out)
+    assert member.channel.take() == [] and not member.channel.connected
+    assert "is not the run's head" in member.channel.trouble
+    member.greet()
+    member.clock.now += GREETING + 1
+    assert not member.channel.connect(1) and "has not proved" in member.channel.trouble
+    connection.close()
+    fake.close()
+    head = Head(port=port)
+    member.greet()
+
+    def joined() -> bool:
+        member.turn()
+        return member.channel.connected
+
+    head.until(joined)
+    member.channel.close()
+    head.channel.close()
+
+
+def test_virtual_nodes_meet_where_no_other_user_can_come(attacker: Person, tmp_path: Path) -> None:
+    """By its mode, wherever it lies: a run that is shared with a group has directories that others can enter."""
+    directory = os.path.join(attacker.root, "attempt")
+    os.mkdir(directory, 0o777)
+    os.chmod(directory, 0o777)
+    path = os.path.join(directory, "control.sock")
+    with listen(path, 5):
+        script = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+        with attacker.start_python(script, path) as process:
+            assert b"PermissionError" in process.communicate(timeout=60)[1]
+        connect(path, 5).close()
+    with pytest.raises(ConnectionRefusedError):
+        connect(path, 5)
+    os.unlink(path)
+    with pytest.raises(ConnectionRefusedError):
+        connect(path, 5)
+
+
+def test_a_run_on_virtual_nodes_listens_at_no_port(victim: Cli) -> None:
+    """Wherever its directory lies: a socket's path may have 107 bytes."""
+    home = victim.environ["WORLDSIZE_HOME"] = os.path.join(victim.root, "h" * 100)
+    run = victim.run("-q", "-w", "3x1", "--", "true")
+    attempt = Path(home, "runs", run, "attempt-0")
+    assert json.loads((attempt / "rendezvous.json").read_text())["control_port"] == 0
+    assert not (attempt / "control.sock").exists()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 
+from worldsize.agent.ports import ListeningPort
 from worldsize.plan.environ import World
 from worldsize.plan.files import write_json
 from worldsize.plan.launch import NodePlan, Plan
@@ -14,6 +16,16 @@ from worldsize.plan.paths import RunPaths
 def order_file(paths: RunPaths, node_rank: int) -> str:
     """What a node's agent writes for its tuner: the plan as it is there, where the other nodes are."""
     return os.path.join(paths.launch_dir, "autotune-%d.json" % node_rank)
+
+
+LISTENER = "WORLDSIZE_AUTOTUNE_LISTENER"
+"""The number of the descriptor on which the head's tuner listens."""
+
+
+def with_listener(environ: Mapping[str, str], ports: Sequence[object]) -> Mapping[str, str]:
+    """What the head's tuner is started with: it inherits the socket of the port that its node holds."""
+    numbers = [each.listener.fileno() for each in ports if isinstance(each, ListeningPort)]
+    return {**environ, LISTENER: str(numbers[0])} if numbers else environ
 
 
 def write_order(plan: Plan, world: World, node: NodePlan, paths: RunPaths) -> None:

@@ -1,20 +1,25 @@
-"""The control channel: every agent keeps one authenticated TCP connection to the head's agent.
+"""The control channel: every agent keeps one connection to the head's agent, on which each proves who it is.
 
-Files are the record, not the signal: shared file systems show news seconds late. One JSON object a line, `kind` first:
-member → head   hello {node_rank, token, host: [name, cores, address, ports]} · ready · ended {ranks} ·
+Files are the record, not the signal: shared file systems show news seconds late. A line of each side is its nonce; all
+others are one JSON object each, sealed (agent/seal.py), `kind` first:
+member → head   hello {node_rank, host: [name, cores, address, ports]} · ready · ended {ranks} ·
                 verdict {why, failure} · idle · done · ping
-head → member   start {hosts} · go · order {text} · verdict {why, failure} · end {verdict} · ping
+head → member   welcome · start {hosts} · go · order {text} · verdict {why, failure} · end {verdict} · ping
 
 Nothing here blocks but a member's `connect`. Both sides turn readable sockets into messages; `peers` gives them sense.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import selectors
 import socket
 import time
+from collections.abc import Callable
 
+from worldsize.agent.endpoint import connect
+from worldsize.agent.seal import HEAD, MEMBER, Seal, is_nonce, new_nonce
 from worldsize.plan.environ import Host
 from worldsize.plan.values import NamedTuple
 
@@ -22,28 +27,62 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-HELLO = "hello"
-GONE = "gone"
+    from worldsize.agent.endpoint import Endpoint
+
+HELLO, WELCOME, GONE = "hello", "welcome", "gone"
+STRANGERS = 64
+"""Connections that have not said who they are, beside those of the nodes that are still missing."""
+
+GREETING = 10.0
+"""Seconds that either side has to prove itself."""
+
 _MAX_LINE = 1 << 20
 _MAX_GREETING = 1 << 14
-_MAX_STRANGERS = 64
+_AT_ONCE = 16
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_PAUSE = 1.0
+
+Clock = Callable[[], float]
 
 
 class Link:
-    """One connection: it turns bytes into messages and back, and knows when the last bytes came."""
+    """One connection: it turns bytes into messages and back, and knows when the last bytes came. `role` is this
+    side's."""
 
-    def __init__(self, connection: socket.socket, max_line: int = _MAX_LINE) -> None:
+    def __init__(
+        self,
+        connection: socket.socket,
+        token: str,
+        role: bytes,
+        max_line: int = _MAX_LINE,
+        clock: Clock = time.monotonic,
+    ) -> None:
         connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection = connection
         self.max_line = max_line
-        self.heard = time.monotonic()
+        self.began = self.heard = clock()
+        self._clock = clock
+        self._token = token
+        self._role = role
+        self._nonce = new_nonce()
+        self._seal: Seal | None = None
+        self._unsealed: list[bytes] = []
         self._in = b""
-        self._out = b""
+        self._out = self._nonce + b"\n"
+        self.flush()
 
     def send(self, kind: str, **fields: Any) -> None:
-        self._out += json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
-        self.flush()
+        """What is said before the other side's nonce has come waits for it."""
+        self._unsealed.append(json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode())
+        self._close_all()
+
+    def _close_all(self) -> None:
+        if self._seal is not None:
+            self._out += b"".join(self._seal.close(text) + b"\n" for text in self._unsealed)
+            self._unsealed.clear()
+            self.flush()
 
     def flush(self) -> None:
         """Send what the socket takes now; the rest goes with the next call. A dead link shows when it is read."""
@@ -54,24 +93,34 @@ class Link:
             pass
 
     def receive(self) -> list[dict[str, Any]]:
-        """The messages that have arrived; one of kind "gone" ends the list when the other side is no more, or talks
-        nonsense."""
-        self.heard = time.monotonic()
+        """The messages that have arrived; one of kind "gone" ends the list when the other side is no more, cannot prove
+        who it is, or talks nonsense."""
+        self.heard = self._clock()
         gone = self._fill()
         *lines, self._in = self._in.split(b"\n")
         messages = []
         for line in lines:
-            messages.append(_parse(line))
+            if self._seal is None and is_nonce(line):
+                self._seal = Seal(self._token, self._role, self._nonce, line)
+                self._close_all()
+                continue
+            messages.append(self._opened(line))
             if messages[-1]["kind"] == GONE:
                 return messages
         if gone or len(self._in) > self.max_line:
             messages.append({"kind": GONE})
         return messages
 
+    def _opened(self, line: bytes) -> dict[str, Any]:
+        if self._seal is None or len(line) > self.max_line:
+            return {"kind": GONE}
+        text = self._seal.open(line)
+        return {"kind": GONE} if text is None else _parse(text)
+
     def _fill(self) -> bool:
         """Take in what there is; whether the other side is gone."""
         try:
-            while len(self._in) <= _MAX_LINE:
+            while len(self._in) <= self.max_line:
                 data = self.connection.recv(1 << 16)
                 if not data:
                     return True
@@ -99,16 +148,26 @@ class News(NamedTuple):
 
 
 class HeadChannel:
-    """The head's side. A connection that does not say the token first is dropped unheard."""
+    """The head's side. A connection that does not prove in time that it is a node's is dropped, and so is the oldest of
+    too many; what it says is not acted upon before."""
 
-    def __init__(self, listener: socket.socket, token: str, nodes: int, selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        token: str,
+        nodes: int,
+        selector: selectors.BaseSelector,
+        clock: Clock = time.monotonic,
+    ) -> None:
         self._listener = listener
         self._token = token
         self._selector = selector
         self._nodes = nodes
+        self._clock = clock
         self._strangers: dict[Link, None] = {}
         self._links: dict[int, Link] = {}
         self._news: list[News] = []
+        self._deaf_until: float | None = None
         self.hosts: dict[int, Host] = {}
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
@@ -122,18 +181,19 @@ class HeadChannel:
 
     def take(self) -> list[News]:
         """What the nodes have said since the last call, their greeting included."""
+        self._tend()
         news, self._news = self._news, []
         return news
 
     def silent(self, seconds: float) -> list[int]:
         """The ranks of connected nodes that have sent nothing for `seconds`."""
-        before = time.monotonic() - seconds
+        before = self._clock() - seconds
         return [node_rank for node_rank, link in self._links.items() if link.heard < before]
 
     def forgive(self) -> None:
         """Whatever the silence so far, it does not count."""
         for link in self._links.values():
-            link.heard = time.monotonic()
+            link.heard = self._clock()
 
     def drop(self, node_rank: int) -> None:
         link = self._links.pop(node_rank, None)
@@ -143,26 +203,40 @@ class HeadChannel:
     def close(self) -> None:
         for link in (*self._links.values(), *self._strangers):
             self._close(link)
-        self._selector.unregister(self._listener)
+        if self._deaf_until is None:
+            self._selector.unregister(self._listener)
         self._listener.close()
 
     def _accept(self) -> None:
-        """Accept connections into a short queue until they have greeted, so that strangers cannot use up all file
-        descriptors."""
-        while True:
+        """A few at a time, however many wait: ranks and nodes are looked after in between."""
+        for _ in range(_AT_ONCE):
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
+            except OSError as error:
+                if error.errno in _OUT_OF_FILES:
+                    self._selector.unregister(self._listener)
+                    self._deaf_until = self._clock() + _PAUSE
                 return
-            link = Link(connection, _MAX_GREETING)
+            link = Link(connection, self._token, HEAD, _MAX_GREETING, self._clock)
             self._strangers[link] = None
             self._selector.register(connection, selectors.EVENT_READ, lambda link=link: self._greet(link))
-            if len(self._strangers) > self._nodes + _MAX_STRANGERS:
-                self._dismiss(next(iter(self._strangers)))
+            if len(self._strangers) > self._nodes - 1 - len(self._links) + STRANGERS:
+                oldest = next(iter(self._strangers))
+                self._greet(oldest)  # it may be a node's, and its greeting here already
+                self._dismiss(oldest)
+
+    def _tend(self) -> None:
+        """What time brings: strangers who said nothing go, and after a lack of descriptors others may come again."""
+        now = self._clock()
+        for link in [each for each in self._strangers if now - each.began > GREETING]:
+            self._dismiss(link)
+        if self._deaf_until is not None and now >= self._deaf_until:
+            self._deaf_until = None
+            self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def _greet(self, link: Link) -> None:
-        """Read from a connection that has not greeted yet. It may have been dismissed after the selector saw its bytes;
-        then nothing is read. Whatever the bytes are, they can end only their own connection."""
+        """Read what a stranger says. One that was dismissed since the selector saw its bytes says nothing any more, and
+        whatever the bytes of one are, they end no more than its own connection."""
         if link not in self._strangers:
             return
         try:
@@ -174,7 +248,7 @@ class HeadChannel:
         if not messages:
             return
         hello, *rest = messages
-        if not self._knows(hello):
+        if not self._expects(hello):
             self._dismiss(link)
             return
         node_rank, host = hello["node_rank"], Host.of(hello["host"])
@@ -183,13 +257,13 @@ class HeadChannel:
         self._links[node_rank] = link
         self.hosts[node_rank] = host
         self._selector.modify(link.connection, selectors.EVENT_READ, lambda: self._hear(node_rank, link.receive()))
+        link.send(WELCOME)
         self._hear(node_rank, [hello, *rest])
 
-    def _knows(self, message: dict[str, Any]) -> bool:
+    def _expects(self, message: dict[str, Any]) -> bool:
         node_rank = message.get("node_rank")
         return (
             message["kind"] == HELLO
-            and message.get("token") == self._token
             and isinstance(node_rank, int)
             and 0 < node_rank < self._nodes
             and node_rank not in self._links
@@ -211,37 +285,44 @@ class HeadChannel:
 
 
 class MemberChannel:
-    """Any other node's side."""
+    """Any other node's side. It is `connected` once the head has proved that it is the head: until then nothing that it
+    says is heard, and another connection is tried when it hangs up or says nothing."""
 
-    def __init__(self, address: tuple[str, int], selector: selectors.BaseSelector) -> None:
-        self._address = address
+    def __init__(
+        self, endpoint: Endpoint, token: str, selector: selectors.BaseSelector, clock: Clock = time.monotonic
+    ) -> None:
+        self._endpoint = endpoint
+        self._token = token
         self._selector = selector
+        self._clock = clock
         self._link: Link | None = None
         self._news: list[dict[str, Any]] = []
+        self.connected = False
         self.trouble = ""
 
     @property
-    def connected(self) -> bool:
-        return self._link is not None
-
-    @property
     def own_address(self) -> str:
-        """Where the head sees us, once we are connected."""
-        return str(self._link.connection.getsockname()[0]) if self._link is not None else ""
+        """Where the head sees us, once there is a connection; "" for one within this machine."""
+        if self._link is None or isinstance(self._endpoint, str):
+            return ""
+        return str(self._link.connection.getsockname()[0])
 
     def connect(self, timeout: float) -> bool:
-        """Try to connect, for at most `timeout` seconds; whether it succeeded. If not, `trouble` says why, and the
-        caller may try again. Raises ConnectionRefusedError if nobody listens."""
+        """Whether there is a new connection, on which this side is to greet. May be called until `connected`; `trouble`
+        tells why it is not. Raises ConnectionRefusedError where nobody listens."""
+        if self._link is not None:
+            if not self.connected and self._clock() - self._link.began > GREETING:
+                self.trouble = "what answers there has not proved within %g s that it is the run's head" % GREETING
+                self.close()
+            return False
         try:
-            # As bytes: a name in text is taken for an international one, and loading the tables for that takes 3 ms.
-            host, port = self._address
-            connection = socket.create_connection((host.encode(), port), timeout)  # type: ignore[arg-type]
+            connection = connect(self._endpoint, timeout)
         except ConnectionRefusedError:
             raise
         except OSError as error:
             self.trouble = error.strerror or str(error)
             return False
-        self._link = Link(connection)
+        self._link = Link(connection, self._token, MEMBER, clock=self._clock)
         self._selector.register(connection, selectors.EVENT_READ, self._read)
         return True
 
@@ -254,21 +335,29 @@ class MemberChannel:
         return news
 
     def silent(self, seconds: float) -> bool:
-        return self._link is not None and self._link.heard < time.monotonic() - seconds
+        return self.connected and self._link is not None and self._link.heard < self._clock() - seconds
 
     def forgive(self) -> None:
         if self._link is not None:
-            self._link.heard = time.monotonic()
+            self._link.heard = self._clock()
 
     def close(self) -> None:
         if self._link is not None:
             self._selector.unregister(self._link.connection)
             self._link.connection.close()
             self._link = None
+            self.connected = False
 
     def _read(self) -> None:
         assert self._link is not None
         messages = self._link.receive()
-        self._news += messages
-        if messages and messages[-1]["kind"] == GONE:
+        gone = bool(messages) and messages[-1]["kind"] == GONE
+        if messages and not self.connected:
+            if messages[0]["kind"] == GONE:
+                self.trouble = "what answers there hung up, or is not the run's head"
+                self.close()
+                return
+            self.connected = True
+        self._news += [message for message in messages if message["kind"] != WELCOME]
+        if gone:
             self.close()

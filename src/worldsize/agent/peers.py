@@ -5,11 +5,13 @@ All three agree on one verdict: members propose to the head, the head decides, a
 
 from __future__ import annotations
 
+import os
 import selectors
 from collections.abc import Sequence
 
 from worldsize.agent.alone import Alone
 from worldsize.agent.channel import GONE, HELLO, HeadChannel, MemberChannel
+from worldsize.agent.endpoint import shown
 from worldsize.agent.rendezvous import Head, Rendezvous
 from worldsize.agent.verdict import HEAD_LOST, NODE_LOST, Heard, Verdict, lost
 from worldsize.plan.environ import Host
@@ -19,21 +21,23 @@ if TYPE_CHECKING:
     from typing import Any
 
     from worldsize.agent.alone import Standstill
+    from worldsize.agent.endpoint import Endpoint
 
 CONNECT_TIMEOUT = 1.0
 REFUSALS = 50
 """As many attempts in a row, 20 ms apart: the head listens before it says where, so one that refuses is no more."""
-_REFUSED = "the head's agent is gone, or a firewall keeps its nodes apart (%s:%d: connection refused)"
+_REFUSED = "the head's agent is gone, or a firewall keeps its nodes apart (%s: connection refused)"
 _ADVICE = "a firewall? or not its address for other nodes: `export WORLDSIZE_ADDRESS=…` in setup gives another"
 
 
 class AsHead(Alone):
-    def __init__(self, own: Host, head: Head, nodes: int, selector: selectors.BaseSelector) -> None:
+    def __init__(self, own: Host, head: Head, endpoint: Endpoint, nodes: int, selector: selectors.BaseSelector) -> None:
         super().__init__(own)
         assert head.listener is not None
         self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector)
         self._nodes = nodes
-        self._address = "%s:%d" % (head.rendezvous.address, head.rendezvous.control_port)
+        self._address = shown(endpoint)
+        self._endpoint = endpoint
         self._hosts: tuple[Host, ...] | None = None
         self._ready: set[int] = set()
         self._going = False
@@ -46,6 +50,7 @@ class AsHead(Alone):
         if self._hosts is None and len(others) == self._nodes - 1:
             self._hosts = (self._own, *(others[node_rank] for node_rank in sorted(others)))
             self._channel.send("start", hosts=self._hosts)
+            self._take_down()
         return self._hosts
 
     def ready(self) -> bool:
@@ -124,15 +129,31 @@ class AsHead(Alone):
     def close(self, verdict: Verdict | None) -> None:
         self._channel.send("end", verdict=verdict.fields() if verdict else None)
         self._channel.close()
+        self._take_down()
+
+    def _take_down(self) -> None:
+        """The socket's name, which nobody needs any more: nodes of one machine do not come twice."""
+        if isinstance(self._endpoint, str):
+            try:
+                os.unlink(self._endpoint)
+            except OSError:
+                pass
 
 
 class AsMember(Alone):
-    def __init__(self, own: Host, node_rank: int, rendezvous: Rendezvous, selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self,
+        own: Host,
+        node_rank: int,
+        rendezvous: Rendezvous,
+        endpoint: Endpoint,
+        selector: selectors.BaseSelector,
+    ) -> None:
         super().__init__(own)
         self._node_rank = node_rank
-        self._token = rendezvous.token
-        self._address = (rendezvous.address, rendezvous.control_port)
-        self._channel = MemberChannel(self._address, selector)
+        self._head_address = rendezvous.address
+        self._address = shown(endpoint)
+        self._channel = MemberChannel(endpoint, rendezvous.token, selector)
         self._hosts: tuple[Host, ...] | None = None
         self._ready = False
         self._going = False
@@ -164,8 +185,9 @@ class AsMember(Alone):
         self._refusals = 0
         if connected:
             reached = self._own.ports and not self._own.address
-            own = self._own._replace(address=self._channel.own_address) if reached else self._own
-            self._channel.send(HELLO, node_rank=self._node_rank, token=self._token, host=own)
+            address = self._channel.own_address or self._head_address
+            own = self._own._replace(address=address) if reached else self._own
+            self._channel.send(HELLO, node_rank=self._node_rank, host=own)
 
     def hear(self) -> list[Heard]:
         if self._refusals > REFUSALS and not self._head_gone:
@@ -226,20 +248,26 @@ class AsMember(Alone):
         self._channel.forgive()
 
     def absent(self, within: str = "") -> str:
-        what = "node %d (%s) could not join the head at %s:%d%s: %s (%s)"
+        what = "node %d (%s) could not join the head at %s%s: %s (%s)"
         why = self._channel.trouble or "nobody answers"
-        return what % (self._node_rank, self._own.name, *self._address, within, why, _ADVICE)
+        return what % (self._node_rank, self._own.name, self._address, within, why, _ADVICE)
 
     def close(self, verdict: Verdict | None) -> None:
         self._channel.close()
 
 
 def meet(
-    own: Host, node_rank: int, rendezvous: Rendezvous, head: Head | None, nodes: int, selector: selectors.BaseSelector
+    own: Host,
+    node_rank: int,
+    rendezvous: Rendezvous,
+    head: Head | None,
+    endpoint: Endpoint,
+    nodes: int,
+    selector: selectors.BaseSelector,
 ) -> Alone:
     """The other nodes as node `node_rank` sees them; the head is the one that holds `head`."""
     if nodes == 1:
         return Alone(own)
     if head is not None:
-        return AsHead(own, head, nodes, selector)
-    return AsMember(own, node_rank, rendezvous, selector)
+        return AsHead(own, head, endpoint, nodes, selector)
+    return AsMember(own, node_rank, rendezvous, endpoint, selector)

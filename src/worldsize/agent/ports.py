@@ -5,27 +5,32 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Mapping
 
 from worldsize.errors import RendezvousError
 from worldsize.plan.launch import NodePlan, Plan
+from worldsize.trust.keys import user_key
 
 _TRIES = 200
 
 
 class PortReservation:
     """A port that nothing listens on, outside the range that the kernel hands out by itself, held against every other
-    worldsize run of this machine by a name in the abstract socket namespace: the name lives exactly as long as the
-    process that holds it, in the same network namespace as the port.
+    worldsize run of this user's on this machine by a name in the abstract socket namespace: the name lives exactly as
+    long as the process that holds it, in the same network namespace as the port. All users see such names; a key of
+    this user's makes them, so that nobody can tell the port by one, or take the name of a port first. Without a key
+    there is no mark, and two runs that begin at the same moment take the same port once in ten thousand times.
 
     Binding the port ourselves until the rank wants it would not do: a rank that binds without SO_REUSEADDR would fail.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._mark: socket.socket | None = None
+        key = user_key(environ)
         low, high = _candidates(_ephemeral_range())
         for _ in range(_TRIES):
             port = low + int.from_bytes(os.urandom(4), "big") % (high - low + 1)
-            mark = _mark(port)
+            mark = _mark(port, key)
             if mark is not None and _is_free(port):
                 self.port = port
                 self._mark = mark
@@ -49,15 +54,37 @@ def _ephemeral_range() -> tuple[int, int]:
         return 32768, 60999
 
 
-def _mark(port: int) -> socket.socket | None:
+def _mark(port: int, key: bytes | None) -> socket.socket | None:
+    """None where another process has it."""
     mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    if sys.platform == "linux":
+    if sys.platform == "linux" and key is not None:
         try:
-            mark.bind("\0worldsize-port-%d" % port)
+            mark.bind("\0worldsize-%s" % _digest(key + b"%d" % port)[:32])
         except OSError:
             mark.close()
             return None
     return mark
+
+
+def _digest(data: bytes) -> str:
+    """SHA-256. hashlib loads OpenSSL, which takes 3 ms; the interpreter has its own, under a name that it changed."""
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found]
+    except ImportError:
+        try:
+            from _sha256 import sha256  # type: ignore[import-not-found]
+        except ImportError:
+            from hashlib import sha256
+    return str(sha256(data).hexdigest())
+
+
+class ListeningPort:
+    """A port that a program will listen on which inherits the listening socket: nobody can be quicker."""
+
+    def __init__(self, address: str) -> None:
+        self.listener = socket.create_server((address, 0), backlog=128)
+        self.listener.set_inheritable(True)
+        self.port = int(self.listener.getsockname()[1])
 
 
 def _is_free(port: int) -> bool:
@@ -69,7 +96,10 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def reserve(plan: Plan, node: NodePlan) -> tuple[PortReservation, ...]:
-    """The ports that the plan wants of this node beside the head's. Raises RendezvousError."""
+def reserve(plan: Plan, node: NodePlan, address: str) -> tuple[PortReservation | ListeningPort, ...]:
+    """The ports that the plan wants of this node, whose `address` this is where it is the head, beside the head's.
+    Raises RendezvousError, OSError."""
+    if plan.launcher == "autotune" and node.node_rank == 0:
+        return (ListeningPort(address),)
     count = {"": 0, "node": 1, "rank": len(node.ranks)}[plan.ports]
     return tuple(PortReservation() for _ in range(count))

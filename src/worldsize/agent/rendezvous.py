@@ -14,29 +14,42 @@ import socket
 import time
 from collections.abc import Mapping
 
+from worldsize.agent.channel import STRANGERS
+from worldsize.agent.endpoint import listen
 from worldsize.agent.ports import PortReservation
 from worldsize.plan.files import write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.endpoint import Endpoint
+
 _STRANGERS = 128
 """Room for connections that are none of ours (port scans): a node's that finds none is tried again a second later."""
 
-
-OPEN_FILES = 64
+OPEN_FILES = 64 + STRANGERS
 """Files that the head's agent may have open beside the connections to the other nodes."""
+
+LOOPBACK = "127."
+"""A head there is reached from its own machine only: its nodes are virtual ones."""
 
 
 class Rendezvous(NamedTuple):
-    """Where the head is: `port` for the ranks, `control_port` for the agents (0 on a single node). `launcher`: what
-    starts the ranks, where the plan leaves that to what the head has."""
+    """Where the head is: `port` for the ranks, `control_port` for the agents (0 on a single node, and where they meet
+    at a socket in the attempt's directory). `launcher`: what starts the ranks, where the plan leaves that to what the
+    head has."""
 
     address: str
     port: int
     control_port: int
     token: str
     launcher: str = ""
+
+    def endpoint(self, paths: RunPaths) -> Endpoint:
+        """Where the head listens for the other agents."""
+        return (self.address, self.control_port) if self.control_port else paths.control_socket
 
     def settled(self, plan: Plan) -> Plan:
         return plan._replace(launcher=self.launcher) if self.launcher else plan
@@ -62,13 +75,22 @@ def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, s
     listener = None
     if len(plan.agents) > 1:
         _allow_connections(len(plan.agents))
-        listener = socket.create_server((address, 0), backlog=len(plan.agents) + _STRANGERS)
+        listener = _listener(paths, address, len(plan.agents) + _STRANGERS)
         listener.setblocking(False)
-    rendezvous = Rendezvous(
-        address, reservation.port, listener.getsockname()[1] if listener else 0, os.urandom(16).hex(), launcher
-    )
+    control_port = listener.getsockname()[1] if listener and listener.family != socket.AF_UNIX else 0
+    rendezvous = Rendezvous(address, reservation.port, control_port, os.urandom(16).hex(), launcher)
     write_json(paths.rendezvous, rendezvous._asdict())
     return Head(rendezvous, reservation, listener)
+
+
+def _listener(paths: RunPaths, address: str, backlog: int) -> socket.socket:
+    """Virtual nodes meet where no other user can come; at a port only where the file system has no sockets."""
+    if address.startswith(LOOPBACK):
+        try:
+            return listen(paths.control_socket, backlog)
+        except OSError:
+            pass
+    return socket.create_server((address, 0), backlog=backlog)
 
 
 def _allow_connections(nodes: int) -> None:

@@ -69,16 +69,21 @@ class Supervisor:
         self.environ = environ
         self.started = time.time()
         self.verdict: Verdict | None = None
-        self._ports = reserve(plan, self.node)
         self._host = Host(socket.gethostname(), os.cpu_count() or 1)
         address = (rendezvous.address if head else address) or ""
+        self._ports = reserve(plan, self.node, address)
         if self._ports:
             ports = tuple(each.port for each in self._ports)
             self._host = self._host._replace(address=address, ports=ports)
+        if plan.launcher == "autotune":
+            from worldsize.agent.autotune import with_listener
+
+            self.environ = with_listener(environ, self._ports)
         self._report = Report(paths, node_rank, len(self.node.ranks))
         self._ranks = Living()
         self._selector = selectors.DefaultSelector()
-        self._peers = meet(self._host, node_rank, rendezvous, head, len(plan.agents), self._selector)
+        endpoint, nodes = rendezvous.endpoint(paths), len(plan.agents)
+        self._peers = meet(self._host, node_rank, rendezvous, head, endpoint, nodes, self._selector)
         if plan.leaders and node_rank == 0:
             from worldsize.agent.leading import Leading
 

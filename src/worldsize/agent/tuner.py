@@ -9,12 +9,13 @@ node → head   led {number, rendezvous} · said {number, values} · ended {numb
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 import time
 from collections.abc import Mapping, Sequence
 
-from worldsize.agent.autotune import order_file
+from worldsize.agent.autotune import LISTENER, order_file
 from worldsize.agent.channel import GONE, HELLO, HeadChannel, MemberChannel
 from worldsize.agent.rendezvous import read_published
 from worldsize.agent.searching import Searching
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _TICK = 0.2
+_JOINING_TICK = 0.02
 _MEETING = 60.0
 
 
@@ -40,13 +42,15 @@ def tune(paths: RunPaths, node_rank: int) -> int:
     if order is None or published is None:
         raise UsageError("holds no search that has begun", paths.root)
     plan = Plan.from_json(order["plan"])
+    inherited = os.environ.pop(LISTENER, "")  # before trials inherit the rest
     signals = Signals()
     selector = selectors.DefaultSelector()
     selector.register(signals, selectors.EVENT_READ, lambda: None)
     node = Node(plan, paths, node_rank, order["addresses"], signals)
     try:
-        meet = _Head if node_rank == 0 else _Member
-        return meet(node, selector, order["port"], published.token).run()
+        if node_rank:
+            return _Member(node, selector, order["port"], published.token).run()
+        return _Head(node, selector, int(inherited), published.token).run()
     except OSError as error:
         print("autotune: %s" % error, flush=True)
         return 1
@@ -58,15 +62,13 @@ class _Member:
     def __init__(self, node: Node, selector: selectors.BaseSelector, port: int, token: str) -> None:
         self._node = node
         self._selector = selector
-        self._channel = MemberChannel((node.addresses[0], port), selector)
-        self._token = token
+        self._channel = MemberChannel((node.addresses[0], port), token, selector)
         self._over = False
         self._code = 0
 
     def run(self) -> int:
         if not self._connect():
             return 143
-        self._channel.send(HELLO, node_rank=self._node.node_rank, token=self._token, host=["", 0, "", []])
         while not (self._over and not self._node.busy):
             for key, _ in self._selector.select(_TICK):
                 key.data()
@@ -83,17 +85,19 @@ class _Member:
     def _connect(self) -> bool:
         """The head's tuner starts when its agent does, which may be a moment later. False: told to stop before."""
         deadline = time.monotonic() + _MEETING
-        while True:
+        while not self._channel.connected:
             try:
                 if self._channel.connect(1.0):
-                    return True
+                    self._channel.send(HELLO, node_rank=self._node.node_rank, host=["", 0, "", []])
             except ConnectionRefusedError:
                 pass
             if self._node.told_to_stop():
                 return False
-            time.sleep(0.02)
+            for key, _ in self._selector.select(_JOINING_TICK):
+                key.data()
             if time.monotonic() > deadline:
-                raise OSError("the head's tuner is not to be reached")
+                raise OSError("the head's tuner is not to be reached: %s" % (self._channel.trouble or "nobody answers"))
+        return True
 
     def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
         for message in messages:
@@ -109,13 +113,14 @@ class _Member:
 class _Head:
     """Node 0: has its own part in trials like the others, and leads the search."""
 
-    def __init__(self, node: Node, selector: selectors.BaseSelector, port: int, token: str) -> None:
+    def __init__(self, node: Node, selector: selectors.BaseSelector, inherited: int, token: str) -> None:
         self._node = node
         self._selector = selector
         self._channel: HeadChannel | None = None
         nodes = len(node.plan.nodes)
         if nodes > 1:
-            listener = socket.create_server((node.addresses[0], port), backlog=nodes)
+            listener = socket.socket(fileno=inherited)
+            listener.set_inheritable(False)
             listener.setblocking(False)
             self._channel = HeadChannel(listener, token, nodes, selector)
         self._searching = Searching(node.plan, node.paths, base_config(node.paths, node.search["config"]))

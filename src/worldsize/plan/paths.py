@@ -25,6 +25,7 @@
     errands/ID/           a command that somebody executes beside the ranks, where no other way leads to the nodes
     steps/step-0000.json  what each srun of a batch script started, and how it ended
     rendezvous.json       the head's address and ports
+    control.sock          where virtual nodes join the head, until all have
     isolation.json        of a rehearsal: why its network could not be cut, or its disks not be kept apart
     disks/                of a rehearsal: where each node's own disk is mounted, seen by that node alone
     hostfile              the nodes as other launchers want them listed
@@ -69,6 +70,7 @@ class RunPaths:
         self.script = at + "inrank/script.sh"
         self.attempt_dir = at + "attempt-%d" % attempt
         self.rendezvous = self.attempt_dir + "/rendezvous.json"
+        self.control_socket = self.attempt_dir + "/control.sock"
         self.events_dir = self.attempt_dir + "/events"
         self.logs_dir = self.attempt_dir + "/logs"
         self.exit_dir = self.attempt_dir + "/exit"

@@ -9,7 +9,6 @@ may write to it now: a new owner, group or mode is another decision.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
@@ -171,6 +170,8 @@ def _access(status: os.stat_result) -> list[int]:
 
 
 def _digest(data: bytes) -> str:
+    import hashlib
+
     return hashlib.sha256(data).hexdigest()
 
 

@@ -1,0 +1,62 @@
+"""Where the head's agent listens: at an address, or, for virtual nodes, at a socket that only this user can open.
+
+A socket's path may have 107 bytes, and a run's directory often has more: it is named through a descriptor of its
+directory.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Tuple, Union
+
+    Endpoint = Union[str, Tuple[str, int]]
+    """The path of a socket; or an address and a port."""
+
+
+def listen(path: str, backlog: int) -> socket.socket:
+    """A socket of this user's alone at `path`. OSError where the file system has none."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.fchmod(listener.fileno(), 0o600)
+        _named(path, listener.bind)
+        listener.listen(backlog)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def connect(endpoint: Endpoint, timeout: float) -> socket.socket:
+    """ConnectionRefusedError where nobody listens; OSError."""
+    if not isinstance(endpoint, str):
+        # As bytes: a name in text is taken for an international one, and loading the tables for that takes 3 ms.
+        host, port = endpoint
+        return socket.create_connection((host.encode(), port), timeout)  # type: ignore[arg-type]
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout)
+        _named(endpoint, connection.connect)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, FileNotFoundError):
+            raise ConnectionRefusedError(*error.args) from None
+        raise
+    return connection
+
+
+def _named(path: str, use: Callable[[str], object]) -> None:
+    parent, name = os.path.split(path)
+    directory = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        use("/proc/self/fd/%d/%s" % (directory, name))
+    finally:
+        os.close(directory)
+
+
+def shown(endpoint: Endpoint) -> str:
+    return endpoint if isinstance(endpoint, str) else "%s:%d" % endpoint

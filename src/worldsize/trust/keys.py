@@ -1,0 +1,45 @@
+"""A key that all processes of this user can have, on all machines that share a home, and nobody else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from worldsize.trust.decisions import config_home
+from worldsize.trust.owners import danger_of
+
+_LENGTH = 32
+
+
+def user_key(environ: Mapping[str, str]) -> bytes | None:
+    """32 bytes, made at their first use in the user's configuration directory; None where nothing can be kept there
+    that is this user's alone."""
+    path = os.path.join(config_home(environ), "key")
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return None
+    try:
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        own = "%s-%d-%s" % (path, os.getpid(), os.urandom(4).hex())
+        with open(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(os.urandom(_LENGTH))
+        try:
+            os.link(own, path)
+        finally:
+            os.unlink(own)
+    except OSError:
+        pass  # read only; or another process was quicker
+    try:
+        return _read(path)
+    except OSError:
+        return None
+
+
+def _read(path: str) -> bytes | None:
+    with open(path, "rb") as file:
+        key = file.read(_LENGTH + 1)
+        status = os.fstat(file.fileno())
+    return key if len(key) == _LENGTH and status.st_mode & 0o077 == 0 and danger_of(status) is None else None
