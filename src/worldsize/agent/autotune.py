@@ -30,7 +30,7 @@ def with_listener(environ: Mapping[str, str], ports: Sequence[object]) -> Mappin
 
 def write_order(plan: Plan, world: World, node: NodePlan, paths: RunPaths) -> None:
     """Raises OSError."""
-    os.makedirs(paths.launch_dir, exist_ok=True)
+    os.makedirs(paths.launch_dir, 0o700, exist_ok=True)
     addresses = [host.address for host in world.hosts]
     order = {"plan": plan.to_json(), "addresses": addresses, "port": world.hosts[0].ports[0]}
     write_json(order_file(paths, node.node_rank), order)

@@ -107,7 +107,7 @@ def equip(
     if plan.launcher in BY_FILES or plan.launcher == "deepspeed":
         from worldsize.agent.ranks import rank_processes
 
-        os.makedirs(paths.launch_dir, exist_ok=True)
+        os.makedirs(paths.launch_dir, 0o700, exist_ok=True)
         ranks = list(rank_processes(plan, world, node, paths, environ, shares))
         _write_launch(plan, world, node, paths, environ, ranks)
     return environ

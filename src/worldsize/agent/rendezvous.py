@@ -79,7 +79,7 @@ def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, s
         listener.setblocking(False)
     control_port = listener.getsockname()[1] if listener and listener.family != socket.AF_UNIX else 0
     rendezvous = Rendezvous(address, reservation.port, control_port, os.urandom(16).hex(), launcher)
-    write_json(paths.rendezvous, rendezvous._asdict())
+    write_json(paths.rendezvous, rendezvous._asdict(), private=True)
     return Head(rendezvous, reservation, listener)
 
 

@@ -12,6 +12,11 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.setup import at_step, failed_step, setup_lines
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_HIGH = 200
 _LAST_BYTES = 4096
 _PAUSE = 0.02
 
@@ -35,35 +40,51 @@ def environment_after(
     import subprocess
 
     printed = paths.setup_log(node_rank)
-    found = printed + ".environment"
-    lines = setup_lines(plan.setup, os.path.basename(printed))
-    script = "\n".join([*lines, 'exec env -0 >"$RUN/%s"' % os.path.basename(found)])
-    with open(printed, "ab") as log:
+    with _unnamed() as found, open(printed, "ab") as log:
+        lines = setup_lines(plan.setup, os.path.basename(printed))
         child = subprocess.Popen(
-            ["bash", "-c", script],
+            ["bash", "-c", "\n".join([*lines, "exec env -0 >&%d" % found.fileno()])],
             env={**environ, "RUN": paths.root},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            pass_fds=(found.fileno(),),
             start_new_session=True,
         )
-    while child.poll() is None:
-        if stopped():
-            signal_group(child.pid, signal.SIGKILL)
-            child.wait()
-            return None
-        time.sleep(_PAUSE)
-    if child.returncode:
-        if stopped():  # by a signal that its processes were sent too
-            return None
-        raise SetupFailed(_last_words(printed, child.returncode), child.returncode)
-    if not os.path.exists(found):
+        while child.poll() is None:
+            if stopped():
+                signal_group(child.pid, signal.SIGKILL)
+                child.wait()
+                return None
+            time.sleep(_PAUSE)
+        if child.returncode:
+            if stopped():  # by a signal that its processes were sent too
+                return None
+            raise SetupFailed(_last_words(printed, child.returncode), child.returncode)
+        found.seek(0)
+        entries = [entry.partition(b"=") for entry in found.read().split(b"\0") if b"=" in entry]
+    if not entries:
         raise SetupFailed("setup ended with code 0: %s" % at_step(printed), 1)
-    with open(found, "rb") as file:
-        entries = [entry.partition(b"=") for entry in file.read().split(b"\0") if b"=" in entry]
-    os.unlink(found)
     after = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
     return {name: value for name, value in after.items() if name != "RUN" or name in environ}
+
+
+def _unnamed() -> BinaryIO:
+    """A file without a name: an environment has secrets in it, and a run's directory may be open to a group. Its number
+    is none that setup lines use for files of their own."""
+    import fcntl
+
+    try:
+        made = os.memfd_create("environment")
+    except (AttributeError, OSError):
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            return os.fdopen(fcntl.fcntl(file.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
+    try:
+        return os.fdopen(fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
+    finally:
+        os.close(made)
 
 
 def _last_words(log: str, code: int) -> str:

@@ -32,10 +32,12 @@ def make_record(
     code_dir: str,
     code_digest: str | None,
     now: float,
+    shared: bool = False,
 ) -> dict[str, Any]:
-    """The record of one run, of JSON's kinds; `job` as resolved, `now` in Unix seconds. Starts no process."""
+    """The record of one run, of JSON's kinds; `job` as resolved, `now` in Unix seconds. Starts no process. One that is
+    `shared` is without the environment of whoever started it: what is in it is nobody else's business."""
     system = os.uname()
-    return {
+    record = {
         "version": 1,
         "worldsize": version,
         "python": {
@@ -54,8 +56,10 @@ def make_record(
         "code": {"directory": code_dir, "digest": code_digest},
         "git": read_git(code_dir),
         "job": mask_tree(job),
-        "environment": {name: mask(name, value) for name, value in sorted(environ.items())},
     }
+    if not shared:
+        record["environment"] = {name: mask(name, value) for name, value in sorted(environ.items())}
+    return record
 
 
 def installed_packages(path: Sequence[str]) -> dict[str, str]:

@@ -48,12 +48,12 @@ def display(path: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in path)
 
 
-def write_bytes(path: str, data: bytes) -> None:
+def write_bytes(path: str, data: bytes, private: bool = False) -> None:
     """Replaces `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
 
-    Its mode is 0600, and 0640 in a directory that is open to the group alone.
+    Its mode is 0600, and 0640 in a directory that is open to the group alone, unless it is `private`.
     """
-    temporary = _write_beside(path, data)
+    temporary = _write_beside(path, data, private)
     try:
         os.replace(temporary, path)
     except OSError:
@@ -66,9 +66,9 @@ def write_text(path: str, text: str) -> None:
     write_bytes(path, text.encode("utf-8", "surrogateescape"))
 
 
-def write_json(path: str, value: Any) -> None:
-    """`write_bytes` of compact JSON in ASCII."""
-    write_bytes(path, _json(value))
+def write_json(path: str, value: Any, private: bool = False) -> None:
+    """`write_bytes` of compact JSON in ASCII; `private`: 0600 wherever it is."""
+    write_bytes(path, _json(value), private)
 
 
 def write_once(path: str, value: Any, reserved: str = "") -> bool:
@@ -116,11 +116,11 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def _write_beside(path: str, data: bytes) -> str:
+def _write_beside(path: str, data: bytes, private: bool = False) -> str:
     temporary = "%s.%s.tmp" % (path, os.urandom(6).hex())
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        if os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
+        if not private and os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
             os.fchmod(descriptor, 0o640)
         view = memoryview(data)
         while view:

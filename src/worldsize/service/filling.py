@@ -45,7 +45,15 @@ def write_record(request: Request, job: Job, paths: RunPaths, digest: str | None
     from worldsize.spec.dump import job_tree
 
     record = make_record(
-        VERSION, job_tree(job), request.argv, request.environ, request.cwd, job.code or "", digest, created
+        VERSION,
+        job_tree(job),
+        request.argv,
+        request.environ,
+        request.cwd,
+        job.code or "",
+        digest,
+        created,
+        shared=job.share == "group",
     )
     if job.virtual_gpus is not None:
         record["rehearsal"] = {"virtual_gpus": job.virtual_gpus, "offline": job.offline}

@@ -30,6 +30,7 @@ def preflight(
         *_batch_script(job, plan),
         *_launcher(plan, compute),
         *_autotune(job, plan, places),
+        *_shared_secrets(job, places),
         *(_placed(result, places) for result in compute.check(job, plan)),
     ]
     return sorted(found, key=lambda result: result.level != "error")
@@ -53,6 +54,20 @@ def _autotune(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
     return [
         CheckResult("error", what, places.at("autotune"), "autotune.config says which JSON file of the code to vary")
     ]
+
+
+def _shared_secrets(job: Job, places: Places) -> list[CheckResult]:
+    """What the group would read in job.yml and plan.json. What has no name or shape of a secret is not recognised."""
+    if job.share != "group":
+        return []
+    from worldsize.environment.secrets import mask_tree
+    from worldsize.spec.dump import job_tree
+
+    tree = job_tree(job)
+    what = "holds a secret, and share: group lets the group read it"
+    hint = "secrets: [NAME] hands a variable of yours to the ranks, and to nobody else"
+    found = [CheckResult("error", what, places.at(key), hint) for key in tree if mask_tree(tree[key], key) != tree[key]]
+    return found
 
 
 def _inputs(job: Job, places: Places) -> list[CheckResult]:
