@@ -33,7 +33,7 @@ def write_order(plan: Plan, world: World, node: NodePlan, paths: RunPaths) -> No
     os.makedirs(paths.launch_dir, 0o700, exist_ok=True)
     addresses = [host.address for host in world.hosts]
     order = {"plan": plan.to_json(), "addresses": addresses, "port": world.hosts[0].ports[0]}
-    write_json(order_file(paths, node.node_rank), order)
+    write_json(order_file(paths, node.node_rank), order, private=True)
 
 
 def tuner_argv(node: NodePlan, paths: RunPaths) -> tuple[str, ...]:

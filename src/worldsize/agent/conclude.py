@@ -11,7 +11,8 @@ from collections.abc import Container, Mapping
 from worldsize.agent import processes
 from worldsize.agent.report import FULL, note
 from worldsize.agent.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict
-from worldsize.plan.files import write_bytes, write_json, write_once
+from worldsize.plan.files import write_bytes, write_json
+from worldsize.plan.hidden import write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exits, signal_name
@@ -51,7 +52,7 @@ class Conclusion:
         )
         status = fold(facts)
         try:
-            write_once(self.paths.result, result(self.plan, status), self._spare)
+            write_result(self.paths, result(self.plan, status), self._spare)
         except OSError as error:
             note("no result written: %s" % error)
         return status.exit_code or 0

@@ -19,8 +19,10 @@ from worldsize.agent.dependency import read_dependencies
 from worldsize.agent.element import complete
 from worldsize.agent.report import note
 from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, release
+from worldsize.errors import UsageError
 from worldsize.plan.array import array_of, element_root, read_array
-from worldsize.plan.files import read_json, write_json, write_once
+from worldsize.plan.files import read_json, write_json
+from worldsize.plan.hidden import read_whole_plan, write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.array import array_result
@@ -135,13 +137,13 @@ class Queue:
 
     def _start(self, paths: RunPaths) -> None:
         try:
-            plan = _plan(paths)
+            plan = read_whole_plan(paths)
             place = array_of(paths)
             if place is not None:
                 complete(RunPaths(place[0]), paths)
             hold()
             pid = fork_conductor(plan, paths, self.environ)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, UsageError) as error:
             _conclude(paths, _failed(Reason.STORAGE, "it could not be started: %s" % error))
             return
         finally:
@@ -156,7 +158,7 @@ class Queue:
         results = [read_json(RunPaths(root).result) for root in roots]
         if all(results):  # what has none ended without its conductor: whoever looks at it finds out
             statuses = [status_of(each) for each in results]
-            _guard(partial(write_once, self.paths.result, array_result(self.array, statuses)))
+            _guard(partial(write_result, self.paths, array_result(self.array, statuses)))
 
 
 def _plan(paths: RunPaths) -> Plan:
@@ -171,7 +173,7 @@ def _conclude(paths: RunPaths, status: Status) -> None:
     except (OSError, ValueError) as error:
         note("%s: %s" % (paths.plan, error))
         return
-    _guard(partial(write_once, paths.result, result(plan, status)))
+    _guard(partial(write_result, paths, result(plan, status)))
 
 
 def _cancelled() -> Status:

@@ -28,6 +28,7 @@ from worldsize.agent.signals import STOP, STOP_NOW, Signals, pass_on_notices
 from worldsize.agent.verdict import Verdict, weigh
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.environ import Host, World
+from worldsize.plan.hidden import forget_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import ExitRecord, Failure
@@ -295,6 +296,8 @@ class Supervisor:
         why, failure = (found.why, found.failure) if found else (None, None)
         without = self._peers.without
         self._report.exit(ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without))
+        if self.node.node_rank == 0 and (found is None or found.why == verdict.FAILURE):
+            forget_secrets(self.paths)  # whoever is stopped may be started again by the scheduler
         self._peers.close(found)
         if self._readiness is not None:
             self._readiness.close()

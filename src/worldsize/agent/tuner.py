@@ -38,6 +38,10 @@ _MEETING = 60.0
 def tune(paths: RunPaths, node_rank: int) -> int:
     """One node's part in the search, to its end; what this program exits with."""
     order = read_json(order_file(paths, node_rank))
+    try:
+        os.unlink(order_file(paths, node_rank))  # it has the plan's secrets
+    except OSError:
+        pass
     published = read_published(paths)
     if order is None or published is None:
         raise UsageError("holds no search that has begun", paths.root)

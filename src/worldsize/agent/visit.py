@@ -47,6 +47,8 @@ _RETRY = 1.0
 _HELD = 1 << 20
 _LAST_WORDS = 30.0
 _UNREADABLE = 12
+_MASK = "***"
+"""What stands for a secret in plan.json: ranks have it, and who visits one."""
 _STOPPED = 128 + signal.SIGTERM
 _AT_SECURE = 23
 
@@ -115,7 +117,8 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
         environment.pop("CUDA_VISIBLE_DEVICES", None)
         if "CUDA_VISIBLE_DEVICES" in own:
             environment["CUDA_VISIBLE_DEVICES"] = own["CUDA_VISIBLE_DEVICES"]
-    return {**environment, **plan["environment"], **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
+    own = {name: value for name, value in plan["environment"].items() if not plan.get("hidden") or _MASK not in value}
+    return {**environment, **own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
 
 
 def shell_argv(environment: Mapping[str, str]) -> list[str]:

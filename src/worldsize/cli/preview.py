@@ -31,8 +31,9 @@ def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> 
     """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
     `environ`, and the job's own once for all ranks. The run's id is RUN."""
     from worldsize.environment.secrets import mask, mask_argv
+    from worldsize.service.secrets import hide
 
-    plan = settled(prepared.plan, "<local>")
+    plan = settled(hide(prepared.plan, prepared.job.secrets)[0], "<local>")
     lines = [
         "# %s on %s: %d node(s), world size %d" % (plan.name, plan.compute, len(plan.nodes), plan.world_size),
         *(["# " + rehearsed(plan)[2:]] if plan.rehearsal else []),
@@ -45,7 +46,7 @@ def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> 
         "",
         "# the %s, in the snapshot of %s"
         % ("batch script" if plan.batch else "command of every rank", prepared.job.code or "no code"),
-        shlex.join(plan.argv),
+        shlex.join(mask_argv(plan.argv)),
     ]
     if plan.environment:
         lines += ["", "# the job's variables"]

@@ -149,14 +149,18 @@ def rerun(options: argparse.Namespace) -> int:
 
         if is_lock(former.environment):
             job = job._replace(environment=former.environment)
-    return _go(options, job, loaded.warnings, {})
+    return _go(options, job, loaded.warnings, {}, again=True)
 
 
-def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines: Any) -> int:
+def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines: Any, again: bool = False) -> int:
     if options.sets:
         from worldsize.spec.overrides import apply_overrides
 
         job = apply_overrides(job, options.sets)
+    if again:
+        from worldsize.service.secrets import refuse_masked
+
+        refuse_masked(job)
     asked = job
     if options.world:
         from worldsize.spec.overrides import with_world

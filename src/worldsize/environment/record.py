@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from worldsize.environment.git import read_git
-from worldsize.environment.secrets import mask, mask_argv, mask_tree
+from worldsize.environment.secrets import MASK, mask, mask_argv, mask_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,9 +33,13 @@ def make_record(
     code_digest: str | None,
     now: float,
     shared: bool = False,
+    secrets: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The record of one run, of JSON's kinds; `job` as resolved, `now` in Unix seconds. Starts no process. One that is
-    `shared` is without the environment of whoever started it: what is in it is nobody else's business."""
+    """The record of one run, of JSON's kinds; `job` as resolved, `now` in Unix seconds. Starts no process.
+
+    One that is `shared` is without the environment of whoever started it: what is in it is nobody else's business.
+    `secrets` names variables that are secrets, whatever they look like.
+    """
     system = os.uname()
     record = {
         "version": 1,
@@ -58,7 +62,9 @@ def make_record(
         "job": mask_tree(job),
     }
     if not shared:
-        record["environment"] = {name: mask(name, value) for name, value in sorted(environ.items())}
+        record["environment"] = {
+            name: MASK if name in secrets else mask(name, value) for name, value in sorted(environ.items())
+        }
     return record
 
 

@@ -11,23 +11,43 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from worldsize.plan.hidden import MASK as MASK
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MASK = "***"
 
 _SECRET_WORDS = frozenset(
     (
         *("AUTH", "AUTHORIZATION", "CONNECTIONSTRING", "CONNSTR", "COOKIE", "COOKIES", "CREDENTIAL", "CREDENTIALS"),
-        *("CREDS", "DSN", "KEY", "KEYS", "PASS", "PASSPHRASE", "PASSWD", "PASSWORD", "PASSWORDS", "PW", "PWD", "SAS"),
-        *("SECRET", "SECRETS", "SIG", "SIGNATURE", "TOKEN", "TOKENS"),
+        *(
+            "BEARER",
+            "CREDS",
+            "DSN",
+            "JWT",
+            "KEY",
+            "KEYS",
+            "PASS",
+            "PASSPHRASE",
+            "PASSWD",
+            "PASSWORD",
+            "PASSWORDS",
+            "PAT",
+        ),
+        *("PW", "PWD", "SAS", "SECRET", "SECRETS", "SIG", "SIGNATURE", "TOKEN", "TOKENS", "WEBHOOK", "WEBHOOKS"),
     )
 )
 _SECRET_ENDS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "SECRETKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN")
 # One of these is in every secret name or text: most need no regular expression.
-_TEXT_MARKS = ("=", "@", "Bearer", "Basic", "gh", "glpat-", "hf_", "xox", "sk-", "AKIA", "eyJ")
-_NAME_MARKS = ("AUTH", "CONN", "COOKIE", "CRED", "DSN", "KEY", "PASS", "PW", "SAS", "SECRET", "SIG", "TOKEN")
+_TEXT_MARKS = ("=", "@", " -", "Bearer", "Basic", "gh", "glpat-", "hf_", "xox", "sk-", "AKIA", "eyJ")
+_NAME_MARKS = (
+    *("AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET"),
+    *("SIG", "TOKEN", "WEBHOOK"),
+)
+_LAST_WORDS = frozenset(("LICENSE", "LICENCE"))
+"""What names a file or a server with a word after it: LM_LICENSE_FILE."""
+
 _NOT_SECRET = frozenset(("PWD", "OLDPWD"))
 _WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 
@@ -37,9 +57,14 @@ _SHAPES = (
     r"|(?P<web>\bhttps?://)[^\s/@:'\"]+@"
     r"|(?P<bearer>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<![\w-])(?:gh[opsur]_|github_pat_|glpat-|hf_|xox[abprs]-|sk-|AKIA|eyJ[A-Za-z0-9_-]+\.)[A-Za-z0-9._-]{10,}"
+    r"|(?P<option>(?<![^\s'\"])--?[A-Za-z][\w.-]*)(?P<gap>[ \t]+)(?P<word>\"[^\"]*\"|'[^']*'|[^\s;&|\"'-][^\s;&|\"']*)"
     r"|(?P<name>(?<![A-Za-z0-9_.-])[A-Za-z_-][A-Za-z0-9_.-]*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&\"']+)"
 )
 
+_REFERENCE = r"[\"']?\$(?:\w+|\{\w+\}|\{\{[^{}]*\}\})[\"']?"
+_HARMLESS = (
+    r"[\"']?(?:[-+]?[0-9][0-9.,:eE+-]{0,15}|[a-z_]{1,20}|True|False|None|(?:~|\.{0,2})/[\w.-]+(?:/[\w.-]+)*/?)[\"']?"
+)
 _ADDRESS = r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]+"
 _CHANNEL_TOKEN = r"(?<=[^/:]/t/)[^/?#\s]+|^t/[^/?#\s]+(?=/)"
 """In an address, and in the name of a channel below an alias: what conda's servers take for a password."""
@@ -53,70 +78,120 @@ def is_secret_name(name: str) -> bool:
     if name in _NOT_SECRET or not any(mark in upper for mark in _NAME_MARKS):
         return False
     words = [word.upper() for word in re.findall(_WORDS, name)]
-    if any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDS) for word in words):
+    if any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDS) for word in words) or words[-1] in _LAST_WORDS:
         return True
     return "CONNECTION" in words and "STRING" in words
 
 
+def _is_harmless(name: str, value: str) -> bool:
+    """Whether what a name like a secret's holds is none: `MAX_TOKENS=100`, `--sort-key loss`, `KEY_FILE=~/.ssh/key`.
+    Nothing is where the name says password or secret."""
+    upper = name.upper()
+    if any(word in upper for word in ("PASS", "PW", "SECRET")):
+        return False
+    return re.fullmatch(_HARMLESS, value) is not None
+
+
+class _Masking:
+    """`sparing`: what is harmless stays, although its name is a secret's."""
+
+    def __init__(self, sparing: bool) -> None:
+        self._sparing = sparing
+
+    def value(self, name: str, value: str) -> str:
+        if name in _CHANNELS:
+            return self.channel(value)
+        return MASK if value and self._is_secret(name, value) else self.text(value)
+
+    def text(self, text: str) -> str:
+        if any(mark in text for mark in _TEXT_MARKS):
+            text = re.sub(_SHAPES, self._masked, text)
+        if "/t/" in text and "://" in text:
+            text = re.sub(_ADDRESS, lambda found: re.sub(_CHANNEL_TOKEN, _masked_token, found[0]), text)
+        return text
+
+    def channel(self, text: str) -> str:
+        return re.sub(_CHANNEL_TOKEN, _masked_token, self.text(text))
+
+    def argv(self, argv: Iterable[str]) -> list[str]:
+        masked: list[str] = []
+        option = ""
+        for word in argv:
+            is_option = word.startswith("-")
+            hidden = option and not is_option and self._is_secret(option, word)
+            masked.append(MASK if hidden and not _is_reference(word) else self.text(word))
+            option = word if is_option and "=" not in word and word.startswith("--") else ""
+        return masked
+
+    def tree(self, value: Any, name: str) -> Any:
+        if isinstance(value, str):
+            return self.value(name, value)
+        if isinstance(value, Mapping):
+            return {key: self.tree(item, str(key)) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            words = not is_secret_name(name) and name not in _CHANNELS
+            if words and all(isinstance(item, str) for item in value):
+                return self.argv(value)
+            return [self.tree(item, name) for item in value]
+        return value
+
+    def _is_secret(self, name: str, value: str) -> bool:
+        return is_secret_name(name) and not (self._sparing and _is_harmless(name, value))
+
+    def _masked(self, match: re.Match[str]) -> str:
+        if match["scheme"] is not None:
+            return "%s%s:%s@" % (match["scheme"], match["user"], MASK)
+        if match["web"] is not None:
+            return "%s%s@" % (match["web"], MASK)
+        if match["bearer"] is not None:
+            return match["bearer"] + MASK
+        if match["option"] is not None:
+            return match["option"] + match["gap"] + self._named(match["option"], match["word"])
+        if match["name"] is None:
+            return MASK
+        return "%s=%s" % (match["name"], self._named(match["name"], match["value"]))
+
+    def _named(self, name: str, value: str) -> str:
+        """What names a variable is no secret yet: `--token $TOKEN`."""
+        if self._is_secret(name, value):
+            return value if _is_reference(value) else MASK
+        return re.sub(_SHAPES, self._masked, value)
+
+
+_ALL, _SPARING = _Masking(sparing=False), _Masking(sparing=True)
+
+
 def mask(name: str, value: str) -> str:
     """The value as it may be written down: `***` where the name is a secret's, else with its secrets masked."""
-    if name in _CHANNELS:
-        return mask_channel(value)
-    return MASK if value and is_secret_name(name) else mask_text(value)
+    return _ALL.value(name, value)
 
 
 def mask_text(text: str) -> str:
     """Free text with what looks like a secret in it masked."""
-    if any(mark in text for mark in _TEXT_MARKS):
-        text = re.sub(_SHAPES, _masked, text)
-    if "/t/" in text and "://" in text:
-        text = re.sub(_ADDRESS, lambda found: re.sub(_CHANNEL_TOKEN, _masked_token, found[0]), text)
-    return text
+    return _ALL.text(text)
 
 
 def mask_channel(text: str) -> str:
     """A channel of conda's, by name or address, or text about one."""
-    return re.sub(_CHANNEL_TOKEN, _masked_token, mask_text(text))
+    return _ALL.channel(text)
+
+
+def mask_argv(argv: Iterable[str]) -> list[str]:
+    """A command line: also the value that stands after `--api-key`."""
+    return _ALL.argv(argv)
+
+
+def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
+    """A value of JSON's kinds with every secret in it masked, by its key or its shape; texts in a list as words.
+
+    `sparing`: where a secret that is masked is lost, numbers, simple words and paths stay under names like a secret's.
+    """
+    return (_SPARING if sparing else _ALL).tree(value, name)
 
 
 def _masked_token(match: re.Match[str]) -> str:
     return "t/" + MASK if match[0].startswith("t/") else MASK
 
 
-def mask_argv(argv: Iterable[str]) -> list[str]:
-    """A command line: also the value that stands after `--api-key`."""
-    masked: list[str] = []
-    after_secret = False
-    for word in argv:
-        is_option = word.startswith("-")
-        masked.append(MASK if after_secret and not is_option else mask_text(word))
-        after_secret = is_option and "=" not in word and word.startswith("--") and is_secret_name(word)
-    return masked
-
-
-def mask_tree(value: Any, name: str = "") -> Any:
-    """A value of JSON's kinds with every secret in it masked, by its key or its shape; texts in a list as words."""
-    if isinstance(value, str):
-        return mask(name, value)
-    if isinstance(value, Mapping):
-        return {key: mask_tree(item, str(key)) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        words = not is_secret_name(name) and name not in _CHANNELS
-        if words and all(isinstance(item, str) for item in value):
-            return mask_argv(value)
-        return [mask_tree(item, name) for item in value]
-    return value
-
-
-def _masked(match: re.Match[str]) -> str:
-    if match["scheme"] is not None:
-        return "%s%s:%s@" % (match["scheme"], match["user"], MASK)
-    if match["web"] is not None:
-        return "%s%s@" % (match["web"], MASK)
-    if match["bearer"] is not None:
-        return match["bearer"] + MASK
-    if match["name"] is None:
-        return MASK
-    if is_secret_name(match["name"]):
-        return "%s=%s" % (match["name"], MASK)
-    return "%s=%s" % (match["name"], re.sub(_SHAPES, _masked, match["value"]))
+def _is_reference(value: str) -> bool:
+    return re.fullmatch(_REFERENCE, value) is not None

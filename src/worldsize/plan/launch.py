@@ -101,6 +101,7 @@ class Plan(NamedTuple):
     data_parallel  "split" or "scale": ranks load what makes one training of a script for one process; None: nothing
     inrank      packages of `inrank/` that ranks load with torch, in this order
     rehearsal   what a rehearsal has in place of a cluster; None: the run is none
+    hidden      keys of this plan that are masked, since they hold secrets (plan/hidden.py); empty: it is whole
     """
 
     run_id: str
@@ -145,6 +146,7 @@ class Plan(NamedTuple):
     data_parallel: str | None = None
     inrank: tuple[str, ...] = ()
     rehearsal: Rehearsal | None = None
+    hidden: tuple[str, ...] = ()
 
     @property
     def world_size(self) -> int:
@@ -184,7 +186,19 @@ def _typed(value: dict[str, Any]) -> dict[str, Any]:
     nodes = tuple(
         NodePlan(node_rank, tuple(RankPlan(*rank) for rank in ranks)) for node_rank, ranks in enumerate(value["nodes"])
     )
-    names = ("argv", "leaders", "lingering", "conventions", "path", "setup", "kept", "library_path", "step", "inrank")
+    names = (
+        "argv",
+        "leaders",
+        "lingering",
+        "conventions",
+        "path",
+        "setup",
+        "kept",
+        "library_path",
+        "step",
+        "inrank",
+        "hidden",
+    )
     lists = {name: tuple(value[name]) for name in names if name in value}
     array = value.get("array")
     return {

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts, Submission
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.plan.array import Array, array_file, element_root, handles_file
-from worldsize.plan.files import link, storage_error, write_json, write_once, write_text
+from worldsize.plan.files import link, storage_error, write_json, write_text
+from worldsize.plan.hidden import write_result, write_secrets
 from worldsize.plan.launch import ArrayPlace, Plan
 from worldsize.plan.local import set_apart
 from worldsize.plan.paths import RunPaths
@@ -22,8 +23,8 @@ from worldsize.service.new_run import new_run
 from worldsize.service.planning import with_inputs
 from worldsize.service.prepare import check_after, needs_more, plan_job, said
 from worldsize.service.request import Prepared, Progress, Request
+from worldsize.service.secrets import hide, masked_text
 from worldsize.service.travel import travelling
-from worldsize.spec.dump import dump_job
 from worldsize.spec.job import Job
 from worldsize.spec.matrix import Values, element_job, elements
 from worldsize.state.array import array_result
@@ -121,7 +122,7 @@ def _fill(
     first = RunPaths(element_root(paths.root, 0))
     files = lambda: travelling(prepared.job, plan, request.config.home)  # noqa: E731
     rendered = prepared.compute.render(prepared.job, plan, first, files)
-    write_text(paths.job, dump_job(job))
+    write_text(paths.job, masked_text(job))
     write_text(paths.submission, rendered.preview)
     if request.after:
         write_after(request, paths, prepared.compute.facts(prepared.job).mapped)
@@ -163,10 +164,13 @@ def _elements(
         mode = 0o777 & ~plan.umask
         os.mkdir(element.root, mode)
         if values or not number:
-            _write(element.job, dump_job(single), mode)
+            _write(element.job, masked_text(single), mode)
         else:
             link(submissions[0].paths.job, element.job)
-        _write(element.plan, plan.to_json(), mode)
+        shown, secrets = hide(plan, job.secrets)
+        _write(element.plan, shown.to_json(), mode)
+        if secrets:
+            write_secrets(element, secrets)
         link(paths.agent, element.agent)
         if has_manifest:
             link(paths.manifest, element.manifest)
@@ -215,7 +219,7 @@ def _submit(compute: Compute, submissions: Sequence[Submission], home: str, path
 
 def _conclude(paths: RunPaths, submissions: Sequence[Submission], status: Status) -> None:
     for each in submissions:
-        write_once(each.paths.result, result(each.plan, status))
+        write_result(each.paths, result(each.plan, status))
     with open(array_file(paths.root), encoding="utf-8") as file:
         array = Array.from_json(file.read())
-    write_once(paths.result, array_result(array, [status] * len(submissions)))
+    write_result(paths, array_result(array, [status] * len(submissions)))

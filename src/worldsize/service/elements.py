@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import WorldsizeError
 from worldsize.plan.array import Array, element_root, handles_file, is_new
-from worldsize.plan.files import read_json, write_once
+from worldsize.plan.files import read_json
+from worldsize.plan.hidden import write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service import gather
@@ -193,7 +194,7 @@ class Elements:
 
     def _settle(self, statuses: Sequence[Status]) -> None:
         try:
-            write_once(self._paths.result, array_result(self._array, statuses))
+            write_result(self._paths, array_result(self._array, statuses))
         except OSError:
             pass  # read-only for us, or full: everybody who looks comes to the same conclusion
 

@@ -54,6 +54,7 @@ def write_record(request: Request, job: Job, paths: RunPaths, digest: str | None
         digest,
         created,
         shared=job.share == "group",
+        secrets=job.secrets,
     )
     if job.virtual_gpus is not None:
         record["rehearsal"] = {"virtual_gpus": job.virtual_gpus, "offline": job.offline}

@@ -30,7 +30,6 @@ def preflight(
         *_batch_script(job, plan),
         *_launcher(plan, compute),
         *_autotune(job, plan, places),
-        *_shared_secrets(job, places),
         *(_placed(result, places) for result in compute.check(job, plan)),
     ]
     return sorted(found, key=lambda result: result.level != "error")
@@ -54,20 +53,6 @@ def _autotune(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
     return [
         CheckResult("error", what, places.at("autotune"), "autotune.config says which JSON file of the code to vary")
     ]
-
-
-def _shared_secrets(job: Job, places: Places) -> list[CheckResult]:
-    """What the group would read in job.yml and plan.json. What has no name or shape of a secret is not recognised."""
-    if job.share != "group":
-        return []
-    from worldsize.environment.secrets import mask_tree
-    from worldsize.spec.dump import job_tree
-
-    tree = job_tree(job)
-    what = "holds a secret, and share: group lets the group read it"
-    hint = "secrets: [NAME] hands a variable of yours to the ranks, and to nobody else"
-    found = [CheckResult("error", what, places.at(key), hint) for key in tree if mask_tree(tree[key], key) != tree[key]]
-    return found
 
 
 def _inputs(job: Job, places: Places) -> list[CheckResult]:
@@ -188,11 +173,12 @@ def _is_remote(path: str) -> bool:
 
 
 def _rank_variables(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
-    if not job.environment_variables:
+    if not (job.environment_variables or job.secrets):
         return []
     from worldsize.plan.contradictions import UNSET, contradictions
 
-    wanted = {name: plan.environment[name] for name in job.environment_variables}
+    said = (*job.environment_variables, *job.secrets)
+    wanted = {name: plan.environment[name] for name in said if name in plan.environment}
     return [
         CheckResult(
             "error",

@@ -50,7 +50,13 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
         job = as_here(job, facts.mapped)
     data, planned, local = _with_data(request, job, name, facts) if names_data(job) else ({}, job, None)
     plan = make_plan(planned, facts, name, paths, created, _python_path(request, name, facts))
+    if job.secrets:
+        from worldsize.service.secrets import check_secrets, named_secrets
+
+        plan = plan._replace(environment={**plan.environment, **named_secrets(job, request.environ)})
     environment, findings = None, [] if checked else preflight(job, plan, compute, request.places, facts.mapped)
+    if job.secrets and not checked:
+        findings += check_secrets(job, request.environ, request.places)
     if offline and not checked:
         findings += offline_findings(job, request.places)
     if job.environment is not None:

@@ -16,6 +16,7 @@ from worldsize.plan.array import array_of
 from worldsize.plan.files import storage_error
 from worldsize.plan.paths import RunPaths
 from worldsize.service.run import Run
+from worldsize.service.secrets import renew_secrets
 from worldsize.state.records import RunState
 
 _ENDED = (RunState.FAILED, RunState.CANCELLED, RunState.LOST)
@@ -42,6 +43,7 @@ def requeue(run: Run) -> int:
     attempt = max(seen.restarts if seen.counted else 0, run.paths.attempt) + 1
     ask = cast(CanRequeue, run.compute).requeue
     try:
+        renew_secrets(run.paths, run.plan, os.environ)
         if status.final:
             _put_back(run.paths, attempt, lambda: ask(handle, attempt))
         else:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from worldsize.plan.files import write_once
+from worldsize.plan.hidden import forget_secrets, write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import Status
@@ -18,7 +19,7 @@ def settle(paths: RunPaths, plan: Plan, status: Status) -> None:
     try:
         if not is_ours(os.stat(paths.root)):
             return
-        write_once(paths.result, result(plan, status))
+        write_result(paths, result(plan, status))
     except OSError:
         return  # read-only for us, or full: everybody who looks comes to the same conclusion
 
@@ -30,6 +31,8 @@ def settle_alike(array_id: str, elements: Sequence[RunPaths], plan: Plan, status
     To make 500 files takes a disk longer than all else of a look at them, and a parallel file system far longer.
     """
     if len(elements) > 1 and _settle_as_one([each.result for each in elements], plan._replace(run_id=array_id), status):
+        for each in elements if plan.hidden else ():
+            forget_secrets(each)
         return
     for each in elements:
         settle(each, plan._replace(run_id=each.run_id), status)

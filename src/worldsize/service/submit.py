@@ -9,6 +9,7 @@ from collections.abc import Callable
 from worldsize.compute.base import Submission
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.plan.files import storage_error, write_json, write_once, write_text
+from worldsize.plan.hidden import write_result, write_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service.filling import lay_out, write_after, write_record
@@ -106,18 +107,21 @@ def _submit(prepared: Prepared, submission: Submission, home: str, paths: RunPat
 
 
 def _conclude(paths: RunPaths, plan: Plan, status: Status) -> None:
-    write_once(paths.result, result(plan, status))
+    write_result(paths, result(plan, status))
 
 
 def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progress) -> Submission:
     """The whole run directory, record last: a run with a record is complete."""
-    from worldsize.spec.dump import dump_job
+    from worldsize.service.secrets import hide, masked_text
 
     job, plan = prepared.job, prepared.plan
+    shown, secrets = hide(plan, job.secrets)
     digest = lay_out(request, job, paths, progress)
     submission = prepared.compute.render(job, plan, paths, lambda: travelling(job, plan, request.config.home))
-    write_text(paths.job, dump_job(job))
-    write_text(paths.plan, plan.to_json())
+    write_text(paths.job, masked_text(job))
+    write_text(paths.plan, shown.to_json())
+    if secrets:
+        write_secrets(paths, secrets)
     write_text(paths.submission, submission.preview)
     if request.after:
         submission = submission._replace(after=request.after)

@@ -20,7 +20,7 @@ def hook_source() -> str:
 def travelling(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
     """The files by their names in the run directory."""
     from worldsize.environment.bundle import agent_bundle
-    from worldsize.spec.dump import dump_job
+    from worldsize.service.secrets import hide, masked_text
 
     script: Mapping[str, bytes] = {}
     if plan.batch is not None:
@@ -29,8 +29,8 @@ def travelling(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
         script = script_files(job, plan.batch.virtual)
     return {
         **script,
-        "job.yml": dump_job(job).encode(),
-        "plan.json": plan.to_json().encode(),
+        "job.yml": masked_text(job).encode(),
+        "plan.json": hide(plan, job.secrets)[0].to_json().encode(),
         HOOK: _read(hook_source()),
         **{name: _read(source) for name, source in package_sources(packages_of(job)).items()},
         "agent.pyz": _read(agent_bundle(os.path.join(home, "cache"), small=True)),

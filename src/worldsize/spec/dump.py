@@ -45,8 +45,13 @@ def _plain(value: Any) -> Any:
 
 def dump_job(job: Job) -> str:
     """YAML text that `parse_job` reads back as an equal job, but for its `source`."""
+    return dump_tree(job_tree(job))
+
+
+def dump_tree(tree: Mapping[str, Any]) -> str:
+    """A job's keys, as `job_tree` has them, as YAML text."""
     lines: list[str] = []
-    _write_mapping(job_tree(job), "", lines)
+    _write_mapping(tree, "", lines)
     return "\n".join(lines) + "\n"
 
 

@@ -106,6 +106,7 @@ class Job(NamedTuple):
     hang_timeout     seconds of idleness after which ranks that are left, others having ended with 0, hang; 0: never
     threads          OMP_NUM_THREADS of each rank; None leaves it to planning
     bind             "auto" binds ranks to CPUs where that is sensible, "none" never does
+    secrets          names of the submitter's variables that every rank gets, and that no file keeps after the run
     share            "group" opens the run directory to the group; None keeps it private
     share_gpus       several processes may share a GPU
     visible_devices  CUDA_VISIBLE_DEVICES is set per rank
@@ -151,6 +152,7 @@ class Job(NamedTuple):
     hang_timeout: float = 300.0
     threads: int | None = None
     bind: str = "auto"
+    secrets: tuple[str, ...] = ()
     share: str | None = None
     share_gpus: bool = False
     visible_devices: bool = False

@@ -119,6 +119,7 @@ JOB: Keys = {
     ),
     "threads": Key("int", "OMP_NUM_THREADS of each rank.", minimum=1, maximum=65536),
     "bind": Key("text", "auto: bind ranks to CPUs where sensible; none: never.", choices=("auto", "none")),
+    "secrets": Key("texts", "Variables of yours that every rank gets, kept in no file after the run."),
     "share": Key("text", "group: open the run directory to the group.", choices=("group",)),
     "share_gpus": Key("flag", "Several processes may share a GPU."),
     "visible_devices": Key("flag", "Set CUDA_VISIBLE_DEVICES for each rank."),

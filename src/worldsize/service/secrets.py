@@ -1,0 +1,92 @@
+"""A job's secrets: read where it is submitted, kept out of everything that is written down but one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from worldsize.compute.base import CheckResult
+from worldsize.environment.secrets import MASK, mask_tree
+from worldsize.errors import UsageError
+from worldsize.plan.hidden import read_secrets, write_secrets
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.service.places import Places
+from worldsize.spec.dump import dump_tree, job_tree
+from worldsize.spec.job import Job
+
+_KEYS = ("argv", "environment", "setup", "options", "activated", "local", "step")
+"""Of a plan, those that hold what a user wrote."""
+
+
+def named_secrets(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that `secrets:` names, as they are here; those that are missing are left out."""
+    return {name: environ[name] for name in job.secrets if name in environ}
+
+
+def check_secrets(job: Job, environ: Mapping[str, str], places: Places) -> list[CheckResult]:
+    """What is wrong with `secrets:`."""
+    found = [
+        CheckResult("error", "%s is not set here" % name, places.at("secrets"), "export %s=… and try again" % name)
+        for name in job.secrets
+        if name not in environ
+    ]
+    found += [
+        CheckResult("error", "%s stands in environment_variables, too" % name, places.at("secrets"), "leave one out")
+        for name in job.secrets
+        if name in job.environment_variables
+    ]
+    return found
+
+
+def masked_text(job: Job) -> str:
+    """The job as its run's job.yml has it: variables with secrets in them stand under `secrets`, where whoever submits
+    it again is asked for them; what else is a secret is masked."""
+    variables = {name: value for name, value in job.environment_variables.items() if _is_plain(name, value)}
+    names = dict.fromkeys((*job.secrets, *(name for name in job.environment_variables if name not in variables)))
+    tree = job_tree(job._replace(environment_variables=variables, secrets=()))
+    masked: dict[str, Any] = mask_tree(tree, sparing=True)
+    return dump_tree({**masked, "secrets": list(names)} if names else masked)
+
+
+def refuse_masked(job: Job) -> None:
+    """UsageError for the job of a former run that has lost a secret, and was not given it again."""
+    for key, value in job_tree(job).items():
+        if MASK in json.dumps(value):
+            what = "holds %s where the former run had a secret, which is kept nowhere" % MASK
+            raise UsageError(what, "%s: %s" % (job.source, key), "give it again: --set %s=…" % key)
+
+
+def hide(plan: Plan, names: Iterable[str]) -> tuple[Plan, dict[str, Any]]:
+    """The plan as it may be written down, and what of it may not: whole keys, as JSON has them. `names` of variables
+    that are secrets whatever they look like."""
+    tree = json.loads(plan.to_json())
+    masked = {key: mask_tree(tree[key]) for key in _KEYS if tree.get(key)}
+    if plan.environment:
+        masked["environment"].update({name: MASK for name in names if name in plan.environment})
+    hidden = {key: tree[key] for key, value in masked.items() if value != tree[key]}
+    if not hidden:
+        return plan, {}
+    shown = {**tree, **{key: masked[key] for key in hidden}, "hidden": list(hidden)}
+    return Plan.from_json(json.dumps(shown)), hidden
+
+
+def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> None:
+    """Those of a run that had ended, and that is to go on: its variables are read anew. UsageError where one is not set
+    here, or where another secret than a variable is gone; OSError."""
+    if not plan.hidden or read_secrets(paths) is not None:
+        return
+    rerun = "`worldsize rerun %s` makes a new run, which can be given it again" % plan.run_id
+    if plan.hidden != ("environment",):
+        lost = ", ".join(key for key in plan.hidden if key != "environment")
+        raise UsageError("a secret in its %s is kept nowhere since it has ended" % lost, None, rerun)
+    names = [name for name, value in plan.environment.items() if MASK in value]
+    missing = [name for name in names if name not in environ]
+    if missing:
+        raise UsageError("%s is not set here, and the run needs it" % missing[0], None, "export %s=…" % missing[0])
+    write_secrets(paths, {"environment": {**plan.environment, **{name: environ[name] for name in names}}})
+
+
+def _is_plain(name: str, value: str) -> bool:
+    return bool(mask_tree({name: value}, sparing=True) == {name: value})

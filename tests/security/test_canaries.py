@@ -1,0 +1,109 @@
+"""Secrets are where their user put them, and nowhere else: on virtual nodes, during a run and after it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from canaries import ENVIRON, NAMED, in_files, in_processes, job
+from driver import Cli, wait_for
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(str(tmp_path))
+
+
+def begun(cli: Cli, run: str, ranks: int) -> bool:
+    return len(list(Path(cli.path(run, "outputs")).glob("up-*"))) == ranks
+
+
+LOOKS = (("status",), ("status", "-o", "json"), ("list",), ("list", "-o", "json"), ("logs",), ("config", "show"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"share": "group"},
+        {"distribution": {"type": "pytorch", "launcher": "torchrun", "process_count_per_instance": 1}},
+        {"distribution": {"type": "mpi", "process_count_per_instance": 1}},
+        {"setup": ["export SETUP_TOKEN=CanarySetup1"]},
+    ],
+    ids=["alone", "shared", "torchrun", "mpi", "setup"],
+)
+def test_a_run(cli: Cli, more: dict[str, object]) -> None:
+    cli.write("job.yml", json.dumps(job(**more)))
+    said = cli("run", "--dry-run", "job.yml", **ENVIRON)
+    submitted = cli("submit", "job.yml", **ENVIRON)
+    said_all = said.out + said.err + submitted.out + submitted.err
+    run = submitted.out.strip()
+    wait_for(lambda: begun(cli, run, 2))
+    root = os.path.realpath(cli.path(run))
+    assert os.stat(os.path.join(root, "secrets.json")).st_mode & 0o777 == 0o600
+    during = in_files(cli.root, but=("secrets.json",))
+    during += in_processes(root) if "launcher" not in str(more) and "mpi" not in str(more) else []
+    result = cli("exec", run, "--", "sh", "-c", "echo ${%s} $HF_TOKEN | tr C c" % NAMED)
+    assert result.lines[0].endswith("canaryNamed1 canaryVariable1")
+    Path(root, "outputs", "go").touch()
+    assert cli("wait", run).code == 0, cli.read(run, "attempt-0", "logs", "rank-00000.log")
+    for words in (*LOOKS, ("diff", run, run)):
+        result = cli(*words)
+        said_all += result.out + result.err
+    assert [line for line in during if "/project/job.yml: " not in line] == []
+    assert not os.path.exists(os.path.join(root, "secrets.json"))
+    assert [line for line in in_files(cli.root) if "/project/job.yml: " not in line] == []
+    assert "Canary" not in said_all
+
+
+def test_a_group_reads_no_environment(cli: Cli) -> None:
+    """Found by review: a run that is shared told the group all variables of whoever started it."""
+    cli.write("job.yml", json.dumps({"command": "true", "share": "group", "setup": ["true"]}))
+    run = cli.run("job.yml")
+    assert "environment" not in json.loads(cli.read(run, "record.json"))
+    cli.write("job.yml", json.dumps({"command": "true", "resources": {"instance_count": 2}, "share": "group"}))
+    run = cli.run("job.yml")
+    assert os.stat(cli.path(run, "attempt-0", "rendezvous.json")).st_mode & 0o777 == 0o600
+
+
+def test_a_secret_that_is_missing(cli: Cli) -> None:
+    cli.write("job.yml", json.dumps(job()))
+    refused = cli("run", "job.yml")
+    assert refused.code == 2 and "secrets: EXPERIMENT is not set here" in refused.err
+
+
+def test_rerun_reads_secrets_anew(cli: Cli) -> None:
+    cli.write("job.yml", json.dumps({"command": 'test "$EXPERIMENT$HF_TOKEN" = "$0"', "secrets": [NAMED]}))
+    cli.write("job.yml", json.dumps({
+        "command": "echo $EXPERIMENT $HF_TOKEN $MAX_TOKENS $KEY_FILE",
+        "secrets": [NAMED],
+        "environment_variables": {"HF_TOKEN": "first-1A", "MAX_TOKENS": "100", "KEY_FILE": "~/.ssh/key"},
+    }))  # fmt: skip
+    run = cli.ok("submit", "job.yml", EXPERIMENT="first-2B").out.strip()
+    cli.ok("wait", run)
+    assert cli.ok("logs", run, "--raw").out == "first-2B first-1A 100 ~/.ssh/key\n"
+    refused = cli("rerun", run)
+    assert refused.code == 2 and "HF_TOKEN is not set here" in refused.err and "EXPERIMENT is not" in refused.err
+    again = cli.ok("rerun", run, EXPERIMENT="second-2", HF_TOKEN="second-1")
+    assert "second-2 second-1 100 ~/.ssh/key" in again.out
+
+
+def test_rerun_of_a_command_that_had_a_secret(cli: Cli) -> None:
+    run = cli.run("-q", "--", "echo", "--api-key", "Canary1")
+    refused = cli("rerun", run)
+    assert refused.code == 2 and "holds *** where the former run had a secret" in refused.err
+    assert cli.ok("rerun", run, "--set", "argv=[echo, again]").out.endswith("again\n")
+
+
+def test_an_array(cli: Cli) -> None:
+    cli.write("job.yml", json.dumps(job("1x1", count=2)))
+    run = cli.ok("submit", "job.yml", **ENVIRON).out.strip()
+    elements = ["%s_%d" % (run, number) for number in range(2)]
+    wait_for(lambda: all(begun(cli, element, 1) for element in elements))
+    during = in_files(cli.root, but=("secrets.json",))
+    for element in elements:
+        Path(cli.path(element, "outputs", "go")).touch()
+    assert cli("wait", run).code == 0, cli("status", run)
+    assert [line for line in (*during, *in_files(cli.root)) if "/project/job.yml: " not in line] == []
