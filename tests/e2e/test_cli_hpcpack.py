@@ -25,7 +25,9 @@ def test_the_script_is_of_the_configured_cluster(cli: Cli) -> None:
     assert found["fstab"].startswith(
         "//HEAD/CcpSpoolDir/app /app cifs credentials=/etc/worldsize-app.credentials,vers=2.1"
     )
-    assert found["options"].endswith("uid=anna,gid=hpcusers,dir_mode=0770,file_mode=0770,mfsymlinks,_netdev,nofail")
+    assert found["options"].endswith(
+        "uid=anna,gid=hpcusers,dir_mode=0750,file_mode=0750,mfsymlinks,nosuid,nodev,_netdev,nofail"
+    )
     assert found["script"].startswith("#!/bin/sh\n")
 
 

@@ -65,7 +65,7 @@ def test_it_mounts_now_and_at_every_start_with_the_password_in_a_file_of_roots_a
     assert (share, at, kind, dump, order) == ("//HEAD/CcpSpoolDir/app", "/app", "cifs", "0", "0")
     assert options.split(",") == [
         "credentials=/etc/worldsize-app.credentials", "vers=3.0", "uid=anna", "dir_mode=0700", "file_mode=0700",
-        "mfsymlinks", "_netdev", "nofail",
+        "mfsymlinks", "nosuid", "nodev", "_netdev", "nofail",
     ]  # fmt: skip
     assert (node.root / "mounted").read_text() == "/app\n" and (node.root / "app").is_dir()
     assert SECRET not in node.fstab.read_text() + done.stdout + done.stderr
@@ -114,7 +114,7 @@ def test_what_is_missing_is_said(node: Node) -> None:
 def test_owner_group_mode_and_version() -> None:
     mount = asked(owner="anna:hpcusers", at="/data/app/", version="2.1")
     assert (mount.at, mount.credentials) == ("/data/app", "/etc/worldsize-data-app.credentials")
-    assert "vers=2.1,uid=anna,gid=hpcusers,dir_mode=0770,file_mode=0770" in mount.options
+    assert "vers=2.1,uid=anna,gid=hpcusers,dir_mode=0750,file_mode=0750" in mount.options
     assert "dir_mode=0777,file_mode=0777" in asked(mode="0777").options
 
 

@@ -18,7 +18,7 @@ from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Deque, Dict, List, Tuple
+    from typing import Any, Deque, Dict, List, Set, Tuple
 
     from worldsize.agent.members import Read
 
@@ -95,6 +95,7 @@ class _Files:
         self._holders: Dict[str, Holder] = {}
         self._moves: List[Tuple[bytes, bytes]] = []
         self._kept: List[str] = []
+        self._links: Set[str] = set()
 
     def write(self) -> Unpacked:
         description: dict[str, Any] = {}
@@ -129,8 +130,13 @@ class _Files:
         return description
 
     def _path(self, name: str) -> str:
-        if name.startswith("/") or ".." in name.split("/"):
+        """Nothing is written, and nothing linked, through a link of the archive: that is known to be the one that was
+        packed only once all of it was read."""
+        parts = name.rstrip("/").split("/")
+        if name.startswith("/") or ".." in parts:
             raise ValueError("a name in it leads out of it: %s" % name)
+        if self._links and any("/".join(parts[:end]) in self._links for end in range(1, len(parts) + 1)):
+            raise ValueError("a member of it is below a link: %s" % name)
         return os.path.join(self._target, name)
 
     def _member(self, kind: bytes, path: str, name: str, mode: int, size: int, link: str, mtime: int) -> None:
@@ -139,6 +145,7 @@ class _Files:
             self._modes.append((path, mode))
         elif kind == b"2":
             os.symlink(link, path)
+            self._links.add(name)
         elif kind == b"1":
             self._wait(0)
             os.link(self._path(link), path, follow_symlinks=False)

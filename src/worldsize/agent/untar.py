@@ -40,7 +40,7 @@ def unpack(archive: tarfile.TarFile, target: str, trusted: bool, each: Callable[
             directories.append((path, member.mode, member.mtime))
         elif member.issym():
             if not trusted:
-                _place(target, os.path.join(os.path.dirname(member.name), member.linkname), False)
+                _check_link(target, path, member)
             _fresh(path)
             os.symlink(member.linkname, path)
         elif member.islnk():
@@ -64,6 +64,19 @@ def _place(target: str, name: str, trusted: bool) -> str:
     if os.path.isabs(name) or not inside:
         raise Unsafe(1, "a name in it leads out of it", name)
     return path
+
+
+def _check_link(target: str, path: str, member: tarfile.TarInfo) -> None:
+    """That it leads to what lies below `target`, whatever other links come before or after it: it may go up at its
+    beginning alone, from where it really is, and not above the top."""
+    parts = member.linkname.split("/")
+    up = next((number for number, part in enumerate(parts) if part not in ("..", ".", "")), len(parts))
+    place, top = os.path.realpath(os.path.dirname(path)), os.path.realpath(target)
+    for _ in range(parts[:up].count("..")):
+        place = os.path.dirname(place)
+    inside = place == top or place.startswith(top + os.sep)
+    if os.path.isabs(member.linkname) or ".." in parts[up:] or not inside:
+        raise Unsafe(1, "a link in it leads out of it, or could", member.name)
 
 
 def _fresh(path: str) -> None:

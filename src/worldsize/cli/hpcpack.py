@@ -47,7 +47,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", metavar="USER", help="share: the account on the cluster (default: as configured)")
     parser.add_argument("--owner", metavar="USER[:GROUP]", help="share: whose the files are on the node")
     parser.add_argument(
-        "--mode", metavar="MODE", help="share: of files and directories (default: 0700, 0770 with a group)"
+        "--mode", metavar="MODE", help="share: of files and directories (default: 0700, 0750 with a group)"
     )
     parser.add_argument("--smb", metavar="VERSION", default="3.0", help="share: the protocol's version (default: 3.0)")
     add_output(parser)
@@ -132,7 +132,7 @@ def _row(row: NodeCheck) -> list[str]:
 
 def _remarks(holds: Holds) -> list[str]:
     missing = {
-        "modes": "file modes: others may read your runs there, as far as the share lets them",
+        "modes": "file modes: others may read your runs there, and change them, as far as the share lets them",
         "links": "symbolic links: mount it with mfsymlinks",
         "hard_links": "hard links: who settles a run is decided in another way",
     }

@@ -13,6 +13,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -27,6 +28,7 @@ from worldsize.spec.stage import HubRepo
 _ENDPOINT = "https://huggingface.co"
 _LISTING = 64 << 20
 _CHUNK = 4 << 20
+_CHECKSUM = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Blob(NamedTuple):
@@ -87,7 +89,7 @@ class Hub:
         try:
             value: dict[str, Any] = json.loads(read(where, _LISTING, self._headers))
             files = {each["rfilename"]: _blob(each) for each in value["siblings"]}
-            commit = str(value["sha"])
+            commit = _hexadecimal(value["sha"])
         except UsageError as error:
             raise UsageError(error.what, shown(where), _hint(error.what, repo)) from None
         except WorldsizeError as error:
@@ -141,10 +143,16 @@ class Hub:
 
 
 def _blob(sibling: dict[str, Any]) -> Blob:
+    """ValueError for a name that is no checksum: it becomes a file's."""
     large = sibling.get("lfs")
-    if large:
-        return Blob(str(large["sha256"]), int(large["size"]))
-    return Blob(str(sibling["blobId"]), int(sibling.get("size") or 0))
+    name, size = (large["sha256"], large["size"]) if large else (sibling["blobId"], sibling.get("size"))
+    return Blob(_hexadecimal(name), int(size or 0))
+
+
+def _hexadecimal(name: object) -> str:
+    if not isinstance(name, str) or not _CHECKSUM.fullmatch(name):
+        raise ValueError("is no checksum: %.80r" % name)
+    return name
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

@@ -9,9 +9,13 @@ worldsize. The exit code is one of the constants below.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":
+    del sys.path[0]  # the directory of this file, where `secrets` is another module than Python's
+
 import json
 import os
-import sys
 from typing import Any
 
 UNSOLVABLE, UNREACHABLE, NOT_INSTALLED, BAD_SPEC, NO_RATTLER = 11, 12, 13, 14, 15

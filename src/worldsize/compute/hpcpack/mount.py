@@ -47,7 +47,9 @@ class Mount(NamedTuple):
             "dir_mode": "0" + self.mode,
             "file_mode": "0" + self.mode,
         }
-        return ",".join([*("%s=%s" % pair for pair in said.items()), "mfsymlinks", "_netdev", "nofail"])
+        return ",".join(
+            [*("%s=%s" % pair for pair in said.items()), "mfsymlinks", "nosuid", "nodev", "_netdev", "nofail"]
+        )
 
     @property
     def fstab(self) -> str:
@@ -71,9 +73,9 @@ def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None
         raise UsageError("%r is no account" % user, "--user", r"'DOMAIN\name'")
     if not all(part.isdigit() for part in version.split(".")):
         raise UsageError("%r is no version of SMB" % version, "--smb", "3.0; 2.1 for an old head node")
-    modes = (mode or ("770" if group else "700")).lstrip("0")
+    modes = (mode or ("750" if group else "700")).lstrip("0")
     if len(modes) != 3 or not set(modes) <= set("01234567"):
-        raise UsageError("%r is no mode" % mode, "--mode", "0700, or 0770 for a group")
+        raise UsageError("%r is no mode" % mode, "--mode", "0700, or 0750 for a group that may read")
     return Mount(name, place, user, person, group, modes, version)
 
 

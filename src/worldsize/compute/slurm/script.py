@@ -102,19 +102,22 @@ def _ready(plan: Plan) -> list[str]:
 
 def _by_hand(script: Script) -> list[str]:
     """What makes the run directory where there is none, or where it is another job's: the same script can be submitted
-    many times. Such a run's id ends in the job's number."""
+    many times. Such a run's id ends in the job's number. A directory of somebody else's is no run of ours, whatever
+    lies in it: job numbers can be guessed, and others may write to some runs_dir."""
     links = shlex.quote(script.links)
     lines = [
+        'ours() { [ -O "$RUN" ] && [ ! -L "$RUN" ]; }',
         'mine() { ln -s "$SLURM_JOB_ID" "$RUN/job" 2>/dev/null || [ "$(readlink "$RUN/job")" = "$SLURM_JOB_ID" ]; }',
         "",
-        'if [ ! -e "$RUN/plan.json" ] || ! mine; then   # submitted by hand: a run of its own',
+        'if ! ours || [ ! -e "$RUN/plan.json" ] || ! mine; then   # submitted by hand: a run of its own',
         "    FIRST=$ID",
         "    ID=$FIRST-$SLURM_JOB_ID",
         "    RUN=$RUNS/$ID",
         "fi",
-        'if [ ! -e "$RUN/plan.json" ]; then',
+        'if ! ours || [ ! -e "$RUN/plan.json" ]; then',
         '    part() { sed -n "\\|^# begin $1\\$|,/^# end/{/^#/d;p}" "$0" | base64 -d | gzip -d; }',
         "    umask %03o" % script.plan.umask,
+        '    mkdir -p "$RUNS"; ours || mkdir "$RUN" || exit 1',
         '    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" %s || exit 1' % links,
         *(['    mkdir -p "$RUN/inrank/real"'] if script.plan.batch else []),
         *['    part %s >"$RUN/%s"' % (name, name) for name in script.files if name != "plan.json"],
