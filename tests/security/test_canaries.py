@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from canaries import ENVIRON, NAMED, in_files, in_processes, job
+from canaries import NAMED, SECRETS, Canaries
 from driver import Cli, wait_for
 
 
@@ -16,11 +16,17 @@ def cli(tmp_path: Path) -> Cli:
     return Cli(str(tmp_path))
 
 
+@pytest.fixture
+def canaries() -> Canaries:
+    return Canaries()
+
+
 def begun(cli: Cli, run: str, ranks: int) -> bool:
     return len(list(Path(cli.path(run, "outputs")).glob("up-*"))) == ranks
 
 
 LOOKS = (("status",), ("status", "-o", "json"), ("list",), ("list", "-o", "json"), ("logs",), ("config", "show"))
+THE_JOB = "project/job.yml"
 
 
 @pytest.mark.parametrize(
@@ -30,32 +36,33 @@ LOOKS = (("status",), ("status", "-o", "json"), ("list",), ("list", "-o", "json"
         {"share": "group"},
         {"distribution": {"type": "pytorch", "launcher": "torchrun", "process_count_per_instance": 1}},
         {"distribution": {"type": "mpi", "process_count_per_instance": 1}},
-        {"setup": ["export SETUP_TOKEN=CanarySetup1"]},
+        {"setup": True},
     ],
     ids=["alone", "shared", "torchrun", "mpi", "setup"],
 )
-def test_a_run(cli: Cli, more: dict[str, object]) -> None:
-    cli.write("job.yml", json.dumps(job(**more)))
-    said = cli("run", "--dry-run", "job.yml", **ENVIRON)
-    submitted = cli("submit", "job.yml", **ENVIRON)
-    said_all = said.out + said.err + submitted.out + submitted.err
+def test_a_run(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None:
+    if more.get("setup"):
+        more = {"setup": ["export SETUP_TOKEN=" + canaries("Setup"), 'echo "had: $EXPERIMENT"']}
+    cli.write("job.yml", json.dumps(canaries.job(**more)))
+    told = cli("run", "--dry-run", "job.yml", **canaries.environ)
+    submitted = cli("submit", "job.yml", **canaries.environ)
+    shown = told.out + told.err + submitted.out + submitted.err
     run = submitted.out.strip()
     wait_for(lambda: begun(cli, run, 2))
     root = os.path.realpath(cli.path(run))
-    assert os.stat(os.path.join(root, "secrets.json")).st_mode & 0o777 == 0o600
-    during = in_files(cli.root, but=("secrets.json",))
-    during += in_processes(root) if "launcher" not in str(more) and "mpi" not in str(more) else []
+    assert os.stat(os.path.join(root, SECRETS)).st_mode & 0o777 == 0o600
+    during = canaries.in_files(cli.root, but=(SECRETS, THE_JOB)) + canaries.in_processes()
     result = cli("exec", run, "--", "sh", "-c", "echo ${%s} $HF_TOKEN | tr C c" % NAMED)
-    assert result.lines[0].endswith("canaryNamed1 canaryVariable1")
+    assert result.lines[0].endswith(" ".join((canaries("Named"), canaries("Variable1"))).replace("C", "c"))
     Path(root, "outputs", "go").touch()
     assert cli("wait", run).code == 0, cli.read(run, "attempt-0", "logs", "rank-00000.log")
     for words in (*LOOKS, ("diff", run, run)):
         result = cli(*words)
-        said_all += result.out + result.err
-    assert [line for line in during if "/project/job.yml: " not in line] == []
-    assert not os.path.exists(os.path.join(root, "secrets.json"))
-    assert [line for line in in_files(cli.root) if "/project/job.yml: " not in line] == []
-    assert "Canary" not in said_all
+        shown += result.out + result.err
+    assert during == []
+    assert not os.path.exists(os.path.join(root, SECRETS))
+    assert canaries.in_files(cli.root, but=(THE_JOB,)) == []
+    assert canaries.word not in shown
 
 
 def test_a_group_reads_no_environment(cli: Cli) -> None:
@@ -68,14 +75,13 @@ def test_a_group_reads_no_environment(cli: Cli) -> None:
     assert os.stat(cli.path(run, "attempt-0", "rendezvous.json")).st_mode & 0o777 == 0o600
 
 
-def test_a_secret_that_is_missing(cli: Cli) -> None:
-    cli.write("job.yml", json.dumps(job()))
+def test_a_secret_that_is_missing(cli: Cli, canaries: Canaries) -> None:
+    cli.write("job.yml", json.dumps(canaries.job()))
     refused = cli("run", "job.yml")
     assert refused.code == 2 and "secrets: EXPERIMENT is not set here" in refused.err
 
 
 def test_rerun_reads_secrets_anew(cli: Cli) -> None:
-    cli.write("job.yml", json.dumps({"command": 'test "$EXPERIMENT$HF_TOKEN" = "$0"', "secrets": [NAMED]}))
     cli.write("job.yml", json.dumps({
         "command": "echo $EXPERIMENT $HF_TOKEN $MAX_TOKENS $KEY_FILE",
         "secrets": [NAMED],
@@ -97,13 +103,13 @@ def test_rerun_of_a_command_that_had_a_secret(cli: Cli) -> None:
     assert cli.ok("rerun", run, "--set", "argv=[echo, again]").out.endswith("again\n")
 
 
-def test_an_array(cli: Cli) -> None:
-    cli.write("job.yml", json.dumps(job("1x1", count=2)))
-    run = cli.ok("submit", "job.yml", **ENVIRON).out.strip()
+def test_an_array(cli: Cli, canaries: Canaries) -> None:
+    cli.write("job.yml", json.dumps(canaries.job("1x1", count=2)))
+    run = cli.ok("submit", "job.yml", **canaries.environ).out.strip()
     elements = ["%s_%d" % (run, number) for number in range(2)]
     wait_for(lambda: all(begun(cli, element, 1) for element in elements))
-    during = in_files(cli.root, but=("secrets.json",))
+    during = canaries.in_files(cli.root, but=(SECRETS, THE_JOB)) + canaries.in_processes()
     for element in elements:
         Path(cli.path(element, "outputs", "go")).touch()
     assert cli("wait", run).code == 0, cli("status", run)
-    assert [line for line in (*during, *in_files(cli.root)) if "/project/job.yml: " not in line] == []
+    assert during + canaries.in_files(cli.root, but=(THE_JOB,)) == []

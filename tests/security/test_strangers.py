@@ -78,6 +78,10 @@ def test_nonsense_ends_no_more_than_its_own_connection(head: Head, changes: dict
         NONCE + b"[" * 10000 + b"\n",
         NONCE + NONCE,
         b"x" * 20000,
+        b"\0\xff" * 10000,
+        b'{"kind":"verdict","why":"cancel","failure":null}\n',
+        HELLO[:-1] + b', "token": "%s"}\n' % TOKEN.encode(),
+        TOKEN.encode() + b"\n",
     ],
 )
 def test_who_cannot_prove_that_he_knows_the_token(head: Head, said: bytes) -> None:

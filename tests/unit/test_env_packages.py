@@ -20,9 +20,9 @@ from worldsize.environment.installed import Distribution, distributions, normali
 from worldsize.environment.lock import lock_text
 from worldsize.environment.programs import bash, clean, environ_after, run
 from worldsize.environment.propose import as_yaml, propose, read_list, wanted
-from worldsize.environment.secrets import mask_channel
 from worldsize.environment.uv import find_uv
 from worldsize.errors import BuildError, ConfigError
+from worldsize.trust.secrets import mask_channel
 
 SITE = "lib/python3.11/site-packages"
 

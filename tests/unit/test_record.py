@@ -14,7 +14,7 @@ import pytest
 import worldsize.errors
 from worldsize.environment.git import find_git_dir, finish_git_diff, read_git, start_git_diff
 from worldsize.environment.record import installed_packages, make_record
-from worldsize.environment.secrets import is_secret_name, mask, mask_argv, mask_text
+from worldsize.trust.secrets import is_secret_name, mask, mask_argv, mask_text
 
 SOURCE = os.path.dirname(os.path.dirname(worldsize.errors.__file__))
 

@@ -22,9 +22,11 @@ from worldsize.agent.report import note, write_unstarted
 from worldsize.agent.signals import ignore_notices
 from worldsize.agent.supervise import Supervisor
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
-from worldsize.plan.hidden import read_whole_plan
+from worldsize.plan.hidden import with_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.state.records import Reason
+from worldsize.trust.variables import withdraw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,8 +47,10 @@ def main(argv: list[str]) -> int:
             os.umask(plan.umask)
             from worldsize.agent.conductor import Conductor
 
-            return Conductor(plan, paths, os.environ).run()
+            return Conductor(with_secrets(plan, paths), paths, os.environ).run()
         node_rank = _node_rank(options, len(plan.agents))
+        plan = _whole(plan, paths, node_rank)
+        withdraw(plan.secrets)
         if options.tune:
             os.umask(plan.umask)
             from worldsize.agent.tuner import tune
@@ -65,13 +69,24 @@ def main(argv: list[str]) -> int:
 def _plan(run_dir: str, attempt: int) -> tuple[Plan, RunPaths]:
     paths = RunPaths(os.path.abspath(run_dir), attempt)
     try:
-        return read_whole_plan(paths)._replace(attempt=attempt), paths
+        with open(paths.plan, encoding="utf-8") as file:
+            return Plan.from_json(file.read())._replace(attempt=attempt), paths
     except OSError as error:
         raise UsageError(
             "cannot be read: %s" % error.strerror, paths.plan, "the first word is a run directory"
         ) from None
     except ValueError as error:
         raise UsageError("cannot be used: %s" % error, paths.plan) from None
+
+
+def _whole(plan: Plan, paths: RunPaths, node_rank: int) -> Plan:
+    try:
+        return with_secrets(plan, paths)
+    except UsageError as error:
+        for directory in paths.directories():
+            os.makedirs(directory, 0o777 & ~plan.umask, exist_ok=True)
+        write_unstarted(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.exit_code)
+        raise
 
 
 def _queue(run_dir: str) -> int:

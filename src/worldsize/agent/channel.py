@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from worldsize.agent.endpoint import Endpoint
 
+    Clock = Callable[[], float]
+
 HELLO, WELCOME, GONE = "hello", "welcome", "gone"
 STRANGERS = 64
 """Connections that have not said who they are, beside those of the nodes that are still missing."""
@@ -41,8 +43,6 @@ _MAX_GREETING = 1 << 14
 _AT_ONCE = 16
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0
-
-Clock = Callable[[], float]
 
 
 class Link:

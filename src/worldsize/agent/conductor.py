@@ -27,6 +27,7 @@ from worldsize.plan.files import write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit
+from worldsize.trust.variables import withdraw, without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Conductor:
     def __init__(self, plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> None:
         self.plan = plan
         self.paths = paths
-        self.environ = dict(environ)  # os.environ decodes every value each time that it is read
+        self.environ = without(environ, plan.secrets)  # os.environ decodes every value each time that it is read
         self._conclusion = Conclusion(plan, paths)
         self._agents: dict[int, int] = {}
         self._lost: dict[int, Verdict] = {}
@@ -120,6 +121,7 @@ class Conductor:
     def run(self) -> int:
         """Start the agents, wait for all of them, write the result; the run's exit code."""
         processes.become_subreaper()
+        withdraw(self.plan.secrets)
         if os.path.exists(self.paths.cancel) or os.path.exists(self.paths.result):
             return self._conclusion.write(dict.fromkeys(self._nodes(), Verdict(CANCEL, None)))
         if self.plan.setup:

@@ -11,6 +11,11 @@ from worldsize.errors import RendezvousError
 from worldsize.plan.launch import NodePlan, Plan
 from worldsize.trust.keys import user_key
 
+try:
+    from _blake2 import blake2b  # hashlib loads OpenSSL, too: 3 ms of every start
+except ImportError:
+    from hashlib import blake2b
+
 _TRIES = 200
 
 
@@ -59,23 +64,11 @@ def _mark(port: int, key: bytes | None) -> socket.socket | None:
     mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     if sys.platform == "linux" and key is not None:
         try:
-            mark.bind("\0worldsize-%s" % _digest(key + b"%d" % port)[:32])
+            mark.bind("\0worldsize-%s" % blake2b(b"%d" % port, key=key, digest_size=16).hexdigest())
         except OSError:
             mark.close()
             return None
     return mark
-
-
-def _digest(data: bytes) -> str:
-    """SHA-256. hashlib loads OpenSSL, which takes 3 ms; the interpreter has its own, under a name that it changed."""
-    try:
-        from _sha2 import sha256  # type: ignore[import-not-found]
-    except ImportError:
-        try:
-            from _sha256 import sha256  # type: ignore[import-not-found]
-        except ImportError:
-            from hashlib import sha256
-    return str(sha256(data).hexdigest())
 
 
 class ListeningPort:

@@ -29,6 +29,7 @@ from worldsize.state.array import array_result
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result, status_of
 from worldsize.state.status import CANCELLED_CODE
+from worldsize.trust.variables import withdraw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Queue:
 
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
         self.paths = RunPaths(root)
-        self.environ = dict(environ)
+        self._environ = environ
         self.array = read_array(root)
         roots = [element_root(root, k) for k in range(self.array.elements)] if self.array else [root]
         self._at_once = self.array.at_once or len(roots) if self.array else 1
@@ -72,7 +73,9 @@ class Queue:
 
     def run(self) -> int:
         """Until every run has ended; 0."""
-        os.umask(_plan(self._waiting[0]).umask)
+        first = _plan(self._waiting[0])
+        os.umask(first.umask)
+        withdraw(first.secrets)
         selector = selectors.DefaultSelector()
         selector.register(self._signals, selectors.EVENT_READ)
         while True:
@@ -142,7 +145,7 @@ class Queue:
             if place is not None:
                 complete(RunPaths(place[0]), paths)
             hold()
-            pid = fork_conductor(plan, paths, self.environ)
+            pid = fork_conductor(plan, paths, self._environ)
         except (OSError, ValueError, UsageError) as error:
             _conclude(paths, _failed(Reason.STORAGE, "it could not be started: %s" % error))
             return

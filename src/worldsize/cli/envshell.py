@@ -30,6 +30,7 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
 
 def shell(options: argparse.Namespace) -> int:
     from worldsize.agent.processes import find_program
+    from worldsize.compute.hpcpack.credentials import with_password
     from worldsize.errors import UsageError
 
     if options.words is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -45,7 +46,7 @@ def shell(options: argparse.Namespace) -> int:
         last = "exec %s -i" % shlex.quote(os.environ.get("SHELL") or "bash")
     sys.stdout.flush()
     words = ["bash", "-c", "\n".join([*_module(lines), *lines, last])]
-    os.execve(find_program("bash", os.environ), words, dict(os.environ))
+    os.execve(find_program("bash", os.environ), words, with_password(os.environ))
 
 
 def _module(lines: list[str]) -> list[str]:

@@ -232,6 +232,10 @@ def run() -> NoReturn:
     gc.disable()
     try:
         _open_streams()
+        if "WORLDSIZE_HPCPACK_PASSWORD" in os.environ:
+            from worldsize.compute.hpcpack.credentials import take_password
+
+            take_password()
         os._exit(_flushed(_exit_code()))
     except KeyboardInterrupt:
         os._exit(INTERRUPTED)

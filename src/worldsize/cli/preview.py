@@ -30,10 +30,10 @@ _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
 def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> str:
     """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
     `environ`, and the job's own once for all ranks. The run's id is RUN."""
-    from worldsize.environment.secrets import mask, mask_argv
     from worldsize.service.secrets import hide
+    from worldsize.trust.secrets import mask, mask_argv
 
-    plan = settled(hide(prepared.plan, prepared.job.secrets)[0], "<local>")
+    plan = settled(hide(prepared.plan)[0], "<local>")
     lines = [
         "# %s on %s: %d node(s), world size %d" % (plan.name, plan.compute, len(plan.nodes), plan.world_size),
         *(["# " + rehearsed(plan)[2:]] if plan.rehearsal else []),

@@ -80,7 +80,7 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
     tables = {"conda": config.conda, "environment": config.environments, "environment_map": config.environment_map}
     for prefix, entries in tables.items():
         values.update({"%s.%s" % (prefix, key): value for key, value in entries.items()})
-    from worldsize.environment.secrets import mask_tree
+    from worldsize.trust.secrets import mask_tree
 
     values = {key: mask_tree(value, key.rpartition(".")[2]) for key, value in values.items()}
     return {key: (value, config.origins.get(key, "default")) for key, value in values.items()}

@@ -78,9 +78,10 @@ def simulate(options: argparse.Namespace) -> int:
 
 def _asked(options: argparse.Namespace) -> tuple[Options, bool]:
     """The simulator's options, and whether the password was made up."""
+    from worldsize.compute.hpcpack.credentials import given_password
     from worldsize.compute.hpcpack.simulator.options import Account, Options
 
-    given = options.password or os.environ.get(_PASSWORD)
+    given = options.password or given_password(os.environ)
     if given is None:
         import secrets
 

@@ -8,11 +8,11 @@ import re
 import sys
 
 from worldsize.cli.shared import print_json, say, table
-from worldsize.environment.secrets import mask_tree
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display
 from worldsize.trust.decisions import Decision, decide, decisions, forget
 from worldsize.trust.projects import Question
+from worldsize.trust.secrets import mask_tree
 
 _LONGEST = 4000
 

@@ -14,10 +14,10 @@ from worldsize.environment.builder import Work
 from worldsize.environment.installed import conda_packages, distributions
 from worldsize.environment.machine import completed_virtual
 from worldsize.environment.programs import Ended, execute, how_ended, mend
-from worldsize.environment.secrets import mask_channel
 from worldsize.environment.uv import EXTRA
 from worldsize.errors import BuildError, ConfigError, UsageError
 from worldsize.plan.files import write_json
+from worldsize.trust.secrets import mask_channel
 
 _PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattling.py")
 _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")

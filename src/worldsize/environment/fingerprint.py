@@ -9,12 +9,12 @@ from typing import Any
 
 from worldsize.environment.objects import digest_of
 from worldsize.environment.requirements import bare, included, lines_of, local_path, local_sources
-from worldsize.environment.secrets import mask_text
 from worldsize.environment.sources import is_lock, is_project
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display
 from worldsize.spec.environment import EnvironmentSpec, requirement
 from worldsize.spec.paths import is_remote
+from worldsize.trust.secrets import mask_text
 
 VERSION = 1
 """Counts up when what is built of the same spec changes."""

@@ -124,7 +124,7 @@ def set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, An
 
 def _url(path: str) -> str | None:
     """As a requirement names it (PEP 610 and 440): of a repository, with the commit that was installed."""
-    from worldsize.environment.secrets import mask_text
+    from worldsize.trust.secrets import mask_text
 
     value = _json(os.path.join(path, "direct_url.json"))
     url, source, within = value.get("url"), value.get("vcs_info"), value.get("subdirectory")

@@ -13,7 +13,6 @@ from worldsize.environment.installed import Distribution, distributions, set_dig
 from worldsize.environment.machine import platform
 from worldsize.environment.programs import clean, execute, with_modules
 from worldsize.environment.recipe import Recipe
-from worldsize.environment.secrets import MASK, mask_tree
 from worldsize.environment.sources import LOCK_FORMAT
 from worldsize.environment.steps import check_prerequisites, run_steps
 from worldsize.environment.toolchain import brought
@@ -21,6 +20,7 @@ from worldsize.environment.uv import Uv, make_layer, make_venv
 from worldsize.errors import BuildError
 from worldsize.plan.files import write_json, write_text
 from worldsize.spec.environment import EnvironmentSpec
+from worldsize.trust.secrets import MASK, mask_tree
 from worldsize.version import VERSION
 
 Steps = Callable[[Work, Recipe, Mapping[str, str]], list[dict[str, Any]]]

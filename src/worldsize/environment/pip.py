@@ -12,11 +12,11 @@ from worldsize.environment.builder import Work
 from worldsize.environment.installed import Distribution, distributions, normalized
 from worldsize.environment.objects import digest_of
 from worldsize.environment.requirements import bare, included, lines_of, local_directories, project_name
-from worldsize.environment.secrets import MASK, mask_text
 from worldsize.environment.sources import is_project
 from worldsize.environment.uv import Uv, install
 from worldsize.errors import BuildError
 from worldsize.spec.environment import EnvironmentSpec, requirement
+from worldsize.trust.secrets import MASK, mask_text
 
 OWN = "worldsize"
 """The directory in a prefix where build steps are executed."""

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from worldsize.agent.processes import signal_group
 from worldsize.environment.builder import Work
-from worldsize.environment.secrets import mask_text
 from worldsize.errors import BuildError
 from worldsize.plan.setup import FAILED, MODULE, module_line
 from worldsize.state.exits import signal_name
+from worldsize.trust.secrets import mask_text
 
 _SHOWN = 12
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    del sys.path[0]  # the directory of this file, where `secrets` is another module than Python's
+    del sys.path[0]  # the directory of this file, whose modules could be taken for Python's
 
 import json
 import os

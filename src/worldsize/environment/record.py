@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from worldsize.environment.git import read_git
-from worldsize.environment.secrets import MASK, mask, mask_argv, mask_tree
+from worldsize.trust.secrets import MASK, mask, mask_argv, mask_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

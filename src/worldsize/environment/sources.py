@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from worldsize.environment.secrets import MASK
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.plan.files import display, read_json
 from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch, spec_of, with_conda_file
+from worldsize.trust.secrets import MASK
 
 LOCK_FORMAT = "worldsize-environment-lock"
 _ROWS = {

@@ -22,20 +22,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MASK = "***"
-"""What stands for a secret, wherever it is written down or shown."""
+
+def read_whole_plan(paths: RunPaths) -> Plan:
+    """The plan with its secrets, for whoever starts ranks. Raises OSError, ValueError; UsageError as `with_secrets`."""
+    with open(paths.plan, encoding="utf-8") as file:
+        return with_secrets(Plan.from_json(file.read()), paths)
 
 
-def read_whole_plan(paths: RunPaths, environ: Mapping[str, str] = os.environ) -> Plan:
-    """The plan with its secrets, for whoever starts ranks. A variable of a job that was submitted by hand, which has no
-    file of secrets, is taken from `environ`.
+def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.environ) -> Plan:
+    """`plan` with what is hidden in it. A variable of a job that was submitted by hand, which has no file of secrets,
+    is taken from `environ`.
 
     Raises OSError, ValueError; UsageError where secrets are gone.
     """
-    with open(paths.plan, encoding="utf-8") as file:
-        plan = Plan.from_json(file.read())
     if not plan.hidden:
         return plan
+    from worldsize.trust.secrets import MASK
+
     secrets = read_secrets(paths)
     if secrets is None and plan.hidden == ("environment",):
         masked = [name for name, value in plan.environment.items() if MASK in value]

@@ -101,6 +101,7 @@ class Plan(NamedTuple):
     data_parallel  "split" or "scale": ranks load what makes one training of a script for one process; None: nothing
     inrank      packages of `inrank/` that ranks load with torch, in this order
     rehearsal   what a rehearsal has in place of a cluster; None: the run is none
+    secrets     names of the job's variables that are secrets, which only its ranks are to have
     hidden      keys of this plan that are masked, since they hold secrets (plan/hidden.py); empty: it is whole
     """
 
@@ -146,6 +147,7 @@ class Plan(NamedTuple):
     data_parallel: str | None = None
     inrank: tuple[str, ...] = ()
     rehearsal: Rehearsal | None = None
+    secrets: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
 
     @property

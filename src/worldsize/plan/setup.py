@@ -30,13 +30,15 @@ def module_line(module: str) -> str:
 def setup_lines(commands: Sequence[str], log: str = "batch.log") -> list[str]:
     """Lines of bash that execute `commands` in `$RUN/code`, and end it at the first that fails, saying which it was.
     A file beside the `log` names the one that is being executed, and is removed once all have been."""
+    from worldsize.trust.secrets import mask_text
+
     at = shlex.quote(log + STEP)
     return [
         'cd "$RUN/code" || exit 1',
         *MODULE,
         'at_step() { STEP=$1; printf \'%%s\\n\' "$STEP" >|"$RUN/"%s || :; }' % at,
         "trap 'code=$?; echo \"%s with code $code: $STEP\" >&2; exit $code' ERR" % FAILED,
-        *(line for command in commands for line in ("at_step %s" % shlex.quote(command.split("\n")[0]), command)),
+        *(line for each in commands for line in ("at_step %s" % shlex.quote(mask_text(each.split("\n")[0])), each)),
         "trap - ERR",
         'rm -f "$RUN/"%s' % at,
     ]

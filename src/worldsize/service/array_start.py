@@ -167,7 +167,7 @@ def _elements(
             _write(element.job, masked_text(single), mode)
         else:
             link(submissions[0].paths.job, element.job)
-        shown, secrets = hide(plan, job.secrets)
+        shown, secrets = hide(plan)
         _write(element.plan, shown.to_json(), mode)
         if secrets:
             write_secrets(element, secrets)

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from worldsize.environment.secrets import mask_tree
 from worldsize.errors import NotFound, WorldsizeError
 from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
+from worldsize.trust.secrets import mask_tree
 
 _SHELL_NOISE = ("SHLVL", "_", "PWD", "OLDPWD")
 _RECORD_KEYS = ("worldsize", "python", "platform", "host", "git", "env")

@@ -92,9 +92,9 @@ def _rehearsal(job: Job) -> Rehearsal | None:
 
 def with_inputs(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = ()) -> Plan:
     """`plan` for a job that differs in its inputs alone, in a run directory of its own."""
-    return plan._replace(
-        run_id=paths.run_id, argv=_argv(job, paths, mapped), environment=_environment(job, paths, mapped)
-    )
+    secrets = {name: plan.environment[name] for name in plan.secrets if name in plan.environment}
+    environment = {**_environment(job, paths, mapped), **secrets}
+    return plan._replace(run_id=paths.run_id, argv=_argv(job, paths, mapped), environment=environment)
 
 
 def as_here(job: Job, mapped: Mapped) -> Job:

@@ -53,7 +53,8 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
     if job.secrets:
         from worldsize.service.secrets import check_secrets, named_secrets
 
-        plan = plan._replace(environment={**plan.environment, **named_secrets(job, request.environ)})
+        secrets = named_secrets(job, request.environ)
+        plan = plan._replace(environment={**plan.environment, **secrets}, secrets=job.secrets)
     environment, findings = None, [] if checked else preflight(job, plan, compute, request.places, facts.mapped)
     if job.secrets and not checked:
         findings += check_secrets(job, request.environ, request.places)

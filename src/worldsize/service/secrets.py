@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from worldsize.compute.base import CheckResult
-from worldsize.environment.secrets import MASK, mask_tree
 from worldsize.errors import UsageError
 from worldsize.plan.hidden import read_secrets, write_secrets
 from worldsize.plan.launch import Plan
@@ -15,6 +13,11 @@ from worldsize.plan.paths import RunPaths
 from worldsize.service.places import Places
 from worldsize.spec.dump import dump_tree, job_tree
 from worldsize.spec.job import Job
+from worldsize.trust.secrets import MASK, mask_tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _KEYS = ("argv", "environment", "setup", "options", "activated", "local", "step")
 """Of a plan, those that hold what a user wrote."""
@@ -58,13 +61,12 @@ def refuse_masked(job: Job) -> None:
             raise UsageError(what, "%s: %s" % (job.source, key), "give it again: --set %s=…" % key)
 
 
-def hide(plan: Plan, names: Iterable[str]) -> tuple[Plan, dict[str, Any]]:
-    """The plan as it may be written down, and what of it may not: whole keys, as JSON has them. `names` of variables
-    that are secrets whatever they look like."""
+def hide(plan: Plan) -> tuple[Plan, dict[str, Any]]:
+    """The plan as it may be written down, and what of it may not: whole keys, as JSON has them."""
     tree = json.loads(plan.to_json())
     masked = {key: mask_tree(tree[key]) for key in _KEYS if tree.get(key)}
     if plan.environment:
-        masked["environment"].update({name: MASK for name in names if name in plan.environment})
+        masked["environment"].update({name: MASK for name in plan.secrets if name in plan.environment})
     hidden = {key: tree[key] for key, value in masked.items() if value != tree[key]}
     if not hidden:
         return plan, {}

@@ -115,7 +115,7 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
     from worldsize.service.secrets import hide, masked_text
 
     job, plan = prepared.job, prepared.plan
-    shown, secrets = hide(plan, job.secrets)
+    shown, secrets = hide(plan)
     digest = lay_out(request, job, paths, progress)
     submission = prepared.compute.render(job, plan, paths, lambda: travelling(job, plan, request.config.home))
     write_text(paths.job, masked_text(job))

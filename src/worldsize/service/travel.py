@@ -30,7 +30,7 @@ def travelling(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
     return {
         **script,
         "job.yml": masked_text(job).encode(),
-        "plan.json": hide(plan, job.secrets)[0].to_json().encode(),
+        "plan.json": hide(plan)[0].to_json().encode(),
         HOOK: _read(hook_source()),
         **{name: _read(source) for name, source in package_sources(packages_of(job)).items()},
         "agent.pyz": _read(agent_bundle(os.path.join(home, "cache"), small=True)),

@@ -5,18 +5,22 @@ It is kept nowhere: no file, argument, message or record of ours ever holds it.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from functools import cache
 
 from worldsize.errors import ConfigError
+from worldsize.trust.variables import withdraw
 
 VARIABLE = "WORLDSIZE_HPCPACK_PASSWORD"
+
+_taken: dict[str, str] = {}
 
 
 def password_of(url: str, user: str, environ: Mapping[str, str]) -> str:
     """ConfigError where nobody gives one."""
-    found = environ.get(VARIABLE) or _from_keyring(url, user) or _asked(url, user)
+    found = given_password(environ) or _from_keyring(url, user) or _asked(url, user)
     if found:
         return found
     raise ConfigError(
@@ -25,6 +29,23 @@ def password_of(url: str, user: str, environ: Mapping[str, str]) -> str:
         "set %s; or keep it in a keyring: keyring set %s '%s'; or start this at a terminal, and type it when asked"
         % (VARIABLE, service_of(url), user),
     )
+
+
+def given_password(environ: Mapping[str, str]) -> str | None:
+    """What the variable holds, or held before `take_password`."""
+    return environ.get(VARIABLE) or _taken.get(VARIABLE)
+
+
+def take_password() -> None:
+    """Takes the variable out of this process's environment, which all programs that it starts would inherit."""
+    if VARIABLE in os.environ:
+        _taken[VARIABLE] = os.environ[VARIABLE]
+        withdraw([VARIABLE])
+
+
+def with_password(environ: Mapping[str, str]) -> dict[str, str]:
+    """For a shell of the user's own, where worldsize may be called again."""
+    return {**environ, **_taken}
 
 
 def service_of(url: str) -> str:

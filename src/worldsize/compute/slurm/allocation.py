@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,7 +18,7 @@ from worldsize.agent import processes
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
 from worldsize.compute.remains import is_alive
 from worldsize.compute.slurm import checks
-from worldsize.compute.slurm.commands import run_slurm
+from worldsize.compute.slurm.commands import PASSWORD, run_slurm
 from worldsize.compute.slurm.compute import SlurmCompute
 from worldsize.compute.slurm.queue import UNANSWERED, query
 from worldsize.errors import SubmitAgain, SubmitRejected
@@ -25,6 +26,7 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.job import Job
 from worldsize.state.records import Observation
+from worldsize.trust.variables import without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,14 +159,19 @@ class AllocationCompute:
         return next((step[0] for step in steps if step[1:] == [handle["run_id"]]), None)
 
     def _start(self, submission: Submission) -> Handle:
-        environ = {**self._environ, "SLURM_OVERLAP": "1", "SLURM_ARRAY_TASK_ID": _element(submission.plan)}
-        environ.pop("SLURM_RESTART_COUNT", None)
-        script = submission.paths.submission + ".sh"
-        with open(script, "w") as file:
-            file.write(submission.payload.script)
-        with open(submission.paths.batch_log, "ab") as log:
+        environ = without(self._environ, ("SLURM_RESTART_COUNT", PASSWORD, *submission.plan.secrets))
+        environ.update(SLURM_OVERLAP="1", SLURM_ARRAY_TASK_ID=_element(submission.plan))
+        with tempfile.TemporaryFile() as script, open(submission.paths.batch_log, "ab") as log:
+            script.write(submission.payload.script.encode("utf-8", "surrogateescape"))
+            script.seek(0)
             child = subprocess.Popen(
-                ["bash", script], env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                ["bash", "/dev/fd/%d" % script.fileno()],
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(script.fileno(),),
+                start_new_session=True,
             )
         return {
             "type": KIND,

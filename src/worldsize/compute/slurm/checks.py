@@ -14,7 +14,9 @@ from worldsize.compute.slurm.options import Option, directive
 from worldsize.compute.slurm.queue import Run
 from worldsize.compute.slurm.refusals import refusal
 from worldsize.errors import SubmitAgain, WorldsizeError
+from worldsize.plan.launch import Plan
 from worldsize.plan.nodelist import fold
+from worldsize.trust.secrets import mask_text
 
 _OF_ONE_NODE = ("/tmp", "/dev/shm", "/run", "/var/run")
 _LOCAL_TYPES = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs", "f2fs")
@@ -137,6 +139,13 @@ def check_grace(grace: float, run: Run) -> Iterator[CheckResult]:
             if grace >= seconds:
                 what = "Slurm's KillWait ends a cancelled run after %g s, before its grace of %g s" % (seconds, grace)
                 yield CheckResult("notice", what, "grace")
+
+
+def check_setup(plan: Plan) -> Iterator[CheckResult]:
+    """Setup lines are part of the batch script: slurmctld keeps it, and operators can read it."""
+    if any(mask_text(line) != line for line in plan.setup):
+        what = "a line of setup holds a secret: it becomes part of the batch script, which Slurm keeps"
+        yield CheckResult("notice", what, "setup", "let the line read it from a file of yours: $(cat FILE)")
 
 
 def missing_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:

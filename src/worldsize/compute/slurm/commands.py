@@ -14,6 +14,8 @@ TIMEOUT = 30.0
 """Seconds for one answer; Slurm's programs themselves try for MessageTimeout (10 s by default), some several times."""
 
 _BEAT = 0.1
+PASSWORD = "WORLDSIZE_HPCPACK_PASSWORD"
+"""Of another kind of cluster: not for this one."""
 _KEPT = frozenset(("SLURM_CONF", "SLURM_JWT"))
 _SCRUBBED = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SCONTROL_", "PMI")
 
@@ -33,6 +35,7 @@ def clean_environ(environ: Mapping[str, str], program: str = "squeue") -> dict[s
     environment becomes the job's.
     """
     cleaned = {name: value for name, value in environ.items() if name in _KEPT or not name.startswith(_SCRUBBED)}
+    cleaned.pop(PASSWORD, None)
     if program != "sbatch":
         cleaned.update(LC_ALL="C", SLURM_TIME_FORMAT="%s", SLURM_BITSTR_LEN="0")
     return cleaned

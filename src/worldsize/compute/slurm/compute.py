@@ -24,6 +24,8 @@ from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Input, Job
 from worldsize.spec.paths import is_remote
 from worldsize.state.records import Observation
+from worldsize.trust.secrets import mask_text
+from worldsize.trust.variables import without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class SlurmCompute:
             return missing
         return [
             *self.check_places(job),
+            *checks.check_setup(plan),
             *(self._from_settings(found, job) for found in self._check_slurm(job, plan)),
             *checks.check_grace(plan.grace, self._run),
             *(checks.check_pmix(self._run) if plan.launcher == "srun" else ()),
@@ -105,19 +108,21 @@ class SlurmCompute:
         asked = self._asked(job)
         said = self._options(job, plan)
         signal = options.signal_of(asked["signal"])[1] if "signal" in asked else None
-        text = render(
-            Script(
-                plan=plan,
-                paths=paths,
-                options=said,
-                python=plan.interpreter or self.python,
-                code=job.code,
-                links=os.path.join(self._home, "runs"),
-                files=files(),
-                signal=signal,
-            )
+        script = Script(
+            plan=plan,
+            paths=paths,
+            options=said,
+            python=plan.interpreter or self.python,
+            code=job.code,
+            links=os.path.join(self._home, "runs"),
+            files=files(),
+            signal=signal,
         )
-        return Submission(plan, paths, text, Payload(text, signal, dict(said).get("dependency")))
+        text = shown = render(script)
+        masked = tuple(mask_text(line) for line in plan.setup)
+        if masked != plan.setup:
+            shown = render(script._replace(plan=plan._replace(setup=masked)))
+        return Submission(plan, paths, shown, Payload(text, signal, dict(said).get("dependency")))
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
         first = submissions[0]
@@ -125,7 +130,7 @@ class SlurmCompute:
         name = place.run_id if place else first.plan.run_id
         log = (first.paths.root.removesuffix("0") + "%a" if place else first.paths.root) + "/batch.log"
         argv = ["sbatch", "--parsable", "--open-mode=append", "--output=" + log, *_array(place), *_after(first)]
-        job = submit_once(argv, payload.script, name, self._environ)
+        job = submit_once(argv, payload.script, name, without(self._environ, first.plan.secrets))
         jobs = ["%s_%d" % (job, element) for element in range(len(submissions))] if place else [job]
         return [
             {

@@ -4,6 +4,8 @@ By name: a word of a variable's, key's or option's name says what it holds (`HF_
 By shape: passwords in URLs, and the tokens in conda's (`/t/TOKEN/`), `NAME=value` with such a name, bearer tokens,
 tokens with their service's own prefix.
 A secret without either is not recognised.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -11,40 +13,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from worldsize.plan.hidden import MASK as MASK
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+MASK = "***"
+"""What stands for a secret, wherever it is written down or shown."""
 
-_SECRET_WORDS = frozenset(
-    (
-        *("AUTH", "AUTHORIZATION", "CONNECTIONSTRING", "CONNSTR", "COOKIE", "COOKIES", "CREDENTIAL", "CREDENTIALS"),
-        *(
-            "BEARER",
-            "CREDS",
-            "DSN",
-            "JWT",
-            "KEY",
-            "KEYS",
-            "PASS",
-            "PASSPHRASE",
-            "PASSWD",
-            "PASSWORD",
-            "PASSWORDS",
-            "PAT",
-        ),
-        *("PW", "PWD", "SAS", "SECRET", "SECRETS", "SIG", "SIGNATURE", "TOKEN", "TOKENS", "WEBHOOK", "WEBHOOKS"),
-    )
-)
+_SECRET_WORDS = frozenset((
+    "AUTH", "AUTHORIZATION", "BEARER", "CONNECTIONSTRING", "CONNSTR", "COOKIE", "COOKIES", "CREDENTIAL", "CREDENTIALS",
+    "CREDS", "DSN", "JWT", "KEY", "KEYS", "PASS", "PASSPHRASE", "PASSWD", "PASSWORD", "PASSWORDS", "PAT", "PW", "PWD",
+    "SAS", "SECRET", "SECRETS", "SIG", "SIGNATURE", "TOKEN", "TOKENS", "WEBHOOK", "WEBHOOKS",
+))  # fmt: skip
 _SECRET_ENDS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "SECRETKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN")
 # One of these is in every secret name or text: most need no regular expression.
 _TEXT_MARKS = ("=", "@", " -", "Bearer", "Basic", "gh", "glpat-", "hf_", "xox", "sk-", "AKIA", "eyJ")
 _NAME_MARKS = (
-    *("AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET"),
-    *("SIG", "TOKEN", "WEBHOOK"),
-)
+    "AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET",
+    "SIG", "TOKEN", "WEBHOOK",
+)  # fmt: skip
 _LAST_WORDS = frozenset(("LICENSE", "LICENCE"))
 """What names a file or a server with a word after it: LM_LICENSE_FILE."""
 
