@@ -1,0 +1,53 @@
+"""Secrets are where their user put them, and nowhere else: the head node keeps commands and variables of tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from canaries import NAMED, SECRETS, Canaries
+from driver import wait_for
+
+from hpcpack.life import PATIENCE, Client
+from hpcpack.simulator import Simulator
+
+THE_JOB = "project/job.yml"
+
+
+@pytest.fixture
+def client(hpcpack: Simulator) -> Iterator[Client]:
+    made = Client(hpcpack)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("way", ["alone", "array", "setup"])
+def test_a_run(client: Client, way: str) -> None:
+    canaries = Canaries()
+    more = {
+        "alone": {},
+        "array": {"count": 2},
+        "setup": {"setup": ["true --token " + canaries("Setup"), 'echo "had: $EXPERIMENT"']},
+    }[way]
+    client.write("job.yml", json.dumps(canaries.job("1x1" if way == "array" else "2x1", **more)))
+    environ = {NAMED: canaries.environ[NAMED]}
+    told = client("run", "--dry-run", "job.yml", **environ)
+    submitted = client("submit", "job.yml", **environ)
+    run = submitted.out.strip()
+    runs = [run + "_0", run + "_1"] if way == "array" else [run]
+    wait_for(lambda: sum(map(client.ranks_up, runs)) == 2, PATIENCE)
+    share = client.simulator.share
+    during = canaries.in_files(share, but=(SECRETS, THE_JOB)) + canaries.in_processes()
+    jobs = [job["Id"] for job in client.jobs() if run in job["Name"]]
+    kept = [client.simulator.ask("GET", "/jobs/%s%s" % (job, more)) for job in jobs for more in ("", "/tasks")]
+    assert run in str(kept)
+    for each in runs:
+        Path(client.path(each, "outputs", "go")).touch()
+    assert client("wait", run, timeout=PATIENCE).code == 0, client("status", run)
+    shown = told.out + told.err + submitted.out + submitted.err + str(kept) + client("status", run).out
+    assert during + canaries.in_files(share, but=(THE_JOB,)) == []
+    assert canaries.word not in shown
+    files = [path for path in Path(client.root).rglob("*") if path.is_file()]
+    assert not [path for path in files if client.simulator.password.encode() in path.read_bytes()]
