@@ -24,7 +24,7 @@ CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons fuzz lint bench docs clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons fuzz audit lint bench docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,8 +83,14 @@ test-changed: environments system ## the tests that import what has changed sinc
 test-pythons: $(VENV)/.stamp-base ## the unit tests on the oldest and the newest supported Python found here
 	@$(BIN)/python -m scripts.testing.other_pythons
 
-fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each
+fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each, and ten times as many messages of strangers to a head
+	@PYTHONPATH=tests $(BIN)/python -m security.fuzz --messages $$(($(FUZZ_CASES) * 10))
 	@WORLDSIZE_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q -n 2 --timeout=3600 tests/unit/test_*fuzz*.py $(TEST_ARGS)
+
+audit: ## known vulnerabilities of what worldsize depends on, and unsafe code; fails when anything was left out
+	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh $(VENV)-audit
+	@$(VENV)-audit/bin/python -m pip install --disable-pip-version-check --quiet --upgrade -r requirements/audit.txt
+	@$(VENV)-audit/bin/python scripts/audit.py
 
 lint: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-test ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .

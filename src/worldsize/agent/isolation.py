@@ -15,8 +15,8 @@ from worldsize.plan.values import NamedTuple
 _NEW_MOUNTS, _NEW_USER, _NEW_NET = 0x00020000, 0x10000000, 0x40000000
 _BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18
 _SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41
-_PLACES = ("/tmp", "/var/tmp")
-_SHARED_MEMORY = "/dev/shm"
+_PLACES = ("/tmp", "/var/tmp")  # nosec B108  # only compared
+_SHARED_MEMORY = "/dev/shm"  # nosec B108  # a mount point
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "TP_SOCKET_IFNAME": "lo"}
 """Where only the loopback is left, libraries that go by the host's name would complain first."""
 

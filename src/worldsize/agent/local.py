@@ -20,7 +20,7 @@ from worldsize.plan.local import VARIABLE
 from worldsize.trust.directories import make_private_directory
 
 _USUAL = (VARIABLE, "SLURM_TMPDIR", "TMPDIR")
-_FALLBACK = "/tmp"
+_FALLBACK = "/tmp"  # nosec B108  # what is made there is checked (trust/directories.py)
 _YOUNG = 60.0
 """Seconds for which nobody takes what was just made for something that was left."""
 

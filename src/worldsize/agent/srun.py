@@ -132,4 +132,4 @@ def _enter(asked: Asked, host: str) -> None:
             os.chdir(directory)
         except OSError as error:
             say("error: %s: couldn't chdir to `%s': %s: going to /tmp instead" % (host, directory, error.strerror))
-            os.chdir("/tmp")
+            os.chdir("/tmp")  # nosec B108  # as srun itself, where the directory is gone

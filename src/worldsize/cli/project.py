@@ -89,5 +89,5 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
 def completion(options: argparse.Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
-    sys.stdout.write(shellcode(["worldsize"], shell=options.shell) + "\n")
+    sys.stdout.write(shellcode(["worldsize"], shell=options.shell) + "\n")  # nosec B604  # the name of a shell
     return 0

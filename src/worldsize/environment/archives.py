@@ -62,4 +62,4 @@ def _unzip(path: str, target: str) -> None:
                 copyfileobj(source, file)
             mode = member.external_attr >> 16
             if stat.S_ISREG(mode) and mode & 0o111:
-                os.chmod(place, 0o755)
+                os.chmod(place, 0o755)  # nosec B103  # a program of an archive; its directory is 0700

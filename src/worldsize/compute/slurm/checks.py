@@ -18,7 +18,7 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.nodelist import fold
 from worldsize.trust.secrets import mask_text
 
-_OF_ONE_NODE = ("/tmp", "/dev/shm", "/run", "/var/run")
+_OF_ONE_NODE = ("/tmp", "/dev/shm", "/run", "/var/run")  # nosec B108  # only compared
 _LOCAL_TYPES = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs", "f2fs")
 _DEFAULT_KILL_WAIT = 30.0
 _NO_NODES = "requested node configuration is not available"

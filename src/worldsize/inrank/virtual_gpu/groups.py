@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _nccl: dict[str, str] = {}
 """Groups that were asked to be nccl, by name, with what was said."""
 _compared: set[str] = set()
-_LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")
+_LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")  # nosec B104  # only compared
 
 
 def install() -> None:
