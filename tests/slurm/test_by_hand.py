@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 
 import pytest
 from driver import wait_for
@@ -71,3 +72,32 @@ def test_what_we_submitted_ourselves_can_be_submitted_again(login: Login) -> Non
     again = submit(login, login.path(run, "submission.txt"))
     assert again == "%s-%s" % (run, json.loads(login.read(again, "handle.json"))["job"])
     assert login.ended(again)["state"] == "SUCCEEDED" and login.ok("logs", again).out == "0:0: hi\n"
+
+
+@pytest.mark.parametrize("taken", ["the run's", "the job's"])
+def test_a_directory_of_somebody_elses_is_no_run_of_ours(login: Login, taken: str) -> None:
+    """Found by review: where others may write to the directory of runs, they could have their own agent executed."""
+    path = script(login, "-w", "1x1", "--", "true")
+    (line,) = (line for line in open(path) if line.startswith("ID="))
+    first, mark = line.strip()[3:], os.path.join(login.project, "executed")
+    jobs = login.cluster.command("sbatch", "--parsable", "--hold", "--output=/dev/null", path).strip()
+    names = [first] if taken == "the run's" else ["%s-%d" % (first, int(jobs) + 1 + more) for more in range(5)]
+    for name in names:
+        folder = os.path.join(login.home, "runs", name)
+        os.makedirs(folder)
+        with open(os.path.join(folder, "agent.pyz"), "w") as file:
+            file.write("open(%r, 'w')\n" % mark)
+        with open(os.path.join(folder, "plan.json"), "w") as file:
+            file.write("{}")
+        for each in (folder, *(os.path.join(folder, name) for name in os.listdir(folder))):
+            os.chown(each, 65534, 65534)
+        os.chmod(folder, 0o777)
+    login.cluster.command("scancel", jobs)
+    out = path + ".out"
+    argv = ["sbatch", "--wait", "--parsable", "--output=" + out, path]
+    ended = subprocess.run(argv, env=login.environ, stdout=subprocess.PIPE, text=True)
+    assert not os.path.exists(mark)
+    if taken == "the run's":
+        assert ended.returncode == 0 and login.status("%s-%s" % (first, ended.stdout.strip()))["state"] == "SUCCEEDED"
+    else:
+        assert ended.returncode == 1 and "File exists" in open(out).read()

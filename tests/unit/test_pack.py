@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from worldsize.agent.unpack import Damaged, description_of, unpack
 from worldsize.environment.existing import Existing, looked_at
 from worldsize.environment.pack import Packed, pack
 from worldsize.errors import StorageError
-from worldsize.plan.pack import HEADER, PIECE, content, member, member_length
+from worldsize.plan.pack import DESCRIPTION, HEADER, PIECE, VERSION, content, member, member_length
 
 OLD = "/old/place/env"
 
@@ -135,6 +136,33 @@ def test_nothing_damaged_counts(tmp_path: Path, damage: str) -> None:
     stream = io.BytesIO(bytes(data))
     with pytest.raises(Damaged):
         unpack(stream.read, found.digest, str(tmp_path / "node.part"), str(tmp_path / "node"))
+
+
+@pytest.mark.parametrize("later", ["away/authorized_keys", "away/deep/x", "lib/away/x", "away"])
+def test_nothing_is_written_through_a_link_of_it(tmp_path: Path, later: str) -> None:
+    """Found by review: files were made outside, although the archive was then found to be another."""
+    outside = tmp_path / "home"
+    (outside / "deep").mkdir(parents=True)
+    buffer = io.BytesIO()
+    description = json.dumps(
+        {"version": VERSION, "prefix": OLD, "kind": "prefix", "python": [3, 11], "holders": {}}
+    ).encode()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        members = (DESCRIPTION, description), ("lib", None), ("lib/away", ""), ("away", ""), (later, b"key")
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            if data is None:
+                info.type, info.mode = tarfile.DIRTYPE, 0o755
+            elif not data:
+                info.type, info.linkname = tarfile.SYMTYPE, str(outside)
+            else:
+                info.size = len(data)
+            archive.addfile(info, io.BytesIO(data) if data else None)
+    whole = member(buffer.getvalue(), 1)
+    digest = hashlib.sha256(whole).hexdigest()
+    with pytest.raises(Damaged, match="below a link"):
+        unpack(io.BytesIO(whole).read, digest, str(tmp_path / "node.part"), str(tmp_path / "node"))
+    assert [path.name for path in outside.rglob("*")] == ["deep"]
 
 
 @settings(max_examples=30)

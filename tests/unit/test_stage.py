@@ -142,6 +142,26 @@ def test_it_is_fetched_once_and_checked(site: Site, place: Place) -> None:
         place.stage(huggingface=["org/name"])
 
 
+@pytest.mark.parametrize("key", ["blobId", "lfs", "sha"])
+@pytest.mark.parametrize("said", ["../../../evil", "/tmp/evil", "0" * 39 + "/", "é" * 40, 7, None])
+def test_a_checksum_becomes_a_name_of_a_file_and_is_one(site: Site, place: Place, key: str, said: object) -> None:
+    """Found by review: a server that is not the hub could have files made anywhere."""
+    a_repository(site, "org/name", FILES)
+    for path, (code, headers, answer) in list(site.replies.items()):
+        value = json.loads(answer)
+        if key == "sha":
+            value["sha"] = said
+        for sibling in value["siblings"]:
+            if key == "lfs" and "lfs" in sibling:
+                sibling["lfs"]["sha256"] = said
+            elif key == "blobId":
+                sibling["blobId"] = said
+        site.replies[path] = (code, headers, json.dumps(value).encode())
+    with pytest.raises(WorldsizeError, match="is no answer of a Hugging Face hub"):
+        place.stage(huggingface=["org/name"])
+    assert not list(place.root.rglob("evil*"))
+
+
 def test_a_new_commit_is_another_stage_and_the_old_one_stays(site: Site, place: Place) -> None:
     a_repository(site, "org/name", FILES)
     first = place.stage(huggingface=["org/name"])

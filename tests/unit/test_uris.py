@@ -218,6 +218,10 @@ def test_an_archive_is_a_folder(site: Site, data: Data) -> None:
         [("link", "/tmp"), ("link/evil", b"x")],
         [("link", "../..")],
         [("a/../../evil", b"x")],
+        [("x", "."), ("y", "x/../../../../etc/hostname")],
+        [("x", "."), ("y", "x/x/../../secret")],
+        [("a/b", b"x"), ("c", "a/b/../../../secret")],
+        [("d/x", ".."), ("d/y", "x/../../secret")],
     ],
 )
 def test_an_archive_writes_nowhere_else(
@@ -227,6 +231,15 @@ def test_an_archive_writes_nowhere_else(
     with pytest.raises(UsageError, match="leads out of it"):
         data.fetch(site.url + "/bad.tar.gz", folder=True)
     assert not list(tmp_path.rglob("evil")) and not list((tmp_path / "data" / "folders").glob("*.part"))
+
+
+def test_links_of_an_archive_that_stay_inside(site: Site, data: Data) -> None:
+    site.files["/links.tar.gz"] = a_tar(
+        ("lib/a.so.1", b"a"), ("lib/a.so", "a.so.1"), ("bin/a", "../lib/./a.so"), ("lib64", "lib"), ("top/x/y", "../..")
+    )
+    folder = Path(data.fetch(site.url + "/links.tar.gz", folder=True).path)
+    assert (folder / "bin/a").read_text() == (folder / "lib64/a.so").read_text() == "a"
+    assert os.path.samefile(folder / "top/x/y", folder)
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:200], lambda data: b"<html>" + data, lambda _: b""])

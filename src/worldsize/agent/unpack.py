@@ -55,7 +55,7 @@ def unpack(read: Read, digest: str, target: str, place: str) -> Unpacked:
         try:
             found = _Files(stream, target, place, pool).write()
             stream.drain()
-        except ValueError as error:
+        except (ValueError, KeyError, TypeError) as error:  # the last two: of its description
             raise Damaged("the packed environment is damaged: %s" % error) from None
     if digested.hexdigest() != digest:
         raise Damaged("the packed environment is not the one that was packed: its sha256 is %s" % digested.hexdigest())
