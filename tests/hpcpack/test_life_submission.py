@@ -39,6 +39,20 @@ def like(**options: object) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("another", [options], indirect=True, ids=[" ".join(map(str, options.items()))])
 
 
+# where its runs lie
+
+
+def test_a_share_that_a_group_may_write_to_is_refused(client: Client, tmp_path: Path) -> None:
+    """Found by review: who may write to a run's directory has its tasks execute what he likes."""
+    client.environ["XDG_CONFIG_HOME"] = str(tmp_path)
+    os.chown(client.root, 0, 65534)
+    os.chmod(client.root, 0o770)
+    refused = client("run", "-w", "1x1", "--", "true")
+    assert refused.code == 1 and "may write to it" in refused.err and "worldsize config trust" in refused.err
+    client.ok("config", "trust", client.root)
+    assert client("run", "-w", "1x1", "--", "true").code == 0
+
+
 # how often the head node is asked
 
 
