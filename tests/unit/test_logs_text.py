@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.logs.text import BOUND, MORE, compact, cut_long, last_state, split_lines, to_text
+from worldsize.logs.text import (
+    BOUND,
+    MORE,
+    compact,
+    cut_long,
+    escape,
+    escape_json,
+    last_state,
+    split_lines,
+    split_message,
+    to_text,
+    without_colours,
+)
 
+DRIVING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+TURNING = [each.encode() for each in ("\u202e", "\u2066", "\u2028")]
 NASTY = st.lists(
     st.sampled_from(
-        [b"\x1b", b"[", b"]", b"2J", b"31m", b";", b"\x07", b"\\", b"\x9b", b"\xc2\x9b", b"\0", b"c", b"\n"]
+        [b"\x1b", b"[", b"]", b"2J", b"31m", b";", b"\x07", b"\\", b"\x9b", b"\xc2\x9b", b"\0", b"c", b"\n", *TURNING]
     )
     | st.binary(max_size=4),
     max_size=30,
 ).map(b"".join)
+ORDINARY = st.text(st.characters(min_codepoint=32, exclude_categories=["Cc", "Cs"]))
 
 
 @given(NASTY)
 def test_nothing_but_colours_reaches_the_terminal(data):
     text = to_text(data)
-    assert not re.search(r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]", text)
-    assert re.sub(r"\x1b\[[0-9;:]*m", "", text).count("\x1b") == 0
+    assert not DRIVING.search(without_colours(text))
 
 
-@given(st.text(st.characters(min_codepoint=32, exclude_categories=["Cc", "Cs"])) | st.just("tab\there\nnext"))
+@given(ORDINARY.filter(lambda text: not DRIVING.search(text)) | st.just("tab\there\nnext"))
 def test_ordinary_text_is_left_alone(text):
     assert to_text(text.encode()) == text
 
@@ -44,11 +61,44 @@ def test_ordinary_text_is_left_alone(text):
         (b"\x1b(B", ""),
         (b"a\0b\x08c\x7fd", "abcd"),
         (b"caf\xe9", "caf�"),
-        ("naïve ×8 ✓".encode(), "naïve ×8 ✓"),
+        ("naïve ×8 ✓ “–” שלום".encode(), "naïve ×8 ✓ “–” שלום"),
+        ("\u202eexe.\u2066gpj\u2069\u2028x".encode(), "exe.gpjx"),
     ],
 )
 def test_escape_sequences(raw, shown):
     assert to_text(raw) == shown
+
+
+@given(st.text() | st.sampled_from(["\x1b[2J\n", "\x9b2J\r\n", "a\u202eb", "\ttab", "\x7f"]))
+def test_what_is_escaped_is_one_line_and_the_same_text(text):
+    shown = escape(text)
+    assert not DRIVING.search(shown) and "\n" not in shown
+    assert "\\" in text or "\ud800" <= max(text, default="") <= "\udfff" or read(shown) == text
+
+
+def read(shown):
+    """As Python reads it in a string."""
+    return re.sub(r"\\(?:x..|u....|n|r)", lambda found: ast.literal_eval("'%s'" % found[0]), shown)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_json_that_is_escaped_says_the_same(text):
+    shown = escape_json(json.dumps(text, ensure_ascii=False))
+    assert not DRIVING.search(shown) and json.loads(shown) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("one", ["one"]),
+        ("one\n  two", ["one", "  two"]),
+        ("one\nforged", ["one", "  forged"]),
+        ("one\r\n\n  → forged\x1b[8m", ["one", "", "    → forged\\x1b[8m"]),
+        ("", [""]),
+    ],
+)
+def test_lines_of_a_message(text, lines):
+    assert split_message(text) == lines
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from worldsize.cli.follow import Detached, Signals
-from worldsize.cli.shared import clean, duration, say, size, state_text
+from worldsize.cli.output import say, say_for_now, show
+from worldsize.cli.shared import duration, size, state_text
 from worldsize.cli.telling import usage_text
 from worldsize.cli.ticker import Notices
 from worldsize.errors import JobError
@@ -30,7 +31,6 @@ from worldsize.state.records import RunState, Status
 _SHOWN = 5
 _EVERY = 5.0
 _ACCOUNTING_LAG = 1.0
-_CLEAR = "\r\x1b[K"
 
 Submitting = Callable[[RunPaths], None]
 
@@ -66,7 +66,7 @@ def check_sets(job: Job, sets: Sequence[str]) -> None:
             raise JobError("the matrix varies it", "--set inputs.%s" % name, "say --matrix %s=…" % name)
 
 
-def dry_run(request: Request, preview: Callable[[Request, Prepared, RunPaths], str]) -> int:
+def dry_run(request: Request, preview: Callable[[Request, Prepared, RunPaths], list[str]]) -> int:
     """The first element as a single run's; what the others' inputs are on stderr."""
     created = time.time()
     varied = elements(request.job)
@@ -83,7 +83,7 @@ def dry_run(request: Request, preview: Callable[[Request, Prepared, RunPaths], s
         say("%s: %s" % (element_id("RUN", number), values_text(values)))
     if request.job.matrix and len(varied) > 2 * _SHOWN:
         say("… and %d more" % (len(varied) - 2 * _SHOWN))
-    sys.stdout.write(preview(request, prepared, RunPaths(element_root(paths.root, 0))))
+    show(*preview(request, prepared, RunPaths(element_root(paths.root, 0))))
     return 0
 
 
@@ -96,13 +96,13 @@ def run_array(
     array = RunArray(start(request, submitting), request.environ)
     say("array %s: %s" % (array.id, size_text(array)))
     if options.detach:
-        print(array.id)
+        show(array.id)
         return 0
     return follow_array(array, signals, options.quiet)
 
 
 def values_text(values: Mapping[str, Any]) -> str:
-    return clean(" ".join("%s=%s" % item for item in values.items()))
+    return " ".join("%s=%s" % item for item in values.items())
 
 
 def states_text(states: Mapping[str, int], stream: Any = None) -> str:
@@ -124,7 +124,7 @@ def element_name(array: RunArray, element: int) -> str:
 
 def element_text(array: RunArray, element: int, status: Status) -> str:
     """`RUN_3 (lr=0.1) FAILED: EXIT_CODE: rank 0 …`"""
-    words = [element_name(array, element) + " " + status.state, status.reason, clean(status.message.partition("\n")[0])]
+    words = [element_name(array, element) + " " + status.state, status.reason, status.message.partition("\n")[0]]
     return ": ".join(word for word in words if word)
 
 
@@ -151,8 +151,7 @@ class Progress:
 
     def _line(self, text: str, last: bool) -> None:
         if self._terminal:
-            sys.stderr.write(_CLEAR + text)
-            sys.stderr.flush()
+            say_for_now(text)
         elif not self._quiet and not last and text != self._shown and time.monotonic() >= self._due:
             say(text)
             self._due = time.monotonic() + _EVERY
@@ -160,8 +159,7 @@ class Progress:
 
     def clear(self) -> None:
         if self._terminal:
-            sys.stderr.write(_CLEAR)
-            sys.stderr.flush()
+            say_for_now()
 
 
 def follow_array(array: RunArray, signals: Signals, quiet: bool = False) -> int:
@@ -173,7 +171,7 @@ def follow_array(array: RunArray, signals: Signals, quiet: bool = False) -> int:
         statuses = array.follow(progress.show)
     except Detached as detached:
         progress.clear()
-        say("\ndetached: %s goes on (worldsize wait %s)" % (array.id, array.id))
+        say("", "detached: %s goes on (worldsize wait %s)" % (array.id, array.id))
         return detached.code
     progress.clear()
     show_end(array, statuses)
@@ -188,8 +186,8 @@ def show_end(array: RunArray, statuses: list[Status]) -> None:
     told = states_text(count_states(statuses)) + ("; " + used if used else "")
     say("array %s %s%s: %s" % (array.id, state, took, told))
     if status.state in (RunState.FAILED, RunState.LOST):
-        from worldsize.cli.failure import failure_text
+        from worldsize.cli.failure import failure_lines
 
         first = next(k for k, each in enumerate(statuses) if each.state == status.state)
-        say("\n%s:\n%s" % (element_name(array, first), failure_text(array[first], statuses[first])))
-        say("\nthe others: worldsize list %s" % array.id)
+        say("", "%s:" % element_name(array, first), *failure_lines(array[first], statuses[first]))
+        say("", "the others: worldsize list %s" % array.id)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from worldsize.cli.output import show_log
 from worldsize.logs.selection import parse_elements
 from worldsize.service.array import RunArray
 from worldsize.service.run import Run
@@ -39,8 +39,7 @@ class Merged:
             out += line if goes_on else self._marked(element, line)
             goes_on = not line.endswith("\n")
         self._open = element if goes_on else None
-        sys.stdout.write(out)
-        sys.stdout.flush()
+        show_log(out)
 
     def _marked(self, element: int, line: str) -> str:
         return '{"element": %d, %s' % (element, line[1:]) if self._json else "%d/%s" % (element, line)

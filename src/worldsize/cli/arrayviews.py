@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from worldsize.cli.array import element_name, element_text, size_text, states_text, values_text
-from worldsize.cli.shared import duration, print_json, say, state_text
+from worldsize.cli.output import say, show, show_json
+from worldsize.cli.shared import duration, state_text
 from worldsize.cli.telling import usage_text, waiting_lines
 from worldsize.errors import NotFound
 from worldsize.plan.array import array_file, element_id
@@ -67,9 +68,9 @@ def show_status(array: RunArray, options: argparse.Namespace) -> int:
         raise NotFound("its directory was deleted: %s" % array.directory, "array %s" % array.id)
     statuses = array.statuses()
     if options.output == "json":
-        print_json(status_data(array, statuses))
+        show_json(status_data(array, statuses))
     else:
-        sys.stdout.write("\n".join(_lines(array, statuses)) + "\n")
+        show(*_lines(array, statuses))
     return 0
 
 
@@ -144,7 +145,7 @@ def wait(array: RunArray, options: argparse.Namespace) -> int:
     statuses = array.follow(lambda _: None, options.timeout)
     now = array_status(array.array, statuses)
     if options.output == "json":
-        print_json(status_data(array, statuses))
+        show_json(status_data(array, statuses))
     else:
         say("%s is %s: %s" % (array.id, now.state, states_text(count_states(statuses))))
     if not now.final:

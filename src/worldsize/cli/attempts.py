@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from worldsize.cli.shared import say
+from worldsize.cli.output import say
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import Protocol
 from worldsize.service.run import Run

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
-from typing import TextIO
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 RED, GREEN, YELLOW = "31", "32", "33"
 _STATES = {"SUCCEEDED": GREEN, "FAILED": RED, "LOST": RED, "CANCELLED": YELLOW, "STOPPING": YELLOW}
+_PAINTED = r"(\x1b\[(?:%s)m[A-Z]+ *\x1b\[0m)" % "|".join((RED, GREEN, YELLOW))
 
 
-def paint(text: str, colour: str, stream: TextIO) -> str:
-    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return text
-    return "\x1b[%sm%s\x1b[0m" % (colour, text)
+def has_colours(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def paint_state(text: str, state: str, stream: TextIO) -> str:
-    """`text` in the colour of the state."""
-    return paint(text, _STATES[state], stream) if state in _STATES else text
+    """`text`, the state's name perhaps with blanks behind it, in the colour of the state."""
+    return "\x1b[%sm%s\x1b[0m" % (_STATES[state], text) if state in _STATES and has_colours(stream) else text
+
+
+def split_painted(text: str) -> list[str]:
+    """The text in pieces, of which every second one is as `paint_state` makes them."""
+    return re.split(_PAINTED, text)

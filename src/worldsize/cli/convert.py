@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
-from worldsize.cli.shared import clean, say
+from worldsize.cli.output import say, show_document
 from worldsize.errors import UsageError
 
 _EXAMPLES = """examples:
@@ -48,9 +47,9 @@ def convert(options: argparse.Namespace) -> int:
         except OSError as error:
             raise UsageError("cannot be written: %s" % error.strerror, path) from None
     else:
-        sys.stdout.writelines(_diff(path, source, converted.text))
+        show_document("".join(_diff(path, source, converted.text)))
     for line, remark in converted.remarks:
-        say(clean("%s:%d: left alone: %s" % (path, line, remark)))
+        say("%s:%d: left alone: %s" % (path, line, remark))
     return 0
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
-from worldsize.cli.shared import add_output, add_run, config_here, find_run, print_json
+from worldsize.cli.output import show, show_json
+from worldsize.cli.shared import add_output, add_run, config_here, find_run
 
 _EXAMPLES = """examples:
   worldsize diff 417k 9f2c                    job, code and environment, from the first to the second
@@ -29,9 +29,9 @@ def diff(options: argparse.Namespace) -> int:
         raise UsageError("diff wants two runs, or one for the latest to be compared with", None, _latest_two())
     found = compare(find_run(options.old).paths, find_run(options.new).paths)
     if options.output == "json":
-        print_json(found)
+        show_json(found)
     else:
-        sys.stdout.write("\n".join(_lines(found)) + "\n")
+        show(*_lines(found))
     return 0
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 
+from worldsize.cli.output import show, show_document
 from worldsize.cli.ticker import Notices
 from worldsize.plan.paths import RunPaths
 from worldsize.service.prepare import plan_job, said
@@ -25,7 +25,10 @@ def dry_run(request: Request) -> int:
     scripted = "script" in prepared.compute.capabilities
     paths = RunPaths(os.path.join(runs_dir, _free_id(created) if scripted else "RUN"))
     prepared = plan_job(request, paths, created, checked=True)
-    sys.stdout.write(_script(request, prepared, paths) if scripted else _preview(request, prepared, paths))
+    if scripted:
+        show_document(_script(request, prepared, paths))
+    else:
+        show(*_preview(request, prepared, paths))
     return 0
 
 
@@ -35,7 +38,7 @@ def _free_id(now: float) -> str:
     return new_run_id(now, os.urandom)
 
 
-def _preview(request: Request, prepared: Prepared, paths: RunPaths) -> str:
+def _preview(request: Request, prepared: Prepared, paths: RunPaths) -> list[str]:
     from worldsize.cli.preview import preview
 
     return preview(prepared, paths, request.environ)

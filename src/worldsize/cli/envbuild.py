@@ -8,7 +8,8 @@ import sys
 import time
 from typing import Any
 
-from worldsize.cli.shared import add_output, complete_computes, completed_by, config_here, print_json, say
+from worldsize.cli.output import say_message, show, show_document, show_json
+from worldsize.cli.shared import add_output, complete_computes, completed_by, config_here
 from worldsize.errors import StorageError, UsageError
 
 _EXAMPLES = {
@@ -54,9 +55,9 @@ def build(options: argparse.Namespace) -> int:
     if options.output == "json":
         keys = ("name", "kind", "fingerprint", "digest", "python")
         known: dict[str, Any] = {key: description.get(key) for key in keys}
-        print_json({"prefix": prefix, "built": ours, "seconds": round(time.monotonic() - began, 3), **known})
+        show_json({"prefix": prefix, "built": ours, "seconds": round(time.monotonic() - began, 3), **known})
     else:
-        print(prefix)
+        show(prefix)
     return 0
 
 
@@ -73,9 +74,9 @@ def lock(options: argparse.Namespace) -> int:
     if path != "-":
         _write(path, text)
     if path == "-" or options.output == "json":
-        sys.stdout.write(text)
+        show_document(text)
     else:
-        print(path)
+        show(path)
     return 0
 
 
@@ -111,7 +112,7 @@ def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = T
     compute = config.compute(options.compute, "--compute").name
     found = find_environment(wanted(options.spec), config, compute, os.environ, name)
     for notice in found.notices if found else ():
-        say("notice: " + notice)
+        say_message("notice: " + notice)
     if found is None or (found.prefix is None and (prefix or not found.activation(os.environ).lines_needed())):
         raise UsageError("%s: there is nothing to build" % options.spec, None, "worldsize env build --help")
     told = Ticker() if sys.stderr.isatty() else Notices()

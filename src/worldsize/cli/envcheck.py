@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import Any
 
 from worldsize.cli.envbuild import add_compute, wanted
-from worldsize.cli.shared import add_output, clean, config_here, count, print_json, say, table
+from worldsize.cli.output import lines_of, say, show, show_json
+from worldsize.cli.shared import add_output, config_here, count, table
 
 _EXAMPLES = """examples:
   worldsize env check                          the current Python, on every node of the default compute
@@ -49,15 +49,15 @@ def check(options: argparse.Namespace) -> int:
     failed = any(problem.level == "error" for problem in problems)
     if options.output == "json":
         nodes = [{"node": row.node, **(dict(row.said) if row.said else {"error": row.error})} for row in rows]
-        print_json(
+        show_json(
             {"compute": name, "ok": not failed, "nodes": nodes, "problems": [each._asdict() for each in problems]}
         )
     else:
-        _print(rows, problems)
+        _show(rows, problems)
     return 1 if failed else 0
 
 
-def _print(rows: Any, problems: Any) -> None:
+def _show(rows: Any, problems: Any) -> None:
     from worldsize.environment.nodecheck import version_of
     from worldsize.plan.nodelist import fold
 
@@ -72,9 +72,8 @@ def _print(rows: Any, problems: Any) -> None:
         alike.setdefault(cells, []).append(row.node)
     if alike:
         headers = ["NODES", "PYTHON", "GLIBC", "DRIVER", "GPUS", *names]
-        lines = table([[fold(nodes), *cells] for cells, nodes in alike.items()], headers)
-        sys.stdout.write(clean(lines) + "\n")
+        show(*table([[fold(nodes), *cells] for cells, nodes in alike.items()], headers))
     for each in problems:
-        text = "%s: %s: %s" % (each.level, fold(each.nodes), each.what)
-        sys.stdout.write(clean("%s\n  → %s" % (text, each.mend) if each.mend else text) + "\n")
-    sys.stdout.flush()
+        show(*lines_of("%s: %s: %s" % (each.level, fold(each.nodes), each.what)))
+        if each.mend:
+            show("  → " + each.mend)

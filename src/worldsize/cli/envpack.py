@@ -7,7 +7,8 @@ import os
 import sys
 
 from worldsize.cli.envbuild import add_compute, ready
-from worldsize.cli.shared import here, say
+from worldsize.cli.output import say, say_message, show
+from worldsize.cli.shared import here
 
 _EXAMPLES = """examples:
   worldsize env pack /shared/me/venv                    writes venv.tar.gz here, and prints its name
@@ -48,7 +49,7 @@ def pack(options: argparse.Namespace) -> int:
     finally:
         told.done()
     for notice in found.notices:
-        say("notice: " + notice)
+        say_message("notice: " + notice)
     say("%d files, %s of %s" % (found.files, bytes_text(found.size), bytes_text(found.unpacked)))
-    print(os.path.relpath(target, here()) if target.startswith(here() + os.sep) else target)
+    show(os.path.relpath(target, here()) if target.startswith(here() + os.sep) else target)
     return 0

@@ -6,7 +6,8 @@ import argparse
 import os
 
 from worldsize.cli.envbuild import add_compute
-from worldsize.cli.shared import add_output, config_here, print_json, say
+from worldsize.cli.output import say, show, show_json
+from worldsize.cli.shared import add_output, config_here
 
 _EXAMPLES = """examples:
   worldsize env probe --compute lab           asks a node of lab; environments for lab go by its answer from now on
@@ -31,8 +32,8 @@ def probe_compute(options: argparse.Namespace) -> int:
     found = probe(open_compute(config, name, os.environ))
     keep_probe(config.home, name, found.virtual, found.node)
     if options.output == "json":
-        print_json({"compute": name, "node": found.node, "virtual_packages": list(found.virtual)})
+        show_json({"compute": name, "node": found.node, "virtual_packages": list(found.virtual)})
     else:
-        print("virtual_packages = [%s]" % ", ".join('"%s"' % each for each in found.virtual))
+        show("virtual_packages = [%s]" % ", ".join('"%s"' % each for each in found.virtual))
         say("asked of %s: environments for %s are built for this" % (found.node, name))
     return 0

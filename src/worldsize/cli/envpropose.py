@@ -8,7 +8,8 @@ import re
 import sys
 import tempfile
 
-from worldsize.cli.shared import add_output, config_here, print_json, say
+from worldsize.cli.output import say, show_document, show_json
+from worldsize.cli.shared import add_output, config_here
 from worldsize.errors import NotFound, UsageError
 
 _EXAMPLES = """examples:
@@ -58,9 +59,9 @@ def propose_split(options: argparse.Namespace) -> int:
     told.done()
     name = options.name or os.path.basename(os.path.dirname(os.path.abspath(options.file))) or "env"
     if options.output == "json":
-        print_json({"name": name, "channels": list(channels), **proposal._asdict()})
+        show_json({"name": name, "channels": list(channels), **proposal._asdict()})
         return 0
     for line, why in proposal.why.items():
         say("pip: %s %s" % (line, why))
-    sys.stdout.write(as_yaml(proposal, name, channels))
+    show_document(as_yaml(proposal, name, channels))
     return 0

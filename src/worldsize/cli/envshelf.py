@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from typing import Any
 
 from worldsize.cli.envbuild import add_compute
-from worldsize.cli.shared import add_output, completed_by, config_here, duration, print_json, say, table
+from worldsize.cli.output import say, show, show_json
+from worldsize.cli.shared import add_output, completed_by, config_here, duration, table
 
 _EXAMPLES = {
     "list": """examples:
@@ -61,10 +61,10 @@ def list_environments(options: argparse.Namespace) -> int:
     used = users(config) if shelf else {}
     rows = [row(entry, last_used(entry.path), used.get(entry.path, [])) for entry in shelf]
     if options.output == "json":
-        print_json(rows)
+        show_json(rows)
     elif rows:
         headers = ["NAME", "STATE", "KIND", "PYTHON", "PACKAGES", "USED", "BY"]
-        sys.stdout.write(table([_cells(each) for each in rows], headers) + "\n")
+        show(*table([_cells(each) for each in rows], headers))
     else:
         say("no environment has been built yet: worldsize env build environment.yml")
     return 0
@@ -101,9 +101,9 @@ def remove(options: argparse.Namespace) -> int:
     found = [find_entry(config, name) for name in options.names]
     remove_entries(config, found, options.force)
     if options.output == "json":
-        print_json([entry.path for entry in found])
+        show_json([entry.path for entry in found])
     else:
-        sys.stdout.write("".join(os.path.basename(entry.path) + "\n" for entry in found))
+        show(*(os.path.basename(entry.path) for entry in found))
     return 0
 
 
@@ -114,9 +114,9 @@ def gc(options: argparse.Namespace) -> int:
     gone = tidy(config_here(), time.time() - age(options.unused, "--unused"), options.dry_run)
     freed = sum(each.bytes for each in gone)
     if options.output == "json":
-        print_json([{"name": each.entry.name, "bytes": each.bytes, "why": each.why} for each in gone])
+        show_json([{"name": each.entry.name, "bytes": each.bytes, "why": each.why} for each in gone])
     else:
-        sys.stdout.write("".join("%s  %s  %.1f MB\n" % (each.entry.name, each.why, each.bytes / 1e6) for each in gone))
+        show(*("%s  %s  %.1f MB" % (each.entry.name, each.why, each.bytes / 1e6) for each in gone))
         did = "would remove" if options.dry_run else "removed"
         say("%s %d environment(s), %.1f MB" % (did, len(gone), freed / 1e6))
     return 0

@@ -9,7 +9,8 @@ import sys
 
 from worldsize.cli.envbuild import add_compute, ready
 from worldsize.cli.envshelf import complete_environments
-from worldsize.cli.shared import completed_by, say
+from worldsize.cli.output import say
+from worldsize.cli.shared import completed_by
 
 _EXAMPLES = """examples:
   worldsize env shell torch                       an interactive shell

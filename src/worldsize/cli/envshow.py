@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import Any
 
 from worldsize.cli.envbuild import add_compute, wanted
 from worldsize.cli.envshelf import complete_environments
-from worldsize.cli.shared import add_output, completed_by, config_here, print_json, say, table
+from worldsize.cli.output import say, show, show_json
+from worldsize.cli.shared import add_output, completed_by, config_here, table
 
 _EXAMPLES = """examples:
   worldsize env show torch                        an environment that was built
@@ -24,17 +24,17 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verify", action="store_true", help="compare conda's files with its checksums; 1 for changes")
     add_compute(parser)
     add_output(parser)
-    parser.set_defaults(act=show)
+    parser.set_defaults(act=show_environment)
 
 
-def show(options: argparse.Namespace) -> int:
+def show_environment(options: argparse.Namespace) -> int:
     prefix, description = _found(options)
     found = _verified(prefix) if options.verify else []
     if options.output == "json":
         value: dict[str, Any] = {"prefix": prefix, "ready": description is not None, **(description or {})}
-        print_json({**value, "changed": found} if options.verify else value)
+        show_json({**value, "changed": found} if options.verify else value)
     else:
-        _print(prefix, description)
+        _show(prefix, description)
         for each in found:
             say("%s of %s was %s" % (each["file"], each["package"], each["what"]))
     return 1 if found or (options.verify and description is None) else 0
@@ -71,16 +71,16 @@ def _verified(prefix: str | None) -> list[dict[str, Any]]:
     return [each._asdict() for each in clobbered(prefix, None, distributions(prefix))]
 
 
-def _print(prefix: str | None, description: dict[str, Any] | None) -> None:
+def _show(prefix: str | None, description: dict[str, Any] | None) -> None:
     if description is None:
-        print("%s: not built" % prefix)
+        show("%s: not built" % prefix)
         return
     keys = ("name", "kind", "python", "platform", "fingerprint", "digest", "upon", "host")
     lines = [["prefix", prefix or ""], *([key, str(description[key])] for key in keys if description.get(key))]
     if description.get("took"):
         lines.append(["took", "%.1f s" % description["took"]])
-    sys.stdout.write("".join("%-12s %s\n" % tuple(line) for line in lines))
+    show(*("%-12s %s" % tuple(line) for line in lines))
     rows = [[each["name"], each["version"], each["build"], "conda"] for each in description.get("conda", ())]
     rows += [[each["name"], each["version"], "", "pip"] for each in description.get("pip", ())]
     if rows:
-        sys.stdout.write("\n" + table(rows, ["PACKAGE", "VERSION", "BUILD", "FROM"]) + "\n")
+        show("", *table(rows, ["PACKAGE", "VERSION", "BUILD", "FROM"]))

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 
+from worldsize.cli.output import say, show_json
 from worldsize.cli.shared import (
     add_output,
     add_run,
@@ -16,8 +17,6 @@ from worldsize.cli.shared import (
     count,
     find_run,
     here,
-    print_json,
-    say,
     seconds,
 )
 from worldsize.compute.abilities import Errands
@@ -177,7 +176,7 @@ def _follow(options: argparse.Namespace, nodes: tuple[int, ...], errands: Errand
             errands.stop()
     gathered.finish()
     if isinstance(output, WholeOutput):
-        print_json(output.rows(gathered))
+        show_json(output.rows(gathered))
     if interrupts.heard:
         return 128 + interrupts.heard[0]
     for line in gathered.failures():

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from worldsize.cli.shared import clean
+from worldsize.cli.output import lines_of
 from worldsize.service.run import Run
-from worldsize.service.screen import failure_data, failure_lines
+from worldsize.service.screen import failure_data
+from worldsize.service.screen import failure_lines as screen_lines
 from worldsize.state.records import RunState, Status
 from worldsize.state.status import CANCELLED_WORDS
 
 
-def failure_text(run: Run, status: Status) -> str:
+def failure_lines(run: Run, status: Status) -> list[str]:
     """The screen under the headline; the status's own message where no rank failed."""
-    if status.state == RunState.LOST or status.failure is None:
-        return clean(status.message) if status.message != CANCELLED_WORDS else ""
-    data = failure_data(run.paths, run.plan, status)
-    return clean("\n".join(failure_lines(run.paths, run.id, data)) if data else status.message)
+    if status.message == CANCELLED_WORDS and (status.state == RunState.LOST or status.failure is None):
+        return []
+    data = None if status.state == RunState.LOST else failure_data(run.paths, run.plan, status)
+    if data is not None:
+        return screen_lines(run.paths, run.id, data)
+    return lines_of(status.message) if status.message else []

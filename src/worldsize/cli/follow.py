@@ -8,7 +8,8 @@ import signal
 import sys
 import time
 
-from worldsize.cli.shared import clean, duration, rehearsed, say, state_text
+from worldsize.cli.output import lines_of, say, say_from_handler, show_log
+from worldsize.cli.shared import duration, rehearsed, state_text
 from worldsize.errors import WorldsizeError
 from worldsize.service.run import Run
 from worldsize.state.records import RunState, Status
@@ -58,12 +59,13 @@ class Signals:
         self._cancels += 1
         if self._cancels > 2:
             return
-        _tell("cancelling %s%s" % (self.run.id, " (Ctrl-C again: at once)" if self._cancels == 1 else " at once"))
+        again = " (Ctrl-C again: at once)" if self._cancels == 1 else " at once"
+        say_from_handler("", "cancelling %s%s" % (self.run.id, again))
         try:
             self.run.cancel(now=self._cancels == 2)
         except WorldsizeError as error:
             self._cancels -= 1  # the next Ctrl-C asks anew
-            _tell("could not cancel %s\nworldsize: %s" % (self.run.id, error))
+            say_from_handler("", "could not cancel %s" % self.run.id, *lines_of("worldsize: %s" % error))
 
     def _leave(self, number: int, _: object) -> None:
         if self.run is None:
@@ -80,14 +82,6 @@ class Signals:
             raise Detached(self._left)
 
 
-def _tell(text: str) -> None:
-    """From inside a signal handler, where the buffered streams may be in use."""
-    try:
-        os.write(2, ("\n%s\n" % text).encode(errors="backslashreplace"))
-    except OSError:
-        pass  # nobody is there to be told
-
-
 def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = False) -> int:
     """Show the run's log until it ends, then how it ended; its exit code."""
     from worldsize.cli.attempts import Attempts
@@ -96,14 +90,14 @@ def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = Fa
     gc.enable()
     ranks: list[int] | None = [] if quiet else [0] if run.plan.data_parallel else None
     nodes = run.plan.nodes
-    follower = Attempts(run, lambda paths: Follower(paths, nodes, ranks, fold, None, write, time.monotonic))
+    follower = Attempts(run, lambda paths: Follower(paths, nodes, ranks, fold, None, show_log, time.monotonic))
     try:
         signals.follow()
         status = run.follow(follower.poll, tell=tells_of(run))
         follower.finish()
         show_end(run, status)
     except Detached as detached:
-        say("\ndetached: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
+        say("", "detached: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
         return detached.code
     except BrokenPipeError:
         say("nobody reads the output any more: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
@@ -116,12 +110,12 @@ def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = Fa
 
 def tells_of(run: Run) -> Callable[[Status], None]:
     """Why nothing happens, on stderr."""
-    return lambda status: say("run %s %s: %s" % (run.id, state_text(status.state, sys.stderr), clean(status.message)))
 
+    def tell(status: Status) -> None:
+        first, *more = lines_of(status.message)
+        say("run %s %s: %s" % (run.id, state_text(status.state, sys.stderr), first), *more)
 
-def write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    return tell
 
 
 def _is_filled(directory: str) -> bool:
@@ -162,8 +156,6 @@ def show_end(run: Run, status: Status) -> None:
 
 
 def _show_failure(run: Run, status: Status) -> None:
-    from worldsize.cli.failure import failure_text
+    from worldsize.cli.failure import failure_lines
 
-    text = failure_text(run, status)
-    if text:
-        say(text)
+    say(*failure_lines(run, status))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from worldsize.cli.shared import say
+from worldsize.cli.output import say_log, say_message, show_log
 from worldsize.compute.abilities import Said
 from worldsize.logs.fold import Folder
-from worldsize.logs.text import compact, cut_long, last_state, split_lines, to_text
+from worldsize.logs.text import compact, cut_long, last_state, split_lines, to_text, without_colours
 from worldsize.logs.view import Printer
 from worldsize.plan.nodelist import fold
 
@@ -38,7 +37,7 @@ class Gathered:
     def take(self, heard: Iterable[Said]) -> None:
         for said in heard:
             if said.kind == "note":
-                say(to_text(said.data))
+                say_message(without_colours(to_text(said.data)))
                 continue
             if said.kind == "up":
                 self.hosts[said.node] = to_text(said.data)
@@ -88,7 +87,7 @@ class FoldedOutput:
     def __init__(self, nodes: Sequence[int], mode: str | None, now: Callable[[], float]) -> None:
         mode = mode or ("same" if len(nodes) > 1 else "off")
         self._now = now
-        self._streams = {"out": _Stream(nodes, mode, _to_stdout), "err": _Stream(nodes, mode, _to_stderr)}
+        self._streams = {"out": _Stream(nodes, mode, show_log), "err": _Stream(nodes, mode, say_log)}
 
     def take(self, said: Said) -> None:
         if said.kind in self._streams:
@@ -164,13 +163,3 @@ class WholeOutput:
             }
             for node, said in self._data.items()
         ]
-
-
-def _to_stdout(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
-
-
-def _to_stderr(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

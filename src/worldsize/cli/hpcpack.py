@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
-from worldsize.cli.shared import (
-    add_output,
-    clean,
-    complete_computes,
-    completed_by,
-    config_here,
-    print_json,
-    say,
-    table,
-)
+from worldsize.cli.output import say, show, show_document, show_json
+from worldsize.cli.shared import add_output, complete_computes, completed_by, config_here, table
 from worldsize.errors import NotFound, UsageError
 from worldsize.spec.config import Compute as Settings
 
@@ -65,9 +56,9 @@ def _share(options: argparse.Namespace) -> int:
     if options.apply:
         return _apply(mount, script(mount), options)
     if options.output == "json":
-        print_json({**mount._asdict(), "options": mount.options, "fstab": mount.fstab, "script": script(mount)})
+        show_json({**mount._asdict(), "options": mount.options, "fstab": mount.fstab, "script": script(mount)})
     else:
-        sys.stdout.write(script(mount))
+        show_document(script(mount))
     return 0
 
 
@@ -110,9 +101,9 @@ def _check(options: argparse.Namespace) -> int:
     compute = open_compute(config_here(), settings.name, os.environ)
     holds, rows = check(compute, share_of(settings.options), settings.python or "python3", say)
     if options.output == "json":
-        print_json({"share": holds._asdict(), "nodes": [row._asdict() for row in rows]})
+        show_json({"share": holds._asdict(), "nodes": [row._asdict() for row in rows]})
     else:
-        sys.stdout.write(clean(table([_row(row) for row in rows], _HEADERS)) + "\n")
+        show(*table([_row(row) for row in rows], _HEADERS))
         for line in (*_remarks(holds), *_advice(rows, settings)):
             say(line)
     return 1 if any(row.problem for row in rows) else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from worldsize.cli.output import say_message, show_document
 from worldsize.cli.shared import complete_scripts, completed_by
 
 TYPE_CHECKING = False
@@ -26,7 +27,6 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def import_(options: argparse.Namespace) -> int:
-    from worldsize.cli.shared import clean, say
     from worldsize.spec.batchimport import import_script
     from worldsize.spec.batchjob import read_script
     from worldsize.spec.batchsize import asked
@@ -34,8 +34,8 @@ def import_(options: argparse.Namespace) -> int:
     source = "batch script" if options.script == "-" else options.script
     script, warnings = read_script(source, sys.stdin.read() if options.script == "-" else None)
     for warning in warnings:
-        say("warning: " + clean(warning))
-    sys.stdout.write(job_text(import_script(script, asked(script, source), source), source))
+        say_message("warning: " + warning)
+    show_document(job_text(import_script(script, asked(script, source), source), source))
     return 0
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from worldsize.cli.detect import Cluster, Option, Script
-from worldsize.cli.shared import here, say
+from worldsize.cli.output import ask, say
+from worldsize.cli.shared import here
 from worldsize.errors import JobError, NotFound, UsageError
 
 JOB = "job.yml"
@@ -72,7 +73,7 @@ def _answers(directory: str, cluster: Cluster | None, asking: bool) -> Answers:
     gpus = detect.gpus()
     path = scripts[0] if scripts else None
     if asking:
-        say(_findings(scripts, gpus, cluster))
+        say(*_findings(scripts, gpus, cluster))
         path = _ask("script", path or "", lambda text: _existing(directory, text)) or None
     script = detect.read_script(directory, path) if path else None
     nodes, processes, compute = 1, gpus or (2 if script and script.distributed else 1), "local"
@@ -86,19 +87,17 @@ def _answers(directory: str, cluster: Cluster | None, asking: bool) -> Answers:
     return Answers(script, nodes, processes, compute, values)
 
 
-def _findings(scripts: list[str], gpus: int, cluster: Cluster | None) -> str:
+def _findings(scripts: list[str], gpus: int, cluster: Cluster | None) -> list[str]:
     scripts_found = ", ".join(scripts[:5]) + (", …" if len(scripts) > 5 else "") if scripts else "none"
     found = "Slurm (%s)" % (", ".join(cluster.partitions) or "no partitions seen") if cluster else "no Slurm"
-    return "found: scripts: %s; %d GPU%s; %s\nEnter takes what stands in brackets." % (
-        scripts_found, gpus, "" if gpus == 1 else "s", found,
-    )  # fmt: skip
+    told = "found: scripts: %s; %d GPU%s; %s" % (scripts_found, gpus, "" if gpus == 1 else "s", found)
+    return [told, "Enter takes what stands in brackets."]
 
 
 def _ask(question: str, default: str, read: Callable[[str], Answer]) -> Answer:
     """Asks until `read` takes the answer. KeyboardInterrupt when there is no more input."""
     while True:
-        sys.stderr.write("%s%s: " % (question, " [%s]" % default if default else ""))
-        sys.stderr.flush()
+        ask("%s%s: " % (question, " [%s]" % default if default else ""))
         line = sys.stdin.readline()
         if not line:
             raise KeyboardInterrupt

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+from worldsize.cli.output import say, show, show_json_text
 from worldsize.cli.shared import (
     add_output,
     add_run,
@@ -15,7 +16,6 @@ from worldsize.cli.shared import (
     count,
     duration,
     find_runs,
-    say,
     state_text,
     table,
 )
@@ -67,10 +67,10 @@ def list_runs(options: argparse.Namespace) -> int:
     if options.output == "json":
         import msgspec
 
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
+        show_json_text(msgspec.json.format(msgspec.json.encode(rows)).decode())
     elif rows:
         headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
-        sys.stdout.write(_coloured(table([_row(row) for row in rows], headers), rows) + "\n")
+        show(*_coloured(table([_row(row) for row in rows], headers), rows))
     elif wanted:
         say("no run is %s" % wanted)
     elif options.count:
@@ -100,14 +100,16 @@ def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:
     return list(expanded(rows, home))
 
 
-def _coloured(text: str, rows: list[Any]) -> str:
+def _coloured(lines: list[str], rows: list[Any]) -> list[str]:
     if not sys.stdout.isatty():
-        return text
-    head, *lines = text.split("\n")
+        return lines
+    head, *lines = lines
+    at = head.index("STATE")
     painted = [
-        line.replace(row.state, state_text(row.state, sys.stdout), 1) for line, row in zip(lines, rows, strict=True)
+        line[:at] + line[at:].replace(row.state, state_text(row.state, sys.stdout), 1)
+        for line, row in zip(lines, rows, strict=True)
     ]
-    return "\n".join([head, *painted])
+    return [head, *painted]
 
 
 def live_summaries(all_paths: list[Any]) -> list[Any]:

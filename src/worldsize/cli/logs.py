@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Callable
 
 from worldsize.cli.attempts import Attempts, Reader
-from worldsize.cli.shared import add_output, add_run, count, find_runs, rehearsed, say
+from worldsize.cli.output import say, show_bytes, show_log
+from worldsize.cli.shared import add_output, add_run, count, find_runs, rehearsed
 from worldsize.errors import UsageError
 from worldsize.plan.paths import RunPaths
 from worldsize.service.run import Run
@@ -62,7 +62,7 @@ def logs(options: argparse.Namespace) -> int:
     if options.attempt is not None:
         _choose_attempt(run, options)
     _say_rehearsal(run)
-    reader = Attempts(run, lambda paths: _reader(run, paths, options, _write))
+    reader = Attempts(run, lambda paths: _reader(run, paths, options, show_log))
     code = 0
     if options.follow:
         from worldsize.cli.follow import tells_of
@@ -116,7 +116,7 @@ def _reader(run: Run, paths: RunPaths, options: argparse.Namespace, write: Calla
     ranks = select_ranks(nodes, options.rank, options.node)
     grep = compile_grep(options.grep) if options.grep else None
     if options.raw:
-        return RawFollower(paths, ranks, _write_bytes, options.tail)
+        return RawFollower(paths, ranks, show_bytes, options.tail)
     if options.output == "json":
         from worldsize.cli.jsonlogs import JsonLines
 
@@ -137,13 +137,3 @@ def _check(options: argparse.Namespace) -> None:
 
 def _given(options: argparse.Namespace, name: str) -> bool:
     return getattr(options, name) not in (None, False, "text")
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
-
-
-def _write_bytes(data: bytes) -> None:
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()

@@ -92,7 +92,7 @@ class Parser(argparse.ArgumentParser):
     verbs: Mapping[str, argparse.ArgumentParser] = {}
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, "worldsize: %s\n  → %s --help\n" % (message, self.prog))
+        self.exit(_fail(UsageError(message, None, "%s --help" % self.prog), 2))
 
 
 def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words, command)
     except WorldsizeError as error:
-        return _fail(str(error), error.exit_code)
+        return _fail(error, error.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -153,13 +153,11 @@ def _said(error: OSError) -> str:
     return str(error)
 
 
-def _fail(text: str, code: int) -> int:
-    if not text.isprintable():
-        from worldsize.cli.shared import clean
+def _fail(error: WorldsizeError | str, code: int) -> int:
+    from worldsize.cli.output import say_error
 
-        text = clean(text)
     try:
-        print("worldsize: %s" % text, file=sys.stderr)
+        say_error(error)
     except OSError:
         _forget(2)
     return code
@@ -177,9 +175,10 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
     if extra:
         _refuse(parser, verb, words, extra)
     if options.version:
+        from worldsize.cli.output import show
         from worldsize.version import VERSION
 
-        print("worldsize %s" % VERSION)
+        show("worldsize %s" % VERSION)
         return 0
     if verb is None:
         if command is not None:
@@ -246,6 +245,13 @@ def _exit_code() -> int:
         return main()
     except SystemExit as end:  # argparse: help was printed, or a mistake
         return end.code if isinstance(end.code, int) else 0
+    except Exception:  # noqa: BLE001  (a mistake of ours, said in words that may be those of others)
+        from traceback import format_exc
+
+        from worldsize.cli.output import say_message
+
+        say_message(format_exc().rstrip("\n"))
+        return 1
 
 
 def _flushed(code: int) -> int:

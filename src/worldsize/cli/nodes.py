@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 
-from worldsize.cli.shared import add_output, clean, complete_computes, completed_by, config_here, print_json, say, table
+from worldsize.cli.output import say, show, show_json
+from worldsize.cli.shared import add_output, complete_computes, completed_by, config_here, table
 from worldsize.compute.abilities import Node
 from worldsize.plan.nodelist import fold
 
@@ -24,10 +24,10 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     completed_by(compute, complete_computes)
     parser.add_argument("-a", "--all", action="store_true", help="one row for each node, with the reason it is down")
     add_output(parser)
-    parser.set_defaults(act=show)
+    parser.set_defaults(act=show_nodes)
 
 
-def show(options: argparse.Namespace) -> int:
+def show_nodes(options: argparse.Namespace) -> int:
     from worldsize.service.computes import choose_compute, open_compute
     from worldsize.service.errands import able_to_tell
 
@@ -35,13 +35,13 @@ def show(options: argparse.Namespace) -> int:
     compute = able_to_tell(open_compute(config, choose_compute(config, options.compute, None), os.environ))
     nodes = compute.nodes()
     if options.output == "json":
-        print_json([node._asdict() for node in nodes])
+        show_json([node._asdict() for node in nodes])
         return 0
     rows = [[*_row([node]), node.reason] for node in nodes] if options.all else [_row(each) for each in alike(nodes)]
     headers = [*_HEADERS, compute.groups_called.upper()]
     if options.all and any(node.reason for node in nodes):
         headers.append("REASON")
-    sys.stdout.write(clean(table([row[: len(headers)] for row in rows], headers)) + "\n")
+    show(*table([row[: len(headers)] for row in rows], headers))
     unusable = [node for node in nodes if not node.usable]
     if unusable and not options.all:
         several = "1 node starts" if len(unusable) == 1 else "%d nodes start" % len(unusable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.agent.conductor import LOCAL_ADDRESS
 from worldsize.agent.programs import node_processes
@@ -27,11 +27,11 @@ _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
 """The second in which the run is made."""
 
 
-def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> str:
+def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> list[str]:
     """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
     `environ`, and the job's own once for all ranks. The run's id is RUN."""
     from worldsize.service.secrets import hide
-    from worldsize.trust.secrets import mask, mask_argv
+    from worldsize.trust.secrets import mask
 
     plan = settled(hide(prepared.plan)[0], "<local>")
     lines = [
@@ -42,15 +42,15 @@ def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> 
         "# threads per rank: %s; CPU binding: %s"
         % (plan.threads or "the node's share", "per rank, by each node" if plan.bind == "node" else "none"),
         "# stop: TERM, %g s, KILL; time limit: %s" % (plan.grace, "%g s" % plan.timeout if plan.timeout else "none"),
-        prepared.compute.render(prepared.job, plan, paths, dict).preview.rstrip(),
+        *prepared.compute.render(prepared.job, plan, paths, dict).preview.rstrip().split("\n"),
         "",
         "# the %s, in the snapshot of %s"
         % ("batch script" if plan.batch else "command of every rank", prepared.job.code or "no code"),
-        shlex.join(mask_argv(plan.argv)),
+        _command(plan.argv),
     ]
     if plan.environment:
         lines += ["", "# the job's variables"]
-        lines += ["%s=%s" % (name, shlex.quote(mask(name, value))) for name, value in plan.environment.items()]
+        lines += ["%s=%s" % (name, _quote(mask(name, value))) for name, value in plan.environment.items()]
     world = World(_HEAD, _UNKNOWN, _hosts(prepared))
     paths = RunPaths(there(paths.root, prepared.compute.facts(prepared.job).mapped))
     shown = 0
@@ -59,12 +59,28 @@ def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> 
             if shown < _SHOWN:
                 lines += ["", _title(plan, node, process)]
                 if process.argv != plan.argv:
-                    lines.append(_known(shlex.join(mask_argv(process.argv))))
+                    lines.append(_known(_command(process.argv)))
                 lines += ["%s=%s" % (name, mask(name, text)) for name, text in _variables(plan, process, environ)]
                 shown += len(process.ranks)
     if shown < plan.world_size and plan.batch is None:
         lines += ["", "# … and %d more ranks" % (plan.world_size - shown)]
-    return "\n".join(lines) + "\n"
+    return lines
+
+
+def _command(argv: Sequence[str]) -> str:
+    """As a line for bash, secrets masked."""
+    from worldsize.trust.secrets import mask_argv
+
+    return " ".join(map(_quote, mask_argv(argv)))
+
+
+def _quote(word: str) -> str:
+    """For bash, in one line."""
+    if word.isprintable():
+        return shlex.quote(word)
+    from worldsize.logs.text import escape
+
+    return "$'%s'" % escape(word.replace("\\", "\\\\").replace("'", "\\'"))
 
 
 def _hosts(prepared: Prepared) -> tuple[Host, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from worldsize.cli.shared import add_output, config_here, print_json, table
+from worldsize.cli.output import show, show_document, show_json
+from worldsize.cli.shared import add_output, config_here, table
 from worldsize.errors import UsageError
 from worldsize.spec.config import Config
 
@@ -44,7 +44,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 def schema(options: argparse.Namespace) -> int:
     from worldsize.spec.schema import job_schema
 
-    print_json(job_schema())
+    show_json(job_schema())
     return 0
 
 
@@ -57,12 +57,12 @@ def config(options: argparse.Namespace) -> int:
         raise UsageError("show takes no paths", "worldsize config", "worldsize config trust PATH")
     settings = _settings(config_here())
     if options.output == "json":
-        print_json({key: {"value": value, "origin": origin} for key, (value, origin) in settings.items()})
+        show_json({key: {"value": value, "origin": origin} for key, (value, origin) in settings.items()})
     elif options.origin:
         rows = [[key, str(value), origin] for key, (value, origin) in settings.items()]
-        sys.stdout.write(table(rows, ["KEY", "VALUE", "ORIGIN"]) + "\n")
+        show(*table(rows, ["KEY", "VALUE", "ORIGIN"]))
     else:
-        sys.stdout.write("".join("%s = %s\n" % (key, value) for key, (value, _) in settings.items()))
+        show(*("%s = %s" % (key, value) for key, (value, _) in settings.items()))
     return 0
 
 
@@ -89,5 +89,5 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
 def completion(options: argparse.Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
-    sys.stdout.write(shellcode(["worldsize"], shell=options.shell) + "\n")  # nosec B604  # the name of a shell
+    show_document(shellcode(["worldsize"], shell=options.shell) + "\n")  # nosec B604  # the name of a shell
     return 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import time
 
 from worldsize.cli.listing import complete_states, known_state
-from worldsize.cli.shared import add_output, completed_by, config_here, count, print_json, say
+from worldsize.cli.output import say, show, show_json
+from worldsize.cli.shared import add_output, completed_by, config_here, count
 from worldsize.errors import UsageError
 
 _EXAMPLES = """examples:
@@ -54,8 +54,8 @@ def prune(options: argparse.Namespace) -> int:
     )
     freed = sum(size for _, size in gone)
     if options.output == "json":
-        print_json([{"id": run_id, "bytes": size} for run_id, size in gone])
+        show_json([{"id": run_id, "bytes": size} for run_id, size in gone])
     else:
-        sys.stdout.write("".join("%s  %d bytes\n" % row for row in gone))
+        show(*("%s  %d bytes" % row for row in gone))
         say("%s %d run(s), %.1f MB" % ("would remove" if options.dry_run else "removed", len(gone), freed / 1e6))
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from worldsize.cli.shared import clean, say
+from worldsize.cli.output import say, say_message
 from worldsize.errors import UsageError
 from worldsize.service.rehearsal import could_not_show, for_this_machine, refuse_several
 from worldsize.service.run import Run
@@ -24,7 +24,7 @@ def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked:
         job, said = for_this_machine(job, config, options.compute, asked)
         options.compute = None
         for text in said:
-            say("notice: " + clean(text))
+            say_message("notice: " + text)
     refuse_several(job)
     return job
 

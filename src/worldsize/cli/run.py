@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 
 from worldsize.cli.jobsource import asked_job
+from worldsize.cli.output import say, say_message, show
 from worldsize.cli.shared import (
     add_run,
-    clean,
     complete_computes,
     complete_job_files,
     complete_runs,
@@ -19,7 +19,6 @@ from worldsize.cli.shared import (
     find_runs,
     here,
     rehearsed,
-    say,
     size,
 )
 from worldsize.cli.ticker import Notices, Ticker
@@ -181,7 +180,7 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
 
         check_sets(job, options.sets)
     for warning in warnings:
-        say("warning: " + clean(warning))
+        say_message("warning: " + warning)
     cwd, config = here(), config_here()
     if options.virtual_gpus is not None or options.verb == "rehearse" or job.virtual_gpus is not None:
         from worldsize.cli.rehearse import with_rehearsal
@@ -230,7 +229,8 @@ def _places(options: argparse.Namespace, job: Job, lines: Any) -> Places:
 
 def _print_id(run_id: str) -> None:
     try:
-        print(run_id, flush=True)
+        show(run_id)
+        sys.stdout.flush()
     except OSError:
         say("%s goes on (worldsize logs -f %s)" % (run_id, run_id))
         raise

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+from worldsize.cli.output import say, show, show_json
 from worldsize.cli.shared import (
     add_output,
     add_run,
@@ -14,9 +15,7 @@ from worldsize.cli.shared import (
     duration,
     find_run,
     find_runs,
-    print_json,
     rehearsed,
-    say,
     seconds,
     size,
     state_text,
@@ -74,9 +73,9 @@ def status(options: argparse.Namespace) -> int:
     if not os.path.isdir(run.directory):
         raise NotFound("its directory was deleted: %s" % run.directory, "run %s" % run.id)
     if options.output == "json":
-        print_json(status_data(run, now))
+        show_json(status_data(run, now))
         return 0
-    sys.stdout.write("\n".join(_status_lines(run, now)) + "\n")
+    show(*_status_lines(run, now))
     return 0
 
 
@@ -104,7 +103,7 @@ def status_data(run: Run, now: Status, patience: float = 0.0) -> dict[str, Any]:
 
 
 def _status_lines(run: Run, now: Status) -> list[str]:
-    from worldsize.cli.failure import failure_text
+    from worldsize.cli.failure import failure_lines
     from worldsize.cli.telling import usage_text, waiting_lines
     from worldsize.cli.threads import threads_of, threads_text
     from worldsize.service.telling import usage, waiting
@@ -125,8 +124,8 @@ def _status_lines(run: Run, now: Status) -> list[str]:
         lines += ["used " + text for text in [usage_text(usage(run, now, 0.0))] if text]
     lines.append(run.directory)
     why = waiting(run, now, _EXPLAINED_WITHIN)
-    text = "\n".join(waiting_lines(why)) if why else failure_text(run, now)
-    return [*lines, "", text] if text else lines
+    words = waiting_lines(why) if why else failure_lines(run, now)
+    return [*lines, "", *words] if words else lines
 
 
 def _took(now: Status) -> str:
@@ -145,7 +144,7 @@ def wait(options: argparse.Namespace) -> int:
 
     now = run.follow(lambda: False, options.timeout, tells_of(run))
     if options.output == "json":
-        print_json(status_data(run, now, _ACCOUNTING_LAG))
+        show_json(status_data(run, now, _ACCOUNTING_LAG))
     else:
         say("%s is %s%s" % (run.id, now.state, rehearsed(run.plan) if run.has_plan() else ""))
     if not now.final:

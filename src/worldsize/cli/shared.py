@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable
 
+from worldsize.cli.output import say_message
 from worldsize.errors import UsageError
 from worldsize.service.run import Run
 from worldsize.spec.config import Config, load_config
@@ -43,7 +43,7 @@ def config_here() -> Config:
     for notice in () if completing else config.notices:
         if notice not in _said:
             _said.add(notice)
-            say("notice: " + clean(notice))
+            say_message("notice: " + notice)
     return config
 
 
@@ -139,24 +139,6 @@ def find_runs(text: str | None) -> Run | RunArray:
     return Run(paths, os.environ)
 
 
-def print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-_CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)))
-
-
-def clean(text: str) -> str:
-    """What others wrote, without what could drive a terminal; lines and tabs stay."""
-    return text if text.isprintable() else text.translate(_CONTROLS)
-
-
-def say(text: str) -> None:
-    """News for the person, beside the output: on stderr."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
-
-
 def state_text(state: str, stream: TextIO, width: int = 0) -> str:
     """A state's name, coloured where `stream` is a terminal."""
     text = state.ljust(width)
@@ -191,10 +173,17 @@ def rehearsed(plan: Any) -> str:
     return ", a rehearsal with %d virtual GPU%s per node" % (gpus, "" if gpus == 1 else "s")
 
 
-def table(rows: list[list[str]], headers: list[str]) -> str:
+def table(rows: list[list[str]], headers: list[str]) -> list[str]:
+    """The lines of a table; what would break a line, or the columns, is escaped in its cells."""
+    rows = [[cell if cell.isprintable() else _cell(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in [headers, *rows]) for column in range(len(headers))]
-    lines = [
+    return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in [headers, *rows]
     ]
-    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    from worldsize.logs.text import escape
+
+    return escape(text).replace("\t", "\\t")

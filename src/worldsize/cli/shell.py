@@ -6,7 +6,8 @@ import argparse
 import os
 import sys
 
-from worldsize.cli.shared import add_run, config_here, find_run, say
+from worldsize.cli.output import say
+from worldsize.cli.shared import add_run, config_here, find_run
 from worldsize.errors import UsageError
 
 _EXAMPLES = """examples:

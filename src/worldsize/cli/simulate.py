@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from worldsize.cli.shared import say
+from worldsize.cli.output import say, show_document
 from worldsize.errors import UsageError
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def _tell(head: Head, url: str, config: str, options: Options, made_up: bool) ->
             % (cluster.why, cluster.link)
         )
     if made_up:
-        sys.stdout.write("export %s=%s\n" % (_PASSWORD, options.account.password))
-    sys.stdout.write(config + "\n")
+        show_document("export %s=%s\n" % (_PASSWORD, options.account.password))
+    show_document(config + "\n")
     sys.stdout.flush()
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 
-from worldsize.cli.shared import clean, say
+from worldsize.cli.output import say_for_now, say_message
 from worldsize.service.request import Progress
 
 _PATIENCE = 0.4
 _EVERY = 0.1
-_CLEAR = "\r\x1b[K"
 
 
 class Notices(Progress):
     def notice(self, text: str) -> None:
-        say("notice: " + clean(text))
+        say_message("notice: " + text)
 
     def done(self) -> None:
         """Nothing of what was shown for the moment is left."""
@@ -40,8 +37,7 @@ class Ticker(Notices):
         self._next = now + _EVERY
         self._shown = True
         text = "%s: %s files" % (what, "%d of %d" % (done, total) if total else "%d" % done)
-        sys.stderr.write(_CLEAR + text[: _columns() - 1])
-        sys.stderr.flush()
+        say_for_now(text)
 
     def doing(self, what: str) -> None:
         now = time.monotonic()
@@ -49,8 +45,7 @@ class Ticker(Notices):
             return
         self._next = now + _EVERY
         self._shown = True
-        sys.stderr.write(_CLEAR + clean(what)[: _columns() - 1])
-        sys.stderr.flush()
+        say_for_now(what)
 
     def transfer(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()
@@ -61,18 +56,9 @@ class Ticker(Notices):
         self._next = now + _EVERY
         self._shown = True
         text = "%s: %s of %s" % (what, bytes_text(done), bytes_text(total)) if total else what
-        sys.stderr.write(_CLEAR + text[: _columns() - 1])
-        sys.stderr.flush()
+        say_for_now(text)
 
     def done(self) -> None:
         if self._shown:
             self._shown = False
-            sys.stderr.write(_CLEAR)
-            sys.stderr.flush()
-
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(2).columns or 80
-    except OSError:
-        return 80
+            say_for_now()

@@ -7,7 +7,8 @@ import os
 import re
 import sys
 
-from worldsize.cli.shared import print_json, say, table
+from worldsize.cli.output import ask, say, show, show_json
+from worldsize.cli.shared import table
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display
 from worldsize.trust.decisions import Decision, decide, decisions, forget
@@ -26,9 +27,8 @@ def ask_about_project(question: Question) -> bool | None:
         say("%s sets more than can be shown here: read it, then: worldsize config trust %s" % (path, path))
         return None
     say("%s is a project's file that you have not decided about. It sets:" % path)
-    say("\n".join(lines))
-    sys.stderr.write("These decide what is executed, or where a password goes. Do you trust it? [y/N] ")
-    sys.stderr.flush()
+    say(*lines)
+    ask("These decide what is executed, or where a password goes. Do you trust it? [y/N] ")
     try:
         answer = sys.stdin.readline()
     except (OSError, UnicodeDecodeError):
@@ -59,10 +59,10 @@ def trust(options: argparse.Namespace) -> int:
         _change(path, remove=False)
     found = decisions(os.environ)
     if options.output == "json":
-        print_json([each._asdict() for each in found])
+        show_json([each._asdict() for each in found])
     elif not options.path and not removed:
         rows = [[display(each.path), each.kind, _state(each)] for each in found]
-        sys.stdout.write(table(rows, ["PATH", "KIND", "STATE"]) + "\n" if rows else "nothing was decided yet\n")
+        show(*(table(rows, ["PATH", "KIND", "STATE"]) if rows else ["nothing was decided yet"]))
     return 0
 
 

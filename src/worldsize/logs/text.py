@@ -1,4 +1,9 @@
-"""Bytes that a rank wrote → text that is safe to show."""
+"""What ranks, jobs, runs and servers said → text that is safe to show.
+
+What drives a terminal: control characters but newline and tab, the sequences that ESC begins, and the characters that
+turn the direction of text or end a line. Of what ranks wrote it is taken out, and colours stay; elsewhere it is shown
+escaped, so that nothing is hidden.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,25 @@ MORE = "\udc80"
 BOUND = 64 * 1024
 """Bytes above which a line comes in pieces."""
 
+_DIRECTIONS = (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_TURNING = "".join(map(chr, _DIRECTIONS))
+_ESCAPED = {
+    **{code: "\\x%02x" % code for code in (*range(9), 11, 12, *range(14, 32), 127)},
+    **{code: "\\u%04x" % code for code in (*range(128, 160), *_DIRECTIONS)},
+    10: "\\n",
+    13: "\\r",
+}
+"""Escaped as Python and bash ($'…') read it."""
+
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in (9, 10))
 _HARMFUL = (
     r"\x1b\[(?![0-9;:]*m)[0-?]*[ -/]*[@-~]"  # CSI: cursor, erase, modes, queries; colours (SGR) stay
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # OSC, DCS, …: titles, clipboard, links
     r"|\x1b(?!\[)[ -/]*[0-~]"
     r"|\x1b(?!\[[0-9;:]*m)"
-    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]"
+    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 )
+_COLOURS = r"\x1b\[[0-9;:]*m"
 
 
 def to_text(data: bytes) -> str:
@@ -24,11 +40,41 @@ def to_text(data: bytes) -> str:
     Newlines, tabs and colours (SGR) are kept; other escape sequences and control characters are taken out.
     """
     text = data.decode("utf-8", "replace")
-    if b"\xc2" not in data and len(data.translate(None, _CONTROLS)) == len(data):
+    turning = b"\xe2" in data and any(character in text for character in _TURNING)
+    if not turning and b"\xc2" not in data and len(data.translate(None, _CONTROLS)) == len(data):
         return text
     import re
 
     return re.sub(_HARMFUL, "", text)
+
+
+def without_colours(text: str) -> str:
+    if "\x1b" not in text:
+        return text
+    import re
+
+    return re.sub(_COLOURS, "", text)
+
+
+def escape(text: str) -> str:
+    """In one line, with nothing that drives a terminal: `\\n` for a newline, `\\x1b` for ESC. Tabs stay."""
+    return text if text.isprintable() else text.translate(_ESCAPED)
+
+
+def escape_json(text: str) -> str:
+    """The same value; JSON itself wants nothing but the control characters below blank escaped."""
+    return text.translate({code: "\\u%04x" % code for code in (*range(127, 160), *_DIRECTIONS)})
+
+
+def split_message(text: str) -> list[str]:
+    """The lines of what may have several, each escaped. Those after the first are indented, so that none of them is
+    taken for a line of worldsize's own, or for its hint."""
+    first, *more = [escape(line) for line in text.replace("\r\n", "\n").split("\n")]
+    return [first, *(line if _is_indented(line) else "  " + line for line in more)]
+
+
+def _is_indented(line: str) -> bool:
+    return not line or (line.startswith(("  ", "\t")) and not line.lstrip().startswith("→"))
 
 
 def last_state(line: bytes) -> bytes:

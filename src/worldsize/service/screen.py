@@ -5,6 +5,7 @@ from __future__ import annotations
 from worldsize.agent.failure import read_error
 from worldsize.diagnose.hints import hint_for
 from worldsize.logs.tail import last_lines, summarize_others
+from worldsize.logs.text import split_message, without_colours
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import ranks_started, read_exit, signal_name
@@ -59,7 +60,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
 
 def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[str]:
     """The screen as text, without its headline."""
-    lines = [data["message"]]
+    lines = split_message(without_colours(data["message"]))
     exception = data["exception"]
     if exception:
         lines += ["", *_exception(exception, paths.code)]
@@ -76,17 +77,17 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
         lines += ["  " + line for line in data["others"]]
     if data["rank"] is not None:
         lines += ["", "all of it: worldsize logs %s --rank %d" % (run_id, data["rank"])]
-    return lines
+    return [without_colours(line) for line in lines]
 
 
 def _exception(exception: dict[str, Any], code: str) -> list[str]:
-    said = ("%s: %s" % (exception["type"], exception["message"])).strip(": ").splitlines() or [""]
+    said = ("%s: %s" % (exception["type"], exception["message"])).strip(": ")
     frames = exception["frames"]
     own = [frame for frame in frames if frame["file"].startswith(code)] or frames
     where = [_frame(frame, code) for frame in reversed(own[-_FRAMES:])]
     where += ["  " + line for line in exception.get("stack", [])[-_FRAMES:]]
     where = where[:_FRAMES]
-    return [_short(line) for line in said[: _EXCEPTION_LINES - len(where)] + where]
+    return [_short(line) for line in split_message(without_colours(said))[: _EXCEPTION_LINES - len(where)] + where]
 
 
 def _frame(frame: dict[str, Any], code: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from worldsize.errors import JobError, UsageError
+from worldsize.plan.files import display
 from worldsize.spec.tree import Node
 
 MAX_LISTED = 40
@@ -32,10 +33,10 @@ class Report:
         self.warnings: list[str] = []
 
     def problem(self, node: Node, path: str, what: str, hint: str | None = None) -> None:
-        self.problems.append(Problem(node.where, _unsaid(node, path), what, hint))
+        self.problems.append(Problem(node.where, display(_unsaid(node, path)), display(what), hint))
 
     def warn(self, node: Node, path: str, what: str) -> None:
-        self.warnings.append(Problem(node.where, _unsaid(node, path), what, None).line)
+        self.warnings.append(Problem(node.where, display(_unsaid(node, path)), display(what), None).line)
 
     def check(self) -> None:
         """Raises one error that tells all problems, at the first one's place."""

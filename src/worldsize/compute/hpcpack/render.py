@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from worldsize.compute.hpcpack.share import Share
 from worldsize.errors import JobError
+from worldsize.plan.files import display
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 
@@ -123,7 +124,7 @@ def preview(made: Requests, base: str, user: str, notes: str = "") -> str:
 
 
 def _block(line: str, values: Properties) -> str:
-    return "\n".join([line, *("    %s=%s" % item for item in values.items())])
+    return "\n".join([line, *("    %s=%s" % (key, display(str(value))) for key, value in values.items())])
 
 
 def _job(asked: Asked, plan: Plan) -> Properties:

@@ -1,0 +1,142 @@
+"""Everything that the command line shows goes through here; no other module of it writes to stdout or stderr.
+
+What jobs, runs, servers and files of others say drives no terminal: it is shown escaped. Colours are worldsize's own,
+where the stream is a terminal that has them. `show` and `say` take lines: a line break within one is part of a value,
+and is escaped too, so that no value passes for a line of worldsize's own.
+
+Written as it is, because that is what was asked for:
+
+show_document  where stdout is no terminal: a file to be kept, or the input of another program (`convert | patch`)
+show_log       made safe by logs.text already, with the colours of the ranks: `run`, `logs`, `exec`
+show_bytes     `logs --raw`
+
+`shell` and `env shell` hand the terminal over to a shell, and write nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TextIO
+
+    from worldsize.errors import WorldsizeError
+
+_CLEAR = "\r\x1b[K"
+
+
+def show(*lines: str) -> None:
+    """The answer, on stdout: each argument is one line."""
+    sys.stdout.write("".join([_line(line, sys.stdout) + "\n" for line in lines]))
+
+
+def say(*lines: str) -> None:
+    """News for the person, beside the answer: on stderr, at once. Each argument is one line."""
+    sys.stderr.write("".join([_line(line, sys.stderr) + "\n" for line in lines]))
+    sys.stderr.flush()
+
+
+def say_message(text: str) -> None:
+    """A message in words of others, perhaps in several lines: those after the first are indented."""
+    say(*lines_of(text))
+
+
+def say_error(error: WorldsizeError | str) -> None:
+    """How a command ends that could not do what it was asked."""
+    if isinstance(error, str):
+        say_message("worldsize: " + error)
+        return
+    what = "%s: %s" % (error.where, error.what) if error.where else error.what
+    say(*lines_of("worldsize: " + what), *(["  → " + error.hint] if error.hint else []))
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a message, for `show` and `say`; those after the first are indented."""
+    if text.isprintable():
+        return [text]
+    from worldsize.logs.text import split_message
+
+    return split_message(text)
+
+
+def show_json(value: Any) -> None:
+    import json
+
+    show_json_text(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show_json_text(text: str) -> None:
+    """JSON that is there as text, the same value; what drives a terminal is escaped in it."""
+    if not text.isascii() or "\x7f" in text:
+        from worldsize.logs.text import escape_json
+
+        text = escape_json(text)
+    sys.stdout.write(text + "\n")
+
+
+def show_document(text: str) -> None:
+    """A whole file, to be kept or to be another program's input: exactly as it is where stdout is no terminal."""
+    if sys.stdout.isatty():
+        show(*text.removesuffix("\n").split("\n"))
+    else:
+        sys.stdout.write(text)
+
+
+def show_log(text: str) -> None:
+    """What ranks wrote, as logs.text gives it."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def say_log(text: str) -> None:
+    """What ranks or a command on nodes wrote to stderr, as logs.text gives it."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def show_bytes(data: bytes) -> None:
+    """Bytes that a person asked for as they are."""
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def say_for_now(text: str = "") -> None:
+    """A line at a terminal that the next one takes the place of; "" takes it away."""
+    sys.stderr.write(_CLEAR + _line(text, sys.stderr)[: _columns() - 1])
+    sys.stderr.flush()
+
+
+def ask(question: str) -> None:
+    """A question, behind which the answer is typed."""
+    sys.stderr.write(_line(question, sys.stderr))
+    sys.stderr.flush()
+
+
+def say_from_handler(*lines: str) -> None:
+    """As `say`, from inside a signal handler, where the buffered streams may be in use."""
+    try:
+        os.write(2, "".join([_line(line, sys.stderr) + "\n" for line in lines]).encode(errors="backslashreplace"))
+    except OSError:
+        pass  # nobody is there to be told
+
+
+def _line(text: str, stream: TextIO) -> str:
+    if text.isprintable():
+        return text
+    from worldsize.logs.text import escape
+
+    if "\x1b" in text:
+        from worldsize.cli.colour import has_colours, split_painted
+
+        if has_colours(stream):
+            return "".join([piece if i % 2 else escape(piece) for i, piece in enumerate(split_painted(text))])
+    return escape(text)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(2).columns or 80
+    except OSError:
+        return 80
