@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
+from typing import Any
 
+import pytest
 from driver import Cli
 
 JOB = "command: echo $X\n"
@@ -58,3 +62,29 @@ def test_a_home_that_cannot_be(cli: Cli) -> None:
     assert result.code in (0, 1, 2) and "Traceback" not in result.err
     result = cli("run", "--", "true", WORLDSIZE_HOME="/proc/nope")
     assert result.code == 1 and "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda result: {**result, "summary": {**result["summary"], "state": "DONE"}},
+        lambda result: {**result, "summary": {**result["summary"], "state": ["FAILED"]}},
+        lambda result: {**result, "failure": {"nonsense": 1}},
+        lambda result: {"summary": result["summary"]},
+        lambda result: {},
+        lambda result: [result],
+    ],
+)
+def test_a_result_that_tells_no_end(cli: Cli, change: Callable[[dict[str, Any]], object]) -> None:
+    """Found by trying: whoever waited for the run of a directory with an invented state waited for ever."""
+    run = cli.run("--", "true")
+    path = cli.path(run, "result.json")
+    with open(path) as file:
+        result = json.load(file)
+    with open(path, "w") as file:
+        json.dump(change(result), file)
+    waited = cli("wait", run, timeout=30)
+    assert waited.code == 0 and "SUCCEEDED" in waited.err, waited
+    for words in (("status", run), ("list",), ("logs", run), ("status", cli.path(run))):
+        looked = cli(*words)
+        assert looked.code in (0, 1) and "Traceback" not in looked.err, looked
