@@ -113,3 +113,24 @@ def test_an_array(cli: Cli, canaries: Canaries) -> None:
         Path(cli.path(element, "outputs", "go")).touch()
     assert cli("wait", run).code == 0, cli("status", run)
     assert during + canaries.in_files(cli.root, but=(THE_JOB,)) == []
+
+
+def test_a_search(cli: Cli, canaries: Canaries) -> None:
+    """Its trials are runs in small, with files of their own."""
+    job = canaries.job()
+    up, go = os.path.join(cli.project, "up"), os.path.join(cli.project, "go")
+    job["environment_variables"].update(UP=up, GO=go)
+    job["command"] = (
+        "touch $UP-$RANK; until test -e $GO; do sleep 0.05; done; "
+        'test -n "$EXPERIMENT" -a -n "$HF_TOKEN" && echo m=1 && echo m=1; true' + canaries.said()
+    )
+    job["autotune"] = {"config": "conf.json", "metric": "m", "reports": 2, "search": {"a": [1, 2]}}
+    cli.write("code/conf.json", "{}")
+    cli.write("job.yml", json.dumps({**job, "code": "code"}))
+    run = cli.ok("submit", "job.yml", **canaries.environ).out.strip()
+    wait_for(lambda: all(os.path.exists("%s-%d" % (up, rank)) for rank in range(2)))
+    during = canaries.in_files(cli.root, but=(SECRETS, THE_JOB)) + canaries.in_processes()
+    Path(go).touch()
+    assert cli("wait", run).code == 0, cli("status", run)
+    assert cli("list").out.count("SUCCEEDED") == 1 and ",measured" in cli.read(run, "outputs", "trials.csv")
+    assert during + canaries.in_files(cli.root, but=(THE_JOB,)) == []
