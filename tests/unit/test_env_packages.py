@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from worldsize.environment import pip
+from worldsize.environment import pip, rattling
 from worldsize.environment.builder import Scratch
 from worldsize.environment.clobber import Clobbered, check, clobbered, seen
 from worldsize.environment.conda import Source, channel_addresses, for_record, touched_by_pip, with_python
@@ -339,3 +340,11 @@ def test_a_proposal_is_an_environment_file() -> None:
         "channels": ["conda-forge"],
         "dependencies": ["python", "a>=1", {"pip": ["b[x] ; python_version < '3'"]}],
     }
+
+
+def test_rattlers_program_finds_no_module_beside_itself(tmp_path: Path) -> None:
+    """Found by review: what rattler imports, such as `secrets` or `pip`, would have been a file of worldsize's."""
+    (tmp_path / "rattler.py").write_text("import json, sys\nsys.stderr.write(json.dumps(sys.path))\nsys.exit(9)\n")
+    argv = [sys.executable, rattling.__file__]
+    done = subprocess.run(argv, input="{}", text=True, env={"PYTHONPATH": str(tmp_path)}, stderr=subprocess.PIPE)
+    assert done.returncode == 9 and os.path.dirname(rattling.__file__) not in json.loads(done.stderr)
