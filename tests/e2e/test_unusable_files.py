@@ -84,7 +84,8 @@ def test_a_result_that_tells_no_end(cli: Cli, change: Callable[[dict[str, Any]],
     with open(path, "w") as file:
         json.dump(change(result), file)
     waited = cli("wait", run, timeout=30)
-    assert waited.code == 0 and "SUCCEEDED" in waited.err, waited
+    assert waited.code == 1 and "LOST" in waited.err, waited
     for words in (("status", run), ("list",), ("logs", run), ("status", cli.path(run))):
         looked = cli(*words)
         assert looked.code in (0, 1) and "Traceback" not in looked.err, looked
+    assert "its run directory is damaged" in cli("status", run).out

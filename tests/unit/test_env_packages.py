@@ -191,6 +191,10 @@ def test_channels_as_addresses() -> None:
 def test_passwords_and_tokens_are_hidden() -> None:
     assert mask_channel("https://u:secret@h/c/noarch/a.conda") == "https://u:***@h/c/noarch/a.conda"
     assert mask_channel("https://h/t/an-12345/c/x") == "https://h/t/***/c/x"
+    assert mask_channel("t/an-12345/c") == "t/***/c" and mask_channel("conda-forge") == "conda-forge"
+    for odd in ("h:80//t//%s/c", "h/%%74/%s?x", "h/T/%s", "h/a%%2Ft%%2f%s/c", "t/a/t/%s"):
+        assert mask_channel("see https://%s!" % (odd % "an-12345/")) == "see https://%s!" % (odd % "***/")
+    assert mask_channel("https://t/c/x") == "https://t/c/x"
     row = {"name": "a", "url": "https://u:s@h/a", "channel": "https://h/t/tok/c"}
     assert for_record([row]) == [{"name": "a", "url": "https://u:***@h/a", "channel": "https://h/t/***/c"}]
 

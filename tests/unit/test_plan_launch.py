@@ -82,6 +82,7 @@ def plans(draw) -> Plan:
         interpreter=draw(st.none() | texts),
         data_parallel=draw(st.sampled_from([None, "split", "scale"])),
         inrank=tuple(draw(st.lists(texts, max_size=2))),
+        secrets=tuple(draw(st.lists(st.sampled_from(("HF_TOKEN", "X")), unique=True))),
         hidden=tuple(draw(st.lists(st.sampled_from(("argv", "environment")), unique=True))),
         rehearsal=draw(
             st.none() | st.builds(Rehearsal, st.integers(1, 8), st.booleans(), st.lists(texts, max_size=2).map(tuple))

@@ -199,6 +199,7 @@ def _typed(value: dict[str, Any]) -> dict[str, Any]:
         "library_path",
         "step",
         "inrank",
+        "secrets",
         "hidden",
     )
     lists = {name: tuple(value[name]) for name in names if name in value}

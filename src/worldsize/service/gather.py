@@ -46,12 +46,8 @@ def read_plan(paths: RunPaths) -> Plan | None:
 
 
 def read_result(paths: RunPaths) -> Status | None:
-    """None where there is none, or one that says of no end what it was: it is damaged, or somebody else's invention."""
-    try:
-        status = status_of(read_json(paths.result) or {})
-        return status if status.final else None
-    except (AttributeError, KeyError, TypeError):
-        return None
+    value = read_json(paths.result)
+    return None if value is None else status_of(value)
 
 
 def read_native(paths: RunPaths) -> Handle | None:

@@ -40,9 +40,13 @@ def result(plan: Plan, status: Status) -> dict[str, Any]:
 
 
 def status_of(value: dict[str, Any]) -> Status:
-    """The status that a result.json holds."""
+    """The status that a result.json holds. ValueError, KeyError or TypeError for a damaged one, also for one
+    that says of no end what it was: whoever waits would wait for ever."""
     row = value["summary"]
     failure = Failure(**value["failure"]) if value["failure"] else None
-    return Status(
+    status = Status(
         row["state"], row["reason"], row["exit_code"], value["message"], failure, row["started"], row["ended"]
     )
+    if not status.final:
+        raise ValueError("%r is no end of a run" % status.state)
+    return status

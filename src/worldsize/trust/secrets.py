@@ -27,7 +27,10 @@ _SECRET_WORDS = frozenset((
 ))  # fmt: skip
 _SECRET_ENDS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "SECRETKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN")
 # One of these is in every secret name or text: most need no regular expression.
-_TEXT_MARKS = ("=", "@", " -", "Bearer", "Basic", "gh", "glpat-", "hf_", "xox", "sk-", "AKIA", "eyJ")
+_TEXT_MARKS = (
+    "=", "@", " -", "\t-", "\n-", "'-", '"-', ": ", '":', "':", "Bearer", "Basic", "gh", "glpat-", "hf_", "xox", "sk-",
+    "AKIA", "eyJ",
+)  # fmt: skip
 _NAME_MARKS = (
     "AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET",
     "SIG", "TOKEN", "WEBHOOK",
@@ -42,7 +45,9 @@ _WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 _SHAPES = (
     r"(?P<scheme>(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^\s/@:'\"]*):[^\s/'\"]*@"
     r"|(?P<web>\bhttps?://)[^\s/@:'\"]+@"
-    r"|(?P<bearer>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
+    r"|(?P<bearer>\b(?:Bearer|Basic)\s+|\b[Aa]uthorization:\s*\w+\s+)[A-Za-z0-9._~+/=-]{8,}"
+    r"|(?P<field>(?<=[\"'])(?!keys?\b)[A-Za-z][\w.-]*)(?P<colon>[\"']?:\s*[\"']?)"
+    r"(?P<content>(?<=[\"'])[^\"'\n]+|[^\s\"',{}\[\]()]+)"
     r"|(?<![\w-])(?:gh[opsur]_|github_pat_|glpat-|hf_|xox[abprs]-|sk-|AKIA|eyJ[A-Za-z0-9_-]+\.)[A-Za-z0-9._-]{10,}"
     r"|(?P<option>(?<![^\s'\"])--?[A-Za-z][\w.-]*)(?P<gap>[ \t]+)(?P<word>\"[^\"]*\"|'[^']*'|[^\s;&|\"'-][^\s;&|\"']*)"
     r"|(?P<name>(?<![A-Za-z0-9_.-])[A-Za-z_-][A-Za-z0-9_.-]*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&\"']+)"
@@ -52,9 +57,9 @@ _REFERENCE = r"[\"']?\$(?:\w+|\{\w+\}|\{\{[^{}]*\}\})[\"']?"
 _HARMLESS = (
     r"[\"']?(?:[-+]?[0-9][0-9.,:eE+-]{0,15}|[a-z_]{1,20}|True|False|None|(?:~|\.{0,2})/[\w.-]+(?:/[\w.-]+)*/?)[\"']?"
 )
-_ADDRESS = r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]+"
-_CHANNEL_TOKEN = r"(?<=[^/:]/t/)[^/?#\s]+|^t/[^/?#\s]+(?=/)"
-"""In an address, and in the name of a channel below an alias: what conda's servers take for a password."""
+_ADDRESS = r"(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]*://[^\s'\"/]*)([^\s'\"]*)"
+_CHANNEL_TOKEN = r"(?i)((?:/|%2f)+(?:t|%74)(?:/|%2f)+)[^/?#%\s]+"
+"""In an address's path: what conda's servers take for a password."""
 
 _CHANNELS = frozenset(("channel", "channels", "channel_alias"))
 
@@ -91,14 +96,13 @@ class _Masking:
         return MASK if value and self._is_secret(name, value) else self.text(value)
 
     def text(self, text: str) -> str:
-        if any(mark in text for mark in _TEXT_MARKS):
+        if text.startswith("-") or any(mark in text for mark in _TEXT_MARKS):
             text = re.sub(_SHAPES, self._masked, text)
-        if "/t/" in text and "://" in text:
-            text = re.sub(_ADDRESS, lambda found: re.sub(_CHANNEL_TOKEN, _masked_token, found[0]), text)
-        return text
+        return re.sub(_ADDRESS, _without_token, text) if "://" in text else text
 
     def channel(self, text: str) -> str:
-        return re.sub(_CHANNEL_TOKEN, _masked_token, self.text(text))
+        """Also by its name below an alias: t/TOKEN/NAME."""
+        return re.sub(r"^(t/+)[^/?#\s]+(?=/)", r"\1" + MASK, self.text(text))
 
     def argv(self, argv: Iterable[str]) -> list[str]:
         masked: list[str] = []
@@ -134,6 +138,8 @@ class _Masking:
             return match["bearer"] + MASK
         if match["option"] is not None:
             return match["option"] + match["gap"] + self._named(match["option"], match["word"])
+        if match["field"] is not None:
+            return match["field"] + match["colon"] + self._named(match["field"], match["content"])
         if match["name"] is None:
             return MASK
         return "%s=%s" % (match["name"], self._named(match["name"], match["value"]))
@@ -176,8 +182,8 @@ def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
     return (_SPARING if sparing else _ALL).tree(value, name)
 
 
-def _masked_token(match: re.Match[str]) -> str:
-    return "t/" + MASK if match[0].startswith("t/") else MASK
+def _without_token(address: re.Match[str]) -> str:
+    return address[1] + re.sub(_CHANNEL_TOKEN, r"\1" + MASK, address[2])
 
 
 def _is_reference(value: str) -> bool:
