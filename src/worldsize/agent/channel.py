@@ -104,14 +104,14 @@ class Link:
                 self._seal = Seal(self._token, self._role, self._nonce, line)
                 self._close_all()
                 continue
-            messages.append(self._opened(line))
+            messages.append(self._open_line(line))
             if messages[-1]["kind"] == GONE:
                 return messages
         if gone or len(self._in) > self.max_line:
             messages.append({"kind": GONE})
         return messages
 
-    def _opened(self, line: bytes) -> dict[str, Any]:
+    def _open_line(self, line: bytes) -> dict[str, Any]:
         if self._seal is None or len(line) > self.max_line:
             return {"kind": GONE}
         text = self._seal.open(line)

@@ -23,7 +23,7 @@ def listen(path: str, backlog: int) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         os.fchmod(listener.fileno(), 0o600)
-        _named(path, listener.bind)
+        _use_descriptor(path, listener.bind)
         listener.listen(backlog)
     except BaseException:
         listener.close()
@@ -40,7 +40,7 @@ def connect(endpoint: Endpoint, timeout: float) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout)
-        _named(endpoint, connection.connect)
+        _use_descriptor(endpoint, connection.connect)
     except BaseException as error:
         connection.close()
         if isinstance(error, FileNotFoundError):
@@ -49,7 +49,7 @@ def connect(endpoint: Endpoint, timeout: float) -> socket.socket:
     return connection
 
 
-def _named(path: str, use: Callable[[str], object]) -> None:
+def _use_descriptor(path: str, use: Callable[[str], object]) -> None:
     parent, name = os.path.split(path)
     directory = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -58,5 +58,5 @@ def _named(path: str, use: Callable[[str], object]) -> None:
         os.close(directory)
 
 
-def shown(endpoint: Endpoint) -> str:
+def endpoint_text(endpoint: Endpoint) -> str:
     return endpoint if isinstance(endpoint, str) else "%s:%d" % endpoint

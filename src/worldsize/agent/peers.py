@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from worldsize.agent.alone import Alone
 from worldsize.agent.channel import GONE, HELLO, HeadChannel, MemberChannel
-from worldsize.agent.endpoint import shown
+from worldsize.agent.endpoint import endpoint_text
 from worldsize.agent.rendezvous import Head, Rendezvous
 from worldsize.agent.verdict import HEAD_LOST, NODE_LOST, Heard, Verdict, lost
 from worldsize.plan.environ import Host
@@ -36,7 +36,7 @@ class AsHead(Alone):
         assert head.listener is not None
         self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector)
         self._nodes = nodes
-        self._address = shown(endpoint)
+        self._address = endpoint_text(endpoint)
         self._endpoint = endpoint
         self._hosts: tuple[Host, ...] | None = None
         self._ready: set[int] = set()
@@ -152,7 +152,7 @@ class AsMember(Alone):
         super().__init__(own)
         self._node_rank = node_rank
         self._head_address = rendezvous.address
-        self._address = shown(endpoint)
+        self._address = endpoint_text(endpoint)
         self._channel = MemberChannel(endpoint, rendezvous.token, selector)
         self._hosts: tuple[Host, ...] | None = None
         self._ready = False

@@ -40,7 +40,7 @@ def environment_after(
     import subprocess
 
     printed = paths.setup_log(node_rank)
-    with _unnamed() as found, open(printed, "ab") as log:
+    with _open_unnamed_file() as found, open(printed, "ab") as log:
         lines = setup_lines(plan.setup, os.path.basename(printed))
         child = subprocess.Popen(
             ["bash", "-c", "\n".join([*lines, "exec env -0 >&%d" % found.fileno()])],
@@ -69,7 +69,7 @@ def environment_after(
     return {name: value for name, value in after.items() if name != "RUN" or name in environ}
 
 
-def _unnamed() -> BinaryIO:
+def _open_unnamed_file() -> BinaryIO:
     """A file without a name: an environment has secrets in it, and a run's directory may be open to a group. Its number
     is none that setup lines use for files of their own."""
     import fcntl

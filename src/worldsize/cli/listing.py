@@ -70,7 +70,7 @@ def list_runs(options: argparse.Namespace) -> int:
         show_json_text(msgspec.json.format(msgspec.json.encode(rows)).decode())
     elif rows:
         headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
-        show(*_coloured(table([_row(row) for row in rows], headers), rows))
+        show(*_colour_states(table([_row(row) for row in rows], headers), rows))
     elif wanted:
         say("no run is %s" % wanted)
     elif options.count:
@@ -100,7 +100,7 @@ def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:
     return list(expanded(rows, home))
 
 
-def _coloured(lines: list[str], rows: list[Any]) -> list[str]:
+def _colour_states(lines: list[str], rows: list[Any]) -> list[str]:
     if not sys.stdout.isatty():
         return lines
     head, *lines = lines

@@ -97,7 +97,7 @@ class _Masking:
 
     def text(self, text: str) -> str:
         if text.startswith("-") or any(mark in text for mark in _TEXT_MARKS):
-            text = re.sub(_SHAPES, self._masked, text)
+            text = re.sub(_SHAPES, self._mask_match, text)
         return re.sub(_ADDRESS, _without_token, text) if "://" in text else text
 
     def channel(self, text: str) -> str:
@@ -129,7 +129,7 @@ class _Masking:
     def _is_secret(self, name: str, value: str) -> bool:
         return is_secret_name(name) and not (self._sparing and _is_harmless(name, value))
 
-    def _masked(self, match: re.Match[str]) -> str:
+    def _mask_match(self, match: re.Match[str]) -> str:
         if match["scheme"] is not None:
             return "%s%s:%s@" % (match["scheme"], match["user"], MASK)
         if match["web"] is not None:
@@ -137,18 +137,18 @@ class _Masking:
         if match["bearer"] is not None:
             return match["bearer"] + MASK
         if match["option"] is not None:
-            return match["option"] + match["gap"] + self._named(match["option"], match["word"])
+            return match["option"] + match["gap"] + self._mask_named(match["option"], match["word"])
         if match["field"] is not None:
-            return match["field"] + match["colon"] + self._named(match["field"], match["content"])
+            return match["field"] + match["colon"] + self._mask_named(match["field"], match["content"])
         if match["name"] is None:
             return MASK
-        return "%s=%s" % (match["name"], self._named(match["name"], match["value"]))
+        return "%s=%s" % (match["name"], self._mask_named(match["name"], match["value"]))
 
-    def _named(self, name: str, value: str) -> str:
+    def _mask_named(self, name: str, value: str) -> str:
         """What names a variable is no secret yet: `--token $TOKEN`."""
         if self._is_secret(name, value):
             return value if _is_reference(value) else MASK
-        return re.sub(_SHAPES, self._masked, value)
+        return re.sub(_SHAPES, self._mask_match, value)
 
 
 _ALL, _SPARING = _Masking(sparing=False), _Masking(sparing=True)
