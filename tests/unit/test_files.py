@@ -100,3 +100,19 @@ def test_reserved_bytes_need_no_new_ones(tmp_path):
     taken = os.stat(reserved).st_ino
     assert files.write_once(str(tmp_path / "result"), {"a": 1}, reserved)
     assert os.stat(tmp_path / "result").st_ino == taken
+
+
+def test_only_regular_files_are_read(tmp_path):
+    """None of the others is waited for, nor left open."""
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    before = os.listdir("/proc/self/fd")
+    assert files.read_file(str(tmp_path / "link"), 2) == b"te"
+    for irregular in (str(tmp_path / "pipe"), os.devnull):
+        with pytest.raises(OSError, match="not a regular file") as refused:
+            files.open_regular_file(irregular)
+        assert refused.value.filename == irregular
+    with pytest.raises(IsADirectoryError):
+        files.read_file(str(tmp_path))
+    assert os.listdir("/proc/self/fd") == before

@@ -6,6 +6,7 @@ import json
 import re
 import time
 
+from worldsize.plan.files import read_file
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import signal_name
 from worldsize.state.records import Failure, Reason
@@ -50,8 +51,7 @@ def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None)
 def _read_json(path: str) -> dict[str, Any]:
     """Scripts may write there as well as the hook, and their node may end between two bytes: anything may be read."""
     try:
-        with open(path, "rb") as file:
-            value = json.loads(file.read(_MAX_BYTES).decode("utf-8", "replace"))
+        value = json.loads(read_file(path, _MAX_BYTES).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -18,6 +18,7 @@ from worldsize.agent.processes import find_program
 from worldsize.agent.rankfile import quoted
 from worldsize.agent.torchrun import Cause
 from worldsize.plan.environ import scrub
+from worldsize.plan.files import open_regular_file
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 
@@ -186,7 +187,7 @@ def aborted(plan: Plan, paths: RunPaths, code: int) -> Cause | None:
 
 def _end(log: str) -> bytes:
     try:
-        with open(log, "rb") as file:
+        with open(open_regular_file(log), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST))
             return file.read()
     except OSError:

@@ -15,7 +15,7 @@ from worldsize.agent.signals import STOP, STOP_NOW
 from worldsize.agent.verdict import CANCELLED_CODE
 from worldsize.errors import RunFailed
 from worldsize.plan.array import after_file, array_of
-from worldsize.plan.files import read_json
+from worldsize.plan.files import read_file, read_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exits
@@ -82,8 +82,7 @@ def _state(root: str) -> str | None:
             state: str = ended["summary"]["state"]
             return state
         attempts = [name[len(_PREFIX) :] for name in os.listdir(root) if name.startswith(_PREFIX)]
-        with open(RunPaths(root).plan, encoding="utf-8") as file:
-            nodes = len(Plan.from_json(file.read()).agents)
+        nodes = len(Plan.from_json(read_file(RunPaths(root).plan).decode("utf-8")).agents)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     latest = max((int(number) for number in attempts if number.isdigit()), default=0)

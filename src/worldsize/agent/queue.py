@@ -21,7 +21,7 @@ from worldsize.agent.report import note
 from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, release
 from worldsize.errors import UsageError
 from worldsize.plan.array import array_of, element_root, read_array
-from worldsize.plan.files import read_json, write_json
+from worldsize.plan.files import read_file, read_json, write_json
 from worldsize.plan.hidden import read_whole_plan, write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -165,8 +165,7 @@ class Queue:
 
 
 def _plan(paths: RunPaths) -> Plan:
-    with open(paths.plan, encoding="utf-8") as file:
-        return Plan.from_json(file.read())
+    return Plan.from_json(read_file(paths.plan).decode("utf-8"))
 
 
 def _conclude(paths: RunPaths, status: Status) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from worldsize.agent.channel import STRANGERS
 from worldsize.agent.endpoint import listen
 from worldsize.agent.ports import PortReservation
-from worldsize.plan.files import write_json
+from worldsize.plan.files import read_file, write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
@@ -107,8 +107,7 @@ def _allow_connections(nodes: int) -> None:
 def read_published(paths: RunPaths) -> Rendezvous | None:
     """What the head published, or None as long as it has not."""
     try:
-        with open(paths.rendezvous) as file:
-            return Rendezvous(**json.load(file))
+        return Rendezvous(**json.loads(read_file(paths.rendezvous)))
     except FileNotFoundError:
         return None
 

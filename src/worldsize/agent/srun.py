@@ -12,7 +12,7 @@ from worldsize.agent.stepenv import Step, Task
 from worldsize.agent.stepoptions import Asked, Refused, read_words
 from worldsize.agent.steprecord import Board, step_file
 from worldsize.agent.steprun import StepRun, say
-from worldsize.plan.files import write_json
+from worldsize.plan.files import read_file, write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.stepsize import Allocation, StepSize, places, step_size
@@ -66,8 +66,7 @@ def _srun(paths: RunPaths, asked: Asked) -> int:
 
 
 def _plan(paths: RunPaths) -> Plan:
-    with open(paths.plan, encoding="utf-8") as file:
-        return Plan.from_json(file.read())
+    return Plan.from_json(read_file(paths.plan).decode("utf-8"))
 
 
 def _size(asked: Asked, allocation: Allocation) -> StepSize:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from worldsize.agent import processes
-from worldsize.plan.files import write_json
+from worldsize.plan.files import read_file, write_json
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
 from worldsize.state.records import Failure
@@ -41,8 +41,7 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
     found = []
     for name in names:
         try:
-            with open(os.path.join(paths.steps_dir, name), "rb") as file:
-                found.append(json.loads(file.read()))
+            found.append(json.loads(read_file(os.path.join(paths.steps_dir, name))))
         except (OSError, ValueError):
             continue
     return found
@@ -77,8 +76,7 @@ class Board:
     def held(self) -> list[Held]:
         """By sruns that live."""
         try:
-            with open(self._file, "rb") as file:
-                rows = json.loads(file.read())
+            rows = json.loads(read_file(self._file))
         except (OSError, ValueError):
             return []
         found = []

@@ -13,7 +13,7 @@ from worldsize.agent.conductor import as_program
 from worldsize.agent.rendezvous import Head, Rendezvous, open_head
 from worldsize.agent.signals import Signals
 from worldsize.agent.supervise import Supervisor
-from worldsize.plan.files import write_bytes
+from worldsize.plan.files import open_regular_file, write_bytes
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit
@@ -127,7 +127,7 @@ class Part:
     def lines(self) -> list[str]:
         """The whole lines that rank 0, on this node, has written since the last call."""
         try:
-            with open(self._paths.rank_log(0), "rb") as file:
+            with open(open_regular_file(self._paths.rank_log(0)), "rb") as file:
                 file.seek(self._read)
                 data = file.read()
         except OSError:

@@ -135,8 +135,8 @@ def wanted(spec: str) -> Any:
 
 def _is_job(path: str) -> bool:
     """Whether a YAML file says what to run, rather than what is in an environment."""
+    from worldsize.plan.files import read_file
     from worldsize.spec.yamltext import parse_yaml
 
-    with open(path, encoding="utf-8", errors="replace") as file:
-        node = parse_yaml(file.read(), path)
+    node = parse_yaml(read_file(path).decode("utf-8", "replace"), path)
     return isinstance(node.value, dict) and any(key in node.value for key in ("command", "argv", "batch_script"))

@@ -47,10 +47,10 @@ def asked_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
 def _is_batch_script(name: str) -> bool:
     if name.endswith((".yml", ".yaml", ".py")) or not os.path.isfile(name):
         return False
+    from worldsize.plan.files import read_file
     from worldsize.spec.batchscript import looks_like_batch_script
 
-    with open(name, "rb") as file:
-        return looks_like_batch_script(name, file.read(_HEAD).decode("utf-8", "replace"))
+    return looks_like_batch_script(name, read_file(name, _HEAD).decode("utf-8", "replace"))
 
 
 def _job_file(name: str, typed: list[str]) -> str:

@@ -7,6 +7,7 @@ import os
 from worldsize.agent import visit
 from worldsize.compute.abilities import Said
 from worldsize.compute.errands import frame
+from worldsize.plan.files import open_regular_file
 
 _CHUNK = 1 << 20
 _SHORTEST, _LONGEST = 0.05, 0.5
@@ -66,7 +67,7 @@ class Ear:
         passed = 0.0 if self._read_at is None else min(now - self._read_at, _COUNTED)
         self._read_at = now
         try:
-            with open(self._path(), "rb") as file:
+            with open(open_regular_file(self._path()), "rb") as file:
                 file.seek(self._offset)
                 data = file.read(_CHUNK)
         except FileNotFoundError:

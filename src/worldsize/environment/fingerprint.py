@@ -11,7 +11,7 @@ from worldsize.environment.objects import digest_of
 from worldsize.environment.requirements import bare, included, lines_of, local_path, local_sources
 from worldsize.environment.sources import is_lock, is_project
 from worldsize.errors import NotFound, UsageError
-from worldsize.plan.files import display
+from worldsize.plan.files import display, read_file
 from worldsize.spec.environment import EnvironmentSpec, requirement
 from worldsize.spec.paths import is_remote
 from worldsize.trust.secrets import mask_text
@@ -124,8 +124,7 @@ def _large(path: str) -> str | None:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_file(path)
     except OSError as error:
         raise _unreadable(path, error) from None
 

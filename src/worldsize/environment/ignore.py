@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from worldsize.errors import SnapshotError
-from worldsize.plan.files import display
+from worldsize.plan.files import display, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,12 +60,11 @@ def _read(path: str, warnings: list[str]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec
 
     try:
-        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
-            lines = file.read().split("\n")
+        lines = read_file(path).decode("utf-8-sig", "surrogateescape").split("\n")
     except IsADirectoryError:
         lines = []
     except OSError as error:
-        raise SnapshotError("cannot read it: %s" % os.strerror(error.errno or 0), display(path), "mend it") from None
+        raise SnapshotError("cannot read it: %s" % error.strerror, display(path), "mend it") from None
     lines = [line.rstrip("\r") for line in lines]
     try:
         return GitIgnoreSpec.from_lines(lines)

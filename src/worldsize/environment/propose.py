@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from worldsize.environment.installed import normalized
+from worldsize.environment.requirements import read_lines
 from worldsize.errors import UsageError
 from worldsize.spec.environment import requirement
 
@@ -55,9 +56,7 @@ def read_list(path: str, depth: int = 0) -> list[Wanted]:
     """The lines of a requirements file, and of those that it includes. OSError."""
     found: list[Wanted] = []
     directory = os.path.dirname(os.path.abspath(path))
-    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-        lines = file.read().replace("\\\n", " ").split("\n")
-    for each in lines:
+    for each in read_lines(path):
         text = re.sub(r"(^|\s)#.*$", "", each).strip()
         include = _INCLUDE.fullmatch(text)
         if include and depth < _DEEPEST:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from worldsize.plan.files import read_file
 from worldsize.spec.environment import requirement
 
 _INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
@@ -18,9 +19,14 @@ _COMMENT = re.compile(r"(^|\s)#.*$")
 
 def lines_of(path: str) -> list[str]:
     """What a file says, line by line: those that end in a backslash go on, comments are left out. OSError."""
-    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-        said = file.read().replace("\\\n", " ").split("\n")
+    said = read_lines(path)
     return [text for text in map(bare, said) if text]
+
+
+def read_lines(path: str) -> list[str]:
+    """Its lines, with those that end in a backslash joined to the next. OSError."""
+    text = read_file(path).decode("utf-8-sig", "surrogateescape")
+    return text.replace("\r\n", "\n").replace("\\\n", " ").split("\n")
 
 
 def bare(line: str) -> str:
@@ -60,8 +66,7 @@ def local_sources(directory: str) -> list[str]:
     pyproject.toml. OSError."""
     lock = os.path.join(directory, "uv.lock")
     if os.path.exists(lock):
-        with open(lock, encoding="utf-8", errors="replace") as file:
-            named = _SOURCE.findall(file.read())
+        named = _SOURCE.findall(read_file(lock).decode("utf-8", "replace"))
     else:
         named = _sources(os.path.join(directory, "pyproject.toml"))
     return sorted({os.path.abspath(os.path.join(directory, each)) for each in named} - {directory})
@@ -95,8 +100,7 @@ def _toml(path: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        with open(path, "rb") as file:
-            found: dict[str, Any] = tomllib.load(file)
-            return found
+        found: dict[str, Any] = tomllib.loads(read_file(path).decode("utf-8"))
+        return found
     except (OSError, ValueError):
         return {}

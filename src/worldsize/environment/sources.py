@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from worldsize.errors import JobError, NotFound, UsageError
-from worldsize.plan.files import display, read_json
+from worldsize.plan.files import display, read_file, read_json
 from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch, spec_of, with_conda_file
 from worldsize.trust.secrets import MASK
 
@@ -54,8 +54,7 @@ def is_lock(path: str) -> bool:
     """Whether it is a lock file of ours."""
     if not path.endswith((".lock", ".json")):
         return False
-    with open(path, "rb") as file:
-        return LOCK_FORMAT.encode() in file.read(400)
+    return LOCK_FORMAT.encode() in read_file(path, 400)
 
 
 def read_lock(path: str) -> dict[str, Any]:
@@ -147,8 +146,7 @@ def _both(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSpec:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
+        return read_file(path).decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
         raise UsageError("cannot be read: %s" % error.strerror, display(path)) from None
     except UnicodeDecodeError:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from worldsize.errors import StorageError
 from worldsize.logs.text import cut_long, last_state, split_lines, to_text
+from worldsize.plan.files import IRREGULAR, open_regular_file
 
 CHUNK = 1 << 20
 PROGRESS_EVERY = 1.0
@@ -18,7 +20,7 @@ def unreadable(path: str, error: OSError) -> StorageError:
 def read_at(path: str, offset: int, size: int) -> bytes:
     """Up to `size` bytes from `offset`; nothing when the file is gone. Raises StorageError."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular_file(path)
         try:
             return os.pread(fd, size, offset)
         finally:
@@ -32,11 +34,14 @@ def read_at(path: str, offset: int, size: int) -> bytes:
 def file_size(path: str) -> int:
     """Bytes of the file, 0 when it does not exist. Raises StorageError."""
     try:
-        return os.stat(path).st_size
+        status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return 0
     except OSError as error:
         raise unreadable(path, error) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise StorageError("cannot read the log: %s" % IRREGULAR, where=path)
+    return status.st_size
 
 
 class RankLog:

@@ -19,7 +19,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from worldsize.plan.files import read_json
+from worldsize.plan.files import read_file, read_json
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
 
@@ -114,8 +114,7 @@ def array_of(paths: RunPaths) -> tuple[str, int] | None:
 def read_array(root: str) -> Array | None:
     """None where `root` is no array (yet). ValueError for one that cannot be read."""
     try:
-        with open(array_file(root), encoding="utf-8") as file:
-            return Array.from_json(file.read())
+        return Array.from_json(read_file(array_file(root)).decode("utf-8"))
     except FileNotFoundError:
         return None
 

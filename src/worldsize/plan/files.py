@@ -1,4 +1,4 @@
-"""Files that a reader sees whole or not at all, and the words for a disk that says no.
+"""Files that a reader sees whole or not at all, that never make it wait, and the words for a disk that says no.
 
 Every failure is an OSError, left to the caller; `storage_error` puts it into words for people.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 
 from worldsize.errors import StorageError
 
@@ -16,6 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+IRREGULAR = "it is not a regular file"
 _NO_LINKS = frozenset((errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV))
 
 _HINTS = {
@@ -103,11 +106,29 @@ def link(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
+def open_regular_file(path: str) -> int:
+    """A descriptor to read the file from. OSError, too, for what is no regular file, whoever has put it there: a pipe
+    would be waited for, and a device may have no end."""
+    descriptor = os.open(path, _READING)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, IRREGULAR, path)
+
+
+def read_file(path: str, most: int = -1) -> bytes:
+    """What a regular file holds, at most the first `most` bytes of it. OSError."""
+    with open(open_regular_file(path), "rb") as file:
+        return file.read(most)
+
+
 def read_json(path: str) -> Any:
-    """The value in `path`, or None where there is no such file. ValueError: it is not JSON in UTF-8."""
+    """The value in `path`, or None where there is no such file. ValueError: it is not JSON in UTF-8; OSError."""
     try:
-        with open(path, "rb") as file:
-            return json.loads(file.read())
+        return json.loads(read_file(path))
     except FileNotFoundError:
         return None
 

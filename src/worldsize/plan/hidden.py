@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from worldsize.errors import UsageError
 from worldsize.plan.array import array_of
-from worldsize.plan.files import read_json, write_json, write_once
+from worldsize.plan.files import read_file, read_json, write_json, write_once
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 def read_whole_plan(paths: RunPaths) -> Plan:
     """The plan with its secrets, for whoever starts ranks. Raises OSError, ValueError; UsageError as `with_secrets`."""
-    with open(paths.plan, encoding="utf-8") as file:
-        return with_secrets(Plan.from_json(file.read()), paths)
+    return with_secrets(Plan.from_json(read_file(paths.plan).decode("utf-8")), paths)
 
 
 def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.environ) -> Plan:

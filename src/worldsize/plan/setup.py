@@ -8,6 +8,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from worldsize.plan.files import read_file
+
 FAILED = "worldsize: setup failed"
 ATTEMPT = "worldsize: attempt "
 """What a batch script says in its log before all else when it is started again."""
@@ -53,7 +55,6 @@ def failed_step(line: str) -> str:
 def at_step(log: str) -> str:
     """The line of setup that prints to `log` now, or did when its shell ended; "" where all have been executed."""
     try:
-        with open(log + STEP, errors="replace") as file:
-            return file.read().strip()
+        return read_file(log + STEP).decode("utf-8", "replace").strip()
     except OSError:
         return ""

@@ -6,7 +6,7 @@ import os
 import time
 
 from worldsize.compute.base import Compute, Handle, Idle
-from worldsize.plan.files import read_json
+from worldsize.plan.files import read_file, read_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple, cast
@@ -39,8 +39,7 @@ class Known(NamedTuple):
 
 def read_plan(paths: RunPaths) -> Plan | None:
     try:
-        with open(paths.plan) as file:
-            return Plan.from_json(file.read())
+        return Plan.from_json(read_file(paths.plan).decode("utf-8"))
     except FileNotFoundError:
         return None
 

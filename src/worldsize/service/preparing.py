@@ -6,7 +6,7 @@ import os
 import time
 
 from worldsize.agent import processes
-from worldsize.plan.files import write_text
+from worldsize.plan.files import read_file, write_text
 from worldsize.plan.paths import RunPaths
 
 _UNMARKED = 5.0
@@ -65,8 +65,7 @@ def _read(mark: str) -> str:
     except FileNotFoundError:
         raise
     except OSError:
-        with open(mark, encoding="utf-8") as file:
-            return file.read()
+        return read_file(mark).decode("utf-8")
 
 
 def _mark(paths: RunPaths) -> str:

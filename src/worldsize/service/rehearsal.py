@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from worldsize.errors import JobError
+from worldsize.plan.files import read_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.config import LOCAL, Config
@@ -78,11 +78,10 @@ def could_not_show(plan: Plan, paths: RunPaths) -> list[str]:
 def isolation(paths: RunPaths) -> Mapping[str, str | None]:
     """Why the network was not cut and the disks not kept apart: "" where they were, None where that was not wanted."""
     try:
-        with open(paths.isolation) as file:
-            found: Mapping[str, str | None] = json.load(file)
+        found: Mapping[str, str | None] | None = read_json(paths.isolation)
     except (OSError, ValueError):
         return {}
-    return found
+    return found or {}
 
 
 def _asked(job: Job) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from worldsize.compute.abilities import CanExplain, HasUsage, Usage, Waiting
 from worldsize.errors import WorldsizeError
 from worldsize.plan.array import array_of
+from worldsize.plan.files import read_file
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import cast
 from worldsize.service.run import Damaged, Run
@@ -37,7 +38,6 @@ def _submitted(paths: RunPaths) -> str:
     """An element's submission is its array's."""
     place = array_of(paths)
     try:
-        with open(RunPaths(place[0]).submission if place else paths.submission) as file:
-            return file.read()
+        return read_file(RunPaths(place[0]).submission if place else paths.submission).decode("utf-8")
     except (OSError, ValueError):
         return ""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from worldsize.errors import JobError
+from worldsize.plan.files import read_file
 from worldsize.plan.slurmoptions import sbatch_table
 from worldsize.spec.batchcheck import most_tasks, script_launches
 from worldsize.spec.batchscript import MAX_BYTES, BatchScript, Remark, parse_script
@@ -49,8 +50,7 @@ def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[
 
 def _read(path: str, source: str) -> str:
     try:
-        with open(path, "rb") as file:
-            return file.read(MAX_BYTES + 1).decode("utf-8", "surrogateescape")
+        return read_file(path, MAX_BYTES + 1).decode("utf-8", "surrogateescape")
     except OSError as error:
         raise JobError("cannot read the batch script: %s" % error.strerror, source) from None
 

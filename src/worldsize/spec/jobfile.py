@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from worldsize.errors import JobError
+from worldsize.plan.files import read_file
 from worldsize.spec.dump import dump_job
 from worldsize.spec.job import Job
 from worldsize.spec.tree import Node
@@ -14,6 +15,7 @@ from worldsize.spec.tree import Node
 __all__ = ["MAX_BYTES", "Loaded", "dump_job", "load_job", "parse_job"]
 
 MAX_BYTES = 8 << 20
+_GIVEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 class Loaded(NamedTuple):
@@ -38,12 +40,19 @@ def load_job(path: str) -> Loaded:
     try:
         if os.path.isdir(path):
             raise JobError("a directory, not a job file", path)
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = _read(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise JobError("cannot read the job file: %s" % reason, printable(path)) from None
     return parse_job(data, path)
+
+
+def _read(path: str) -> bytes:
+    """A descriptor that this process was given may be of anything: `worldsize run <(make-job)`."""
+    if path.startswith(_GIVEN):
+        with open(path, "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    return read_file(path, MAX_BYTES + 1)
 
 
 def parse_job(data: str | bytes, filename: str) -> Loaded:

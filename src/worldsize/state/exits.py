@@ -6,6 +6,7 @@ import json
 import os
 import signal
 
+from worldsize.plan.files import open_regular_file, read_file
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import ExitRecord
 
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 def read_events(paths: RunPaths, node_rank: int) -> List[Dict[str, Any]]:
     """A node's events but for a line that is still being written, and those that a full disk cut."""
     try:
-        with open(paths.events(node_rank), errors="replace") as file:
-            lines = file.read().split("\n")[:-1]
+        lines = read_file(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
     except OSError:
         return []
     return [event for event in map(_event, lines) if event is not None]
@@ -34,8 +34,7 @@ def _event(line: str) -> Dict[str, Any] | None:
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
     try:
-        with open(paths.exit_record(node_rank)) as file:
-            return ExitRecord.from_json(json.load(file))
+        return ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank))))
     except (OSError, ValueError):
         return None
 
@@ -53,7 +52,7 @@ def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
 def ranks_started(paths: RunPaths) -> float | None:
     """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
     try:
-        with open(paths.events(0), "rb") as file:
+        with open(open_regular_file(paths.events(0)), "rb") as file:
             lines = [line for line in file if b'"ranks_started"' in line]
         return float(json.loads(lines[0])["time"]) if lines else None
     except (OSError, ValueError):

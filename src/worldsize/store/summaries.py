@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from worldsize.plan.files import write_bytes
+from worldsize.plan.files import open_regular_file, read_file, write_bytes
 from worldsize.plan.paths import RunPaths
 from worldsize.store.find import list_ids, run_paths
 from worldsize.store.runs import runs_link_dir
@@ -53,7 +53,7 @@ _cache_decoder = msgspec.msgpack.Decoder(list[Summary])
 def final_summary(result_path: str) -> Summary | None:
     """What result.json says; None where there is none, or none that can be read."""
     try:
-        descriptor = os.open(result_path, os.O_RDONLY)
+        descriptor = open_regular_file(result_path)
     except OSError:
         return None
     try:
@@ -100,8 +100,7 @@ def _cache_path(directory: str) -> str:
 
 def _read_cache(directory: str) -> dict[str, Summary]:
     try:
-        with open(_cache_path(directory), "rb", buffering=0) as file:
-            return {row.id: row for row in _cache_decoder.decode(file.readall())}
+        return {row.id: row for row in _cache_decoder.decode(read_file(_cache_path(directory)))}
     except (OSError, msgspec.DecodeError):
         return {}
 

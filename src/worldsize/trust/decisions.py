@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator, Mapping
 
 from worldsize.errors import UsageError
+from worldsize.plan.files import open_regular_file, read_file, write_json
 from worldsize.plan.values import NamedTuple
 from worldsize.trust.owners import danger_of, is_believed, is_private_group
 
@@ -86,7 +87,7 @@ def decide(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | N
     if stat.S_ISDIR(status.st_mode):
         entry["access"] = _access(status)
     else:
-        entry["sha256"] = _digest(_content(real) if data is None else data)
+        entry["sha256"] = _digest(read_file(real) if data is None else data)
     _write({**_read(environ), real: entry}, environ)
     return Decision(real, trusted, True, "directory" if "access" in entry else "file")
 
@@ -120,7 +121,7 @@ def _holds(path: str, entry: Mapping[str, Any]) -> bool:
     try:
         if "access" in entry:
             return bool(entry["access"] == _access(os.stat(path)))
-        return bool(entry.get("sha256") == _digest(_content(path)))
+        return bool(entry.get("sha256") == _digest(read_file(path)))
     except OSError:
         return False
 
@@ -133,7 +134,7 @@ def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """By real path. Nothing from a file that somebody else could have written, or that is damaged: then all is
     undecided."""
     try:
-        with open(_file(environ), "rb") as file:
+        with open(open_regular_file(_file(environ)), "rb") as file:
             if danger_of(os.fstat(file.fileno())):
                 return {}
             value = json.load(file)
@@ -147,8 +148,6 @@ def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     """UsageError where the directory, or the one that it would be made in, is another's: HOME is not this user's."""
-    from worldsize.plan.files import write_json
-
     path = _file(environ)
     directory = existing = os.path.dirname(path)
     while not os.path.exists(existing):
@@ -173,11 +172,3 @@ def _digest(data: bytes) -> str:
     import hashlib
 
     return hashlib.sha256(data).hexdigest()
-
-
-def _content(path: str) -> bytes:
-    """Of a regular file: a pipe would be waited for."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(22, "is no regular file", path)
-        return file.read()

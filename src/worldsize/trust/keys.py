@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from worldsize.plan.files import open_regular_file
 from worldsize.trust.decisions import config_home
 from worldsize.trust.owners import danger_of
 
@@ -39,7 +40,7 @@ def user_key(environ: Mapping[str, str]) -> bytes | None:
 
 
 def _read(path: str) -> bytes | None:
-    with open(path, "rb") as file:
+    with open(open_regular_file(path), "rb") as file:
         key = file.read(_LENGTH + 1)
         status = os.fstat(file.fileno())
     return key if len(key) == _LENGTH and status.st_mode & 0o077 == 0 and danger_of(status) is None else None

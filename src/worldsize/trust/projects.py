@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.errors import ConfigError, UsageError
+from worldsize.plan.files import open_regular_file
 from worldsize.plan.values import NamedTuple
 from worldsize.trust.owners import danger_of, is_believed, user_name
 
@@ -59,10 +60,8 @@ if TYPE_CHECKING:
 def read_config(path: str, limit: int) -> ConfigFile:
     """The file, and at most `limit` + 1 bytes of it. ConfigError for what cannot be read or is no regular file."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(open_regular_file(path), "rb") as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ConfigError("is no regular file", path)
             return ConfigFile(path, file.read(limit + 1), danger_of_file(path, status))
     except OSError as error:
         others = _foreign_owner(path)
