@@ -1,6 +1,6 @@
 """A run's directory on a node's local disk. It exists as long as an agent of the run lives on that node.
 
-    BASE/worldsize-UID/          only this user can enter it
+    BASE/worldsize-UID/          only this user can enter it; -1 to -9 behind its name where others have taken it
         runs/RUN.ATTEMPT/        removed at the end of the run
         runs/RUN.ATTEMPT.lock    each agent of the run on this machine holds a shared lock on it
 
@@ -13,14 +13,16 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from worldsize.errors import StorageError
 from worldsize.plan.local import VARIABLE
-from worldsize.trust.directories import make_private_directory
+from worldsize.trust.directories import make_private_directory, open_private_directory
+from worldsize.trust.owners import is_ours
 
 _USUAL = (VARIABLE, "SLURM_TMPDIR", "TMPDIR")
 _FALLBACK = "/tmp"  # nosec B108  # what is made there is checked (trust/directories.py)
+_NAMES = 10
 _YOUNG = 60.0
 """Seconds for which nobody takes what was just made for something that was left."""
 
@@ -45,18 +47,46 @@ def _expanded(text: str, environ: Mapping[str, str]) -> str:
 
 
 def own_directory(base: str) -> str:
-    """Make `base`/worldsize-UID, or check the one that is there; its path.
+    """Find this user's directory in `base`, worldsize-UID, or make it; its path. Where others have taken that name, it
+    is the first of worldsize-UID-1 to -9 that is this user's, and if none is, the first that nobody has: so all agents
+    of this machine find the same.
 
-    Raises PermissionError if another user owns it, or could change or replace it, and this user does not trust them;
-    OSError if it cannot be made.
+    Raises PermissionError if others have taken all names, or could change or replace this user's own, and this user
+    does not trust them; OSError if it cannot be made.
     """
-    path = os.path.join(base, "worldsize-%d" % os.getuid())
+    name = os.path.join(base, "worldsize-%d" % os.getuid())
     try:
-        return make_private_directory(path)
+        return _found_or_made([name, *("%s-%d" % (name, number) for number in range(1, _NAMES))])
     except StorageError as error:
-        place = error.where or path
+        place = error.where or name
         trust = "if you trust all who can write there: worldsize config trust %s" % place
         raise PermissionError(1, "%s (%s)" % (error.what, trust), place) from None
+
+
+def _found_or_made(paths: Sequence[str]) -> str:
+    """Raises StorageError, OSError: of the first path where no other can be had."""
+    missing = []
+    refused: StorageError | OSError | None = None
+    for path in paths:
+        try:
+            os.close(open_private_directory(path, make=False))
+            return path
+        except FileNotFoundError:
+            missing.append(path)
+        except (StorageError, OSError) as error:
+            if not _is_anothers(path):
+                raise
+            refused = refused or error
+    if refused is not None and not missing:
+        raise refused
+    return make_private_directory(missing[0])
+
+
+def _is_anothers(path: str) -> bool:
+    try:
+        return not is_ours(os.lstat(path))
+    except OSError:
+        return False
 
 
 class Held:
