@@ -4,9 +4,10 @@ or JAX would keep alive, lets gloo's threads end before the interpreter does, an
 Written to the file that WORLDSIZE_ERROR_FILE names; the traceback is printed as ever. A sitecustomize of the user's
 or the distribution's own, further down the path, is run as it would have been.
 Standard library only, and next to nothing of it until something fails.
-"""
 
-from __future__ import annotations
+Whatever Python a rank's program starts loads it, too: it is written in what Python 2.7 and all after it understand, and
+for one before 3.7 it does nothing but run the user's own.
+"""
 
 import atexit
 import os
@@ -14,19 +15,23 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any  # noqa: F401  in comments, since Python 2 knows no annotations
 
-_MAX_TEXT = 20_000
+_MAX_TEXT = 20000
 _MAX_FRAMES = 50
 _MAX_CODE = 500
 _CONSEQUENCE_SECONDS = 30
 
 
-def _run_the_next_one() -> None:
-    from _frozen_importlib_external import PathFinder  # importlib's own, without importing it: 0.5 ms of every rank
-
+def _run_the_next_one():
+    # type: () -> None
     here = os.path.dirname(os.path.abspath(__file__))
     path = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    try:
+        from _frozen_importlib_external import PathFinder  # importlib's own, without importing it: 0.5 ms of every rank
+    except ImportError:
+        _run_it_as_before_importlib(path)
+        return
     spec = PathFinder.find_spec("sitecustomize", path)
     if spec is not None and spec.loader is not None and spec.origin != __file__:
         from _frozen_importlib import module_from_spec
@@ -35,7 +40,22 @@ def _run_the_next_one() -> None:
         spec.loader.exec_module(module)
 
 
-def _write(kind: Any, value: Any, trace: Any) -> None:
+def _run_it_as_before_importlib(path):
+    # type: (Any) -> None
+    imp = __import__("imp")  # type: Any
+    try:
+        file, place, description = imp.find_module("sitecustomize", path)
+    except ImportError:
+        return
+    try:
+        imp.load_module("sitecustomize", file, place, description)
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _write(kind, value, trace):
+    # type: (Any, Any, Any) -> None
     import json
     import linecache
     import time
@@ -67,7 +87,8 @@ def _write(kind: Any, value: Any, trace: Any) -> None:
     os.replace(temporary, path)
 
 
-def _follows_from_another(path: str, report: dict[str, Any]) -> bool:
+def _follows_from_another(path, report):
+    # type: (str, dict[str, Any]) -> bool
     """Whether a child process of this rank failed a moment ago: what its parent then raises tells less."""
     import json
 
@@ -79,7 +100,8 @@ def _follows_from_another(path: str, report: dict[str, Any]) -> bool:
     return bool(first["pid"] != report["pid"] and report["time"] - first["time"] < _CONSEQUENCE_SECONDS)
 
 
-def _hook(kind: Any, value: Any, trace: Any) -> None:
+def _hook(kind, value, trace):
+    # type: (Any, Any, Any) -> None
     try:
         # Recording imports, which makes Python forget that an interrupted program is to end by SIGINT.
         if not issubclass(kind, KeyboardInterrupt):
@@ -91,9 +113,10 @@ def _hook(kind: Any, value: Any, trace: Any) -> None:
     _leave_jax()
 
 
-def _abort_mpi() -> None:
+def _abort_mpi():
+    # type: () -> None
     """What mpi4py would do as the interpreter ends waits for all ranks, which may wait for this one for ever."""
-    mpi: Any = sys.modules.get("mpi4py.MPI")
+    mpi = sys.modules.get("mpi4py.MPI")  # type: Any
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.Get_size() > 1:
         try:
             sys.stdout.flush()
@@ -102,15 +125,17 @@ def _abort_mpi() -> None:
         mpi.COMM_WORLD.Abort(1)
 
 
-def _leave_jax() -> None:
+def _leave_jax():
+    # type: () -> None
     """The last thing that JAX does at the interpreter's end waits five minutes for all ranks: end there instead."""
-    distributed: Any = sys.modules.get("jax._src.distributed")
+    distributed = sys.modules.get("jax._src.distributed")  # type: Any
     state = getattr(distributed, "global_state", None)
     if getattr(state, "client", None) is not None and getattr(state, "num_processes", 1) > 1:
         distributed.shutdown = _end
 
 
-def _end() -> None:
+def _end():
+    # type: () -> None
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -119,12 +144,13 @@ def _end() -> None:
     os._exit(1)
 
 
-def _leave_gloo() -> None:
+def _leave_gloo():
+    # type: () -> None
     """What keeps a process group that the script has destroyed, and with it gloo's threads, which live on into the end
     of the process and abort it now and then: each DistributedDataParallel that is still there, and the defaults of
     torch.distributed.nn.functional, which torch imports with the first of them. None means the group that there is."""
-    functional: Any = sys.modules.get("torch.distributed.nn.functional")
-    distributed: Any = sys.modules.get("torch.distributed")
+    functional = sys.modules.get("torch.distributed.nn.functional")  # type: Any
+    distributed = sys.modules.get("torch.distributed")  # type: Any
     if functional is None or distributed.is_initialized() or getattr(sys, "last_type", None) is not None:
         return
     for each in vars(functional).values():
@@ -139,7 +165,8 @@ def _leave_gloo() -> None:
             model.__dict__.pop(name, None)
 
 
-def _become_the_rank() -> None:
+def _become_the_rank():
+    # type: () -> None
     """Started by a launcher that knows nothing of us: its variables and its log, as the agent has written them down."""
     import json
 
@@ -156,12 +183,18 @@ def _become_the_rank() -> None:
     os.close(log)
 
 
-if "WORLDSIZE_LAUNCH" in os.environ and "RANK" in os.environ:
-    _become_the_rank()
-if os.environ.get("WORLDSIZE_ERROR_FILE"):
-    _printed = sys.excepthook
-    sys.excepthook = _hook
-    atexit.register(_leave_gloo)
-if os.environ.get("WORLDSIZE_INRANK"):
-    __import__("worldsize_inrank.on_import").on_import.load(os.environ["WORLDSIZE_INRANK"])
+def _start():
+    # type: () -> None
+    if "WORLDSIZE_LAUNCH" in os.environ and "RANK" in os.environ:
+        _become_the_rank()
+    if os.environ.get("WORLDSIZE_ERROR_FILE"):
+        sys.excepthook = _hook
+        atexit.register(_leave_gloo)
+    if os.environ.get("WORLDSIZE_INRANK"):
+        __import__("worldsize_inrank.on_import").on_import.load(os.environ["WORLDSIZE_INRANK"])
+
+
+_printed = sys.excepthook
+if sys.version_info >= (3, 7):  # noqa: UP036  whatever Python a rank's program starts
+    _start()
 _run_the_next_one()
