@@ -245,6 +245,20 @@ def test_a_certificate_of_an_unknown_authority_and_verification_switched_off(cli
     )
 
 
+def test_each_command_that_asks_an_unverified_head_says_so_once(client: Client) -> None:
+    """Found by review: `run` alone said it, and all others sent the password as well."""
+    client.configure("verify = false", replace={"ca_file": "# ca_file"})
+    submitted = client("submit", "-w", "1", "--", "sleep", "600")
+    run = submitted.out.strip()
+    others = [("nodes",), ("status", run), ("list",), ("wait", run, "--timeout", "0"), ("cancel", run)]
+    for found in (submitted, *(client(*words) for words in others)):
+        assert found.err.count("certificate is not verified (verify = false)") == 1, found
+        assert "notice: " in found.err and "not verified" not in found.out
+    client("wait", run)
+    settled = client("status", run)
+    assert settled.err == "" and "CANCELLED" in settled.out, "nobody is asked any more"
+
+
 def test_the_password_is_written_nowhere(client: Client) -> None:
     """Neither in a run's directory, whatever it runs, nor in the home."""
     client.job("env; cat /proc/*/cmdline | tr '\\\\0' ' '", setup=["env"])

@@ -180,3 +180,20 @@ def test_nothing_shows_the_password() -> None:
         with pytest.raises(ConfigError) as caught:
             head.get("/x")
         assert "wörd" not in repr(head) + repr(head.access) + repr(caught.value)
+
+
+def test_a_head_that_is_not_verified_is_spoken_of_once_before_the_password(capsys: pytest.CaptureFixture[str]) -> None:
+    """By whichever client of this process is the first, and by none whose requests are verified."""
+    asked: list[str] = []
+
+    def password() -> str:
+        asked.append(capsys.readouterr().err)
+        return "secret"
+
+    with serving([Reply(body=[])] * 3) as server:
+        access = server.head().access
+        for each in (access, access._replace(verify=False), access._replace(verify=False)):
+            with Head(each, password) as head:
+                head.get("/jobs")
+    assert "notice: verify: the head's certificate is not verified" in asked[1] and server.url in asked[1]
+    assert asked[::2] == ["", ""] and capsys.readouterr().err == ""

@@ -11,6 +11,7 @@ from worldsize.compute.hpcpack.client import PATIENCE, Head
 from worldsize.compute.hpcpack.render import meeting_node, node_names
 from worldsize.compute.hpcpack.settings import Access
 from worldsize.compute.hpcpack.tell import groups_of, nodes
+from worldsize.compute.hpcpack.unverified import INSTEAD, KEY, what_is_wrong
 from worldsize.compute.hpcpack.wire import names_of
 from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
 from worldsize.plan.launch import Plan
@@ -39,9 +40,9 @@ def check_head(open_head: Callable[[], Head], said: Mapping[str, Any], plan: Pla
 
 
 def check_account(access: Access) -> Iterator[CheckResult]:
-    if not access.verify:
-        what = "the head's certificate is not verified (verify = false): whoever answers as %s gets the password"
-        yield CheckResult("notice", what % access.url, "verify", "name its authority's certificate instead: ca_file")
+    wrong = what_is_wrong(access)
+    if wrong is not None:
+        yield CheckResult("notice", wrong, KEY, INSTEAD)
 
 
 def check_nodes(found: Sequence[Node], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from worldsize.compute.hpcpack.refusals import Answer, Lost, Missing, no_answer, refusal
 from worldsize.compute.hpcpack.settings import Access
+from worldsize.compute.hpcpack.unverified import tell_unverified
 from worldsize.compute.hpcpack.wire import message_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
@@ -184,6 +185,7 @@ class Head:
             import httpx
 
             access = self.access
+            tell_unverified(access)
             headers = {"accept": "application/json", "content-type": "application/json"}
             if access.as_user:
                 headers["x-ms-as-user"] = access.as_user
