@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from typing import IO
 
 _CHUNK = 1 << 20
+BLOCK = 4096
+"""What a member counts for besides its content, as it takes that on a disk: many empty ones fill it, too."""
 
 
 class Unsafe(OSError):
     """A member's name, or what a link in it points to, leads elsewhere."""
 
 
-def unpack(archive: tarfile.TarFile, target: str, trusted: bool, each: Callable[[], None] = lambda: None) -> None:
-    """All members into the directory `target`, which exists; `each` is called before every one and may raise.
+def unpack(archive: tarfile.TarFile, target: str, trusted: bool, count: Callable[[int], None] = lambda _: None) -> None:
+    """All members into the directory `target`, which exists; `count` is told of bytes before they are written, and may
+    raise.
 
     Owners are not restored, and devices are left out. `trusted`: links may point anywhere; otherwise to what lies
     below `target` alone. Raises Unsafe, OSError, tarfile.TarError, EOFError.
@@ -29,7 +32,7 @@ def unpack(archive: tarfile.TarFile, target: str, trusted: bool, each: Callable[
     made: set[str] = set()
     directories = []
     for member in archive:
-        each()
+        count(BLOCK)
         path = _place(target, member.name, trusted)
         parent = os.path.dirname(path)
         if parent not in made:
@@ -49,7 +52,7 @@ def unpack(archive: tarfile.TarFile, target: str, trusted: bool, each: Callable[
             os.link(source, path, follow_symlinks=False)
         elif member.isfile():
             _fresh(path)
-            _write(archive, member, path)
+            _write(archive, member, path, count)
     for path, mode, mtime in reversed(directories):
         os.chmod(path, mode & 0o777 | 0o700)
         os.utime(path, (mtime, mtime))
@@ -87,24 +90,25 @@ def _fresh(path: str) -> None:
         pass
 
 
-def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str, count: Callable[[int], None]) -> None:
     source = archive.extractfile(member)
     assert source is not None
     mode = member.mode & 0o777 | 0o200
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        _pour(source, file)
+        _pour(source, file, count)
         os.fchmod(file, mode)
         os.utime(file, (member.mtime, member.mtime))
     finally:
         os.close(file)
 
 
-def _pour(source: IO[bytes], file: int) -> None:
+def _pour(source: IO[bytes], file: int, count: Callable[[int], None]) -> None:
     while True:
         data = source.read(_CHUNK)
         if not data:
             return
+        count(len(data))
         view = memoryview(data)
         while view:
             view = view[os.write(file, view) :]

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from worldsize.environment.archives import is_archive, unpack_archive
 from worldsize.environment.builder import Work
 from worldsize.environment.keeping import bytes_text
+from worldsize.environment.limits import Limit, limit_unpacking
 from worldsize.environment.toolchain import has
 from worldsize.environment.uris import Data, file_name
 from worldsize.environment.web import shown
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.plan.files import read_json, write_json
 from worldsize.spec.environment import Fetch
+from worldsize.spec.sizes import bytes_of
 
 _WHEEL = ".whl"
 
@@ -30,15 +32,15 @@ def fetch_all(work: Work, wanted: Sequence[Fetch], cache: str, environ: Mapping[
         if each.when and not has(each.when, environ):
             work.step("%s is left out: only with %s" % (shown(each.url), each.when))
             continue
-        _place(work, each, download(work, each.url, each.sha256, cache)[1], cache)
+        _place(work, each, download(work, each.url, each.sha256, cache, _most(each))[1], cache)
 
 
-def download(work: Work, url: str, sha256: str | None, cache: str) -> tuple[str, str]:
+def download(work: Work, url: str, sha256: str | None, cache: str, max_size: int | None = None) -> tuple[str, str]:
     """The name and the path of a file, which is kept in `cache`. BuildError."""
     work.step("fetching %s" % shown(url))
     try:
         local = url.removeprefix("file://")
-        found = Data(os.path.join(cache, "downloads"), _News(work)).fetch(local, sha256=sha256)
+        found = Data(os.path.join(cache, "downloads"), _News(work)).fetch(local, sha256=sha256, max_size=max_size)
     except WorldsizeError as error:
         raise BuildError("fetch: %s" % error.what, error.where, error.hint) from None
     return file_name(url), found.path
@@ -66,17 +68,23 @@ def _place(work: Work, wanted: Fetch, path: str, cache: str) -> None:
         _copy(path, os.path.join(target, name))
         names = [name]
     else:
-        names = _unpack(path, name, target)
+        limit = limit_unpacking(os.path.getsize(path), True, _most(wanted), shown(wanted.url))
+        names = _unpack(path, name, target, limit)
     if wanted.to:
         os.makedirs(os.path.dirname(mark), 0o700, exist_ok=True)
         write_json(mark, {"target": target, "names": names})
 
 
-def _unpack(path: str, name: str, target: str) -> list[str]:
+def _most(wanted: Fetch) -> int | None:
+    return bytes_of(wanted.max_size) if wanted.max_size else None
+
+
+def _unpack(path: str, name: str, target: str, limit: Limit) -> list[str]:
     """The names that the archive has put into `target`. Nothing of the same name may be there already."""
     aside = os.path.join(target, ".worldsize-%s" % os.urandom(6).hex())
     try:
-        unpack_archive(path, name.removesuffix(_WHEEL) + ".zip" if name.endswith(_WHEEL) else name, aside, name)
+        called = name.removesuffix(_WHEEL) + ".zip" if name.endswith(_WHEEL) else name
+        unpack_archive(path, called, aside, name, limit)
         names = sorted(os.listdir(aside))
         there = [each for each in names if os.path.lexists(os.path.join(target, each))]
         if there:

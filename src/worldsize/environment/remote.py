@@ -103,7 +103,7 @@ class Remote:
             def call(self, *_: Any, **__: Any) -> None:
                 tick(done + self.value, total)
 
-        for name, size in found.files.items():
+        for name in found.files:
             path = os.path.join(target, *name.split("/")) if name else target
             _check_inside(path, target)
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
@@ -112,7 +112,7 @@ class Remote:
                 self._fs.get_file(remote, path, callback=Progress())
             except _trouble(OSError, ValueError) as error:
                 raise self._failed(error) from None
-            done += size
+            done += os.path.getsize(path)
             tick(done, total)
 
     def _failed(self, error: BaseException) -> WorldsizeError:

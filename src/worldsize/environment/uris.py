@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 from worldsize.environment.addresses import shown
 from worldsize.environment.archives import is_archive, unpack_archive
 from worldsize.environment.keeping import Store, bytes_text
+from worldsize.environment.limits import Limit, TooLarge, limit_download, limit_unpacking
 from worldsize.environment.web import Version, download
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.plan.files import read_json, storage_error, write_json
@@ -61,18 +62,33 @@ class Data(Store):
     """Methods raise UsageError for what is refused for good or is not what its
     checksum says, WorldsizeError for trouble that may pass, StorageError for the disk."""
 
-    def fetch(self, uri: str, folder: bool = False, sha256: str | None = None, what: str = "") -> Fetched:
-        """`folder`: an archive is unpacked. `what` it is called in news."""
+    def fetch(
+        self, uri: str, folder: bool = False, sha256: str | None = None, what: str = "", max_size: int | None = None
+    ) -> Fetched:
+        """`folder`: an archive is unpacked. `what` it is called in news. `max_size`: of what is fetched, and of what an
+        archive holds."""
         what = what or file_name(uri)
+        limit = limit_download(max_size, shown(uri))
         try:
-            if "://" not in uri:
-                return self._from_disk(uri, sha256, what)
-            if not is_web(uri):
-                return self._from_store(uri, folder, sha256, what)
-            found = self._from_web(uri, sha256, what)
-            return self.unpacked(found, file_name(uri), what) if folder and is_archive(file_name(uri)) else found
+            found = self._fetched(uri, sha256, what, limit)
+            if folder and "://" in uri and is_archive(file_name(uri)):
+                return self.unpacked(found, file_name(uri), what, sha256 is not None, max_size)
+            return found
         except OSError as error:
             raise storage_error(error, error.filename or self.directory) from None
+
+    def _fetched(self, uri: str, sha256: str | None, what: str, limit: Limit) -> Fetched:
+        if "://" not in uri:
+            found = self._from_disk(uri, sha256, what, limit)
+        elif is_web(uri):
+            if sha256 is None and _is_open_to_others(uri):
+                words = "%s: %s is fetched by http, where others can answer: say https, or give its sha256"
+                self.say(words % (what, shown(uri)))
+            found = self._from_web(uri, sha256, what, limit)
+        else:
+            found = self._from_store(uri, sha256, what, limit)
+        limit.check(found.bytes)
+        return found
 
     def verify(self, path: str, sha256: str, what: str) -> None:
         """A local file, read whole only where it has changed since."""
@@ -87,10 +103,11 @@ class Data(Store):
             _try_to_write(state, {**known, "sha256": digest})
         _compare(digest, sha256, path)
 
-    def _from_disk(self, path: str, sha256: str | None, what: str) -> Fetched:
+    def _from_disk(self, path: str, sha256: str | None, what: str, limit: Limit) -> Fetched:
         """A copy of a file that is here, as it is now."""
         if not os.path.isfile(path):
             raise UsageError("is no file", path, "mend the path; a directory can be an input")
+        limit.check(os.path.getsize(path))
         digest = self.digest(path, what)
         _compare(digest, sha256, path)
         kept = os.path.join(self.directory, "files", digest, file_name(path))
@@ -103,7 +120,7 @@ class Data(Store):
                 self.keep(part, digest, file_name(path))
         return Fetched(path, kept, os.path.getsize(kept), digest, None, time.time())
 
-    def _from_web(self, uri: str, sha256: str | None, what: str) -> Fetched:
+    def _from_web(self, uri: str, sha256: str | None, what: str, limit: Limit) -> Fetched:
         state, name = self._state(uri), file_name(uri)
         if sha256:
             path = os.path.join(self.directory, "files", sha256.lower(), name)
@@ -114,7 +131,11 @@ class Data(Store):
             ask = Version(known["etag"], known["modified"]) if known else None
             part = state[: -len(".json")] + ".part"
             try:
-                version = download(uri, part, ask, self._tick(what, shown(uri)))
+                tick = self._tick(what, shown(uri), limit)
+                version = download(uri, part, ask, tick, known_content=sha256 is not None)
+            except TooLarge:
+                _remove(part, part + ".json")
+                raise
             except UsageError:
                 raise
             except WorldsizeError as error:
@@ -136,7 +157,7 @@ class Data(Store):
             write_json(state, {**found._asdict(), "etag": version.etag, "modified": version.modified})
             return found
 
-    def _from_store(self, uri: str, folder: bool, sha256: str | None, what: str) -> Fetched:
+    def _from_store(self, uri: str, sha256: str | None, what: str, limit: Limit) -> Fetched:
         from worldsize.environment.remote import Remote
 
         state = self._state(uri)
@@ -146,17 +167,17 @@ class Data(Store):
             mark = hashlib.sha256(found.mark.encode()).hexdigest()[:32]
             known = _known(state)
             if known is None or known["mark"] != mark:
-                known = self._fetched_from(store, found, uri, mark, what)
+                limit.check(sum(found.files.values()))
+                known = self._fetched_from(store, found, uri, mark, what, limit)
                 write_json(state, known)
         if sha256:
             if found.folder:
                 raise UsageError("is a folder, and a checksum is of a file", shown(uri), "leave sha256 out")
             _compare(known["sha256"], sha256, shown(uri))
-        fetched = _as_fetched(known)
-        return self.unpacked(fetched, file_name(uri), what) if folder and is_archive(file_name(uri)) else fetched
+        return _as_fetched(known)
 
-    def _fetched_from(self, store: Any, found: Any, uri: str, mark: str, what: str) -> dict[str, Any]:
-        tick, size = self._tick(what, shown(uri)), sum(found.files.values())
+    def _fetched_from(self, store: Any, found: Any, uri: str, mark: str, what: str, limit: Limit) -> dict[str, Any]:
+        tick, size = self._tick(what, shown(uri), limit), sum(found.files.values())
         if not found.folder:
             part = self._state(uri)[: -len(".json")] + ".part"
             store.fetch(found, part, tick)
@@ -167,26 +188,45 @@ class Data(Store):
         self.make(path, lambda part: store.fetch(found, part, tick), what)
         return {**Fetched(shown(uri), path, size, None, mark, time.time())._asdict()}
 
-    def unpacked(self, found: Fetched, name: str, what: str) -> Fetched:
-        """What a fetched archive, known by `name`, holds."""
+    def unpacked(
+        self, found: Fetched, name: str, what: str, known: bool = False, max_size: int | None = None
+    ) -> Fetched:
+        """What a fetched archive, called `name`, holds; `known`: somebody has said its checksum."""
         path = os.path.join(self.directory, "folders", (found.sha256 or "")[:32])
-        self.make(path, lambda part: unpack_archive(found.path, name, part, found.uri), what)
+        limit = limit_unpacking(found.bytes, known, max_size, found.uri)
+        self.make(path, lambda part: unpack_archive(found.path, name, part, found.uri, limit), what)
         return found._replace(path=path)
 
     def _state(self, uri: str) -> str:
         return os.path.join(self.directory, "uris", hashlib.sha256(uri.encode()).hexdigest()[:32] + ".json")
 
-    def _tick(self, what: str, uri: str) -> Callable[[int, int], None]:
+    def _tick(self, what: str, uri: str, limit: Limit) -> Callable[[int, int], None]:
         told = False
 
         def tick(done: int, total: int) -> None:
             nonlocal told
+            limit.check(max(done, total))
             if not told:
                 told = True
                 self.say("%s: fetching %s%s" % (what, uri, " (%s)" % bytes_text(total) if total else ""))
             self.tell(what, done, total)
 
         return tick
+
+
+def _is_open_to_others(uri: str) -> bool:
+    """Whether what is on the way could answer in the place of the server: not on the way to this machine."""
+    parts = urlsplit(uri)
+    host = parts.hostname or ""
+    return parts.scheme.lower() == "http" and host not in ("localhost", "::1") and not host.startswith("127.")
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
 
 
 def _try_to_write(state: str, value: dict[str, Any]) -> None:

@@ -70,16 +70,20 @@ def download(
     headers: Mapping[str, str] | None = None,
     pauses: Sequence[float] = PAUSES,
     sleep: Callable[[float], None] = time.sleep,
+    *,
+    known_content: bool = False,
 ) -> Version | None:
     """The whole file in `part`, and its version; None, and no file, where it is still as it was `known`.
 
     What an interrupted download has left in `part` is gone on from, unless the file has changed meanwhile. UsageError:
-    refused for good. WorldsizeError: it failed again and again; the part stays for the next time.
+    refused for good, also for a way from https to http, unless a checksum of the caller's tells the content
+    (`known_content`); what `tick` raises ends it. WorldsizeError: it failed again and again; the part stays for the
+    next time.
     """
     left = list(pauses)
     while True:
         try:
-            return _attempt(url, part, known, tick, headers or {})
+            return _attempt(url, part, known, tick, headers or {}, known_content)
         except _Again as error:
             if error.got:
                 left = list(pauses)
@@ -115,12 +119,14 @@ def headers_of(url: str, headers: Mapping[str, str] | None = None) -> Mapping[st
         raise WorldsizeError("cannot be fetched: %s" % error, shown(url), "is the network up?") from None
 
 
-def _attempt(url: str, part: str, known: Version | None, tick: Tick, headers: Mapping[str, str]) -> Version | None:
+def _attempt(
+    url: str, part: str, known: Version | None, tick: Tick, headers: Mapping[str, str], known_content: bool
+) -> Version | None:
     have = _resumable(part)
     start = os.path.getsize(part) if have else 0
     asked = {**headers, **_conditions(have, start, known)}
     try:
-        answer = _open(url, asked)
+        answer = _open(url, asked, downgrade=known_content)
     except _Unchanged:
         return None
     except _NoSuchPart:
@@ -189,7 +195,10 @@ def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None
         raise _Again("the connection broke after %d of %d bytes" % (done, total), done > start)
 
 
-def _open(url: str, headers: Mapping[str, str], method: str = "GET", follow: bool = True) -> Any:
+def _open(
+    url: str, headers: Mapping[str, str], method: str = "GET", follow: bool = True, downgrade: bool = False
+) -> Any:
+    """`downgrade`: an answer may lead from https to http."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, build_opener
@@ -200,7 +209,7 @@ def _open(url: str, headers: Mapping[str, str], method: str = "GET", follow: boo
     authorization = request.headers.pop("Authorization", authorization)
     if authorization:  # not to be carried to another host
         request.add_unredirected_header("Authorization", authorization)
-    opener = build_opener() if follow else build_opener(_no_redirects())
+    opener = build_opener(_redirects(follow, downgrade))
     try:
         return opener.open(request, timeout=_TIMEOUT)
     except HTTPError as error:
@@ -222,14 +231,19 @@ def _open(url: str, headers: Mapping[str, str], method: str = "GET", follow: boo
         raise UsageError("is no address: %s" % error, shown(url)) from None
 
 
-def _no_redirects() -> Any:
+def _redirects(follow: bool, downgrade: bool) -> Any:
     from urllib.request import HTTPRedirectHandler
 
-    class Stay(HTTPRedirectHandler):
-        def redirect_request(self, *_: Any) -> None:
-            return None
+    class Redirects(HTTPRedirectHandler):
+        def redirect_request(self, asked: Any, file: Any, code: int, words: str, headers: Any, url: str) -> Any:
+            if not follow:
+                return None
+            if not downgrade and asked.type == "https" and not url.lower().startswith("https:"):
+                what = "leads from https to http, where others could answer: %s" % shown(url)
+                raise UsageError(what, shown(asked.full_url), "give the file's sha256, or another address")
+            return super().redirect_request(asked, file, code, words, headers, url)
 
-    return Stay()
+    return Redirects()
 
 
 def _words(error: object) -> str:

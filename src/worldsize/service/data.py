@@ -14,6 +14,7 @@ from worldsize.spec.config import Compute as Settings
 from worldsize.spec.config import Config
 from worldsize.spec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.spec.paths import is_remote
+from worldsize.spec.sizes import bytes_of
 from worldsize.trust.directories import require_reliable_directory
 
 TYPE_CHECKING = False
@@ -46,7 +47,8 @@ def with_data(request: Request, dry: Prepared, progress: Progress) -> Request:
         try:
             if is_remote(value.path):
                 folder = value.type == "uri_folder"
-                found[name] = data.fetch(value.path, folder, value.sha256, "inputs.%s" % name)
+                most = bytes_of(value.max_size) if value.max_size else None
+                found[name] = data.fetch(value.path, folder, value.sha256, "inputs.%s" % name, most)
             else:
                 data.verify(value.path, value.sha256 or "", "inputs.%s" % name)
         except WorldsizeError as error:
@@ -104,7 +106,8 @@ def _named(job: Job) -> Iterator[tuple[str, Input]]:
 
 def _at(error: WorldsizeError, request: Request, name: str) -> WorldsizeError:
     """The same error, at the input's place in the job."""
-    key = "inputs.%s.%s" % (name, "sha256" if "sha256" in error.what else "path")
+    said = next((key for key in ("max_size", "sha256") if key in error.what), "path")
+    key = "inputs.%s.%s" % (name, said)
     what = "%s: %s" % (error.where, error.what) if error.where else error.what
     kind = type(error) if isinstance(error, UsageError) else WorldsizeError
     return kind(what, request.places.at(key), error.hint)

@@ -10,6 +10,7 @@ from worldsize.compute.base import CheckResult
 from worldsize.service.places import Places
 from worldsize.spec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.spec.paths import is_remote
+from worldsize.spec.sizes import EXAMPLE, bytes_of
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 
@@ -21,6 +22,7 @@ def check_inputs(job: Job, places: Places) -> list[CheckResult]:
             check = _remote if is_remote(value.path) else _local
             found += check(name, value, value.path, places)
             found += _checksum(name, value, places)
+            found += _size(name, value, places)
             found += _mode(name, value, value.path, job, places)
     return found
 
@@ -79,6 +81,17 @@ def _checksum(name: str, value: Input, places: Places) -> list[CheckResult]:
         return [CheckResult("error", "is no checksum of 64 hexadecimal digits", at, "sha256sum FILE prints it")]
     if value.path and os.path.isdir(value.path):
         return [CheckResult("error", "is of a file, and the input is a directory", at, "leave it out")]
+    return []
+
+
+def _size(name: str, value: Input, places: Places) -> list[CheckResult]:
+    at = places.at("inputs.%s.max_size" % name)
+    if value.max_size is None:
+        return []
+    if bytes_of(value.max_size) is None:
+        return [CheckResult("error", "is no size: %.40s" % value.max_size, at, EXAMPLE)]
+    if not is_remote(value.path or ""):
+        return [CheckResult("notice", "is of what is fetched, and the input is read in place", at, "leave it out")]
     return []
 
 

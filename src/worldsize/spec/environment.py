@@ -22,12 +22,14 @@ _EXTRAS = re.compile(r"\[[^\]]*\]$")
 
 class Fetch(NamedTuple):
     """A download: `url` is an address or an absolute path, `to` an absolute directory; None: a place of ours. `when` is
-    what has to be here for it: "cuda", "no cuda"."""
+    what has to be here for it: "cuda", "no cuda". `max_size`: "20 GiB", of what is fetched, and of what it unpacks to.
+    """
 
     url: str
     sha256: str
     to: str | None = None
     when: str | None = None
+    max_size: str | None = None
 
 
 class BuildStep(NamedTuple):

@@ -19,6 +19,7 @@ STEP: Keys = {
 FETCH: Keys = {
     "url": Key("path", "What to download: a URL, or a local path.", blank=False),
     "sha256": Key("as_text", "Its checksum: 64 hexadecimal digits.", blank=False),
+    "max_size": Key("as_text", "At most so much is fetched, and unpacked: 500 MB, 20 GiB, or bytes.", blank=False),
     "when": Key("text", "Only where this is here: cuda; or is not: no cuda.", blank=False),
     "to": Key("path", "The directory that a tar or zip file is unpacked into, or that any other file is put in.",
               blank=False),

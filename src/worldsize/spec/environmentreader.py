@@ -31,6 +31,7 @@ from worldsize.spec.reading import (
     read_words,
 )
 from worldsize.spec.report import Report
+from worldsize.spec.sizes import EXAMPLE, bytes_of
 from worldsize.spec.tree import Node, plain, shown
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -117,6 +118,8 @@ def _read_records(node: Node, path: str, key: Key, report: Report) -> list[dict[
         values["sha256"] = values.get("sha256", "").lower()
         if values["sha256"] and not _SHA256.fullmatch(values["sha256"]):
             report.problem(item, join(where, "sha256"), "is no checksum", "64 hexadecimal digits: `sha256sum FILE`")
+        if "max_size" in values and bytes_of(values["max_size"]) is None:
+            report.problem(item, join(where, "max_size"), "is no size", EXAMPLE)
         found.append(values)
     return found
 

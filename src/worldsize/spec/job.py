@@ -41,7 +41,7 @@ class AssetTypes:
 
 class Input(NamedTuple):
     """Data that a job reads. `path` is local (absolute once the job is read) or a URI; None only when optional.
-    `sha256` is what a file, or an archive, must have."""
+    `sha256` is what a file, or an archive, must have; `max_size`, such as "20 GiB", what is fetched may be at most."""
 
     type: str = AssetTypes.URI_FOLDER
     path: str | None = None
@@ -49,6 +49,7 @@ class Input(NamedTuple):
     optional: bool = False
     description: str | None = None
     sha256: str | None = None
+    max_size: str | None = None
 
 
 class Output(NamedTuple):

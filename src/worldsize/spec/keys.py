@@ -33,6 +33,7 @@ INPUT: Keys = {
     "path": Key("path", "A local path, relative to the job file, or a URI.", blank=False),
     "mode": Key("text", "How the data gets to the node: read in place, or copied to its disk.", choices=INPUT_MODES),
     "sha256": Key("text", "The checksum of a file or archive: 64 hexadecimal digits.", blank=False),
+    "max_size": Key("as_text", "At most so much is fetched, and unpacked: 500 MB, 20 GiB, or bytes.", blank=False),
     "optional": Key("flag", "The input may be left out; use it inside $[[ ]] in the command."),
     "description": Key("text", "What this input is."),
 }

@@ -1,0 +1,19 @@
+"""Sizes in words: "500 MB", "20 GiB", or a number of bytes. Pure."""
+
+from __future__ import annotations
+
+import re
+
+EXAMPLE = "such as 500 MB, 20 GiB, or a number of bytes"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b|b)?", re.IGNORECASE | re.ASCII)
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def bytes_of(text: str) -> int | None:
+    """kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and TiB of 1024. None for what is no size, and for none."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        return None
+    number, unit, binary = found.groups()
+    factor = (1024 if binary else 1000) ** _POWERS[unit.lower()] if unit else 1
+    return int(float(number) * factor) or None
