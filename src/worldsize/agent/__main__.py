@@ -22,6 +22,7 @@ from worldsize.agent.report import note, write_unstarted
 from worldsize.agent.signals import ignore_notices
 from worldsize.agent.supervise import Supervisor
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
+from worldsize.plan.files import read_file
 from worldsize.plan.hidden import with_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -69,8 +70,7 @@ def main(argv: list[str]) -> int:
 def _plan(run_dir: str, attempt: int) -> tuple[Plan, RunPaths]:
     paths = RunPaths(os.path.abspath(run_dir), attempt)
     try:
-        with open(paths.plan, encoding="utf-8") as file:
-            return Plan.from_json(file.read())._replace(attempt=attempt), paths
+        return Plan.from_json(read_file(paths.plan).decode("utf-8"))._replace(attempt=attempt), paths
     except OSError as error:
         raise UsageError(
             "cannot be read: %s" % error.strerror, paths.plan, "the first word is a run directory"
