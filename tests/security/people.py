@@ -71,13 +71,14 @@ class Machine:
 
 
 class Person(Cli):
-    """The command line, and any Python, as this user: nobody's groups, no capabilities."""
+    """The command line, and any Python, as this user: nobody's groups, no capabilities. `prefix`: of every command."""
 
     def __init__(self, machine: Machine, uid: int, root: str) -> None:
         os.mkdir(root, 0o755)
         super().__init__(root)
         self.uid = uid
         self._machine = machine
+        self.prefix: tuple[str, ...] = ()
         for path in (root, self.project):
             os.chown(path, uid, uid)
         self.environ.update(machine.environ, PYTHONPATH=machine.library)
@@ -107,7 +108,7 @@ class Person(Cli):
     def _popen(self, words: Sequence[str], cwd: str, environ: dict[str, str]) -> subprocess.Popen[bytes]:
         options: dict[str, Any] = {"user": self.uid, "group": self.uid, "extra_groups": ()}
         return subprocess.Popen(
-            [self._machine.python, *words],
+            [*self.prefix, self._machine.python, *words],
             cwd=cwd,
             env={**self.environ, **environ},
             stdin=subprocess.DEVNULL,

@@ -80,3 +80,37 @@ def test_looking_writes_nothing(victim: Cli, own: str, directory: str) -> None:
     before = set(Path(directory).rglob("*"))
     assert victim.status(directory)["state"] == "LOST"
     assert set(Path(directory).rglob("*")) == before
+
+
+def test_it_is_not_run_again(victim: Cli, own: str, directory: str) -> None:
+    """Found by review: the job and the code of somebody else's directory were executed, as a run of one's own."""
+    end(victim, own)
+    refused = victim("rerun", directory)
+    assert refused.code != 0 and "is for runs of your own, and this directory belongs to" in refused.err
+    assert len(victim.json("list")) == 1
+
+
+def test_a_directory_that_another_put_in_the_place_of_a_removed_one(
+    victim: Cli, attacker: Person, machine: Machine
+) -> None:
+    """Found by review: where several people's runs lie, the name of a run that was removed is free for everybody."""
+    shared = machine.directory(0o1777)
+    victim.environ["WORLDSIZE_TRUST_PROJECT"] = "1"
+    victim.write("worldsize.toml", '[compute.local]\nruns_dir = "%s"\n' % shared)
+    run = victim.run("-q", "--", "false", code=1)
+    root = os.path.realpath(victim.path(run))
+    aside = root + "-aside"
+    os.rename(root, aside)
+    attacker.python("import shutil, sys; shutil.copytree(*sys.argv[1:], symlinks=True)", readable(aside), root)
+    for words in (("status", run), ("wait", run), ("logs", run), ("rerun", run), ("rerun",), ("diff", run, run)):
+        refused = victim(*words)
+        assert refused.code != 0 and "somebody else has made one of that name" in refused.err, (words, refused)
+    (row,) = victim.json("list")
+    assert (row["id"], row["state"]) == (run, "LOST")
+
+
+def readable(root: str) -> str:
+    for path in (root, *map(str, Path(root).rglob("*"))):
+        if not os.path.islink(path):
+            os.chmod(path, 0o755)
+    return root

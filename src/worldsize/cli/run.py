@@ -133,8 +133,10 @@ def _sort_out_data_parallel(options: argparse.Namespace) -> None:
 
 def rerun(options: argparse.Namespace) -> int:
     from worldsize.spec.jobfile import load_job
+    from worldsize.trust.directories import foreign_owner, refuse_foreign
 
     former = find_runs(options.run).paths
+    refuse_foreign(former.root, foreign_owner(former.root), "rerun")
     loaded = load_job(former.job)
     job = loaded.job
     if "_" in former.run_id:

@@ -8,6 +8,7 @@ from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display, storage_error
 from worldsize.plan.paths import RunPaths
 from worldsize.store.runs import is_run_id, runs_link_dir
+from worldsize.trust.directories import foreign_owner
 
 _SHOWN = 5
 _SEARCHED_FOR_NEAREST = 200
@@ -50,13 +51,13 @@ def resolve(home: str, text: str | None) -> RunPaths:
         newest = list_ids(home, 1)
         if not newest:
             raise NotFound("there is no run yet", display(runs_link_dir(home)), "start one: `worldsize run …`")
-        return run_paths(home, newest[0])
+        return _known(home, newest[0])
     if not _can_name_a_file(text):
         raise NotFound("%r names no run" % text, None, "`worldsize list` shows the runs")
     if os.sep in text or text in (os.curdir, os.pardir):
         return _by_path(text)
     if is_run_id(text) and os.path.lexists(os.path.join(runs_link_dir(home), text)):
-        return run_paths(home, text)
+        return _known(home, text)
     if "_" in text and not os.path.isdir(text):
         element = _element(home, text)
         if element is not None:
@@ -64,12 +65,30 @@ def resolve(home: str, text: str | None) -> RunPaths:
     ids = list_ids(home)
     matches = [i for i in ids if i.startswith(text) or i[16:].startswith(text)]
     if len(matches) == 1:
-        return run_paths(home, matches[0])
+        return _known(home, matches[0])
     if matches:
         raise _ambiguous(text, matches)
     if os.path.isfile(os.path.join(text, "plan.json")) or is_array(RunPaths(text)):
         return _by_path(text)
     raise _not_found(text, ids)
+
+
+def is_replaced(home: str, run_id: str) -> bool:
+    """Whether the run lies elsewhere, and what lies there now is another user's: where several people's runs lie, the
+    name of one that was removed can be taken by anybody."""
+    try:
+        target = os.readlink(os.path.join(runs_link_dir(home), run_id))
+    except OSError:
+        return False
+    return foreign_owner(target) is not None
+
+
+def _known(home: str, run_id: str) -> RunPaths:
+    paths = run_paths(home, run_id)
+    if is_replaced(home, run_id):
+        what = "the directory of %s was removed, and somebody else has made one of that name" % run_id
+        raise NotFound(what, display(paths.root), "worldsize status %s shows theirs" % display(paths.root))
+    return paths
 
 
 def is_array(paths: RunPaths) -> bool:

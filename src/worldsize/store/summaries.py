@@ -10,8 +10,10 @@ import msgspec
 
 from worldsize.plan.files import open_regular_file, read_file, write_bytes
 from worldsize.plan.paths import RunPaths
-from worldsize.store.find import list_ids, run_paths
+from worldsize.state.records import RunState
+from worldsize.store.find import is_replaced, list_ids, run_paths
 from worldsize.store.runs import runs_link_dir
+from worldsize.trust.owners import is_ours
 
 _CACHED_FROM = 200
 _REWRITTEN_FROM = 100
@@ -51,13 +53,16 @@ _cache_decoder = msgspec.msgpack.Decoder(list[Summary])
 
 
 def final_summary(result_path: str) -> Summary | None:
-    """What result.json says; None where there is none, or none that can be read."""
+    """What result.json says; None where there is none, or none that can be read, or that is this user's."""
     try:
         descriptor = open_regular_file(result_path)
     except OSError:
         return None
     try:
-        data = os.read(descriptor, os.fstat(descriptor).st_size + 1)
+        status = os.fstat(descriptor)
+        if not is_ours(status):
+            return None
+        data = os.read(descriptor, status.st_size + 1)
     except OSError:
         return None
     finally:
@@ -86,12 +91,18 @@ def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], li
                 found[run_id] = row
         rows[run_id] = row
     open_ids = [run_id for run_id, row in rows.items() if row is None]
+    rows.update((run_id, _replaced(run_id)) for run_id in open_ids if is_replaced(home, run_id))
+    open_ids = [run_id for run_id in open_ids if rows[run_id] is None]
     if open_ids:
         rows.update(zip(open_ids, live([run_paths(home, run_id) for run_id in open_ids]), strict=True))
     if len(ids) > _CACHED_FROM and len(found) >= _REWRITTEN_FROM:
         existing = set(list_ids(home))
         _write_cache(directory, [row for run_id, row in {**cached, **found}.items() if run_id in existing])
     return [row for row in rows.values() if row is not None]
+
+
+def _replaced(run_id: str) -> Summary:
+    return Summary(run_id, "", RunState.LOST, None, "", 0, 0, 0.0, exit_code=1)
 
 
 def _cache_path(directory: str) -> str:

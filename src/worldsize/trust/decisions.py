@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from worldsize.errors import UsageError
 from worldsize.plan.files import open_regular_file, read_file, write_json
 from worldsize.plan.values import NamedTuple
-from worldsize.trust.owners import danger_of, is_believed, is_private_group
+from worldsize.trust.owners import danger_of, is_believed, is_private_group, is_unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def decision_about_directory(path: str, status: os.stat_result, environ: Mapping
 def _covers(entry: Mapping[str, Any], status: os.stat_result) -> bool:
     """Whether all who can write to what has this status are among those that a decision was about."""
     owner, group, mode = entry["access"]
-    if not is_believed(status.st_uid) and status.st_uid != owner:
+    if not is_believed(status.st_uid) and (status.st_uid != owner or is_unknown(owner)):
         return False
     if status.st_mode & stat.S_IWOTH and not mode & stat.S_IWOTH:
         return False

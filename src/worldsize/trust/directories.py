@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping
 
 from worldsize.errors import StorageError, UsageError
-from worldsize.trust.owners import danger_of, is_believed, is_ours, user_name
+from worldsize.trust.owners import danger_of, is_believed, is_ours, is_unknown, user_name
 
 _MOST_LINKS = 40
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -191,7 +191,7 @@ def real_path(path: str, environ: Mapping[str, str] = os.environ) -> str:
         if not stat.S_ISLNK(status.st_mode):
             real = child
             continue
-        if not is_believed(status.st_uid):
+        if not is_believed(status.st_uid) and not (real == os.sep and is_unknown(status.st_uid)):
             raise refusal(child, "the link belongs to %s" % user_name(status.st_uid))
         links += 1
         if links > _MOST_LINKS:
@@ -205,9 +205,16 @@ def real_path(path: str, environ: Mapping[str, str] = os.environ) -> str:
 
 def _check_place(directory: str, environ: Mapping[str, str]) -> None:
     status = os.stat(directory)
+    if is_unknown(status.st_uid) and os.path.dirname(directory) == os.sep:
+        status = _as_roots(status)
     danger = None if _is_sticky(status) else danger_of(status, directory)
     if danger and not _is_trusted(directory, status, environ):
         raise refusal(directory, danger, "what lies in it could be replaced")
+
+
+def _as_roots(status: os.stat_result) -> os.stat_result:
+    """Of a directory on the way that lies in /, where nobody but root makes any."""
+    return os.stat_result((*status[:4], 0, *status[5:10]))
 
 
 def _check_private(path: str, directory: int) -> None:

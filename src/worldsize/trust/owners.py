@@ -29,13 +29,32 @@ def danger_of(status: os.stat_result, place: str | int | None = None) -> str | N
 
 
 def is_believed(uid: int) -> bool:
-    """Whether it is this user or root: the owner of / too, which is not 0 in a user namespace without root."""
-    return uid in (0, os.geteuid(), _owner_of_root())
+    """Whether it is this user or root: the owner of / too, which need not be 0 in a user namespace."""
+    return uid in (0, os.geteuid(), _owner_of_root()) and not is_unknown(uid)
+
+
+def is_unknown(uid: int) -> bool:
+    """Whether it stands for everybody whom this process's user namespace does not map: root and all other users look
+    the same there."""
+    return uid == _unmapped()
 
 
 @lru_cache
 def _owner_of_root() -> int:
     return os.stat("/").st_uid
+
+
+@lru_cache
+def _unmapped() -> int | None:
+    """The number that the kernel shows in place of owners without one; None where every owner has one."""
+    try:
+        with open("/proc/sys/kernel/overflowuid") as file:
+            number = int(file.read())
+        with open("/proc/self/uid_map") as file:
+            spans = [tuple(map(int, line.split())) for line in file]
+    except (OSError, ValueError):
+        return None
+    return None if any(first <= number < first + count for first, _, count in spans) else number
 
 
 def _has_access_list(place: str | int) -> bool:
@@ -48,13 +67,13 @@ def _has_access_list(place: str | int) -> bool:
 
 def is_ours(status: os.stat_result) -> bool:
     """Whether it is this user's; root's is not, but for root."""
-    return status.st_uid == os.geteuid()
+    return status.st_uid == os.geteuid() and not is_unknown(status.st_uid)
 
 
 def is_private_group(gid: int) -> bool:
-    """Whether a group has no member but this user: their own group, of their own name, that lists nobody else. Root's
-    group counts as such where it lists nobody; and the group of a user without a name, with their number and no name,
-    as containers have them."""
+    """Whether a group has no member but this user: their own group, of their own name, that lists nobody else, and that
+    is nobody else's first one, as far as the system lists its users. Root's group counts as such where it lists nobody;
+    and the group of a user without a name, with their number and no name, as containers have them."""
     import grp
     import pwd
 
@@ -66,7 +85,16 @@ def is_private_group(gid: int) -> bool:
         group = grp.getgrgid(gid)
     except KeyError:
         return False
-    return user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+    if user.pw_gid != gid or group.gr_name != user.pw_name or not set(group.gr_mem) <= {user.pw_name}:
+        return False
+    return user.pw_uid == 0 or _is_first_of_one(gid, user.pw_uid)
+
+
+@lru_cache
+def _is_first_of_one(gid: int, uid: int) -> bool:
+    import pwd
+
+    return all(each.pw_uid == uid for each in pwd.getpwall() if each.pw_gid == gid)
 
 
 def owns_process(pid: int) -> bool:
@@ -78,6 +106,8 @@ def owns_process(pid: int) -> bool:
 
 
 def user_name(uid: int) -> str:
+    if is_unknown(uid):
+        return "a user whom this user namespace does not know"
     import pwd
 
     try:
