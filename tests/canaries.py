@@ -31,15 +31,19 @@ class Canaries:
 
     def said(self) -> str:
         """Words of a command."""
-        values = self("Option1"), self("Option2"), self("Option3")
-        return " --api-key %s --password=%s --url https://anna:%s@host/x" % values
+        values = self("Option1"), self("Option2"), self("Option3"), self("Option4"), self("Option5")
+        return (
+            """ --api-key %s --password=%s --url https://anna:%s@host/x -H 'X-Api-Key: %s' '{"secret": "%s"}'"""
+            % values
+        )
 
     def job(self, world: str = "2x1", **more: Any) -> dict[str, Any]:
         """With a canary of its own at each place. It waits for `outputs/go`, and then fails if its ranks were not given
         them."""
         nodes, _, each = world.partition("x")
         return {
-            "command": "f() { %s; }; f%s" % (_WAIT, self.said()),
+            "command": "f() { %s; }; f%s ${{inputs.api_key}}" % (_WAIT, self.said()),
+            "display_name": "train --token " + self("Name"),
             "environment_variables": {
                 "HF_TOKEN": self("Variable1"),
                 "DATA": "https://anna:%s@host/data" % self("Variable2"),

@@ -25,6 +25,7 @@ def begun(cli: Cli, run: str, ranks: int) -> bool:
     return len(list(Path(cli.path(run, "outputs")).glob("up-*"))) == ranks
 
 
+WAIT = "touch outputs/up-$RANK; until test -e outputs/go; do sleep 0.05; done"
 LOOKS = (("status",), ("status", "-o", "json"), ("list",), ("list", "-o", "json"), ("logs",), ("config", "show"))
 THE_JOB = "project/job.yml"
 
@@ -103,9 +104,14 @@ def test_rerun_of_a_command_that_had_a_secret(cli: Cli) -> None:
     assert cli.ok("rerun", run, "--set", "argv=[echo, again]").out.endswith("again\n")
 
 
-def test_an_array(cli: Cli, canaries: Canaries) -> None:
-    cli.write("job.yml", json.dumps(canaries.job("1x1", count=2)))
-    run = cli.ok("submit", "job.yml", **canaries.environ).out.strip()
+@pytest.mark.parametrize("more", [{"count": 2}, {"matrix": True}], ids=["count", "matrix"])
+def test_an_array(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None:
+    if "matrix" in more:
+        more = {"matrix": {"api_key": [canaries("Matrix1"), canaries("Matrix2")]}}
+    cli.write("job.yml", json.dumps({**canaries.job("1x1", share="group"), **more}))
+    told = cli("run", "--dry-run", "job.yml", **canaries.environ)
+    submitted = cli("submit", "job.yml", **canaries.environ)
+    run = submitted.out.strip()
     elements = ["%s_%d" % (run, number) for number in range(2)]
     wait_for(lambda: all(begun(cli, element, 1) for element in elements))
     during = canaries.in_files(cli.root, but=(SECRETS, THE_JOB)) + canaries.in_processes()
@@ -113,6 +119,22 @@ def test_an_array(cli: Cli, canaries: Canaries) -> None:
         Path(cli.path(element, "outputs", "go")).touch()
     assert cli("wait", run).code == 0, cli("status", run)
     assert during + canaries.in_files(cli.root, but=(THE_JOB,)) == []
+    looks = [cli(*words) for words in (("status", run), ("list", "--elements"), ("status", run, "-o", "json"))]
+    assert canaries.word not in "".join(result.out + result.err for result in (told, submitted, *looks))
+
+
+def test_words_that_were_typed(cli: Cli, canaries: Canaries) -> None:
+    """Found by review: what stood on the command line for a moment was the conductor's, which anybody can read, for as
+    long as the run ran."""
+    words = ("--set", "environment_variables.HF_TOKEN=" + canaries("Typed"), "--", "sh", "-c", WAIT, canaries("Word"))
+    run = cli.ok("submit", "-w", "2x1", *words).out.strip()
+    wait_for(lambda: begun(cli, run, 2))
+    found = canaries.in_processes()
+    titles = [words for words in cli.processes().values() if words.startswith("worldsize " + run)]
+    Path(cli.path(run, "outputs", "go")).touch()
+    assert cli("wait", run).code == 0
+    assert found == [] and len(titles) == 3
+    assert canaries("Typed") not in "".join(canaries.in_files(cli.root))
 
 
 def test_a_search(cli: Cli, canaries: Canaries) -> None:

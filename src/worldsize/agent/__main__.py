@@ -27,7 +27,7 @@ from worldsize.plan.hidden import with_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import Reason
-from worldsize.trust.variables import withdraw
+from worldsize.trust.procfs import withdraw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from worldsize.plan.files import write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit
-from worldsize.trust.variables import withdraw, without
+from worldsize.trust.procfs import retitle, withdraw, without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,11 +43,12 @@ _BUSY_TICK = 0.1
 
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
     """Start the run; the conductor's pid."""
-    return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask)
+    return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root)
 
 
-def fork_detached(run: Callable[[], int], log: str, umask: int) -> int:
-    """`run` in a process that outlives this one and keeps nothing of it open; its pid. The child never returns.
+def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
+    """`run` in a process that outlives this one and keeps nothing of it open, nor shows its words, but the directory
+    `root` in their place; its pid. The child never returns.
 
     Whatever this process does with signals, one that is sent to the child at once waits for the `Signals()` of `run`.
     """
@@ -56,7 +57,7 @@ def fork_detached(run: Callable[[], int], log: str, umask: int) -> int:
     try:
         pid = os.fork()
         if pid == 0:
-            as_program(partial(_detached, run, log, umask))
+            as_program(partial(_detached, run, log, umask, root))
     finally:
         restore(held)
     gc.unfreeze()
@@ -80,7 +81,7 @@ def as_program(run: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def _detached(run: Callable[[], int], log: str, umask: int) -> int:
+def _detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
     gc.enable()
     os.setsid()
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
@@ -88,6 +89,7 @@ def _detached(run: Callable[[], int], log: str, umask: int) -> int:
     ignore_notices()
     os.umask(umask)
     _redirect(log)
+    retitle("worldsize %s" % os.path.basename(root))
     return run()
 
 

@@ -29,7 +29,7 @@ from worldsize.state.array import array_result
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result, status_of
 from worldsize.state.status import CANCELLED_CODE
-from worldsize.trust.variables import withdraw
+from worldsize.trust.procfs import withdraw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _LOG = "queue.log"
 
 def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
     """Start the queue of the array, or of the single run, in `root`; its pid."""
-    return fork_detached(lambda: Queue(root, environ).run(), os.path.join(root, _LOG), umask)
+    return fork_detached(lambda: Queue(root, environ).run(), os.path.join(root, _LOG), umask, root)
 
 
 def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:

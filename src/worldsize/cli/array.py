@@ -27,6 +27,7 @@ from worldsize.spec.job import Job
 from worldsize.spec.matrix import asks_for_several, elements, with_count, with_matrix
 from worldsize.state.array import array_status, count_states
 from worldsize.state.records import RunState, Status
+from worldsize.trust.secrets import mask_tree
 
 _SHOWN = 5
 _EVERY = 5.0
@@ -80,7 +81,7 @@ def dry_run(request: Request, preview: Callable[[Request, Prepared, RunPaths], l
         prepared = plan_array(request, varied, paths, created, checked=True)
     say("%d runs; this is the first" % len(varied))
     for number, values in enumerate(varied[: 2 * _SHOWN] if request.job.matrix else ()):
-        say("%s: %s" % (element_id("RUN", number), values_text(values)))
+        say("%s: %s" % (element_id("RUN", number), values_text(mask_tree(values, sparing=True))))
     if request.job.matrix and len(varied) > 2 * _SHOWN:
         say("… and %d more" % (len(varied) - 2 * _SHOWN))
     show(*preview(request, prepared, RunPaths(element_root(paths.root, 0))))

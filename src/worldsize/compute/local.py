@@ -21,7 +21,7 @@ from worldsize.plan.paths import RunPaths
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
 from worldsize.state.records import Observation
-from worldsize.trust.variables import without
+from worldsize.trust.procfs import without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

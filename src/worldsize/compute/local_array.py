@@ -19,7 +19,7 @@ from worldsize.plan.array import after_file
 from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import Observation
-from worldsize.trust.variables import without
+from worldsize.trust.procfs import without
 
 
 def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], fork: bool) -> list[Handle]:

@@ -32,6 +32,7 @@ from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
 from worldsize.state.status import CANCELLED_CODE
 from worldsize.store.runs import discard_run
+from worldsize.trust.secrets import mask_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def _fill(
     mapped = prepared.compute.facts(prepared.job).mapped
     submissions = _elements(rendered, prepared, varied, paths, mapped, progress)
     at_once = plan.array.at_once if plan.array else None
-    values = tuple(varied) if job.matrix else ()
+    values: tuple[Values, ...] = tuple(mask_tree(each, sparing=True) for each in varied) if job.matrix else ()
     size = (len(plan.nodes), plan.world_size, len(varied))
     array = Array(paths.run_id, plan.name, plan.compute, plan.created, *size, at_once, values)
     write_text(array_file(paths.root), array.to_json())

@@ -15,6 +15,7 @@ from worldsize.service.inrank import PROGRAMS, packages_of
 from worldsize.spec.distributions.plain import PlainDistribution
 from worldsize.spec.expressions import input_text, resolve
 from worldsize.spec.job import Input, Job, Output
+from worldsize.trust.secrets import mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def make_plan(
         path = (os.path.join(paths.root, PROGRAMS), *path)
     plan = Plan(
         run_id=paths.run_id,
-        name=job.display_name or job.name or _name(job),
+        name=mask_text(job.display_name or job.name or _name(job)),
         compute=compute,
         created=created,
         attempt=0,

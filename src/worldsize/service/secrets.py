@@ -13,7 +13,7 @@ from worldsize.plan.paths import RunPaths
 from worldsize.service.places import Places
 from worldsize.spec.dump import dump_tree, job_tree
 from worldsize.spec.job import Job
-from worldsize.trust.secrets import MASK, mask_tree
+from worldsize.trust.secrets import MASK, mask_tree, mask_values, secret_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def masked_text(job: Job) -> str:
     variables = {name: value for name, value in job.environment_variables.items() if _is_plain(name, value)}
     names = dict.fromkeys((*job.secrets, *(name for name in job.environment_variables if name not in variables)))
     tree = job_tree(job._replace(environment_variables=variables, secrets=()))
-    masked: dict[str, Any] = mask_tree(tree, sparing=True)
+    inputs = {name: value for name, value in job.inputs.items() if isinstance(value, str)}
+    values = secret_values({**inputs, **job.environment_variables}, job.secrets)
+    masked: dict[str, Any] = mask_values(mask_tree(tree, sparing=True), values)
     return dump_tree({**masked, "secrets": list(names)} if names else masked)
 
 
@@ -64,7 +66,8 @@ def refuse_masked(job: Job) -> None:
 def hide(plan: Plan) -> tuple[Plan, dict[str, Any]]:
     """The plan as it may be written down, and what of it may not: whole keys, as JSON has them."""
     tree = json.loads(plan.to_json())
-    masked = {key: mask_tree(tree[key]) for key in _KEYS if tree.get(key)}
+    values = secret_values(plan.environment, plan.secrets)
+    masked = {key: mask_values(mask_tree(tree[key]), values) for key in _KEYS if tree.get(key)}
     if plan.environment:
         masked["environment"].update({name: MASK for name in plan.secrets if name in plan.environment})
     hidden = {key: tree[key] for key, value in masked.items() if value != tree[key]}

@@ -11,7 +11,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ _NAME_MARKS = (
     "AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET",
     "SIG", "TOKEN", "WEBHOOK",
 )  # fmt: skip
+_TELLING = 4
+"""Characters of a value from which on it is looked for elsewhere."""
+
 _LAST_WORDS = frozenset(("LICENSE", "LICENCE"))
 """What names a file or a server with a word after it: LM_LICENSE_FILE."""
 
@@ -180,6 +183,29 @@ def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
     `sparing`: where a secret that is masked is lost, numbers, simple words and paths stay under names like a secret's.
     """
     return (_SPARING if sparing else _ALL).tree(value, name)
+
+
+def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[str]:
+    """Of these variables, or inputs, the values that are secrets: by their names, or because `also` names them. Not
+    those that are harmless, or too short to be told from other text."""
+    return [
+        value
+        for name, value in named.items()
+        if len(value) >= _TELLING and (name in also or _SPARING.value(name, value) == MASK)
+    ]
+
+
+def mask_values(value: Any, secrets: Collection[str]) -> Any:
+    """A value of JSON's kinds without these texts, wherever they are in it."""
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, MASK)
+        return value
+    if isinstance(value, Mapping):
+        return {key: mask_values(item, secrets) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [mask_values(item, secrets) for item in value]
+    return value
 
 
 def _without_token(address: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from worldsize.errors import ConfigError
-from worldsize.trust.variables import withdraw
+from worldsize.trust.procfs import withdraw
 
 VARIABLE = "WORLDSIZE_HPCPACK_PASSWORD"
 

@@ -24,8 +24,8 @@ from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Input, Job
 from worldsize.spec.paths import is_remote
 from worldsize.state.records import Observation
+from worldsize.trust.procfs import without
 from worldsize.trust.secrets import mask_text
-from worldsize.trust.variables import without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
