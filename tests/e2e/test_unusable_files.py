@@ -89,3 +89,19 @@ def test_a_result_that_tells_no_end(cli: Cli, change: Callable[[dict[str, Any]],
         looked = cli(*words)
         assert looked.code in (0, 1) and "Traceback" not in looked.err, looked
     assert "its run directory is damaged" in cli("status", run).out
+
+
+@pytest.mark.parametrize("elements", [10**9, 10**30, -1, 0, "3", None, 1.5, True])
+def test_an_array_of_more_elements_than_there_can_be(cli: Cli, elements: object) -> None:
+    """Found by review: a directory of somebody else's took all memory of whoever looked at it."""
+    array = cli.submit("--count", "2", "--", "true")
+    cli("wait", array)
+    path = cli.path(array, "array.json")
+    with open(path) as file:
+        value = json.load(file)
+    with open(path, "w") as file:
+        json.dump({**value, "elements": elements}, file)
+    for words in (("status", cli.path(array)), ("status", array), ("list", "--elements"), ("logs", array)):
+        looked = cli(*words)
+        assert looked.code in (0, 1, 2) and "Traceback" not in looked.err, looked
+    assert "elements" in cli("status", cli.path(array)).err

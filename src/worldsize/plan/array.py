@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 ARRAY_VERSION = 1
+MAX_ELEMENTS = 10_000
+"""No array has more runs: schedulers have such limits too (Slurm's MaxArraySize), and so have directories."""
 _SUBMITTED = frozenset(("job.yml", "plan.json", "agent.pyz", "record.json", "code.json", "environment.json"))
 """All that an element's directory holds until something happens to the element."""
 
@@ -62,9 +64,12 @@ class Array(NamedTuple):
         if version != ARRAY_VERSION:
             raise ValueError("array version %r, this worldsize reads version %d" % (version, ARRAY_VERSION))
         try:
-            return cls(**{**value, "values": tuple(value["values"])})
+            array = cls(**{**value, "values": tuple(value["values"])})
         except (KeyError, TypeError) as error:
             raise ValueError("not an array: %s" % error) from None
+        if type(array.elements) is not int or not 0 < array.elements <= MAX_ELEMENTS:
+            raise ValueError("not an array: it says that it has %.40r elements" % array.elements)
+        return array
 
 
 def array_file(root: str) -> str:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 MAX_RANKS = 1_000_000
 """No job has more ranks; a larger number is a slip of the keyboard."""
 
-MAX_ELEMENTS = 10_000
-"""No array has more runs: schedulers have such limits too (Slurm's MaxArraySize), and so have directories."""
-
 
 COPYING_MODES = ("download", "eval_download")
 MOUNTING_MODES = ("ro_mount", "eval_mount")

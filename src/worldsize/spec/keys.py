@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.plan.environ import CONVENTIONS
 from worldsize.spec.autotunekeys import AUTOTUNE
 from worldsize.spec.hpcpackkeys import HPCPACK
-from worldsize.spec.job import MAX_ELEMENTS, MAX_RANKS
+from worldsize.spec.job import MAX_RANKS
 from worldsize.spec.key import Key, Keys
 from worldsize.spec.slurmkeys import SETUP, SLURM
 from worldsize.spec.stagekeys import STAGE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.errors import JobError
-from worldsize.spec.job import MAX_ELEMENTS, Input, Job, Literal
+from worldsize.plan.array import MAX_ELEMENTS
+from worldsize.spec.job import Input, Job, Literal
 from worldsize.spec.key import Key
 from worldsize.spec.nearest import did_you_mean
 from worldsize.spec.reading import join, mapping_of, text_fault
