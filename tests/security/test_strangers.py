@@ -187,8 +187,23 @@ class Tap:
             each.close()
 
 
-def test_the_token_is_never_on_the_wire_and_what_was_is_worth_nothing(head: Head) -> None:
+def test_once_all_have_joined_nobody_is_listened_for(head: Head) -> None:
+    """Found by review: connections without end took a quarter of a core of the head's for as long as the run ran."""
+    stranger = head.connect()
+    head.turn()
+    node = head.node()
+    head.has(node)
+    head.until(lambda: is_closed(stranger))
+    with pytest.raises(ConnectionRefusedError):
+        head.connect()
+    node.send("ready")
+    head.until(lambda: (1, "ready") in head.news)
+    head.channel.close()
+
+
+def test_the_token_is_never_on_the_wire_and_what_was_is_worth_nothing() -> None:
     """Found by review: whoever heard one greeting could send orders to nodes, or join in their place."""
+    head = Head(nodes=3)
     tap = Tap(head)
     member = Member(tap.address)
     member.greet()
@@ -209,6 +224,7 @@ def test_the_token_is_never_on_the_wire_and_what_was_is_worth_nothing(head: Head
     head.until(lambda: is_closed(again))
     assert head.news == []
     member.channel.close()
+    head.channel.close()
 
 
 def test_a_stranger_who_passes_for_the_head() -> None:

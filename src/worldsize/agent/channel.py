@@ -149,7 +149,7 @@ class News(NamedTuple):
 
 class HeadChannel:
     """The head's side. A connection that does not prove in time that it is a node's is dropped, and so is the oldest of
-    too many; what it says is not acted upon before."""
+    too many; what it says is not acted upon before. Nobody is listened for any more once all nodes have joined."""
 
     def __init__(
         self,
@@ -201,11 +201,18 @@ class HeadChannel:
             self._close(link)
 
     def close(self) -> None:
-        for link in (*self._links.values(), *self._strangers):
+        self._stop_listening()
+        for link in self._links.values():
             self._close(link)
-        if self._deaf_until is None:
-            self._selector.unregister(self._listener)
-        self._listener.close()
+
+    def _stop_listening(self) -> None:
+        for link in list(self._strangers):
+            self._dismiss(link)
+        if self._listener.fileno() >= 0:
+            if self._deaf_until is None:
+                self._selector.unregister(self._listener)
+            self._deaf_until = None
+            self._listener.close()
 
     def _accept(self) -> None:
         """A few at a time, however many wait: ranks and nodes are looked after in between."""
@@ -226,7 +233,10 @@ class HeadChannel:
                 self._dismiss(oldest)
 
     def _tend(self) -> None:
-        """What time brings: strangers who said nothing go, and after a lack of descriptors others may come again."""
+        """Strangers who said nothing in time go, and after a lack of descriptors others may come again."""
+        if len(self.hosts) == self._nodes - 1:
+            self._stop_listening()
+            return
         now = self._clock()
         for link in [each for each in self._strangers if now - each.began > GREETING]:
             self._dismiss(link)

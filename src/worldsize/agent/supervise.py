@@ -110,6 +110,7 @@ class Supervisor:
         self._beat_at = now + self._beat_every
         self._kill_at: float | None = None
         self._time_limit: float | None = None
+        self._is_local = lifeline is not None
         if lifeline is not None:
             self._selector.register(lifeline, selectors.EVENT_READ, lambda: self._lifeline_cut(lifeline))
         signals = Signals()
@@ -296,8 +297,8 @@ class Supervisor:
         why, failure = (found.why, found.failure) if found else (None, None)
         without = self._peers.without
         self._report.exit(ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without))
-        if self.node.node_rank == 0 and (found is None or found.why == verdict.FAILURE):
-            forget_secrets(self.paths)  # whoever is stopped may be started again by the scheduler
+        if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
+            forget_secrets(self.paths)  # a scheduler may start again what was stopped
         self._peers.close(found)
         if self._readiness is not None:
             self._readiness.close()

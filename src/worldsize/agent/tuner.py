@@ -50,11 +50,12 @@ def tune(paths: RunPaths, node_rank: int) -> int:
     signals = Signals()
     selector = selectors.DefaultSelector()
     selector.register(signals, selectors.EVENT_READ, lambda: None)
+    token = "%s of tuners" % published.token  # whoever is between the nodes cannot lead one to the agents' head
     node = Node(plan, paths, node_rank, order["addresses"], signals)
     try:
         if node_rank:
-            return _Member(node, selector, order["port"], published.token).run()
-        return _Head(node, selector, int(inherited), published.token).run()
+            return _Member(node, selector, order["port"], token).run()
+        return _Head(node, selector, int(inherited), token).run()
     except OSError as error:
         print("autotune: %s" % error, flush=True)
         return 1
