@@ -198,7 +198,6 @@ def test_once_all_have_joined_nobody_is_listened_for(head: Head) -> None:
         head.connect()
     node.send("ready")
     head.until(lambda: (1, "ready") in head.news)
-    head.channel.close()
 
 
 def test_the_token_is_never_on_the_wire_and_what_was_is_worth_nothing() -> None:

@@ -64,6 +64,8 @@ def test_public_names(name):
         ("Authorization: token abcdefgh", "Authorization: token ***"),
         ('{"db": {"password": "x y", "port": 1}}', '{"db": {"password": "***", "port": 1}}'),
         ("KeyError: 'key: x' in 'keys: a, b'", "KeyError: 'key: x' in 'keys: a, b'"),
+        ("a\n-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nb", "a\n***\nb"),
+        ("-----BEGIN PRIVATE KEY-----\nMII", "***"),
         ("lr=0.1 task-sk-learn half_a_dozen_things", "lr=0.1 task-sk-learn half_a_dozen_things"),
         ("rs=0:di=01;34:ln=01;36", "rs=0:di=01;34:ln=01;36"),
         ("\udcff\n", "\udcff\n"),
@@ -74,7 +76,21 @@ def test_secrets_in_text(text, masked):
 
 
 def test_masking_is_linear():
-    parts = "a-", "eyJ-", "://a:", "a.b+", "-", "=", "'a", "'a: ", "/t/", "a://h/t", "Authorization: ", "-a "
+    parts = (
+        "a-",
+        "eyJ-",
+        "://a:",
+        "a.b+",
+        "-",
+        "=",
+        "'a",
+        "'a: ",
+        "/t/",
+        "a://h/t",
+        "Authorization: ",
+        "-a ",
+        "-----BEGIN PRIVATE KEY-----",
+    )
     for text in (part * (400_000 // len(part)) for part in parts):
         assert len(mask_text(text)) == len(text) or "***" in mask_text(text)
 

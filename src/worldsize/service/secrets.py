@@ -60,7 +60,8 @@ def refuse_masked(job: Job) -> None:
     for key, value in job_tree(job).items():
         if MASK in json.dumps(value):
             what = "holds %s where the former run had a secret, which is kept nowhere" % MASK
-            raise UsageError(what, "%s: %s" % (job.source, key), "give it again: --set %s=…" % key)
+            hint = "let it use a variable that `secrets` names; or give it again: --set %s=…" % key
+            raise UsageError(what, "%s: %s" % (job.source, key), hint)
 
 
 def hide(plan: Plan) -> tuple[Plan, dict[str, Any]]:

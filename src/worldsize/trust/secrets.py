@@ -2,7 +2,7 @@
 
 By name: a word of a variable's, key's or option's name says what it holds (`HF_TOKEN`, `--api-key`, `dbPassword`).
 By shape: passwords in URLs, and the tokens in conda's (`/t/TOKEN/`), `NAME=value` with such a name, bearer tokens,
-tokens with their service's own prefix.
+private keys, tokens with their service's own prefix.
 A secret without either is not recognised.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
@@ -29,7 +29,7 @@ _SECRET_ENDS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "SECRETKEY", "PASSWD", "PAS
 # One of these is in every secret name or text: most need no regular expression.
 _TEXT_MARKS = (
     "=", "@", " -", "\t-", "\n-", "'-", '"-', ": ", '":', "':", "Bearer", "Basic", "gh", "glpat-", "hf_", "xox", "sk-",
-    "AKIA", "eyJ",
+    "AKIA", "eyJ", "PRIVATE KEY",
 )  # fmt: skip
 _NAME_MARKS = (
     "AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET",
@@ -46,6 +46,7 @@ _WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 
 # Each alternative starts only where a word does: linear in the text's length.
 _SHAPES = (
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)|"
     r"(?P<scheme>(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^\s/@:'\"]*):[^\s/'\"]*@"
     r"|(?P<web>\bhttps?://)[^\s/@:'\"]+@"
     r"|(?P<bearer>\b(?:Bearer|Basic)\s+|\b[Aa]uthorization:\s*\w+\s+)[A-Za-z0-9._~+/=-]{8,}"
