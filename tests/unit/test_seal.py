@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
+import hmac
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worldsize.agent import seal
 from worldsize.agent.seal import HEAD, MEMBER, NONCE, Seal, is_nonce, new_nonce
 
 
 def pair(token: str = "secret", other: str | None = None) -> tuple[Seal, Seal]:
     head, member = new_nonce(), new_nonce()
     return Seal(token, HEAD, head, member), Seal(other or token, MEMBER, member, head)
+
+
+@given(st.binary(max_size=200), st.binary(max_size=300))
+def test_the_standard_librarys_hmac_gives_the_same(key: bytes, text: bytes) -> None:
+    assert seal._mac(key, text) == hmac.digest(key, text, "sha256")
 
 
 def test_both_ways() -> None:

@@ -10,8 +10,8 @@ import os
 import sys
 
 SOURCE = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize")
-NEWER = {"annotationlib"}
-"""Of the standard library of Pythons that may be newer than this one, and imported only there."""
+NEWER = {"annotationlib", "_sha2", "_sha256"}
+"""Of the standard library of other Pythons than this one, and imported only there."""
 
 OWN = {"agent": "worldsize", "plan": "worldsize", "state": "worldsize", "inrank": "worldsize torch"}
 

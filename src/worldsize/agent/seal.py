@@ -9,11 +9,26 @@ from __future__ import annotations
 
 import os
 
+try:
+    from _operator import _compare_digest as compare_digest
+except ImportError:
+    from hmac import compare_digest  # type: ignore[no-redef]
+
+try:
+    from _sha2 import sha256  # type: ignore[import-not-found]
+except ImportError:
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha256
+
 HEAD, MEMBER = b"head", b"member"
 NONCE = 32
 """Characters, hexadecimal."""
 
 _MAC = 64
+_BLOCK = 64
+_INNER, _OUTER = bytes(each ^ 0x36 for each in range(256)), bytes(each ^ 0x5C for each in range(256))
 
 
 def new_nonce() -> bytes:
@@ -41,8 +56,6 @@ class Seal:
 
     def open(self, line: bytes) -> bytes | None:
         """The text of a line; None for one that the other side has not sent now."""
-        from hmac import compare_digest
-
         self._taken += 1
         text = line[_MAC + 1 :]
         expected = _mac(self._in, b"%d %s" % (self._taken, text)).hex().encode() + b" "
@@ -50,6 +63,7 @@ class Seal:
 
 
 def _mac(key: bytes, text: bytes) -> bytes:
-    from hmac import digest  # takes 3 ms to import, which a run on one node need not wait for
-
-    return digest(key, text, "sha256")
+    """RFC 2104 with SHA-256. `hmac` loads all of OpenSSL, which takes each node's agent 3 ms."""
+    block = (key if len(key) <= _BLOCK else sha256(key).digest()).ljust(_BLOCK, b"\0")
+    inner = sha256(block.translate(_INNER) + text).digest()
+    return bytes(sha256(block.translate(_OUTER) + inner).digest())
