@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 
 from worldsize.agent.endpoint import connect
+from worldsize.agent.rendezvous import STRANGERS
 from worldsize.agent.seal import HEAD, MEMBER, Seal, is_nonce, new_nonce
 from worldsize.plan.environ import Host
 from worldsize.plan.values import NamedTuple
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     Clock = Callable[[], float]
 
 HELLO, WELCOME, GONE = "hello", "welcome", "gone"
-STRANGERS = 64
-"""Connections that have not said who they are, beside those of the nodes that are still missing."""
-
 GREETING = 10.0
 """Seconds that either side has to prove itself."""
 

@@ -207,6 +207,9 @@ class Conductor:
         return {node.node_rank for node in self.plan.agents}
 
     def _fork_agents(self, head: Head) -> None:
+        if len(self.plan.agents) > 1:
+            from worldsize.agent import peers  # noqa: F401  once for all agents, which need it
+
         for node in self.plan.agents:
             pid = os.fork()
             if pid == 0:

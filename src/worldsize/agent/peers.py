@@ -254,20 +254,3 @@ class AsMember(Alone):
 
     def close(self, verdict: Verdict | None) -> None:
         self._channel.close()
-
-
-def meet(
-    own: Host,
-    node_rank: int,
-    rendezvous: Rendezvous,
-    head: Head | None,
-    endpoint: Endpoint,
-    nodes: int,
-    selector: selectors.BaseSelector,
-) -> Alone:
-    """The other nodes as node `node_rank` sees them; the head is the one that holds `head`."""
-    if nodes == 1:
-        return Alone(own)
-    if head is not None:
-        return AsHead(own, head, endpoint, nodes, selector)
-    return AsMember(own, node_rank, rendezvous, endpoint, selector)

@@ -14,8 +14,6 @@ import socket
 import time
 from collections.abc import Mapping
 
-from worldsize.agent.channel import STRANGERS
-from worldsize.agent.endpoint import listen
 from worldsize.agent.ports import PortReservation
 from worldsize.plan.files import read_file, write_json
 from worldsize.plan.launch import Plan
@@ -26,8 +24,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.endpoint import Endpoint
 
-_STRANGERS = 128
+_BACKLOG = 128
 """Room for connections that are none of ours (port scans): a node's that finds none is tried again a second later."""
+
+STRANGERS = 64
+"""Connections that have not said who they are, beside those of the nodes that are still missing."""
 
 OPEN_FILES = 64 + STRANGERS
 """Files that the head's agent may have open beside the connections to the other nodes."""
@@ -75,7 +76,7 @@ def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, s
     listener = None
     if len(plan.agents) > 1:
         _allow_connections(len(plan.agents))
-        listener = _listener(paths, address, len(plan.agents) + _STRANGERS)
+        listener = _listener(paths, address, len(plan.agents) + _BACKLOG)
         listener.setblocking(False)
     control_port = listener.getsockname()[1] if listener and listener.family != socket.AF_UNIX else 0
     rendezvous = Rendezvous(address, reservation.port, control_port, os.urandom(16).hex(), launcher)
@@ -86,6 +87,8 @@ def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, s
 def _listener(paths: RunPaths, address: str, backlog: int) -> socket.socket:
     """Virtual nodes meet where no other user can come; at a port only where the file system has no sockets."""
     if address.startswith(LOOPBACK):
+        from worldsize.agent.endpoint import listen
+
         try:
             return listen(paths.control_socket, backlog)
         except OSError:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from worldsize.errors import UsageError
 from worldsize.plan.files import open_regular_file, read_file, write_json
 from worldsize.plan.values import NamedTuple
+from worldsize.trust.keys import config_home
 from worldsize.trust.owners import danger_of, is_believed, is_private_group, is_unknown
 
 TYPE_CHECKING = False
@@ -34,12 +35,6 @@ class Decision(NamedTuple):
     trusted: bool
     holds: bool
     kind: str = "file"
-
-
-def config_home(environ: Mapping[str, str]) -> str:
-    """The directory of this user's own configuration; it may not exist."""
-    base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
-    return os.path.join(base, "worldsize")
 
 
 def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bool | None:

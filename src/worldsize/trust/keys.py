@@ -6,10 +6,15 @@ import os
 from collections.abc import Mapping
 
 from worldsize.plan.files import open_regular_file
-from worldsize.trust.decisions import config_home
 from worldsize.trust.owners import danger_of
 
 _LENGTH = 32
+
+
+def config_home(environ: Mapping[str, str]) -> str:
+    """The directory of this user's own configuration; it may not exist."""
+    base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    return os.path.join(base, "worldsize")
 
 
 def user_key(environ: Mapping[str, str]) -> bytes | None:

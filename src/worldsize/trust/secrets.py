@@ -28,9 +28,9 @@ _SECRET_WORDS = frozenset((
 _SECRET_ENDS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "SECRETKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN")
 # One of these is in every secret name or text: most need no regular expression.
 _TEXT_MARKS = (
-    "=", "@", " -", "\t-", "\n-", "'-", '"-', ": ", '":', "':", "Bearer", "Basic", "gh", "glpat-", "hf_", "xox", "sk-",
-    "AKIA", "eyJ", "PRIVATE KEY",
+    "=", "@", " -", "\t-", "\n-", "'-", '"-', "Bearer", "Basic", "gh", "glpat-", "hf_", "xox", "sk-", "AKIA", "eyJ",
 )  # fmt: skip
+_RARE_MARKS = ("':", '":', ": ", "PRIVATE KEY")
 _NAME_MARKS = (
     "AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET",
     "SIG", "TOKEN", "WEBHOOK",
@@ -46,16 +46,21 @@ _WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 
 # Each alternative starts only where a word does: linear in the text's length.
 _SHAPES = (
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)|"
     r"(?P<scheme>(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^\s/@:'\"]*):[^\s/'\"]*@"
     r"|(?P<web>\bhttps?://)[^\s/@:'\"]+@"
-    r"|(?P<bearer>\b(?:Bearer|Basic)\s+|\b[Aa]uthorization:\s*\w+\s+)[A-Za-z0-9._~+/=-]{8,}"
-    r"|(?P<field>(?<=[\"'])(?!keys?\b)[A-Za-z][\w.-]*)(?P<colon>[\"']?:\s*[\"']?)"
-    r"(?P<content>(?<=[\"'])[^\"'\n]+|[^\s\"',{}\[\]()]+)"
+    r"|(?P<bearer>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<![\w-])(?:gh[opsur]_|github_pat_|glpat-|hf_|xox[abprs]-|sk-|AKIA|eyJ[A-Za-z0-9_-]+\.)[A-Za-z0-9._-]{10,}"
     r"|(?P<option>(?<![^\s'\"])--?[A-Za-z][\w.-]*)(?P<gap>[ \t]+)(?P<word>\"[^\"]*\"|'[^']*'|[^\s;&|\"'-][^\s;&|\"']*)"
     r"|(?P<name>(?<![A-Za-z0-9_.-])[A-Za-z_-][A-Za-z0-9_.-]*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&\"']+)"
 )
+
+_RARE_SHAPES = (
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|(?P<header>\b[Aa]uthorization:\s*\w+\s+)[A-Za-z0-9._~+/=-]{8,}"
+    r"|(?P<field>(?<=[\"'])(?!keys?\b)[A-Za-z][\w.-]*)(?P<colon>[\"']?:\s*[\"']?)"
+    r"(?P<content>(?<=[\"'])[^\"'\n]+|[^\s\"',{}\[\]()]+)"
+)
+"""Apart, since to compile them takes as long as all else that is done with most texts."""
 
 _REFERENCE = r"[\"']?\$(?:\w+|\{\w+\}|\{\{[^{}]*\}\})[\"']?"
 _HARMLESS = (
@@ -65,6 +70,7 @@ _ADDRESS = r"(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]*://[^\s'\"/]*)([^\s'\"]*
 _CHANNEL_TOKEN = r"(?i)((?:/|%2f)+(?:t|%74)(?:/|%2f)+)[^/?#%\s]+"
 """In an address's path: what conda's servers take for a password."""
 
+_TOKEN_MARKS = ("/t/", "t%2f", "%74")
 _CHANNELS = frozenset(("channel", "channels", "channel_alias"))
 
 
@@ -100,9 +106,13 @@ class _Masking:
         return MASK if value and self._is_secret(name, value) else self.text(value)
 
     def text(self, text: str) -> str:
+        if any(mark in text for mark in _RARE_MARKS):
+            text = re.sub(_RARE_SHAPES, self._mask_rare, text)
         if text.startswith("-") or any(mark in text for mark in _TEXT_MARKS):
             text = re.sub(_SHAPES, self._mask_match, text)
-        return re.sub(_ADDRESS, _without_token, text) if "://" in text else text
+        if "://" in text and any(mark in text.lower() for mark in _TOKEN_MARKS):
+            text = re.sub(_ADDRESS, _without_token, text)
+        return text
 
     def channel(self, text: str) -> str:
         """Also by its name below an alias: t/TOKEN/NAME."""
@@ -142,11 +152,16 @@ class _Masking:
             return match["bearer"] + MASK
         if match["option"] is not None:
             return match["option"] + match["gap"] + self._mask_named(match["option"], match["word"])
-        if match["field"] is not None:
-            return match["field"] + match["colon"] + self._mask_named(match["field"], match["content"])
         if match["name"] is None:
             return MASK
         return "%s=%s" % (match["name"], self._mask_named(match["name"], match["value"]))
+
+    def _mask_rare(self, match: re.Match[str]) -> str:
+        if match["header"] is not None:
+            return match["header"] + MASK
+        if match["field"] is not None:
+            return match["field"] + match["colon"] + self._mask_named(match["field"], match["content"])
+        return MASK
 
     def _mask_named(self, name: str, value: str) -> str:
         """What names a variable is no secret yet: `--token $TOKEN`."""
