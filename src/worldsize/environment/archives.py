@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Callable
 
-from worldsize.agent.untar import BLOCK, Unsafe, unpack
+from worldsize.agent.untar import unpack
+from worldsize.agent.within import BLOCK, Unsafe, Within
 from worldsize.environment.limits import Limit
 from worldsize.errors import UsageError
 
-_CHUNK = 1 << 20
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 SUFFIXES = (".zip", *_TARS)
 
@@ -28,8 +28,16 @@ def unpack_archive(path: str, name: str, target: str, shown: str, limit: Limit |
         (_unzip if name.lower().endswith(".zip") else _untar)(path, os.path.abspath(target), count)
     except Unsafe as error:
         raise UsageError("%s: %s" % (error.strerror, error.filename), shown, "do not trust it") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _unreadable(error, shown) from None
     except _damage() as error:
-        raise UsageError("is no archive that can be read: %s" % error, shown, "say type: uri_file") from None
+        raise _unreadable(error, shown) from None
+
+
+def _unreadable(error: Exception, shown: str) -> UsageError:
+    return UsageError("is no archive that can be read: %s" % error, shown, "say type: uri_file")
 
 
 def _nothing(_: int) -> None:
@@ -37,39 +45,37 @@ def _nothing(_: int) -> None:
 
 
 def _damage() -> tuple[type[Exception], ...]:
+    """What is raised for archives that are none; besides errors of the system without a number, by gzip and bz2."""
     from lzma import LZMAError
     from tarfile import TarError
     from zipfile import BadZipFile
     from zlib import error
 
-    return (TarError, EOFError, BadZipFile, LZMAError, error, NotImplementedError, RuntimeError)
+    return (TarError, EOFError, BadZipFile, LZMAError, error, RuntimeError, ValueError, OverflowError)
 
 
 def _untar(path: str, target: str, count: Callable[[int], None]) -> None:
     import tarfile
 
     with tarfile.open(path, "r:*") as archive:
-        unpack(archive, target, trusted=False, count=count)
+        unpack(archive, target, count)
 
 
 def _unzip(path: str, target: str, count: Callable[[int], None]) -> None:
     """Links are unpacked as the text that they are stored as."""
     from zipfile import ZipFile
 
-    with ZipFile(path) as archive:
-        for member in archive.infolist():
-            count(BLOCK)
-            place = os.path.normpath(os.path.join(target, member.filename))
-            if os.path.isabs(member.filename) or not (place + os.sep).startswith(target + os.sep):
-                raise Unsafe(1, "a name in it leads out of it", member.filename)
-            if member.is_dir():
-                os.makedirs(place, exist_ok=True)
-                continue
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with archive.open(member) as source, open(place, "wb") as file:
-                while data := source.read(_CHUNK):
-                    count(len(data))
-                    file.write(data)
-            mode = member.external_attr >> 16
-            if stat.S_ISREG(mode) and mode & 0o111:
-                os.chmod(place, 0o755)  # nosec B103  # a program of an archive; its directory is 0700
+    place = Within(target, count)
+    try:
+        with ZipFile(path) as archive:
+            for member in archive.infolist():
+                count(BLOCK)
+                if member.is_dir():
+                    place.make_directory(member.filename)
+                    continue
+                mode = member.external_attr >> 16
+                executable = stat.S_ISREG(mode) and mode & 0o111
+                with archive.open(member) as source:
+                    place.write_file(member.filename, source, 0o755 if executable else None)
+    finally:
+        place.close()
