@@ -138,31 +138,83 @@ def test_nothing_damaged_counts(tmp_path: Path, damage: str) -> None:
         unpack(stream.read, found.digest, str(tmp_path / "node.part"), str(tmp_path / "node"))
 
 
-@pytest.mark.parametrize("later", ["away/authorized_keys", "away/deep/x", "lib/away/x", "away"])
-def test_nothing_is_written_through_a_link_of_it(tmp_path: Path, later: str) -> None:
-    """Found by review: files were made outside, although the archive was then found to be another."""
-    outside = tmp_path / "home"
-    (outside / "deep").mkdir(parents=True)
+def a_tar_of_another(*members: tuple[str, bytes, str | bytes]) -> bytes:
+    """As `env pack` would not write it: name, kind, and what a link leads to or a file holds."""
     buffer = io.BytesIO()
     description = json.dumps(
         {"version": VERSION, "prefix": OLD, "kind": "prefix", "python": [3, 11], "holders": {}}
     ).encode()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        members = (DESCRIPTION, description), ("lib", None), ("lib/away", ""), ("away", ""), (later, b"key")
-        for name, data in members:
+        for name, kind, what in ((DESCRIPTION, tarfile.REGTYPE, description), *members):
             info = tarfile.TarInfo(name)
-            if data is None:
-                info.type, info.mode = tarfile.DIRTYPE, 0o755
-            elif not data:
-                info.type, info.linkname = tarfile.SYMTYPE, str(outside)
+            info.type, info.mode = kind, 0o6755
+            if isinstance(what, str):
+                info.linkname = what
             else:
-                info.size = len(data)
-            archive.addfile(info, io.BytesIO(data) if data else None)
-    whole = member(buffer.getvalue(), 1)
+                info.size = len(what)
+            archive.addfile(info, io.BytesIO(what) if isinstance(what, bytes) else None)
+    return member(buffer.getvalue(), 1)
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE])
+@pytest.mark.parametrize(
+    ("link", "later"),
+    [
+        *[("away", later) for later in ("away/authorized_keys", "away/deep/x", "lib/away/x", "away")],
+        *[("away", later) for later in ("away//x", "./away/x", "lib//away/x", "lib/./away/x", "away/.", "//away/x")],
+        *[(link, "away/x") for link in ("./away", "away/", "away/.", "lib/../away", ".//away")],
+        *[(link, "lib/away/x") for link in ("lib//away", "lib/./away")],
+    ],
+)
+def test_nothing_is_written_through_a_link_of_it(tmp_path: Path, link: str, later: str, kind: bytes) -> None:
+    """Found by review: files were made outside, although the archive was then found to be another; and names that lead
+    to the same were compared as they read."""
+    outside = tmp_path / "home"
+    (outside / "deep").mkdir(parents=True)
+    links = [] if link.startswith("lib") else [("lib/away", tarfile.SYMTYPE, str(outside))]
+    links.append((link, tarfile.SYMTYPE, str(outside)))
+    last = (later, kind, b"key" if kind == tarfile.REGTYPE else "lib/file")
+    whole = a_tar_of_another(("lib", tarfile.DIRTYPE, ""), ("lib/file", tarfile.REGTYPE, b""), *links, last)
     digest = hashlib.sha256(whole).hexdigest()
-    with pytest.raises(Damaged, match="below a link"):
+    with pytest.raises(Damaged, match=r"below a link|leads out of it|is no plain name"):
         unpack(io.BytesIO(whole).read, digest, str(tmp_path / "node.part"), str(tmp_path / "node"))
     assert [path.name for path in outside.rglob("*")] == ["deep"]
+
+
+@pytest.mark.parametrize("link", ["lib/link", "./lib/link", "lib//link", "lib/away/secret", "../home/secret"])
+def test_no_second_name_is_made_of_a_link_of_it(tmp_path: Path, link: str) -> None:
+    outside = tmp_path / "home"
+    outside.mkdir()
+    (outside / "secret").write_text("")
+    whole = a_tar_of_another(
+        ("lib", tarfile.DIRTYPE, ""),
+        ("lib/link", tarfile.SYMTYPE, "../../home/secret"),
+        ("lib/away", tarfile.SYMTYPE, str(outside)),
+        ("name", tarfile.LNKTYPE, link),
+    )
+    with pytest.raises(Damaged, match=r"below a link|leads out of it|is no plain name"):
+        unpack(io.BytesIO(whole).read, "0" * 64, str(tmp_path / "node.part"), str(tmp_path / "node"))
+    assert not os.path.lexists(tmp_path / "node.part" / "name") and (outside / "secret").stat().st_nlink == 1
+
+
+def test_a_link_that_comes_after_a_file_is_not_in_its_way(tmp_path: Path) -> None:
+    """Files are written by threads: a link in place of a directory that never was could come first."""
+    outside = tmp_path / "home"
+    outside.mkdir()
+    whole = a_tar_of_another(
+        *(("many%d" % number, tarfile.REGTYPE, b"") for number in range(100)),
+        ("away/key", tarfile.REGTYPE, b"key"),
+        ("away", tarfile.SYMTYPE, str(outside)),
+    )
+    with pytest.raises(Damaged, match="no directory"):
+        unpack(io.BytesIO(whole).read, "0" * 64, str(tmp_path / "node.part"), str(tmp_path / "node"))
+    assert list(outside.iterdir()) == []
+
+
+def test_no_set_uid_bit_is_kept(tmp_path: Path) -> None:
+    whole = a_tar_of_another(("lib", tarfile.DIRTYPE, ""), ("lib/file", tarfile.REGTYPE, b"x"))
+    unpack(io.BytesIO(whole).read, hashlib.sha256(whole).hexdigest(), str(tmp_path / "node.part"), str(tmp_path))
+    assert {path.stat().st_mode & 0o7000 for path in (tmp_path / "node.part").rglob("*")} == {0}
 
 
 @settings(max_examples=30)

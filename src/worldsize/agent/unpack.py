@@ -26,6 +26,7 @@ _THREADS = 8
 _BLOCK = 512
 _SMALL = 1 << 20
 _FILES_AHEAD = 256
+_MODES = 0o777
 
 
 class Damaged(OSError):
@@ -96,6 +97,7 @@ class _Files:
         self._moves: List[Tuple[bytes, bytes]] = []
         self._kept: List[str] = []
         self._links: Set[str] = set()
+        self._directories: Set[str] = {""}
 
     def write(self) -> Unpacked:
         description: dict[str, Any] = {}
@@ -114,7 +116,11 @@ class _Files:
             if not description:
                 description = self._begin(name, self._body(size))
                 continue
-            self._member(kind, self._path(name), name, int(header[100:107] or b"0", 8), size, link, _mtime(header))
+            mode = int(header[100:107] or b"0", 8) & _MODES
+            if kind == b"5":
+                self._make_directory(name[:-1] if name.endswith("/") else name, mode)
+            else:
+                self._member(kind, self._path(name), name, mode, size, link, _mtime(header))
         self._finish()
         return Unpacked(description, tuple(self._kept))
 
@@ -129,21 +135,31 @@ class _Files:
         self._moves = [(os.fsencode(old), os.fsencode(new)) for old, new in moves]
         return description
 
-    def _path(self, name: str) -> str:
+    def _path(self, name: str, made: bool = True) -> str:
         """Nothing is written, and nothing linked, through a link of the archive: that is known to be the one that was
-        packed only once all of it was read."""
-        parts = name.rstrip("/").split("/")
-        if name.startswith("/") or ".." in parts:
+        packed only once all of it was read. Each name is plain, so that no other means the same; and what it is below
+        was `made` before, as a directory, which no link can replace while threads still write what lies in it."""
+        parts = name.split("/")
+        if ".." in parts or not parts[0]:
             raise ValueError("a name in it leads out of it: %s" % name)
+        if "." in parts or "" in parts:
+            raise ValueError("is no plain name: %s" % name)
         if self._links and any("/".join(parts[:end]) in self._links for end in range(1, len(parts) + 1)):
             raise ValueError("a member of it is below a link: %s" % name)
+        if made and "/".join(parts[:-1]) not in self._directories:
+            raise ValueError("no directory of it holds %s" % name)
         return os.path.join(self._target, name)
 
+    def _make_directory(self, name: str, mode: int) -> None:
+        path = self._path(name, made=False)
+        os.makedirs(path, 0o755, exist_ok=True)
+        self._modes.append((path, mode))
+        while name and name not in self._directories:
+            self._directories.add(name)
+            name = name.rpartition("/")[0]
+
     def _member(self, kind: bytes, path: str, name: str, mode: int, size: int, link: str, mtime: int) -> None:
-        if kind == b"5":
-            os.makedirs(path, 0o755, exist_ok=True)
-            self._modes.append((path, mode))
-        elif kind == b"2":
+        if kind == b"2":
             os.symlink(link, path)
             self._links.add(name)
         elif kind == b"1":
