@@ -17,7 +17,7 @@ from test_uris import Told
 from webserver import Site, serve
 
 from worldsize.environment import web
-from worldsize.environment.stage import Staged, make_stage
+from worldsize.environment.stage import Staged, lay_out, make_stage
 from worldsize.environment.uris import Data
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.plan.local import PLACE
@@ -160,6 +160,45 @@ def test_a_checksum_becomes_a_name_of_a_file_and_is_one(site: Site, place: Place
     with pytest.raises(WorldsizeError, match="is no answer of a Hugging Face hub"):
         place.stage(huggingface=["org/name"])
     assert not list(place.root.rglob("evil*"))
+
+
+OUTSIDE = ("../../../../victim", "a/../../../../../victim", "..", ".", "/victim", "a//b", "a/", "./a", "a/./b")
+
+
+@pytest.mark.parametrize("revision", OUTSIDE)
+def test_a_revision_is_no_way_out(site: Site, place: Place, revision: str) -> None:
+    """Found by review: it becomes a file's name, and a hub that answers to it had a file made anywhere."""
+    a_repository(site, "org/name", FILES)
+    answer = next(iter(site.replies.values()))
+    site.acts = lambda method, path, headers: answer if path.startswith("/api/") else None
+    for values in ({"huggingface": ["org/name@" + revision]}, {"torch_hub": ["org/name:" + revision]}):
+        with pytest.raises(ValueError, match=r"(?:huggingface|torch_hub): .* is no (?:repository|name of a revision)"):
+            place.stage(**values)
+    assert not list(place.root.rglob("victim*")) and site.asked == []
+
+
+@pytest.mark.parametrize(
+    "name", ["../name", "org/..", "..", "./name", "org/.", "datasets/..", "org/na\x01me", "a\0b/c", "/x"]
+)
+@pytest.mark.parametrize("key", ["huggingface", "torch_hub"])
+def test_a_repository_has_a_plain_name(place: Place, key: str, name: str) -> None:
+    with pytest.raises(ValueError, match=key + ": .* is "):
+        place.stage(**{key: [name]})
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", ".", "", "a\0b", "a\nb", "a\x1bb"])
+def test_data_has_a_plain_name(place: Place, path: str) -> None:
+    with pytest.raises(ValueError, match=r"data: .* is no relative path"):
+        place.stage(data={path: "https://host/x"})
+
+
+@pytest.mark.parametrize("name", ["../victim", "a/../../victim", "/victim", ""])
+def test_nothing_is_laid_out_elsewhere_whoever_says_so(place: Place, name: str) -> None:
+    part = place.root / "part"
+    for links, texts in (({name: "/etc/hostname"}, {}), ({}, {name: "text"})):
+        with pytest.raises(UsageError, match="leads out"):
+            lay_out(str(part), str(part), links, texts, {})
+    assert not list(place.root.rglob("victim"))
 
 
 def test_a_new_commit_is_another_stage_and_the_old_one_stays(site: Site, place: Place) -> None:

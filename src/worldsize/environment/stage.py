@@ -58,25 +58,32 @@ def make_stage(stage: Stage, directory: str, data: Data, python: str, environ: M
         contents = {name: said for part in parts for name, said in part.said.items()}
         key = hashlib.sha256(json.dumps([links, texts, contents], sort_keys=True).encode()).hexdigest()[:32]
         path = os.path.join(directory, "stage", key)
-        data.make(path, lambda part: _lay_out(part, path, links, texts, contents), "stage")
+        data.make(path, lambda part: lay_out(part, path, links, texts, contents), "stage")
     except OSError as error:
         raise storage_error(error, error.filename or directory) from None
     return Staged(path, _variables(stage, path), contents)
 
 
-def _lay_out(part: str, path: str, links: dict[str, str], texts: dict[str, str], contents: dict[str, Any]) -> None:
+def lay_out(part: str, path: str, links: dict[str, str], texts: dict[str, str], contents: dict[str, Any]) -> None:
     """Links are relative: the nodes may know the directory by another name."""
     for name, target in links.items():
-        place = os.path.join(part, name)
+        place = _place(part, name)
         os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
         os.symlink(os.path.relpath(target, os.path.dirname(os.path.join(path, name))), place)
     for name, text in texts.items():
-        place = os.path.join(part, name)
+        place = _place(part, name)
         os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
         with open(place, "w", encoding="utf-8") as file:
             file.write(text)
         os.chmod(place, 0o444)
     write_json(os.path.join(part, "stage.json"), contents)
+
+
+def _place(part: str, name: str) -> str:
+    """UsageError for a name that leads out, whoever let it pass: it holds what a job or a server says."""
+    if not name or os.path.isabs(name) or ".." in name.split("/"):
+        raise UsageError("a name leads out of what is staged: %.80r" % name, "stage")
+    return os.path.join(part, name)
 
 
 def _variables(stage: Stage, path: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 _REPO = r"(?:(?P<kind>models|datasets|spaces)/)?(?P<name>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w./-]+))?"
 _TORCH = r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?::(?P<ref>[\w./-]+))?"
 _CHECKSUM = r"#sha256=([0-9A-Fa-f]{64})$"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class HubRepo(NamedTuple):
@@ -64,6 +65,7 @@ def _hub(text: str) -> HubRepo:
     found = re.fullmatch(_REPO, first)
     if found is None:
         raise ValueError("huggingface: %.80r is no repository: write NAME, OWNER/NAME or datasets/OWNER/NAME" % first)
+    _check_plain("huggingface", first, found["name"], found["revision"])
     return HubRepo(found["kind"] or "models", found["name"], found["revision"] or "main", tuple(patterns))
 
 
@@ -73,11 +75,21 @@ def _torch(text: str) -> TorchRepo | str:
     found = re.fullmatch(_TORCH, text)
     if found is None:
         raise ValueError("torch_hub: %.80r is neither OWNER/NAME:REF nor a URL" % text)
+    _check_plain("torch_hub", text, "%s/%s" % (found["owner"], found["name"]), found["ref"])
     return TorchRepo(found["owner"], found["name"], found["ref"])
 
 
+def _check_plain(key: str, text: str, name: str, revision: str | None) -> None:
+    """Both become names of files, and parts of addresses."""
+    if {"", ".", ".."}.intersection(name.split("/")):
+        raise ValueError("%s: %.80r is no repository: .. or . is no name of one" % (key, text))
+    if revision is not None and {"", ".", ".."}.intersection(revision.split("/")):
+        raise ValueError("%s: %.80r is no name of a revision: no part of it may be .. or . or empty" % (key, revision))
+
+
 def _data(path: str, uri: str) -> StagedData:
-    if os.path.isabs(path) or os.path.normpath(path).startswith("..") or os.path.normpath(path) == ".":
+    normal = os.path.normpath(path)
+    if os.path.isabs(path) or normal.split("/")[0] == ".." or normal == "." or _CONTROL.search(path):
         raise ValueError("data: %.80r is no relative path" % path)
     checksum = re.search(_CHECKSUM, uri)
     plain = uri[: checksum.start()] if checksum else uri
