@@ -22,6 +22,10 @@ from worldsize.environment.prefixes import (
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.plan.files import storage_error
 from worldsize.trust.directories import require_reliable_directory
+from worldsize.trust.secrets import mask_text
+
+OWN = "worldsize"
+"""The directory in a prefix where build steps are executed."""
 
 Tell = Callable[[str], None]
 """Hears what is being done, in a few words; called often."""
@@ -44,16 +48,25 @@ class Work:
         self._lock = lock
         self._tell = tell
 
+    @property
+    def inputs(self) -> str:
+        """The directory for what uv is given, which may hold passwords of indexes: it is gone when all is built."""
+        return os.path.join(self.prefix, OWN, "inputs")
+
     def news(self, what: str) -> None:
-        """Tells us, and those who wait."""
-        self._lock.note(what, **self.left)
-        self._tell(what)
+        """Tells us, and those who wait, without the secrets in it."""
+        masked = mask_text(what)
+        self._note(masked)
+        self._tell(masked)
 
     def step(self, what: str) -> None:
         """The same, and the log."""
         self.news(what)
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write("==> %s %s\n" % (time.strftime("%H:%M:%S", time.gmtime()), what))
+            log.write("==> %s %s\n" % (time.strftime("%H:%M:%S", time.gmtime()), mask_text(what)))
+
+    def _note(self, what: str) -> None:
+        self._lock.note(what, **self.left)
 
 
 class Scratch(Work):
@@ -66,8 +79,8 @@ class Scratch(Work):
         self.left = {}
         self._tell = tell
 
-    def news(self, what: str) -> None:
-        self._tell(what)
+    def _note(self, what: str) -> None:
+        pass
 
 
 Make = Callable[[Work], dict[str, Any]]

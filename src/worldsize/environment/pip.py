@@ -9,20 +9,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from worldsize.environment.builder import Work
+from worldsize.environment.gitlogins import has_login
 from worldsize.environment.installed import Distribution, distributions, normalized
 from worldsize.environment.objects import digest_of
-from worldsize.environment.requirements import bare, included, lines_of, local_directories, project_name
+from worldsize.environment.requirements import (
+    bare,
+    git_requirements,
+    included,
+    lines_of,
+    local_directories,
+    project_name,
+)
 from worldsize.environment.sources import is_project
 from worldsize.environment.uv import Uv, install
 from worldsize.errors import BuildError
 from worldsize.spec.environment import EnvironmentSpec, requirement
 from worldsize.trust.secrets import MASK, mask_text
-
-OWN = "worldsize"
-"""The directory in a prefix where build steps are executed."""
-
-_INPUTS = "inputs"
-"""The directory in it for what uv is given, which may hold passwords of indexes: it is gone when all is built."""
 
 _OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
 _WOULD = re.compile(r"^ ([+-]) ([^\s=]+)==(\S+)(?: \(from (.+)\))?$", re.MULTILINE)
@@ -57,7 +59,15 @@ def install_lines(work: Work, uv: Uv, lines: Sequence[str], before: Sequence[Dis
     projects = [line for line in lines if _is_included_project(line)]
     rest = written(work, "requirements.txt", placed(work, [line for line in lines if line not in projects]))
     options = [word for line in projects for word in line.split(" ", 1)]
+    options += _overrides(work, [line.split(" ", 1)[1] for line in projects])
     install(uv, work.prefix, rest, constraints, [*options, *_refreshed(lines, uv)])
+
+
+def _overrides(work: Work, projects: Iterable[str]) -> list[str]:
+    """uv's options that say once more what projects want of git with user and password: so that uv is given, and takes,
+    addresses without these."""
+    lines = [line for path in projects for line in git_requirements(path) if has_login(line)]
+    return ["--overrides", written(work, "overrides.txt", lines)] if lines else []
 
 
 def _refreshed(lines: Iterable[str], uv: Uv) -> list[str]:
@@ -131,14 +141,14 @@ def written(work: Work, name: str, lines: Iterable[str]) -> str:
 
 
 def input_path(work: Work, name: str) -> str:
-    return os.path.join(work.prefix, OWN, _INPUTS, name)
+    return os.path.join(work.inputs, name)
 
 
 def remove_inputs(work: Work) -> None:
     """Remove what `written` has written. OSError."""
     import shutil
 
-    directory = os.path.dirname(input_path(work, ""))
+    directory = work.inputs
     if os.path.isdir(directory):
         shutil.rmtree(directory)
         if not os.listdir(os.path.dirname(directory)):

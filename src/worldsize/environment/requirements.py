@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from worldsize.environment.installed import normalized
 from worldsize.plan.files import read_file
 from worldsize.spec.environment import requirement
 
 _INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
 _EXTRAS = re.compile(r"\[[^\]]*\]$")
 _SOURCE = re.compile(r'^source = \{ (?:editable|directory|path) = "([^"]+)"', re.MULTILINE)
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?")
 _COMMENT = re.compile(r"(^|\s)#.*$")
 
 
@@ -77,6 +79,40 @@ def _sources(path: str) -> list[str]:
     said = _table(_toml(path), "tool", "uv", "sources").values()
     rows = [row for each in said for row in (each if isinstance(each, list) else [each]) if isinstance(row, dict)]
     return [row["path"] for row in rows if isinstance(row.get("path"), str)]
+
+
+def git_requirements(path: str) -> list[str]:
+    """What a pyproject.toml wants of git repositories, as lines of a requirements file: by address, or by the only
+    entry that [tool.uv.sources] has for it."""
+    found = _toml(path)
+    wanted = _table(found, "project").get("dependencies")
+    sources = {normalized(name): said for name, said in _table(found, "tool", "uv", "sources").items()}
+    lines = []
+    for line in wanted if isinstance(wanted, list) else []:
+        named = _NAMED.match(line) if isinstance(line, str) else None
+        if named is None:
+            continue
+        if " @ " in line:
+            lines.append(line)
+            continue
+        said = sources.get(normalized(named[1]))
+        rows = said if isinstance(said, list) else [said]
+        if len(rows) == 1 and isinstance(rows[0], dict) and isinstance(rows[0].get("git"), str):
+            lines.append(_of_source(named[0], rows[0], line.partition(";")[2]))
+    return [line for line in lines if "git+" in line]
+
+
+def _of_source(name: str, source: dict[str, Any], marker: str) -> str:
+    revision = source.get("rev") or source.get("tag") or source.get("branch")
+    within = source.get("subdirectory")
+    markers = [each.strip() for each in (marker, str(source.get("marker") or "")) if each.strip()]
+    return "%s @ git+%s%s%s%s" % (
+        name,
+        source["git"].removeprefix("git+"),
+        "@%s" % revision if revision else "",
+        "#subdirectory=%s" % within if within else "",
+        " ; " + " and ".join("(%s)" % each for each in markers) if markers else "",
+    )
 
 
 def project_name(directory: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from worldsize.environment import pip, toolchain
 from worldsize.environment.activation import activation, expanded
-from worldsize.environment.builder import Work
+from worldsize.environment.builder import OWN, Work
 from worldsize.environment.existing import looked_at
 from worldsize.environment.installed import distributions, normalized
 from worldsize.environment.objects import digest_of
@@ -75,7 +75,7 @@ def _run_step(
     environ = {**active, **variables}
     found: dict[str, Any] = {"name": step.title, "variables": sorted(variables)}
     if step.run is not None:
-        directory = os.path.join(work.prefix, pip.OWN)
+        directory = os.path.join(work.prefix, OWN)
         os.makedirs(directory, exist_ok=True)
         bash(work, step.run.split("\n"), environ, step.title, directory, lambda line: work.news(line.strip()[:200]))
         return found

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.environment.builder import Work
 from worldsize.environment.existing import Existing
+from worldsize.environment.gitlogins import GitLogins
 from worldsize.environment.installed import site_packages
 from worldsize.environment.programs import clean, run
 from worldsize.errors import BuildError, ConfigError
@@ -50,16 +51,19 @@ class Uv:
             _check_settings_above(project, environ)
         self._work = work
         self._environ = {**clean(environ), "UV_NO_PROGRESS": "1", "UV_NO_EDITABLE": "1"}
+        self._logins = GitLogins(self._environ)
         self.offline = environ.get("UV_OFFLINE", "").lower() in ("1", "true", "t", "yes", "y", "on")
 
     def __call__(
         self, what: str, *words: str, cwd: str | None = None, variables: Mapping[str, str] | None = None
     ) -> str:
         """Its standard output. `what` is being done, for people. BuildError."""
-        environ = {**self._environ, **(variables or {})}
+        inputs = self._work.inputs
+        given = [self._logins.strip_file(word, inputs) if word.startswith(inputs + os.sep) else word for word in words]
+        environ = {**self._environ, **(variables or {}), **self._logins.variables()}
         try:
             return run(
-                self._work, [self.program, *words, *_COMMON], environ, what, self._heard(what), cwd or self._directory
+                self._work, [self.program, *given, *_COMMON], environ, what, self._heard(what), cwd or self._directory
             )
         except BuildError as error:
             raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None

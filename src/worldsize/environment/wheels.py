@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from worldsize.environment.gitlogins import GitLogins
 from worldsize.environment.uris import Data
 from worldsize.errors import UsageError
+from worldsize.trust.secrets import mask_text
 
 _FILES = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(.+)")
 _WORDS = 600
@@ -30,7 +32,7 @@ def make_wheels(
 
     def fill(part: str) -> None:
         os.makedirs(part, 0o700)
-        data.say("pip: fetching wheels for %s" % ", ".join(requirements)[:_WORDS])
+        data.say("pip: fetching wheels for %s" % mask_text(", ".join(requirements))[:_WORDS])
         _run([*_pip(python), "wheel", "--quiet", "--wheel-dir", part], requirements, part, environ)
         for name in os.listdir(part):
             os.chmod(os.path.join(part, name), 0o444)
@@ -40,17 +42,23 @@ def make_wheels(
 
 
 def _run(argv: list[str], requirements: Sequence[str], part: str, environ: Mapping[str, str]) -> None:
-    listed = part + ".txt"
-    with open(listed, "w", encoding="utf-8") as file:
-        file.write("\n".join(requirements) + "\n")
-    quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+    import shutil
+
+    given = part + ".given"  # may hold passwords of indexes
+    shutil.rmtree(given, ignore_errors=True)
+    os.mkdir(given, 0o700)
     try:
-        argv = [*argv, "--requirement", listed]
+        listed = os.path.join(given, "requirements.txt")
+        with open(listed, "w", encoding="utf-8") as file:
+            file.write("\n".join(requirements) + "\n")
+        logins = GitLogins(environ)
+        argv = [*argv, "--requirement", logins.strip_file(listed, given)]
+        quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **logins.variables()}
         done = subprocess.run(argv, env=quiet, capture_output=True, text=True, check=False, cwd=part)
     finally:
-        os.unlink(listed)
+        shutil.rmtree(given, ignore_errors=True)
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip())[-_WORDS:]
+        said = mask_text(done.stderr.strip() or done.stdout.strip())[-_WORDS:]
         raise UsageError("pip could not fetch them:\n%s" % said, "stage.pip", "mend the requirements")
 
 

@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any
 
 from worldsize.environment.ahead import fetch_sources
-from worldsize.environment.builder import Work
+from worldsize.environment.builder import OWN, Work
 from worldsize.environment.making import Steps, said
-from worldsize.environment.pip import OWN
 from worldsize.environment.recipe import Recipe
 from worldsize.environment.toolchain import tool_of
 from worldsize.errors import BuildError, WorldsizeError

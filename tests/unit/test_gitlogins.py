@@ -1,0 +1,163 @@
+"""Users and passwords of git's addresses: what is handed on has none, and git finds them where they belong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from worldsize.environment.gitlogins import GitLogins, has_login
+from worldsize.environment.requirements import git_requirements
+from worldsize.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("line", "stripped", "asked", "login"),
+    [
+        ("a @ git+https://u:p@host/o/a.git", "a @ git+https://host/o/a.git", "https://host/o/a.git", ("u", "p")),
+        ("a[x] @ GIT+HTTPS://u:p@h/a@v1#egg=a ; m", "a[x] @ GIT+HTTPS://h/a@v1#egg=a ; m", "https://h/a", ("u", "p")),
+        ("git+http://u%40x:p%2F%3A%25@h:80/a", "git+http://h:80/a", "http://h:80/a", ("u@x", "p/:%")),
+        ("-e git+https://u:p:q@h/a.git@x/y", "-e git+https://h/a.git@x/y", "https://h/a.git", ("u", "p:q")),
+        ("git+https://token:@h/a", "git+https://h/a", "https://h/a", ("token", "")),
+        ("git+https://u:${WORD}@h/a", "git+https://h/a", "https://h/a", ("u", "of-a-variable")),
+        ("git+${ALL}/a", "git+https://h/a", "https://h/a", ("u", "p")),
+        ("git+https://[::1]:8/a", "git+https://[::1]:8/a", "https://[::1]:8/a", None),
+        ("git+https://u:p@[::1]:8/a", "git+https://[::1]:8/a", "https://[::1]:8/a", ("u", "p")),
+        ("git+https://u:***@h/a", "git+https://h/a", "https://h/a", None),
+        ("git+https://***@h/a", "git+https://h/a", "https://h/a", None),
+        ("git+https://u:${GONE}@h/a", "git+https://h/a", "https://h/a", ("u", "${GONE}")),
+        ("git+https://h/a@v1#x@y", "git+https://h/a@v1#x@y", "https://h/a", None),
+        ("git+https://h/${WORD}", "git+https://h/${WORD}", "https://h/a", None),
+        ("git+ssh://git@h/a", "git+ssh://git@h/a", "https://h/a", None),
+        ("x==1  # git+https://h", "x==1  # git+https://h", "https://h/a", None),
+        ("--index-url https://u:p@h/simple", "--index-url https://u:p@h/simple", "https://h/simple", None),
+    ],
+)
+def test_a_line(line: str, stripped: str, asked: str, login: tuple[str, str] | None, tmp_path: Path) -> None:
+    logins = GitLogins({"WORD": "of-a-variable", "ALL": "https://u:p@h"})
+    assert logins.strip_line(line) == stripped
+    assert filled(asked, logins, tmp_path) == login
+
+
+def filled(address: str, logins: GitLogins, home: Path, settings: str = "") -> tuple[str, str] | None:
+    """What git itself finds for an address, with a user's settings."""
+    (home / ".gitconfig").write_text(settings)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "GIT_TERMINAL_PROMPT": "0", **logins.variables()}
+    done = subprocess.run(
+        ["git", "credential", "fill"], input="url=%s\n\n" % address, env=environ, cwd=home, text=True,
+        capture_output=True, start_new_session=True,
+    )  # fmt: skip
+    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    return (said["username"], said["password"]) if done.returncode == 0 else None
+
+
+def logins_of(*lines: str, environ: Mapping[str, str] | None = None) -> GitLogins:
+    logins = GitLogins(environ or {})
+    for line in lines:
+        logins.strip_line(line)
+    return logins
+
+
+OTHERS = '[credential]\n\thelper = "!f() { echo username=own; echo password=own; }; f"\n'
+
+
+def test_each_repository_of_a_host_has_its_own(tmp_path: Path) -> None:
+    logins = logins_of("git+https://a:1@h/o/a.git", "git+https://b:2@h/o/b", "git+https://c:3@h:444/o/c")
+    assert filled("https://h/o/a.git", logins, tmp_path, OTHERS) == ("a", "1")
+    assert filled("https://h/o/b", logins, tmp_path, OTHERS) == ("b", "2")
+    assert filled("https://h:444/o/c", logins, tmp_path) == ("c", "3")
+    assert filled("https://h/o/other", logins, tmp_path) is None
+    assert filled("http://h/o/a.git", logins, tmp_path) is None
+    assert filled("https://h/o/a.gitt", logins, tmp_path) is None
+    assert filled("https://elsewhere/o/a.git", logins, tmp_path) is None
+
+
+def test_another_repository_of_the_host_may_need_it_and_the_users_own_helper_is_asked_first(tmp_path: Path) -> None:
+    logins = logins_of("git+https://a:1@h/o/a.git", "git+https://a:1@h/o/b.git")
+    assert filled("https://h/o/submodule.git", logins, tmp_path) == ("a", "1")
+    assert filled("https://h/o/submodule.git", logins, tmp_path, OTHERS) == ("own", "own")
+    assert filled("https://elsewhere/o/a.git", logins, tmp_path, OTHERS) == ("own", "own")
+
+
+def test_a_user_without_a_password_is_a_hint_for_the_users_own_helper(tmp_path: Path) -> None:
+    logins = logins_of("git+https://anna@h/o/a.git")
+    helper = '[credential]\n\thelper = "!f() { grep -q username=anna && echo password=hers; }; f"\n'
+    assert filled("https://h/o/a.git", logins, tmp_path, helper) == ("anna", "hers")
+    assert filled("https://h/o/a.git", logins, tmp_path) is None
+
+
+def test_the_users_own_variables_of_git_hold(tmp_path: Path) -> None:
+    own = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "anna"}
+    logins = logins_of("git+https://a:1@h/a", environ=own)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **own, **logins.variables()}
+    asked = ["git", "config", "user.name"]
+    assert subprocess.run(asked, env=environ, capture_output=True, text=True, cwd=tmp_path).stdout == "anna\n"
+    assert environ["GIT_CONFIG_COUNT"] == "4" and logins_of("git+https://h/a").variables() == {}
+
+
+def test_files_that_include_others(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    (tmp_path / "deep").mkdir()
+    third_says = "./wheel.whl\n--find-links wheels\n-f ${HERE}/x\n-f https://h/x\ngit+https://a:1@h/a  # ours\n"
+    (tmp_path / "deep" / "third.txt").write_text(third_says)
+    (tmp_path / "deep" / "second.txt").write_text("-r ${HERE}/third.txt\n-c plain.txt\nx==1\n")
+    (tmp_path / "deep" / "plain.txt").write_text("y==1\n")
+    first = tmp_path / "first.txt"
+    first.write_text("-r deep/second.txt\n-r deep/plain.txt\n")
+    logins = GitLogins({"HERE": str(tmp_path / "deep")})
+    copy = Path(logins.strip_file(str(first), str(given)))
+    second, plain = copy.read_text().splitlines()
+    assert plain == "-r %s" % (tmp_path / "deep/plain.txt")
+    third, constraint, wanted = Path(second.removeprefix("-r ")).read_text().splitlines()
+    assert (constraint, wanted) == ("-c %s" % (tmp_path / "deep/plain.txt"), "x==1")
+    assert Path(third.removeprefix("-r ")).read_text().splitlines() == [
+        "%s" % (tmp_path / "deep/wheel.whl"),
+        "--find-links %s" % (tmp_path / "deep/wheels"),
+        "-f %s" % (tmp_path / "deep/x"),
+        "-f https://h/x",
+        "git+https://h/a",
+    ]
+    assert {path.stat().st_mode & 0o777 for path in given.iterdir()} == {0o600}
+    assert logins.strip_file(str(tmp_path / "deep/plain.txt"), str(given)) == str(tmp_path / "deep/plain.txt")
+    assert logins.strip_file(str(tmp_path / "gone.txt"), str(given)) == str(tmp_path / "gone.txt")
+
+
+def test_files_that_include_each_other(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("-r a.txt\ngit+https://a:1@h/a\n")
+    GitLogins({}).strip_file(str(tmp_path / "a.txt"), str(tmp_path))
+
+
+@pytest.mark.parametrize("word", ["%0a", "%00", "%0d"])
+def test_no_login_says_more_than_a_user_and_a_password(word: str) -> None:
+    with pytest.raises(UsageError, match=r"control character") as refused:
+        logins_of("git+https://a:secret%s@h/a" % word)
+    assert "secret" not in str(refused.value)
+
+
+def test_what_a_project_wants_of_git(tmp_path: Path) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text(
+        """\
+[project]
+dependencies = [
+  "a[x] @ git+https://u:p@h/a ; python_version > '3'", "b>=1; sys_platform == 'linux'", "C.c[y]", "d", "e", "f",
+  "g @ https://u:p@h/g.whl", 5,
+]
+[tool.uv.sources]
+b = { git = "https://u:p@h/b", tag = "v1", subdirectory = "in", marker = "extra == 'z' or extra == 'w'" }
+c-c = [{ git = "https://h/c" }]
+d = [{ git = "https://u:p@h/d", marker = "1" }, { index = "other", marker = "2" }]
+e = { path = "e" }
+"""
+    )
+    assert git_requirements(str(path)) == [
+        "a[x] @ git+https://u:p@h/a ; python_version > '3'",
+        "b @ git+https://u:p@h/b@v1#subdirectory=in ; (sys_platform == 'linux') and (extra == 'z' or extra == 'w')",
+        "C.c[y] @ git+https://h/c",
+    ]
+    assert git_requirements(str(tmp_path / "gone.toml")) == []
+    assert [has_login(line) for line in git_requirements(str(path))] == [True, True, False]
