@@ -6,13 +6,14 @@ import time
 
 from worldsize.cli.output import say_for_now, say_message
 from worldsize.service.request import Progress
+from worldsize.trust.secrets import mask_text
 
 _PATIENCE = 0.4
 _EVERY = 0.1
 
 
 class Notices(Progress):
-    def notice(self, text: str) -> None:
+    def show_notice(self, text: str) -> None:
         say_message("notice: " + text)
 
     def done(self) -> None:
@@ -26,37 +27,32 @@ class Ticker(Notices):
         self._next = time.monotonic() + _PATIENCE
         self._shown = False
 
-    def notice(self, text: str) -> None:
+    def show_notice(self, text: str) -> None:
         self.done()
-        super().notice(text)
+        super().show_notice(text)
 
     def step(self, what: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + _EVERY
-        self._shown = True
-        text = "%s: %s files" % (what, "%d of %d" % (done, total) if total else "%d" % done)
-        say_for_now(text)
+        if self._is_time():
+            self._show("%s: %s files" % (what, "%d of %d" % (done, total) if total else "%d" % done))
 
     def doing(self, what: str) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + _EVERY
-        self._shown = True
-        say_for_now(what)
+        if self._is_time():
+            self._show(what)
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now < self._next:
+        if not self._is_time():
             return
         from worldsize.environment.keeping import bytes_text
 
-        self._next = now + _EVERY
+        self._show("%s: %s of %s" % (what, bytes_text(done), bytes_text(total)) if total else what)
+
+    def _is_time(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def _show(self, text: str) -> None:
+        self._next = time.monotonic() + _EVERY
         self._shown = True
-        text = "%s: %s of %s" % (what, bytes_text(done), bytes_text(total)) if total else what
-        say_for_now(text)
+        say_for_now(mask_text(text))
 
     def done(self) -> None:
         if self._shown:

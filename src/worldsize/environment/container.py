@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.environment.keeping import Store
 from worldsize.errors import UsageError
+from worldsize.trust.secrets import mask_text
 
 APPTAINER, SINGULARITY, PYXIS, NONE = "apptainer", "singularity", "pyxis", "none"
 RUNTIMES = (APPTAINER, SINGULARITY, PYXIS, NONE)
@@ -97,7 +98,8 @@ def _run(argv: Sequence[str], image: str, environ: Mapping[str, str]) -> None:
     try:
         done = subprocess.run(argv, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise UsageError("cannot be fetched: %s: %s" % (argv[0], error.strerror), image) from None
+        raise UsageError("cannot be fetched: %s: %s" % (argv[0], error.strerror), mask_text(image)) from None
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip())[-_WORDS:]
-        raise UsageError("cannot be fetched: %s said:\n%s" % (os.path.basename(argv[0]), said), image, "mend its name")
+        said = mask_text(done.stderr.strip() or done.stdout.strip())[-_WORDS:]
+        what = "cannot be fetched: %s said:\n%s" % (os.path.basename(argv[0]), said)
+        raise UsageError(what, mask_text(image), "mend its name")

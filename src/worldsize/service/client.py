@@ -178,7 +178,7 @@ def _warn(warnings: tuple[str, ...] | list[str]) -> None:
 
 
 class _Logged(Progress):
-    def notice(self, text: str) -> None:
+    def show_notice(self, text: str) -> None:
         import logging
 
         logging.getLogger("worldsize").info("%s", text)

@@ -20,6 +20,7 @@ from worldsize.service.data import data_directory
 from worldsize.service.request import Prepared, Progress, Request
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
+from worldsize.trust.secrets import mask_text
 
 _DRIVER = "/proc/driver/nvidia/version"
 
@@ -110,11 +111,12 @@ def check_image(plan: Plan, job: Job, image: str, request: Request) -> list[Chec
 
 def _impossible(plan: Plan, job: Job, image: str, runtime: Runtime | None, key: str) -> CheckResult | None:
     if runtime is None:
-        what = "the image %s needs Apptainer or Singularity, or Pyxis on Slurm: none is here" % image
+        what = "the image %s needs Apptainer or Singularity, or Pyxis on Slurm: none is here" % mask_text(image)
         hint = 'say which the nodes have, `container = "apptainer"` of the compute; or "none", to run without the image'
         return CheckResult("error", what, key, hint)
     if runtime.kind == NONE:
-        return CheckResult("notice", "the image %s is not used: the compute has no containers" % image, key)
+        what = "the image %s is not used: the compute has no containers" % mask_text(image)
+        return CheckResult("notice", what, key)
     if job.batch_script is not None:
         what = "a batch script's own srun starts its ranks: it can name the image itself"
         return CheckResult("error", what, key, "srun apptainer exec …, or srun --container-image …")
@@ -122,7 +124,7 @@ def _impossible(plan: Plan, job: Job, image: str, runtime: Runtime | None, key: 
         what = "launcher: torchrun would run outside of the image"
         return CheckResult("error", what, key, "launcher: direct, or torchrun in the command")
     if container.is_file(image) and not os.path.exists(os.path.expanduser(image)):
-        return CheckResult("error", "no such image: %s" % image, key)
+        return CheckResult("error", "no such image: %s" % mask_text(image), key)
     return None
 
 

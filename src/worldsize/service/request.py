@@ -10,6 +10,7 @@ from worldsize.plan.values import NamedTuple
 from worldsize.service.places import Places
 from worldsize.spec.config import Config
 from worldsize.spec.job import Job
+from worldsize.trust.secrets import mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ class Progress:
     """What a person may want to know while a run is prepared; nobody is told unless a subclass does."""
 
     def notice(self, text: str) -> None:
-        """Said once."""
+        """Said once, without the secrets in it."""
+        self.show_notice(mask_text(text))
+
+    def show_notice(self, text: str) -> None:
+        """What a subclass does with a notice."""
 
     def step(self, what: str, done: int, total: int) -> None:
         """How far it is with something that may take long; `total` 0: not known. Called often."""
