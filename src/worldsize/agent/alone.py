@@ -1,4 +1,4 @@
-"""The other nodes, as a supervisor asks for them, and the answers of a node that is the only one."""
+"""The other nodes, where there are none: what a supervisor may ask, and the answers of a node that is the only one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from worldsize.plan.environ import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import selectors
     from typing import Tuple
 
-    from worldsize.agent.endpoint import Endpoint
     from worldsize.agent.leading import Leading
-    from worldsize.agent.rendezvous import Head, Rendezvous
 
     Standstill = Tuple[Sequence[int], float]
     """The ranks of a node that have not ended, and for how many seconds all of them have been idle."""
@@ -90,22 +87,3 @@ class Alone:
     def impatient(self) -> bool:
         """Whether `gather` is to be called again within milliseconds."""
         return False
-
-
-def meet(
-    own: Host,
-    node_rank: int,
-    rendezvous: Rendezvous,
-    head: Head | None,
-    endpoint: Endpoint,
-    nodes: int,
-    selector: selectors.BaseSelector,
-) -> Alone:
-    """The other nodes as node `node_rank` sees them; the head is the one that holds `head`."""
-    if nodes == 1:
-        return Alone(own)
-    from worldsize.agent.peers import AsHead, AsMember
-
-    if head is not None:
-        return AsHead(own, head, endpoint, nodes, selector)
-    return AsMember(own, node_rank, rendezvous, endpoint, selector)

@@ -17,10 +17,10 @@ import time
 from collections.abc import Mapping
 
 from worldsize.agent import processes, verdict
-from worldsize.agent.alone import meet
 from worldsize.agent.blame import Blame
 from worldsize.agent.failure import precedence
 from worldsize.agent.living import Living
+from worldsize.agent.meeting import meet
 from worldsize.agent.ports import reserve
 from worldsize.agent.rendezvous import Head, Rendezvous
 from worldsize.agent.report import Report, disk_full
