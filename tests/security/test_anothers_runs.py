@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -44,7 +46,7 @@ def end(victim: Cli, run: str) -> None:
 def test_it_is_not_ended(victim: Cli, own: str, directory: str, words: tuple[str, ...]) -> None:
     """Found by review: a directory may name any process and any run."""
     refused = victim(*(word.format(directory) for word in words))
-    assert refused.code != 0 and "is for runs of your own, and this directory belongs to" in refused.err
+    assert refused.code != 0 and "is for runs of your own: it belongs to" in refused.err
     end(victim, own)
 
 
@@ -86,12 +88,13 @@ def test_it_is_not_run_again(victim: Cli, own: str, directory: str) -> None:
     """Found by review: the job and the code of somebody else's directory were executed, as a run of one's own."""
     end(victim, own)
     refused = victim("rerun", directory)
-    assert refused.code != 0 and "is for runs of your own, and this directory belongs to" in refused.err
+    assert refused.code != 0 and "is for runs of your own: it belongs to" in refused.err
     assert len(victim.json("list")) == 1
 
 
-def test_a_directory_that_another_put_in_the_place_of_a_removed_one(
-    victim: Cli, attacker: Person, machine: Machine
+@pytest.mark.parametrize("how", ["a directory", "a link to one's own run", "a link to a directory of one's own"])
+def test_what_another_put_in_the_place_of_a_removed_run(
+    victim: Cli, attacker: Person, machine: Machine, how: str, uid: int
 ) -> None:
     """Found by review: where several people's runs lie, the name of a run that was removed is free for everybody."""
     shared = machine.directory(0o1777)
@@ -99,14 +102,23 @@ def test_a_directory_that_another_put_in_the_place_of_a_removed_one(
     victim.write("worldsize.toml", '[compute.local]\nruns_dir = "%s"\n' % shared)
     run = victim.run("-q", "--", "false", code=1)
     root = os.path.realpath(victim.path(run))
-    aside = root + "-aside"
-    os.rename(root, aside)
-    attacker.python("import shutil, sys; shutil.copytree(*sys.argv[1:], symlinks=True)", readable(aside), root)
-    for words in (("status", run), ("wait", run), ("logs", run), ("rerun", run), ("rerun",), ("diff", run, run)):
+    other = os.path.realpath(victim.path(victim.run("-q", "--", "true")))
+    os.rename(root, root + "-aside")
+    if how == "a directory":
+        script = "import shutil, sys; shutil.copytree(*sys.argv[1:], symlinks=True)"
+        attacker.python(script, readable(root + "-aside"), root)
+    else:
+        box = machine.directory(0o1777, uid)
+        attacker.python("import os, sys; os.symlink(*sys.argv[1:])", other if "run" in how else box, root)
+        attacker.python("import sys; open(sys.argv[1] + '/plan.json', 'w')", box)
+    before = set(Path(shared).rglob("*"))
+    for words in (("status", run), ("wait", run), ("logs", run), ("rerun", run), ("diff", run, run), ("cancel", run)):
         refused = victim(*words)
         assert refused.code != 0 and "somebody else has made one of that name" in refused.err, (words, refused)
-    (row,) = victim.json("list")
-    assert (row["id"], row["state"]) == (run, "LOST")
+    rows = {row["id"]: row["state"] for row in victim.json("list")}
+    assert rows == {run: "LOST", os.path.basename(other): "SUCCEEDED"}
+    assert set(Path(shared).rglob("*")) == before
+    victim.ok("prune", "--keep", "0", "--dry-run")
 
 
 def readable(root: str) -> str:
@@ -114,3 +126,32 @@ def readable(root: str) -> str:
         if not os.path.islink(path):
             os.chmod(path, 0o755)
     return root
+
+
+def test_an_array_of_anothers_ends_nothing_and_nothing_is_written(
+    victim: Cli, attacker: Person, own: str, machine: Machine, uid: int
+) -> None:
+    """Found by review: an element that was a link to a directory of one's own counted as one's own, and the array told
+    which process was its."""
+    array = victim.submit("--count", "2", "--", "true")
+    victim("wait", array)
+    root = os.path.join(machine.directory(0o755, attacker.uid), array)
+    shutil.copytree(os.path.realpath(victim.path(array)), root, symlinks=True)
+    precious = machine.directory(0o700, uid)
+    for name in ("plan.json", "secrets.json"):
+        shutil.copy(os.path.join(root, array + "_1", "plan.json"), os.path.join(precious, name))
+        os.chown(os.path.join(precious, name), uid, uid)
+    shutil.rmtree(os.path.join(root, array + "_1"))
+    os.symlink(precious, os.path.join(root, array + "_1"))
+    for path in (root + "/result.json", root + "/%s_0/result.json" % array):
+        os.unlink(path)
+    handle = {"type": "local", "pid": 4194000, "start_time": 1, "host": socket.gethostname(), "run_id": own}
+    Path(root, "handles.json").write_text(json.dumps([handle, handle]))
+    for found in (root, *map(str, Path(root).rglob("*"))):
+        os.chown(found, attacker.uid, attacker.uid, follow_symlinks=False)
+    before = set(Path(root).rglob("*"))
+    for words in (("status", root), ("status", "%s/%s_1" % (root, array)), ("logs", root), ("wait", root)):
+        victim(*words, timeout=60)
+    assert victim.status(own)["state"] == "RUNNING"
+    assert set(Path(root).rglob("*")) == before and sorted(os.listdir(precious)) == ["plan.json", "secrets.json"]
+    end(victim, own)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -137,8 +140,22 @@ def test_words_that_were_typed(cli: Cli, canaries: Canaries) -> None:
     assert canaries("Typed") not in "".join(canaries.in_files(cli.root))
 
 
+@contextmanager
+def heard() -> Iterator[list[bytes]]:
+    """What goes over this machine's loopback."""
+    packets: list[bytes] = []
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3)) as tap:
+        tap.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+        tap.bind(("lo", 0))
+        tap.setblocking(False)
+        yield packets
+        with suppress(BlockingIOError):
+            while True:
+                packets.append(tap.recv(1 << 17))
+
+
 def test_a_search(cli: Cli, canaries: Canaries) -> None:
-    """Its trials are runs in small, with files of their own."""
+    """Its trials are runs in small, with files of their own, whose nodes meet by tokens of their own."""
     job = canaries.job()
     up, go = os.path.join(cli.project, "up"), os.path.join(cli.project, "go")
     job["environment_variables"].update(UP=up, GO=go)
@@ -152,7 +169,13 @@ def test_a_search(cli: Cli, canaries: Canaries) -> None:
     run = cli.ok("submit", "job.yml", **canaries.environ).out.strip()
     wait_for(lambda: all(os.path.exists("%s-%d" % (up, rank)) for rank in range(2)))
     during = canaries.in_files(cli.root, but=(SECRETS, THE_JOB)) + canaries.in_processes()
-    Path(go).touch()
-    assert cli("wait", run).code == 0, cli("status", run)
+    tokens = {json.loads(path.read_text())["token"] for path in Path(cli.path(run)).rglob("rendezvous.json")}
+    assert len(tokens) == 2 and all(len(token) >= 32 for token in tokens)
+    with heard() as packets:
+        Path(go).touch()
+        assert cli("wait", run).code == 0, cli("status", run)
+    tokens |= {json.loads(path.read_text())["token"] for path in Path(cli.path(run)).rglob("rendezvous.json")}
+    said = b"".join(packets)
+    assert b'"kind":"join"' in said and not [token for token in tokens if token.encode() in said]
     assert cli("list").out.count("SUCCEEDED") == 1 and ",measured" in cli.read(run, "outputs", "trials.csv")
     assert during + canaries.in_files(cli.root, but=(THE_JOB,)) == []

@@ -64,9 +64,9 @@ class Head(NamedTuple):
     listener: socket.socket | None
 
 
-def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, str]) -> Head:
+def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, str], token: str = "") -> Head:
     """Reserve the ranks' port, listen for the agents, and publish both, and what starts the ranks if `environ` decides
-    that."""
+    that. Without a `token` the agents get a new one."""
     reservation = PortReservation()
     launcher = ""
     if "otherwise" in plan.options and plan.batch is None:
@@ -79,7 +79,7 @@ def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, s
         listener = _listener(paths, address, len(plan.agents) + _BACKLOG)
         listener.setblocking(False)
     control_port = listener.getsockname()[1] if listener and listener.family != socket.AF_UNIX else 0
-    rendezvous = Rendezvous(address, reservation.port, control_port, os.urandom(16).hex(), launcher)
+    rendezvous = Rendezvous(address, reservation.port, control_port, token or os.urandom(16).hex(), launcher)
     write_json(paths.rendezvous, rendezvous._asdict(), private=True)
     return Head(rendezvous, reservation, listener)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.agent import processes
 from worldsize.agent.rendezvous import Rendezvous
+from worldsize.agent.seal import derive_token
 from worldsize.agent.signals import STOP, STOP_NOW, Signals
 from worldsize.agent.trialrun import Part, lay_out, trial_paths, trial_plan
 from worldsize.agent.trials import merged, metric_pattern, metric_values
@@ -20,15 +21,19 @@ if TYPE_CHECKING:
 
 
 class Node:
-    """This node's trial, if it has one: orders come in, and what is to be told of it goes out."""
+    """This node's trial, if it has one: orders come in, and what is to be told of it goes out. The nodes of a trial
+    meet by a token that each derives from the run's `token`."""
 
-    def __init__(self, plan: Plan, paths: RunPaths, node_rank: int, addresses: Sequence[str], signals: Signals) -> None:
+    def __init__(
+        self, plan: Plan, paths: RunPaths, node_rank: int, addresses: Sequence[str], signals: Signals, token: str
+    ) -> None:
         self.plan = plan
         self.paths = paths
         self.node_rank = node_rank
         self.address = addresses[node_rank]
         self.addresses = addresses
         self.signals = signals
+        self._token = token
         self.search: Mapping[str, Any] = plan.options["search"]
         self._pattern = metric_pattern(self.search["metric"])
         self._part: Part | None = None
@@ -50,7 +55,8 @@ class Node:
         if kind == "join":
             self._begin(number)
             assert self._part is not None
-            self._part.start(Rendezvous(**message["rendezvous"]), None, self.signals)
+            rendezvous = Rendezvous(**{**message["rendezvous"], "token": self._token_of(number)})
+            self._part.start(rendezvous, None, self.signals)
         elif kind == "stop" and number == self._number:
             self.stop()
         return []
@@ -71,9 +77,12 @@ class Node:
         if self.search["metric"] == "throughput":
             config.update(steps_per_print=self.search["steps"], log_level="info")
         lay_out(self.paths, trial, name, config)
-        head = self._part.open(self.address)
+        head = self._part.open(self.address, self._token_of(number))
         self._part.start(head.rendezvous, head, self.signals)
-        return head.rendezvous._asdict()
+        return head.rendezvous._replace(token="")._asdict()
+
+    def _token_of(self, number: int) -> str:
+        return derive_token(self._token, "trial %d" % number)
 
     def news(self) -> List[Dict[str, Any]]:
         """What is to be told of this node's trial since the last call."""

@@ -98,9 +98,9 @@ class Part:
         self._rest = b""
         self.pid = 0
 
-    def open(self, address: str) -> Head:
-        """Where the trial's nodes meet; for its first node."""
-        return open_head(self._plan, self._paths, address, self._environ)
+    def open(self, address: str, token: str) -> Head:
+        """Where the trial's nodes meet, by this token; for its first node."""
+        return open_head(self._plan, self._paths, address, self._environ, token)
 
     def start(self, rendezvous: Rendezvous, head: Head | None, signals: Signals) -> None:
         """Fork the agent of this node. It ends with us, by the pipe that only we hold open. Raises OSError."""

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from worldsize.agent.autotune import LISTENER, order_file
 from worldsize.agent.channel import GONE, HELLO, HeadChannel, MemberChannel
 from worldsize.agent.rendezvous import read_published
+from worldsize.agent.seal import derive_token
 from worldsize.agent.searching import Searching
 from worldsize.agent.signals import Signals
 from worldsize.agent.trialnode import Node, base_config
@@ -50,8 +51,8 @@ def tune(paths: RunPaths, node_rank: int) -> int:
     signals = Signals()
     selector = selectors.DefaultSelector()
     selector.register(signals, selectors.EVENT_READ, lambda: None)
-    token = "%s of tuners" % published.token  # whoever is between the nodes cannot lead one to the agents' head
-    node = Node(plan, paths, node_rank, order["addresses"], signals)
+    token = derive_token(published.token, "tuners")  # whoever is in between cannot lead one to the agents' head
+    node = Node(plan, paths, node_rank, order["addresses"], signals, published.token)
     try:
         if node_rank:
             return _Member(node, selector, order["port"], token).run()

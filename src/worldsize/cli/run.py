@@ -132,11 +132,12 @@ def _sort_out_data_parallel(options: argparse.Namespace) -> None:
 
 
 def rerun(options: argparse.Namespace) -> int:
+    from worldsize.service.ownership import why_foreign
     from worldsize.spec.jobfile import load_job
-    from worldsize.trust.directories import foreign_owner, refuse_foreign
+    from worldsize.trust.directories import refuse_foreign
 
     former = find_runs(options.run).paths
-    refuse_foreign(former.root, foreign_owner(former.root), "rerun")
+    refuse_foreign(former.root, why_foreign(former), "rerun")
     loaded = load_job(former.job)
     job = loaded.job
     if "_" in former.run_id:

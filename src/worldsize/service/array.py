@@ -12,10 +12,11 @@ from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.array import Array, array_file, element_root, read_array
 from worldsize.plan.paths import RunPaths
 from worldsize.service.elements import Elements
+from worldsize.service.ownership import why_foreign
 from worldsize.service.run import Run
 from worldsize.state.array import array_status, array_summary, count_states
 from worldsize.state.records import RunState, Status
-from worldsize.trust.directories import foreign_owner, refuse_foreign
+from worldsize.trust.directories import refuse_foreign
 
 _PAUSE = 0.05
 _LOOK_EVERY = 0.5
@@ -31,7 +32,7 @@ class RunArray(Sequence[Run]):
         self._environ = environ
         self._array: Array | None = None
         self._known: Elements | None = None
-        self._foreign_owner = foreign_owner(paths.root)
+        self._foreign = why_foreign(paths)
 
     def __repr__(self) -> str:
         return "RunArray(%r)" % self.id
@@ -161,7 +162,7 @@ class RunArray(Sequence[Run]):
 
         UsageError for another user's array.
         """
-        refuse_foreign(self.paths.root, self._foreign_owner, "cancel")
+        refuse_foreign(self.paths.root, self._foreign, "cancel")
         status = self.look()
         if status.final:
             self.end_remains()
@@ -171,7 +172,7 @@ class RunArray(Sequence[Run]):
 
     def ask_to_end(self, now: bool = False) -> None:
         """`cancel`, for whoever has just looked and found it going on."""
-        refuse_foreign(self.paths.root, self._foreign_owner, "cancel")
+        refuse_foreign(self.paths.root, self._foreign, "cancel")
         from worldsize.service.cancelling import ask_to_end
 
         ask_to_end(self.paths, lambda: self._tell_to_end(now))
@@ -185,7 +186,7 @@ class RunArray(Sequence[Run]):
         """End at once what elements that are final may have left, of an array of this user's own; how many jobs or
         processes that were."""
         given = self._elements.handles()
-        if given is None or self._foreign_owner is not None:
+        if given is None or self._foreign is not None:
             return 0
         compute = self._elements.compute_of(given)
         if "local" in compute.capabilities:

@@ -83,12 +83,11 @@ def _head_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str
     """The configured compute with the handle's head node and account, for a run of this user's own."""
     from worldsize.compute.hpcpack.settings import has_account_of
     from worldsize.compute.unreachable import UnreachableCompute
-    from worldsize.trust.directories import foreign_owner
-    from worldsize.trust.owners import user_name
+    from worldsize.trust.directories import foreign_danger
 
-    owner = foreign_owner(directory)
-    if owner is not None:
-        why = "its directory belongs to %s, and a password is sent for no run but yours" % user_name(owner)
+    danger = foreign_danger(directory)
+    if danger is not None:
+        why = "a password is sent for no run but yours, and of its directory: %s" % danger
         return UnreachableCompute(name, why, "whoever started it can ask: worldsize status %s" % directory)
     computes = load_config(_directory(), environ).computes
     fitting = [each for each in computes.values() if each.type == "hpcpack" and has_account_of(each, handle)]

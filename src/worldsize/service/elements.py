@@ -16,6 +16,7 @@ from worldsize.plan.paths import RunPaths
 from worldsize.service import gather
 from worldsize.service.attempts import latest
 from worldsize.service.computes import compute_of_run
+from worldsize.service.ownership import is_own
 from worldsize.service.settling import settle, settle_alike
 from worldsize.state.array import array_result
 from worldsize.state.records import Observation, RunState, Status
@@ -193,6 +194,8 @@ class Elements:
         return self._plan._replace(run_id=paths.run_id)
 
     def _settle(self, statuses: Sequence[Status]) -> None:
+        if not is_own(self._paths):
+            return
         try:
             write_result(self._paths, array_result(self._array, statuses))
         except OSError:

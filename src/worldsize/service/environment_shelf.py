@@ -9,12 +9,12 @@ from typing import NamedTuple
 from worldsize.environment.builder import removed
 from worldsize.environment.prefixes import Entry, empty_trash, entries, last_used
 from worldsize.errors import NotFound, UsageError
-from worldsize.plan.array import element_root
+from worldsize.plan.array import element_root, read_array
 from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
 from worldsize.service.environment_place import envs_dir
 from worldsize.spec.config import Config
-from worldsize.store.find import is_array, list_ids, run_paths
+from worldsize.store.find import is_array, is_replaced, list_ids, run_paths
 
 
 class Gone(NamedTuple):
@@ -59,7 +59,7 @@ def users(config: Config) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for run_id in list_ids(config.home):
         paths = run_paths(config.home, run_id)
-        if not os.path.exists(paths.result) and _unfinished(paths):
+        if not is_replaced(config.home, run_id) and not os.path.exists(paths.result) and _unfinished(paths):
             prefix = _prefix(paths)
             if prefix:
                 found.setdefault(prefix, []).append(run_id)
@@ -71,10 +71,11 @@ def _unfinished(paths: RunPaths) -> bool:
     if not is_array(paths):
         return True
     try:
-        elements = (read_json(os.path.join(paths.root, "array.json")) or {}).get("elements", 0)
+        array = read_array(paths.root)
     except (OSError, ValueError):
         return True
-    return any(not os.path.exists(RunPaths(element_root(paths.root, number)).result) for number in range(elements))
+    roots = (element_root(paths.root, number) for number in range(array.elements if array else 0))
+    return any(not os.path.exists(RunPaths(root).result) for root in roots)
 
 
 def _prefix(paths: RunPaths) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.compute.abilities import CanExecute, Errand, Errands, HasNodes
@@ -10,7 +11,6 @@ from worldsize.errors import NotFound, UsageError
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple, cast
-from worldsize.service.gather import read_result
 from worldsize.service.run import Run
 from worldsize.state.exits import read_events
 from worldsize.state.records import RunState, Status
@@ -128,11 +128,11 @@ def _able(compute: Compute) -> CanExecute:
 
 
 def _unsettled(home: str, environ: Mapping[str, str]) -> Iterator[Run]:
-    from worldsize.store.find import is_array, list_ids, run_paths
+    from worldsize.store.find import is_array, is_replaced, list_ids, run_paths
 
     for run_id in list_ids(home, _SEARCHED):
         paths = run_paths(home, run_id)
-        if read_result(paths) is not None:
+        if is_replaced(home, run_id) or os.path.exists(paths.result):
             continue
         if not is_array(paths):
             yield Run(paths, environ)

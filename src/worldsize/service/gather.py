@@ -11,6 +11,7 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple, cast
 from worldsize.service.attempts import of_observation
+from worldsize.service.ownership import is_own
 from worldsize.service.preparing import is_being_prepared
 from worldsize.service.settling import settle
 from worldsize.state.exits import ranks_started, read_exits
@@ -115,7 +116,7 @@ def judge(
     status = fold(_facts(paths, plan, handle, observation))
     if status.final:
         absent = remains and observation.phase == "absent"
-        if absent and handle is not None and os.stat(paths.root).st_uid == os.getuid():
+        if absent and handle is not None and is_own(paths):
             compute.end_remains(handle)
         return _conclude(paths, plan, status, settled_by)
     if observation.ending:

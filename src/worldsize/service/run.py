@@ -13,8 +13,9 @@ from worldsize.plan.paths import RunPaths
 from worldsize.service import gather
 from worldsize.service.attempts import latest
 from worldsize.service.computes import compute_of_run
+from worldsize.service.ownership import why_foreign
 from worldsize.state.records import Observation, RunState, Status
-from worldsize.trust.directories import foreign_owner, refuse_foreign
+from worldsize.trust.directories import refuse_foreign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Run:
         self._plan: Plan | None = None
         self._compute: Compute | None = None
         self._handle: Handle | None = None
-        self._foreign_owner = foreign_owner(self.paths.root)
+        self._foreign = why_foreign(self.paths)
 
     def __repr__(self) -> str:
         return "Run(%r)" % self.id
@@ -203,12 +204,12 @@ class Run:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it lies in another user's directory."""
-        return self._foreign_owner is not None
+        """Whether it lies in a directory of another user's, or where others can write."""
+        return self._foreign is not None
 
     def refuse_foreign(self, verb: str) -> None:
         """UsageError for a run in another user's directory: what it says would be done in this user's name."""
-        refuse_foreign(self.paths.root, self._foreign_owner, verb)
+        refuse_foreign(self.paths.root, self._foreign, verb)
 
     def cancel(self, now: bool = False) -> Status:
         """Ask for the end; does not wait for it. `now`: KILL without grace. On a run that has ended: `end_remains`.

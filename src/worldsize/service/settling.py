@@ -9,15 +9,15 @@ from worldsize.plan.files import write_once
 from worldsize.plan.hidden import forget_secrets, write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.service.ownership import is_own
 from worldsize.state.records import Status
 from worldsize.state.result import result
-from worldsize.trust.owners import is_ours
 
 
 def settle(paths: RunPaths, plan: Plan, status: Status) -> None:
     """Of this user's own runs: a file of root's in another's directory would be one that its owner cannot read."""
     try:
-        if not is_ours(os.stat(paths.root)):
+        if not is_own(paths):
             return
         write_result(paths, result(plan, status))
     except OSError:
@@ -30,6 +30,7 @@ def settle_alike(array_id: str, elements: Sequence[RunPaths], plan: Plan, status
 
     To make 500 files takes a disk longer than all else of a look at them, and a parallel file system far longer.
     """
+    elements = [each for each in elements if is_own(each)]
     if len(elements) > 1 and _settle_as_one([each.result for each in elements], plan._replace(run_id=array_id), status):
         for each in elements if plan.hidden else ():
             forget_secrets(each)

@@ -74,8 +74,8 @@ def resolve(home: str, text: str | None) -> RunPaths:
 
 
 def is_replaced(home: str, run_id: str) -> bool:
-    """Whether the run lies elsewhere, and what lies there now is another user's: where several people's runs lie, the
-    name of one that was removed can be taken by anybody."""
+    """Whether the run lies elsewhere, and what lies there now is another user's, or a link of theirs: where several
+    people's runs lie, the name of one that was removed can be taken by anybody."""
     try:
         target = os.readlink(os.path.join(runs_link_dir(home), run_id))
     except OSError:

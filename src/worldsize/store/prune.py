@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 from worldsize.errors import StorageError
 from worldsize.plan.files import storage_error
-from worldsize.store.find import list_ids, run_paths
+from worldsize.store.find import is_replaced, list_ids, run_paths
 from worldsize.store.runs import is_run_id, objects_dir, runs_link_dir
 from worldsize.store.summaries import Summary, final_summary
 from worldsize.trust.directories import open_private_directory, remove_tree, require_shared_place
@@ -44,6 +44,8 @@ def prune(
     directories = {runs_link_dir(home)}
     for run_id in list_ids(home)[keep:]:
         paths = run_paths(home, run_id)
+        if is_replaced(home, run_id):
+            continue
         summary = final_summary(paths.result)
         if summary is None or not _wanted(summary, now, older_than, states) or paths.run_id != run_id:
             continue

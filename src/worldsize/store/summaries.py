@@ -87,9 +87,9 @@ def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], li
         row = cached.get(run_id)
         if row is None:
             row = final_summary("%s/%s/result.json" % (directory, run_id))
-            if row is not None:
+            if row is not None and row.id == run_id:
                 found[run_id] = row
-        rows[run_id] = row
+        rows[run_id] = row if row is not None and row.id == run_id else None
     open_ids = [run_id for run_id, row in rows.items() if row is None]
     rows.update((run_id, _replaced(run_id)) for run_id in open_ids if is_replaced(home, run_id))
     open_ids = [run_id for run_id in open_ids if rows[run_id] is None]

@@ -104,22 +104,38 @@ def _is_sticky(status: os.stat_result) -> bool:
     return bool(status.st_mode & stat.S_ISVTX) and is_believed(status.st_uid)
 
 
-def foreign_owner(path: str) -> int | None:
-    """The uid of the other user who owns this directory; None if it is this user's own, trusted, or missing."""
+def foreign_owner(path: str) -> str | None:
+    """Who else owns this directory, or the link that it is, in words; None if it is this user's own, trusted, or
+    missing."""
+    try:
+        link, status = os.lstat(path), os.stat(path)
+    except OSError:
+        return None
+    if not is_believed(link.st_uid) and stat.S_ISLNK(link.st_mode):
+        return "it is a link of %s" % user_name(link.st_uid)
+    if is_ours(status) or _is_trusted(path, status, os.environ):
+        return None
+    return "it belongs to %s" % user_name(status.st_uid)
+
+
+def foreign_danger(path: str) -> str | None:
+    """Why what a run's directory says is not to be done in this user's name: it has a `foreign_owner`, or others can
+    write to it. None if it is this user's alone, trusted, or missing."""
+    owner = foreign_owner(path)
+    if owner:
+        return owner
     try:
         status = os.stat(path)
     except OSError:
         return None
-    return None if is_ours(status) or _is_trusted(path, status, os.environ) else status.st_uid
+    danger = danger_of(status, path)
+    return danger if danger and not _is_trusted(path, status, os.environ) else None
 
 
-def refuse_foreign(path: str, owner: int | None, verb: str) -> None:
-    """Raise UsageError if a run's directory has a `foreign_owner`: its files would decide what is done in this user's
-    name.
-    """
-    if owner is not None:
-        what = "%s is for runs of your own, and this directory belongs to %s" % (verb, user_name(owner))
-        raise UsageError(what, path, "whoever started it can do that")
+def refuse_foreign(path: str, danger: str | None, verb: str) -> None:
+    """Raise UsageError if a run's directory has a `foreign_danger`."""
+    if danger is not None:
+        raise UsageError("%s is for runs of your own: %s" % (verb, danger), path, "whoever started it can do that")
 
 
 def refusal(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
