@@ -43,12 +43,13 @@ class Canaries:
         nodes, _, each = world.partition("x")
         return {
             "command": "f() { %s; }; f%s ${{inputs.api_key}}" % (_WAIT, self.said()),
-            "display_name": "train --token " + self("Name"),
+            "display_name": "train --token %s %s" % (self("Name"), self("Variable1")),
+            "description": "with " + self("Variable1"),
             "environment_variables": {
                 "HF_TOKEN": self("Variable1"),
                 "DATA": "https://anna:%s@host/data" % self("Variable2"),
                 "HEADER": "Authorization: Bearer %s" % self("Variable3"),
-                "PLAIN": "1",
+                "PLAIN": "x-%s-y" % self("Variable1"),
             },
             "secrets": [NAMED],
             "inputs": {"api_key": self("Input1"), "where": "s3://anna:%s@host/x" % self("Input2")},

@@ -110,12 +110,15 @@ def test_rerun_of_a_command_that_had_a_secret(cli: Cli) -> None:
 @pytest.mark.parametrize("more", [{"count": 2}, {"matrix": True}], ids=["count", "matrix"])
 def test_an_array(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None:
     if "matrix" in more:
-        more = {"matrix": {"api_key": [canaries("Matrix1"), canaries("Matrix2")]}}
-    cli.write("job.yml", json.dumps({**canaries.job("1x1", share="group"), **more}))
+        keys = [canaries("Matrix1"), canaries("Matrix2")]
+        more = {"matrix": {"api_key": keys, "mode": ["of-" + keys[1], "b"]}, "at_once": 4}
+    job = canaries.job("1x1", share="group")
+    job["inputs"]["mode"] = "a"
+    cli.write("job.yml", json.dumps({**job, **more}))
     told = cli("run", "--dry-run", "job.yml", **canaries.environ)
     submitted = cli("submit", "job.yml", **canaries.environ)
     run = submitted.out.strip()
-    elements = ["%s_%d" % (run, number) for number in range(2)]
+    elements = ["%s_%d" % (run, number) for number in range(4 if "matrix" in more else 2)]
     wait_for(lambda: all(begun(cli, element, 1) for element in elements))
     during = canaries.in_files(cli.root, but=(SECRETS, THE_JOB)) + canaries.in_processes()
     for element in elements:

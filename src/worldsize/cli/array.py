@@ -23,11 +23,12 @@ from worldsize.service.array import RunArray
 from worldsize.service.array_start import plan_array
 from worldsize.service.request import Prepared, Request
 from worldsize.service.run import Run
+from worldsize.service.secrets import secrets_of
 from worldsize.spec.job import Job
 from worldsize.spec.matrix import asks_for_several, elements, with_count, with_matrix
 from worldsize.state.array import array_status, count_states
 from worldsize.state.records import RunState, Status
-from worldsize.trust.secrets import mask_tree
+from worldsize.trust.secrets import mask_tree, mask_values
 
 _SHOWN = 5
 _EVERY = 5.0
@@ -79,12 +80,13 @@ def dry_run(request: Request, preview: Callable[[Request, Prepared, RunPaths], l
     if runs_dir:
         paths = RunPaths(os.path.join(runs_dir, "RUN"))
         prepared = plan_array(request, varied, paths, created, checked=True)
+    secrets = secrets_of(varied)
     say("%d runs; this is the first" % len(varied))
     for number, values in enumerate(varied[: 2 * _SHOWN] if request.job.matrix else ()):
-        say("%s: %s" % (element_id("RUN", number), values_text(mask_tree(values, sparing=True))))
+        say("%s: %s" % (element_id("RUN", number), values_text(mask_values(mask_tree(values, sparing=True), secrets))))
     if request.job.matrix and len(varied) > 2 * _SHOWN:
         say("… and %d more" % (len(varied) - 2 * _SHOWN))
-    show(*preview(request, prepared, RunPaths(element_root(paths.root, 0))))
+    show(*mask_values(preview(request, prepared, RunPaths(element_root(paths.root, 0))), secrets))
     return 0
 
 

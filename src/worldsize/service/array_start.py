@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts, Submission
 from worldsize.errors import SubmitAgain, SubmitRejected
@@ -23,7 +23,7 @@ from worldsize.service.new_run import new_run
 from worldsize.service.planning import with_inputs
 from worldsize.service.prepare import check_after, needs_more, plan_job, said
 from worldsize.service.request import Prepared, Progress, Request
-from worldsize.service.secrets import hide, masked_text
+from worldsize.service.secrets import hide, masked_text, secrets_of
 from worldsize.service.travel import travelling
 from worldsize.spec.job import Job
 from worldsize.spec.matrix import Values, element_job, elements
@@ -32,7 +32,7 @@ from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
 from worldsize.state.status import CANCELLED_CODE
 from worldsize.store.runs import discard_run
-from worldsize.trust.secrets import mask_tree
+from worldsize.trust.secrets import mask_tree, mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,12 +118,12 @@ def _fill(
     job = prepared.job._replace(
         inputs=request.job.inputs, matrix=request.job.matrix, count=request.job.count, at_once=request.job.at_once
     )
-    plan = prepared.plan
+    plan, secrets = prepared.plan, secrets_of(varied)
     digest = lay_out(request, job, paths, progress)
     first = RunPaths(element_root(paths.root, 0))
     files = lambda: travelling(prepared.job, plan, request.config.home)  # noqa: E731
     rendered = prepared.compute.render(prepared.job, plan, first, files)
-    write_text(paths.job, masked_text(job))
+    write_text(paths.job, masked_text(job, plan, secrets))
     write_text(paths.submission, rendered.preview)
     if request.after:
         write_after(request, paths, prepared.compute.facts(prepared.job).mapped)
@@ -131,12 +131,14 @@ def _fill(
         from worldsize.service.environment_build import keep
 
         keep(prepared.environment, paths)
-    write_record(request, job, paths, digest, plan.created)
+    write_record(request, job, paths, digest, plan, secrets)
     rendered = rendered._replace(after=request.after)
     mapped = prepared.compute.facts(prepared.job).mapped
-    submissions = _elements(rendered, prepared, varied, paths, mapped, progress)
+    submissions = _elements(rendered, prepared, varied, paths, mapped, secrets, progress)
     at_once = plan.array.at_once if plan.array else None
-    values: tuple[Values, ...] = tuple(mask_tree(each, sparing=True) for each in varied) if job.matrix else ()
+    values: tuple[Values, ...] = ()
+    if job.matrix:
+        values = tuple(mask_values(mask_tree(each, sparing=True), secrets) for each in varied)
     size = (len(plan.nodes), plan.world_size, len(varied))
     array = Array(paths.run_id, plan.name, plan.compute, plan.created, *size, at_once, values)
     write_text(array_file(paths.root), array.to_json())
@@ -149,6 +151,7 @@ def _elements(
     varied: Sequence[Values],
     paths: RunPaths,
     mapped: Mapped,
+    secrets: Collection[str],
     progress: Progress,
 ) -> list[Submission]:
     job = prepared.job
@@ -165,13 +168,13 @@ def _elements(
         mode = 0o777 & ~plan.umask
         os.mkdir(element.root, mode)
         if values or not number:
-            _write(element.job, masked_text(single), mode)
+            _write(element.job, masked_text(single, plan, secrets), mode)
         else:
             link(submissions[0].paths.job, element.job)
-        shown, secrets = hide(plan)
+        shown, hidden = hide(plan, secrets)
         _write(element.plan, shown.to_json(), mode)
-        if secrets:
-            write_secrets(element, secrets)
+        if hidden:
+            write_secrets(element, hidden)
         link(paths.agent, element.agent)
         if has_manifest:
             link(paths.manifest, element.manifest)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 
 from worldsize.errors import JobError
 from worldsize.plan.files import link, write_json, write_text
+from worldsize.plan.launch import Plan
 from worldsize.plan.mapping import there
 from worldsize.plan.paths import RunPaths
 from worldsize.service.inrank import packages_of, place_packages
@@ -40,9 +42,14 @@ def lay_out(request: Request, job: Job, paths: RunPaths, progress: Progress) -> 
     return digest
 
 
-def write_record(request: Request, job: Job, paths: RunPaths, digest: str | None, created: float) -> None:
+def write_record(
+    request: Request, job: Job, paths: RunPaths, digest: str | None, plan: Plan, also: Collection[str] = ()
+) -> None:
+    """`also`: texts that are secrets, besides those of the plan."""
     from worldsize.environment.record import make_record
+    from worldsize.service.secrets import values_of
     from worldsize.spec.dump import job_tree
+    from worldsize.trust.secrets import mask_values
 
     record = make_record(
         VERSION,
@@ -52,7 +59,7 @@ def write_record(request: Request, job: Job, paths: RunPaths, digest: str | None
         request.cwd,
         job.code or "",
         digest,
-        created,
+        plan.created,
         shared=job.share == "group",
         secrets=job.secrets,
     )
@@ -66,7 +73,7 @@ def write_record(request: Request, job: Job, paths: RunPaths, digest: str | None
         record["env"] = summary(paths)
     if request.staged:
         record["stage"] = request.staged.contents
-    write_json(paths.record, record)
+    write_json(paths.record, mask_values(record, [*values_of(plan), *also]))
 
 
 def write_after(request: Request, paths: RunPaths, mapped: Mapped) -> None:

@@ -13,7 +13,9 @@ from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.planning import as_here, make_plan
 from worldsize.service.preflight import offline_findings, preflight
 from worldsize.service.request import Prepared, Request
+from worldsize.service.secrets import check_secrets, named_secrets, values_of
 from worldsize.spec.job import Job
+from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,10 +53,9 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
     data, planned, local = _with_data(request, job, name, facts) if names_data(job) else ({}, job, None)
     plan = make_plan(planned, facts, name, paths, created, _python_path(request, name, facts))
     if job.secrets:
-        from worldsize.service.secrets import check_secrets, named_secrets
-
         secrets = named_secrets(job, request.environ)
         plan = plan._replace(environment={**plan.environment, **secrets}, secrets=job.secrets)
+    plan = plan._replace(name=mask_values(plan.name, values_of(plan)))
     environment, findings = None, [] if checked else preflight(job, plan, compute, request.places, facts.mapped)
     if job.secrets and not checked:
         findings += check_secrets(job, request.environ, request.places)

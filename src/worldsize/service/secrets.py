@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from worldsize.compute.base import CheckResult
 from worldsize.errors import UsageError
@@ -43,15 +43,24 @@ def check_secrets(job: Job, environ: Mapping[str, str], places: Places) -> list[
     return found
 
 
-def masked_text(job: Job) -> str:
+def values_of(plan: Plan) -> list[str]:
+    """The plan's secrets that are told by a name, wherever else they stand: variables, and inputs, which are some."""
+    return secret_values(plan.environment, plan.secrets)
+
+
+def secrets_of(varied: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Those of all elements of an array, by what varies in it: each element's files are without any of them."""
+    texts = ({name: str(value) for name, value in each.items()} for each in varied)
+    return list(dict.fromkeys(secret for each in texts for secret in secret_values(each)))
+
+
+def masked_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
     """The job as its run's job.yml has it: variables with secrets in them stand under `secrets`, where whoever submits
     it again is asked for them; what else is a secret is masked."""
     variables = {name: value for name, value in job.environment_variables.items() if _is_plain(name, value)}
     names = dict.fromkeys((*job.secrets, *(name for name in job.environment_variables if name not in variables)))
     tree = job_tree(job._replace(environment_variables=variables, secrets=()))
-    inputs = {name: value for name, value in job.inputs.items() if isinstance(value, str)}
-    values = secret_values({**inputs, **job.environment_variables}, job.secrets)
-    masked: dict[str, Any] = mask_values(mask_tree(tree, sparing=True), values)
+    masked: dict[str, Any] = mask_values(mask_tree(tree, sparing=True), [*values_of(plan), *also])
     return dump_tree({**masked, "secrets": list(names)} if names else masked)
 
 
@@ -64,10 +73,11 @@ def refuse_masked(job: Job) -> None:
             raise UsageError(what, "%s: %s" % (job.source, key), hint)
 
 
-def hide(plan: Plan) -> tuple[Plan, dict[str, Any]]:
-    """The plan as it may be written down, and what of it may not: whole keys, as JSON has them."""
+def hide(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
+    """The plan as it may be written down, and what of it may not: whole keys, as JSON has them. `also`: further texts
+    that are secrets."""
     tree = json.loads(plan.to_json())
-    values = secret_values(plan.environment, plan.secrets)
+    values = [*values_of(plan), *also]
     masked = {key: mask_values(mask_tree(tree[key]), values) for key in _KEYS if tree.get(key)}
     if plan.environment:
         masked["environment"].update({name: MASK for name in plan.secrets if name in plan.environment})

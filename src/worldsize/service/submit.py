@@ -118,7 +118,7 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
     shown, secrets = hide(plan)
     digest = lay_out(request, job, paths, progress)
     submission = prepared.compute.render(job, plan, paths, lambda: travelling(job, plan, request.config.home))
-    write_text(paths.job, masked_text(job))
+    write_text(paths.job, masked_text(job, plan))
     write_text(paths.plan, shown.to_json())
     if secrets:
         write_secrets(paths, secrets)
@@ -130,5 +130,5 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
         from worldsize.service.environment_build import keep
 
         keep(prepared.environment, paths)
-    write_record(request, job, paths, digest, plan.created)
+    write_record(request, job, paths, digest, plan)
     return submission

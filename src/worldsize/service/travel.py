@@ -29,7 +29,7 @@ def travelling(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
         script = script_files(job, plan.batch.virtual)
     return {
         **script,
-        "job.yml": masked_text(job).encode(),
+        "job.yml": masked_text(job, plan).encode(),
         "plan.json": hide(plan)[0].to_json().encode(),
         HOOK: _read(hook_source()),
         **{name: _read(source) for name, source in package_sources(packages_of(job)).items()},
