@@ -225,3 +225,65 @@ def test_what_wheels_are_fetched_for_is_said_without_passwords(cli: Cli, host: H
     assert result.code == 2 or result.code == 1, result
     assert "fetching wheels for --index-url http://anna:***@127.0.0.1:9/simple, one @ git+http" in result.err
     assert "Canary" not in result.err + result.out and not any("CanaryX" in line for line in host.said())
+
+
+def test_alternatives_of_a_project_and_trees_of_this_machine(cli: Cli, host: Host, with_setuptools: Links) -> None:
+    """Found by review: an override took the place of one source alone, and what a tree wants had none."""
+    anna = host.with_login("anna:CanaryOfAnna").removeprefix("git+")
+    rows = ", ".join(
+        '{ git = "%s/one.git", marker = "python_version %s \'3\'" }' % (anna, sign) for sign in ("<", ">=")
+    )
+    head = '[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\n'
+    uv = "[tool.uv]\nno-index = true\nfind-links = ['%s']\n" % with_setuptools.directory
+    cli.write("pyproject.toml", head + 'dependencies = ["one"]\n[tool.uv.sources]\none = [%s]\n%s' % (rows, uv))
+    cli.write("job.yml", "command: python -c 'import one; print(one.VALUE)'\nenvironment: pyproject.toml\n")
+    result = cli("run", "job.yml")
+    assert result.code == 0 and host.granted() == {"one"}, result
+    assert not [line for line in host.said() if "Canary" in line]
+    cli.write("lib/pyproject.toml", PROJECT.format("lib") + 'dependencies = ["two @ git+%s/two.git"]\n' % anna)
+    cli.write("requirements.txt", with_setuptools.requirements() + "./lib\n")
+    cli.write("job.yml", "command: 'true'\nenvironment: requirements.txt\n")
+    refused = cli("run", "job.yml")
+    assert refused.code != 0 and "lib/pyproject.toml" in refused.err and "holds a password" in refused.err
+    assert "Canary" not in refused.err
+
+
+def test_what_pip_builds_in_isolation_is_told_no_password(cli: Cli, with_setuptools: Links, tmp_path: Path) -> None:
+    """Found by review: pip starts another pip with the addresses of indexes as words."""
+    lines: list[str] = []
+    logins: set[str | None] = set()
+
+    class Index(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            logins.add(self.headers.get("Authorization"))
+            lines.extend(command_lines())
+            allowed = "Authorization" in self.headers
+            self.send_response(404 if allowed else 401)
+            self.send_header("WWW-Authenticate", 'Basic realm="x"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        source = tmp_path / "pkg"
+        source.mkdir()
+        (source / "pyproject.toml").write_text(PROJECT.format("pkg"))
+        (source / "pkg.py").write_text("")
+        subprocess.run(["tar", "czf", str(tmp_path / "pkg-1.0.tar.gz"), "-C", str(tmp_path), "pkg"], check=True)
+        index = "--index-url http://bob:CanaryOfTheIndex@127.0.0.1:%d/simple" % server.server_port
+        listed = "%s\n--find-links %s\n%s\n" % (index, with_setuptools.directory, tmp_path / "pkg-1.0.tar.gz")
+        cli.write("requirements.txt", listed)
+        cli.write("job.yml", "command: ls $PIP_FIND_LINKS\nstage:\n  pip: requirements.txt\n")
+        result = cli("run", "job.yml", PIP_RETRIES="0")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "pkg-1.0-py3-none-any.whl" in result.out, result
+    assert "Basic " + base64.b64encode(b"bob:CanaryOfTheIndex").decode() in logins
+    assert any("pip" in line and "/simple" in line for line in lines) and not [
+        each for each in lines if "Canary" in each
+    ]

@@ -90,7 +90,7 @@ def test_a_script_submitted_by_hand(login: Login) -> None:
 
 def test_inside_an_allocation(login: Login) -> None:
     canaries = Canaries()
-    login.write("job.yml", json.dumps(canaries.job(name="inside", setup=["true --token " + canaries("Setup")])))
+    login.write("job.yml", json.dumps(canaries.job(display_name="inside", setup=["true --token " + canaries("Setup")])))
     shell = Shell(login, "-N2")
     try:
         words = " ".join("%s=%s" % each for each in canaries.environ.items())

@@ -72,7 +72,7 @@ def _line(line: str, depth: int) -> Iterator[str]:
         return
     if text.startswith(("-e ", "--editable")):
         hint = "leave out -e: what it holds now is installed; or name your own code with `code:`"
-        raise UsageError("an environment cannot hold what changes: %s" % text, None, hint)
+        raise UsageError("an environment cannot hold what changes: %s" % mask_text(text), None, hint)
     yield text
     local = local_path(text)
     if local:

@@ -10,18 +10,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from worldsize.environment.requirements import included, lines_of
 from worldsize.environment.sources import is_project
-from worldsize.errors import UsageError
+from worldsize.errors import BuildError, UsageError
+from worldsize.plan.files import read_file
 from worldsize.spec.environment import requirement
 from worldsize.spec.paths import is_remote
 from worldsize.trust.secrets import MASK
 
 _LOGIN = re.compile(r"\b(git\+(https?)://)([^\s/?#]*)@([^\s/?#@]+)([^\s?#;]*)", re.IGNORECASE)
+_PASSWORD = re.compile(
+    r"(?:\bgit\s*=\s*[\"'](?:git\+)?|git\+)((https?://)[^\s/?#\"'@]*:[^\s/?#\"'@]+@([^\s\"'#@]+))", re.IGNORECASE
+)
 _LINKS = re.compile(r"((?:-f|--find-links)[\s=]+)(\S.*)")
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _HELPER = (
@@ -45,11 +49,28 @@ def has_login(line: str) -> bool:
     return _LOGIN.search(line) is not None
 
 
-class GitLogins:
-    """Those of the requirements files that one program is given. `environ` says what variables in them stand for."""
+def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
+    """BuildError for a pyproject.toml with the address of a git repository that holds a password and is in none of the
+    lines `but`: whoever builds what it describes puts it into command lines."""
+    try:
+        text = read_file(path).decode("utf-8", "replace")
+    except OSError:
+        return  # who is given it says so
+    known = "\n".join(but)
+    for found in _PASSWORD.finditer(text):
+        if found[1] not in known:
+            what = "holds a password, in %s***@%s: git would be started with it, for everybody on the machine to read"
+            hint = "leave it out there, and let git know it: a credential helper, or ~/.netrc"
+            raise BuildError(what % (found[2], found[3]), path, hint)
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+
+class GitLogins:
+    """Those of the requirements files that one program is given. `environ` says what variables in them stand for;
+    `strip` takes out of each line what else is not to be in it."""
+
+    def __init__(self, environ: Mapping[str, str], strip: Callable[[str], str] = str) -> None:
         self._environ = environ
+        self._strip = strip
         self._found: dict[Login, None] = {}
 
     def strip_file(self, path: str, directory: str) -> str:
@@ -122,7 +143,7 @@ class GitLogins:
     def _strip_included(self, line: str, directory: str, depth: int) -> str:
         include = included(line)
         if include is None:
-            return self.strip_line(line)
+            return self.strip_line(self._strip(line))
         if depth >= _DEEPEST or is_remote(include[1]) or is_project(include[1]):
             return line
         stripped = self._strip_file(include[1], directory, depth + 1)

@@ -28,7 +28,7 @@ def lines_of(path: str) -> list[str]:
 def read_lines(path: str) -> list[str]:
     """Its lines, with those that end in a backslash joined to the next. OSError."""
     text = read_file(path).decode("utf-8-sig", "surrogateescape")
-    return text.replace("\r\n", "\n").replace("\\\n", " ").split("\n")
+    return text.replace("\r\n", "\n").replace("\\\n", "").split("\n")
 
 
 def bare(line: str) -> str:
@@ -82,8 +82,8 @@ def _sources(path: str) -> list[str]:
 
 
 def git_requirements(path: str) -> list[str]:
-    """What a pyproject.toml wants of git repositories, as lines of a requirements file: by address, or by the only
-    entry that [tool.uv.sources] has for it."""
+    """What a pyproject.toml wants of git repositories, as lines of a requirements file: by address, or by what
+    [tool.uv.sources] has for it, if all of that is of git."""
     found = _toml(path)
     wanted = _table(found, "project").get("dependencies")
     sources = {normalized(name): said for name, said in _table(found, "tool", "uv", "sources").items()}
@@ -97,8 +97,8 @@ def git_requirements(path: str) -> list[str]:
             continue
         said = sources.get(normalized(named[1]))
         rows = said if isinstance(said, list) else [said]
-        if len(rows) == 1 and isinstance(rows[0], dict) and isinstance(rows[0].get("git"), str):
-            lines.append(_of_source(named[0], rows[0], line.partition(";")[2]))
+        if all(isinstance(row, dict) and isinstance(row.get("git"), str) for row in rows):
+            lines += [_of_source(named[0], row, line.partition(";")[2]) for row in rows]
     return [line for line in lines if "git+" in line]
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from worldsize.environment.gitlogins import GitLogins
+from worldsize.environment.indexlogins import IndexLogins
 from worldsize.environment.uris import Data
 from worldsize.errors import UsageError
 from worldsize.trust.secrets import mask_text
@@ -51,9 +52,11 @@ def _run(argv: list[str], requirements: Sequence[str], part: str, environ: Mappi
         listed = os.path.join(given, "requirements.txt")
         with open(listed, "w", encoding="utf-8") as file:
             file.write("\n".join(requirements) + "\n")
-        logins = GitLogins(environ)
+        indexes = IndexLogins()
+        logins = GitLogins(environ, indexes.strip_line)
         argv = [*argv, "--requirement", logins.strip_file(listed, given)]
-        quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **logins.variables()}
+        hidden = {**logins.variables(), **indexes.variables(environ, given)}
+        quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **hidden}
         done = subprocess.run(argv, env=quiet, capture_output=True, text=True, check=False, cwd=part)
     finally:
         shutil.rmtree(given, ignore_errors=True)
