@@ -96,7 +96,7 @@ def git_requirements(path: str) -> list[str]:
             lines.append(line)
             continue
         said = sources.get(normalized(named[1]))
-        rows = said if isinstance(said, list) else [said]
+        rows: list[Any] = said if isinstance(said, list) else [said]
         if all(isinstance(row, dict) and isinstance(row.get("git"), str) for row in rows):
             lines += [_of_source(named[0], row, line.partition(";")[2]) for row in rows]
     return [line for line in lines if "git+" in line]
