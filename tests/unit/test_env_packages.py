@@ -303,7 +303,7 @@ def test_a_requirement_as_conda_would_be_asked(line: str, spec: str | None) -> N
 def test_lists_are_read_with_what_they_include(tmp_path: Path) -> None:
     (tmp_path / "r.txt").write_text("a  # one\n\n-r more.txt\nb\\\n>=1\n")
     (tmp_path / "more.txt").write_text("c\n./d\n")
-    assert [each.line for each in read_list(str(tmp_path / "r.txt"))] == ["a", "c", "%s/d" % tmp_path, "b >=1"]
+    assert [each.line for each in read_list(str(tmp_path / "r.txt"))] == ["a", "c", "%s/d" % tmp_path, "b>=1"]
 
 
 def test_what_does_not_fit_goes_to_pip_until_the_rest_does() -> None:
