@@ -187,21 +187,6 @@ class Tap:
             each.close()
 
 
-def test_a_node_that_has_to_wait_for_others_is_told_that_it_has_joined() -> None:
-    head = Head(nodes=3)
-    node = head.node()
-    head.has(node)
-    said: list[dict[str, object]] = []
-    for _ in range(3):
-        head.turn()
-        said += node.receive()
-    assert said == []
-    head.clock.now += 1
-    head.until(lambda: said.extend(node.receive()) or said)
-    assert said == [{"kind": "welcome"}]
-    head.channel.close()
-
-
 def test_once_all_have_joined_nobody_is_listened_for(head: Head) -> None:
     """Found by review: connections without end took a quarter of a core of the head's for as long as the run ran."""
     stranger = head.connect()
@@ -226,7 +211,6 @@ def test_the_token_is_never_on_the_wire_and_what_was_is_worth_nothing() -> None:
     def turned() -> bool:
         tap.turn()
         member.turn()
-        head.clock.now += 0.1
         return (1, "ready") in head.news and member.channel.connected
 
     head.until(turned)
@@ -270,7 +254,6 @@ def test_a_stranger_who_passes_for_the_head() -> None:
 
     def joined() -> bool:
         member.turn()
-        head.clock.now += 0.1
         return member.channel.connected
 
     head.until(joined)

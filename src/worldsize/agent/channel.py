@@ -38,10 +38,6 @@ GREETING = 10.0
 
 _MAX_LINE = 1 << 20
 _MAX_GREETING = 1 << 14
-_WELCOME = 0.3
-"""Seconds after which a node is told that it has joined. Whatever the head says first proves as much: where all join at
-once it is that they are to start, and each node is waked once less."""
-
 _AT_ONCE = 16
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0
@@ -168,7 +164,6 @@ class HeadChannel:
         self._clock = clock
         self._strangers: dict[Link, None] = {}
         self._links: dict[int, Link] = {}
-        self._unwelcomed: dict[int, float] = {}
         self._news: list[News] = []
         self._deaf_until: float | None = None
         self.hosts: dict[int, Host] = {}
@@ -177,10 +172,8 @@ class HeadChannel:
     def send(self, kind: str, **fields: Any) -> None:
         for link in self._links.values():
             link.send(kind, **fields)
-        self._unwelcomed.clear()
 
     def send_to(self, node_rank: int, kind: str, **fields: Any) -> None:
-        self._unwelcomed.pop(node_rank, None)
         if node_rank in self._links:
             self._links[node_rank].send(kind, **fields)
 
@@ -239,12 +232,10 @@ class HeadChannel:
 
     def _tend(self) -> None:
         """Strangers who said nothing in time go, and after a lack of descriptors others may come again."""
-        now = self._clock()
-        for node_rank in [each for each, since in self._unwelcomed.items() if now - since > _WELCOME]:
-            self.send_to(node_rank, WELCOME)
         if len(self.hosts) == self._nodes - 1:
             self._stop_listening()
             return
+        now = self._clock()
         for link in [each for each in self._strangers if now - each.began > GREETING]:
             self._dismiss(link)
         if self._deaf_until is not None and now >= self._deaf_until:
@@ -274,7 +265,7 @@ class HeadChannel:
         self._links[node_rank] = link
         self.hosts[node_rank] = host
         self._selector.modify(link.connection, selectors.EVENT_READ, lambda: self._hear(node_rank, link.receive()))
-        self._unwelcomed[node_rank] = self._clock()
+        link.send(WELCOME)
         self._hear(node_rank, [hello, *rest])
 
     def _expects(self, message: dict[str, Any]) -> bool:
