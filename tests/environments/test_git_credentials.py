@@ -274,11 +274,11 @@ def test_what_pip_builds_in_isolation_is_told_no_password(cli: Cli, with_setupto
         (source / "pyproject.toml").write_text(PROJECT.format("pkg"))
         (source / "pkg.py").write_text("")
         subprocess.run(["tar", "czf", str(tmp_path / "pkg-1.0.tar.gz"), "-C", str(tmp_path), "pkg"], check=True)
-        index = "--index-url http://bob:CanaryOfTheIndex@127.0.0.1:%d/simple" % server.server_port
+        index = "--index-url http://bob:${OF_THE_INDEX}@127.0.0.1:%d/simple" % server.server_port
         listed = "%s\n--find-links %s\n%s\n" % (index, with_setuptools.directory, tmp_path / "pkg-1.0.tar.gz")
         cli.write("requirements.txt", listed)
         cli.write("job.yml", "command: ls $PIP_FIND_LINKS\nstage:\n  pip: requirements.txt\n")
-        result = cli("run", "job.yml", PIP_RETRIES="0")
+        result = cli("run", "job.yml", PIP_RETRIES="0", OF_THE_INDEX="CanaryOfTheIndex")
     finally:
         server.shutdown()
         server.server_close()

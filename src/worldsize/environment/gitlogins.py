@@ -143,7 +143,9 @@ class GitLogins:
     def _strip_included(self, line: str, directory: str, depth: int) -> str:
         include = included(line)
         if include is None:
-            return self.strip_line(self._strip(line))
+            full = self._with_variables(line)
+            stripped = self._strip(full)
+            return self.strip_line(line if stripped == full else stripped)
         if depth >= _DEEPEST or is_remote(include[1]) or is_project(include[1]):
             return line
         stripped = self._strip_file(include[1], directory, depth + 1)
