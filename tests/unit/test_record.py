@@ -23,11 +23,16 @@ HF_TOKEN HUGGING_FACE_HUB_TOKEN GITHUB_TOKEN API_TOKENS WANDB_API_KEY OPENAI_API
 DB_PASSWORD dbPassword PGPASSWORD MYSQL_PWD DB_PASS SSH_PASSPHRASE MY_CREDENTIALS AZURE_CLIENT_SECRET clientSecret
 BASIC_AUTH COOKIE SESSION_COOKIES AZURE_STORAGE_SAS AZURE_STORAGE_CONNECTION_STRING connectionString --api-key
 GOOGLE_APPLICATION_CREDENTIALS AccountKey authToken http.proxy.password x_amz_signature
+GITHUB_PAT patHuggingFace PATH_TOKEN PAT_PATH
 """
 
 PUBLIC_NAMES = """
 PWD OLDPWD PATH HOME TOKENIZERS_PARALLELISM KEYBOARD MONKEY_BUSINESS AUTHOR AUTHORS COMPASS BYPASS_CACHE PASSES USER
-CUDA_VISIBLE_DEVICES CONNECTIONS PWDX SASHA SIGNAL DESIGN lr WORLD_SIZE NCCL_SOCKET_IFNAME
+CUDA_VISIBLE_DEVICES CONNECTIONS PWDX SASHA SIGNAL DESIGN lr WORLD_SIZE NCCL_SOCKET_IFNAME PYTHONPATH MANPATH_2
+"""
+
+TOKENS = """
+ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ glpat- hf_ xoxb- xoxp- sk- AKIA eyJhbGciOi.
 """
 
 
@@ -51,7 +56,8 @@ def test_public_names(name):
         ("http://host:8080/a@b", "http://host:8080/a@b"),
         ("Authorization: Bearer abcdefgh.ijkl", "Authorization: Bearer ***"),
         ("token hf_abcdefghijklmnop here", "token *** here"),
-        ("ghp_0123456789abcdefghij", "***"),
+        *((token + "0123456789ABCDEFABCD", "***") for token in TOKENS.split()),
+        ("a\r--token abc", "a\r--token ***"),
         ("https://a.blob/x?sv=1&sig=ab%3D&se=2", "https://a.blob/x?sv=1&sig=***&se=2"),
         ("Endpoint=x;AccountKey=abc==;More=1", "Endpoint=x;AccountKey=***;More=1"),
         ("export HF_TOKEN='a b'; LR=1 python t.py", "export HF_TOKEN=***; LR=1 python t.py"),
@@ -227,6 +233,30 @@ def test_no_commit_yet_and_no_repository(tmp_path):
     assert read_git(str(tmp_path / "broken")) == {"commit": None, "branch": None}
     if find_git_dir(str(tmp_path.parent)) is None:
         assert read_git(str(tmp_path / "odd")) is None
+
+
+HEADS = ["ref: {}", "ref: refs/heads/../../../secret", "ref: refs/heads/link", "{}", "hunter2"]
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_nothing_but_a_commit_and_a_branch_is_read(tmp_path, head):
+    """Found by review: HEAD named any file, whose first line was written down as the commit."""
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2\n")
+    heads = tmp_path / "code" / ".git" / "refs" / "heads"
+    heads.mkdir(parents=True)
+    (heads / "link").symlink_to(secret)
+    (tmp_path / "code" / ".git" / "packed-refs").symlink_to(secret)
+    (tmp_path / "code" / ".git" / "HEAD").write_text(head.format(secret) + "\n")
+    branch = "link" if "link" in head else None
+    assert read_git(str(tmp_path / "code")) == {"commit": None, "branch": branch}
+
+
+def test_a_pipe_in_place_of_a_repository_is_not_waited_for(tmp_path):
+    """Found by review: in any directory above the code, it stopped each run."""
+    (tmp_path / "code").mkdir()
+    os.mkfifo(tmp_path / ".git")
+    assert read_git(str(tmp_path / "code")) == read_git(str(tmp_path.parent))
 
 
 def test_the_diff_is_written_beside_and_can_be_applied(repository, tmp_path):

@@ -6,29 +6,56 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from worldsize.plan.files import open_regular_file, read_file
+from worldsize.trust.owners import is_believed
+
 _SYMBOLIC_DEPTH = 5
 
 
 def find_git_dir(path: str) -> str | None:
-    """The git directory of the repository that `path` lies in; a worktree's or submodule's own."""
+    """The git directory of the repository that `path` lies in; a worktree's or submodule's own. None where the one that
+    git would take is another user's, as for git itself (safe.directory): what it holds would be followed, or executed.
+    """
     path = os.path.abspath(path)
     while True:
         candidate = os.path.join(path, ".git")
-        if os.path.isdir(candidate):
-            return candidate
-        pointer = _line(candidate)
-        if pointer and pointer.startswith("gitdir: "):
-            return os.path.normpath(os.path.join(path, pointer[len("gitdir: ") :]))
+        try:
+            status = os.lstat(candidate)
+        except OSError:
+            status = None
+        if status is not None:
+            if not is_believed(status.st_uid):
+                return None
+            found = _git_dir_at(candidate)
+            if found is not None:
+                return found if _is_believed(found) else None
         parent = os.path.dirname(path)
         if parent == path:
             return None
         path = parent
 
 
+def _git_dir_at(path: str) -> str | None:
+    if os.path.isdir(path):
+        return path
+    pointer = _line(path)
+    if pointer and pointer.startswith("gitdir: "):
+        return os.path.normpath(os.path.join(os.path.dirname(path), pointer[len("gitdir: ") :]))
+    return None
+
+
+def _is_believed(path: str) -> bool:
+    try:
+        return is_believed(os.stat(path).st_uid)
+    except OSError:
+        return False
+
+
 def read_git(path: str) -> dict[str, str | None] | None:
     """{"commit", "branch"} of the repository around `path`, or None without one.
 
-    `branch` is None for a detached HEAD; `commit` before the first commit, or where it cannot be read.
+    `branch` is None for a detached HEAD; `commit` before the first commit, or where it cannot be read. Only a commit's
+    number and a branch's name are taken from a file, wherever HEAD leads.
     """
     git_dir = find_git_dir(path)
     if git_dir is None:
@@ -36,10 +63,21 @@ def read_git(path: str) -> dict[str, str | None] | None:
     common = _line(os.path.join(git_dir, "commondir"))
     common_dir = os.path.join(git_dir, common) if common else git_dir
     head = _line(os.path.join(git_dir, "HEAD")) or ""
-    if not head.startswith("ref: "):
-        return {"commit": head or None, "branch": None}
-    name = head[len("ref: ") :]
+    name = _reference(head)
+    if name is None:
+        return {"commit": _as_commit(head), "branch": None}
     return {"commit": _commit(git_dir, common_dir, name), "branch": name.removeprefix("refs/heads/")}
+
+
+def _reference(line: str) -> str | None:
+    """The name that a symbolic reference holds, if it is one below refs/."""
+    name = line[len("ref: ") :] if line.startswith("ref: refs/") else ""
+    return name if name and not {"", ".", ".."} & set(name.split("/")) and "\0" not in name else None
+
+
+def _as_commit(text: str) -> str | None:
+    """SHA-1 or SHA-256 in hexadecimal."""
+    return text if len(text) in (40, 64) and all(c in "0123456789abcdef" for c in text) else None
 
 
 def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> int | None:
@@ -80,29 +118,29 @@ def _commit(git_dir: str, common_dir: str, name: str) -> str | None:
         value = _line(os.path.join(git_dir, name)) or _line(os.path.join(common_dir, name))
         if value is None:
             return _packed(os.path.join(common_dir, "packed-refs"), name)
-        if not value.startswith("ref: "):
-            return value
-        name = value[len("ref: ") :]
+        further = _reference(value)
+        if further is None:
+            return _as_commit(value)
+        name = further
     return None
 
 
 def _packed(path: str, name: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        with open(open_regular_file(path), encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
                 commit, _, ref = line.rstrip("\n").partition(" ")
                 if ref == name:
-                    return commit
+                    return _as_commit(commit)
     except OSError:
         pass
     return None
 
 
 def _line(path: str) -> str | None:
-    """The first line of a small file, or None where there is none."""
+    """The first line of a small regular file, or None where there is none."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            text = os.fsdecode(file.read(4096)).split("\n", 1)[0].rstrip("\r")
+        text = os.fsdecode(read_file(path, 4096)).split("\n", 1)[0].rstrip("\r")
     except OSError:
         return None
     return text or None
