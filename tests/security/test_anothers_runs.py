@@ -92,6 +92,25 @@ def test_it_is_not_run_again(victim: Cli, own: str, directory: str) -> None:
     assert len(victim.json("list")) == 1
 
 
+def test_a_run_of_ones_own_where_others_could_replace_it(victim: Cli, machine: Machine, own: str, uid: int) -> None:
+    """Found by review: only who owned the directory was looked at, and then it was read by its name; whoever could
+    rename it in between had code of his own executed."""
+    lab = machine.directory(0o777)
+    root = os.path.join(lab, own)
+    shutil.copytree(os.path.realpath(victim.path(own)), root, symlinks=True)
+    for found in (root, *map(str, Path(root).rglob("*"))):
+        os.chown(found, uid, uid, follow_symlinks=False)
+    why = "is for runs of your own: %s: what lies in it could be replaced" % lab
+    for words in (("rerun", root), ("cancel", root), ("requeue", root), ("exec", root, "--", "id"), ("shell", root)):
+        refused = victim(*words)
+        assert refused.code != 0 and why in refused.err
+    assert victim.status(root)["id"] == own and victim.ok("logs", root, "--raw").out == "up\n"
+    end(victim, own)
+    victim.ok("config", "trust", lab)
+    victim.write("go", "")
+    victim.ok("rerun", root, "--dry-run")
+
+
 @pytest.mark.parametrize("how", ["a directory", "a link to one's own run", "a link to a directory of one's own"])
 def test_what_another_put_in_the_place_of_a_removed_run(
     victim: Cli, attacker: Person, machine: Machine, how: str, uid: int

@@ -120,16 +120,19 @@ def foreign_owner(path: str) -> str | None:
 
 def foreign_danger(path: str) -> str | None:
     """Why what a run's directory says is not to be done in this user's name: it has a `foreign_owner`, or others can
-    write to it. None if it is this user's alone, trusted, or missing."""
+    write to it, or put another in its place. None if it is this user's alone, trusted, or missing."""
     owner = foreign_owner(path)
     if owner:
         return owner
     try:
-        status = os.stat(path)
+        real = real_path(path)
+        status = os.stat(real)
+    except StorageError as error:
+        return "%s: %s; %s" % (error.where, error.what, error.hint) if error.hint else error.what
     except OSError:
         return None
-    danger = danger_of(status, path)
-    return danger if danger and not _is_trusted(path, status, os.environ) else None
+    danger = danger_of(status, real)
+    return danger if danger and not _is_trusted(real, status, os.environ) else None
 
 
 def refuse_foreign(path: str, danger: str | None, verb: str) -> None:
