@@ -42,7 +42,7 @@ class Client(Cli):
 
     def left(self) -> list[str]:
         """Errands that nobody has removed."""
-        directory = os.path.join(self.simulator.share, "exec")
+        directory = os.path.join(self.simulator.share, ".exec-%d" % os.getuid())
         return os.listdir(directory) if os.path.isdir(directory) else []
 
     def newest_job(self) -> dict[str, str]:

@@ -11,11 +11,23 @@ from typing import Any
 from worldsize.agent import visit
 from worldsize.compute.errands import program
 from worldsize.plan.files import storage_error
+from worldsize.trust.directories import make_directories, make_private_directory, require_shared_place
 
 LEASE = 5.0
 """Seconds without a change of the lease after which nodes take us for gone."""
 
 _WIDTH = 16
+
+
+def place_on(share: str) -> str:
+    """This user's own directory for errands on a share of several users, made if it is missing: what lies in it is
+    executed, and removed. StorageError where others could put something in its place."""
+    path = os.path.join(share, ".exec-%d" % os.getuid())
+    try:
+        require_shared_place(share)
+        return make_private_directory(path)
+    except OSError as error:
+        raise storage_error(error, path) from None
 
 
 def stage(directory: str, wanted: Mapping[str, Any]) -> None:
@@ -25,7 +37,7 @@ def stage(directory: str, wanted: Mapping[str, Any]) -> None:
     files = {"order.json": json.dumps({**wanted, "lease": LEASE}), "visit.py": program(), "lease": padded("0")}
     files.update({visit.segment_name(node, 0): "" for node in wanted["nodes"]})
     try:
-        os.makedirs(draft, 0o700)
+        make_directories(draft)
         for file, text in files.items():
             descriptor = os.open(os.path.join(draft, file), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "w", encoding="utf-8") as stream:

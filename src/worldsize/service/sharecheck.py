@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from worldsize.agent import probe
 from worldsize.compute.abilities import Errands, Said
 from worldsize.compute.base import Compute
-from worldsize.compute.errand_files import new_name
+from worldsize.compute.errand_files import new_name, place_on
 from worldsize.compute.hpcpack.share import Share
 from worldsize.errors import ConfigError, SubmitRejected
 from worldsize.plan.files import storage_error
@@ -113,7 +113,7 @@ def check(
     names, left_out = usable(compute)
     if left_out:
         tell(said_of(left_out))
-    directory = os.path.join(share.local, "check-%s" % new_name())
+    directory = os.path.join(place_on(share.local), "check-%s" % new_name())
     try:
         os.mkdir(directory, 0o700)
         found = holds(directory)

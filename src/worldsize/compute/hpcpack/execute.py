@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from worldsize.compute.abilities import Errand, Errands
-from worldsize.compute.errand_files import new_name, remove, stage
+from worldsize.compute.errand_files import new_name, place_on, remove, stage
 from worldsize.compute.errands import order
 from worldsize.compute.file_errands import FileErrands, Outlook, execute_beside
 from worldsize.compute.hpcpack.blame import why_failed
@@ -51,7 +51,7 @@ def execute_alone(errand: Errand, asked: Asked, heads: Heads) -> Errands:
     has against it is heard when it says so, which may be later."""
     share = _seen(asked.share)
     name = new_name()
-    directory = os.path.join(str(share.local), "exec", name)
+    directory = os.path.join(place_on(str(share.local)), name)
     stage(directory, order(errand, there=share.at_node))
     try:
         made = _requests(errand, asked, directory, name)
