@@ -11,6 +11,7 @@ from typing import Any
 from worldsize.cli.output import say_message, show, show_document, show_json
 from worldsize.cli.shared import add_output, complete_computes, completed_by, config_here
 from worldsize.errors import StorageError, UsageError
+from worldsize.trust.documents import write_document
 
 _EXAMPLES = {
     "build": """examples:
@@ -82,17 +83,9 @@ def lock(options: argparse.Namespace) -> int:
 
 def _write(path: str, text: str) -> None:
     """Whole or not at all: an older file is kept where there is no room. StorageError."""
-    target = os.path.realpath(path)
-    whole = os.path.isfile(target) or not os.path.exists(target)
-    part = "%s.%d.part" % (target, os.getpid()) if whole else target
     try:
-        with open(part, "w", encoding="utf-8") as file:
-            file.write(text)
-        if whole:
-            os.replace(part, target)
+        write_document(path, text.encode())
     except OSError as error:
-        if whole and os.path.exists(part):
-            os.unlink(part)
         raise StorageError("cannot write: %s" % error.strerror, path, "--to FILE writes it elsewhere") from None
 
 

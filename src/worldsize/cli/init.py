@@ -12,6 +12,7 @@ from worldsize.cli.detect import Cluster, Option, Script
 from worldsize.cli.output import ask, say
 from worldsize.cli.shared import here
 from worldsize.errors import JobError, NotFound, UsageError
+from worldsize.trust.documents import write_document
 
 JOB = "job.yml"
 CONFIG = "worldsize.toml"
@@ -57,8 +58,9 @@ def init(options: argparse.Namespace) -> int:
     answers = _answers(directory, cluster, asking=not options.yes and sys.stdin.isatty())
     text = job_text(os.path.basename(os.path.abspath(directory)), answers.script, answers)
     _check(text, job)
-    if _write(directory, options.directory, CONFIG, config_text(cluster), options.force):
-        trust_new_file(os.path.join(directory, CONFIG), os.environ)
+    config = config_text(cluster)
+    if _write(directory, options.directory, CONFIG, config, options.force):
+        trust_new_file(os.path.join(directory, CONFIG), config.encode(), os.environ)
     _write(directory, options.directory, SCHEMA, _schema(), force=True)
     _write(directory, options.directory, JOB, text, options.force)
     _advise(answers)
@@ -162,8 +164,11 @@ def _write(directory: str, shown: str, name: str, text: str, force: bool) -> boo
     """Whether it was written: never over what is there, unless `force`."""
     place = os.path.normpath(os.path.join(shown, name))
     try:
-        with open(os.path.join(directory, name), "w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
+        if force:
+            write_document(os.path.join(directory, name), text.encode())
+        else:
+            with open(os.path.join(directory, name), "x", encoding="utf-8") as file:
+                file.write(text)
     except FileExistsError:
         say("kept   %s" % place)
         return False

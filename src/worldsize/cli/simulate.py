@@ -60,8 +60,8 @@ def simulate(options: argparse.Namespace) -> int:
 
     asked, made_up = _asked(options)
 
-    def announce(head: Head, url: str, config: str) -> None:
-        trust_new_file(config, os.environ)
+    def announce(head: Head, url: str, config: str, text: str) -> None:
+        trust_new_file(config, text.encode(), os.environ)
         _tell(head, url, config, asked, made_up)
 
     if not options.requests:

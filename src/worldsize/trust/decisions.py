@@ -87,10 +87,10 @@ def decide(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | N
     return Decision(real, trusted, True, "directory" if "access" in entry else "file")
 
 
-def trust_new_file(path: str, environ: Mapping[str, str]) -> None:
-    """What this program has just written for its user is trusted, where decisions can be kept."""
+def trust_new_file(path: str, data: bytes, environ: Mapping[str, str]) -> None:
+    """What this program has just written for its user is trusted, with that content, where decisions can be kept."""
     try:
-        decide(path, True, environ)
+        decide(path, True, environ, data)
     except (OSError, UsageError):
         pass
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from worldsize.compute.hpcpack.simulator.cluster import Cluster
 from worldsize.compute.hpcpack.simulator.options import Options
 from worldsize.errors import ConfigError, UsageError
+from worldsize.trust.directories import require_shared_place
+from worldsize.trust.documents import write_document
 
 MARK = "# Written by `worldsize simulate hpcpack`, which replaces it at each start and removes it at its end."
 
@@ -27,11 +29,13 @@ class Place(NamedTuple):
 @contextlib.contextmanager
 def taken(share: str) -> Iterator[Place]:
     """The share is there and nobody else's simulator uses it. At the end the two files are gone, and so is the share
-    if it was made for us and is empty. ConfigError, UsageError: it cannot be had, and nothing was changed."""
+    if it was made for us and is empty. ConfigError, UsageError: it cannot be had, and nothing was changed. StorageError
+    where others could replace the two files."""
     where = os.path.dirname(share)
     place = Place(share, os.path.join(where, "worldsize.toml"), os.path.join(where, "hpcpack-ca.pem"))
     new = [path for path in (share, where) if not os.path.lexists(path)]
     try:
+        require_shared_place(where)
         os.makedirs(share, exist_ok=True)
         lock = os.open(share, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
@@ -76,9 +80,7 @@ def write(place: Place, authority: bytes, text: str) -> None:
     """Both files, each whole or not at all. UsageError: they cannot be written."""
     for path, data in ((place.authority, authority), (place.config, text.encode())):
         try:
-            with open(path + ".new", "wb") as file:
-                file.write(data)
-            os.replace(path + ".new", path)
+            write_document(path, data)
         except OSError as error:
             raise UsageError("it cannot be written: %s" % error.strerror, path, "--share DIR") from None
 

@@ -30,13 +30,14 @@ KEEP_ALIVE = 120
 longer may send a request into one that has just been closed."""
 _IDLE, _STEPS, _LEAST = 0.2, 4, 0.002
 _GRACEFUL = 1
-Announce = Callable[[Head, str, str], None]
+Announce = Callable[[Head, str, str, str], None]
 
 
 def run(options: Options, announce: Announce, log: IO[str] | None = None) -> None:
     """Serves until SIGINT, SIGTERM or SIGHUP; nothing is left then, but what runs have written to the share.
 
-    `announce(head, url, config)` is called once everything answers. ConfigError, UsageError: it cannot start.
+    `announce(head, url, path, text)` is called once everything answers, with the configuration that was written.
+    ConfigError, UsageError, StorageError: it cannot start.
     """
     with place.taken(options.share) as where, _listen(options.port) as listener:
         asyncio.run(_simulate(options, where, listener, announce, log))
@@ -70,8 +71,9 @@ async def _simulate(
         issued = issue(options.days)
         server = _server(head, _context(issued, folder), woken, log)
         url = "https://localhost:%d" % listener.getsockname()[1]
-        place.write(where, issued.authority, place.configuration(where, options, url, cluster))
-        await _serve(server, listener, stop, _pace(head, woken), lambda: announce(head, url, where.config))
+        text = place.configuration(where, options, url, cluster)
+        place.write(where, issued.authority, text)
+        await _serve(server, listener, stop, _pace(head, woken), lambda: announce(head, url, where.config, text))
     finally:
         await cluster.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,71 @@
+"""Files that worldsize writes beside a person's own, where others may write, too."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from driver import Cli
+from security.people import BEN, Machine, Person
+
+from worldsize.trust.documents import write_document
+
+PLANT = "import os, sys\nfor name in sys.argv[3:]: os.symlink(sys.argv[2], os.path.join(sys.argv[1], name))"
+
+
+@pytest.fixture
+def precious(victim: Cli, uid: int) -> Path:
+    path = Path(victim.write("precious.txt", "precious"))
+    os.chown(path, uid, uid)
+    return path
+
+
+def test_a_simulator_asks_for_a_directory_that_others_cannot_write_to(
+    victim: Cli, attacker: Person, machine: Machine, precious: Path
+) -> None:
+    """Found by review: its files were written through links of others, and what they had put in their place by the time
+    that it answered was trusted for good."""
+    lab = machine.directory(0o777)
+    names = [name + suffix for name in ("hpcpack-ca.pem", "worldsize.toml") for suffix in ("", ".new")]
+    attacker.python(PLANT, lab, str(precious), *names)
+    refused = victim("simulate", "hpcpack", "--share", lab + "/app", "--nodes", "1")
+    assert refused.code != 0 and "everybody may write to it" in refused.err and "config trust" in refused.err
+    assert precious.read_text() == "precious" and sorted(os.listdir(lab)) == sorted(names)
+
+
+def test_init_overwrites_nothing_through_a_link_of_anothers(
+    victim: Cli, attacker: Person, machine: Machine, precious: Path
+) -> None:
+    lab = machine.directory(0o777)
+    attacker.python(PLANT, lab, str(precious), "worldsize.schema.json", "worldsize.toml", "job.yml")
+    for words in (("init", lab, "-y"), ("init", lab, "-y", "--force")):
+        refused = victim(*words)
+        assert refused.code != 0 and "Traceback" not in refused.err
+    assert precious.read_text() == "precious"
+
+
+def test_a_link_of_anothers_is_refused(machine: Machine, tmp_path: Path) -> None:
+    lab, target = machine.directory(0o777), tmp_path / "precious"
+    target.write_text("precious")
+    machine.person(BEN).python(PLANT, lab, str(target), "to.json")
+    with pytest.raises(OSError, match="link of somebody else's"):
+        write_document(lab + "/to.json", b"x")
+    assert target.read_text() == "precious" and os.listdir(lab) == ["to.json"]
+
+
+def test_links_modes_and_devices_of_ones_own_are_as_they_were(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o604)
+    link.symlink_to("target")
+    write_document(str(link), b"new")
+    assert link.is_symlink() and target.read_bytes() == b"new" and target.stat().st_mode & 0o777 == 0o604
+    write_document("/dev/null", b"x")
+    old = os.umask(0o027)
+    try:
+        write_document(str(tmp_path / "made"), b"x")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(tmp_path)) == ["link", "made", "target"]
