@@ -26,13 +26,13 @@ class Clock:
 class Head:
     """As an agent has it; `news` is what has been heard of nodes."""
 
-    def __init__(self, nodes: int = 2, port: int = 0) -> None:
+    def __init__(self, nodes: int = 2, port: int = 0, patience: float = 0.0) -> None:
         self.clock = Clock()
         self.selector = selectors.DefaultSelector()
         listener = socket.create_server(("127.0.0.1", port), backlog=400)
         listener.setblocking(False)
         self.address = listener.getsockname()
-        self.channel = HeadChannel(listener, TOKEN, nodes, self.selector, self.clock)
+        self.channel = HeadChannel(listener, TOKEN, nodes, self.selector, self.clock, patience)
         self.news: list[tuple[int, str]] = []
 
     def turn(self, seconds: float = 0.02) -> None:

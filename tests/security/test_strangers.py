@@ -226,6 +226,40 @@ def test_the_token_is_never_on_the_wire_and_what_was_is_worth_nothing() -> None:
     head.channel.close()
 
 
+@pytest.mark.parametrize("first", ["welcome", "start"])
+def test_what_a_node_hears_first_is_the_proof_that_it_is_the_head(first: str) -> None:
+    """A word of welcome for each would wake them all; where no news comes soon, there is one."""
+    head = Head(nodes=3, patience=5.0)
+    member = Member(head.address)
+    member.greet()
+
+    def turned() -> None:
+        head.turn()
+        member.turn()
+
+    def joined() -> bool:
+        turned()
+        return 1 in head.channel.hosts
+
+    wait_for(joined)
+    turned()
+    assert member.channel.pending and not member.channel.connected
+    if first == "start":
+        head.channel.send("start", hosts=[])
+    else:
+        head.clock.now += 5.0
+
+    def proved() -> bool:
+        turned()
+        return member.channel.connected
+
+    wait_for(proved)
+    assert [message["kind"] for message in member.channel.take()] == (["start"] if first == "start" else [])
+    assert not member.channel.pending
+    member.channel.close()
+    head.channel.close()
+
+
 def test_a_stranger_who_passes_for_the_head() -> None:
     """Found by review: a member obeyed whoever answered at the head's port. It tries again, and finds the head."""
     fake = socket.create_server(("127.0.0.1", 0))

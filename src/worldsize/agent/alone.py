@@ -84,6 +84,11 @@ class Alone:
         """The last thing that this agent does with the others."""
 
     @property
+    def joined(self) -> bool:
+        """Whether this node and the head have met, or never will."""
+        return True
+
+    @property
     def impatient(self) -> bool:
         """Whether `gather` is to be called again within milliseconds."""
         return False

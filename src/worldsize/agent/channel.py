@@ -1,7 +1,8 @@
 """The control channel: every agent keeps one connection to the head's agent, on which each proves who it is.
 
-Files are the record, not the signal: shared file systems show news seconds late. A line of each side is its nonce; all
-others are one JSON object each, sealed (agent/seal.py), `kind` first:
+Files are the record, not the signal: shared file systems show news seconds late. The first line of each side is its
+nonce, the head's before the member's, which comes with all that it had to say; all others are one JSON object each,
+sealed (agent/seal.py), `kind` first:
 member → head   hello {node_rank, host: [name, cores, address, ports]} · ready · ended {ranks} ·
                 verdict {why, failure} · idle · done · ping
 head → member   welcome · start {hosts} · go · order {text} · verdict {why, failure} · end {verdict} · ping
@@ -36,6 +37,7 @@ HELLO, WELCOME, GONE = "hello", "welcome", "gone"
 GREETING = 10.0
 """Seconds that either side has to prove itself."""
 
+_AT_MOST = 1 << 16
 _MAX_LINE = 1 << 20
 _MAX_GREETING = 1 << 14
 _AT_ONCE = 16
@@ -68,8 +70,13 @@ class Link:
         self._seal: Seal | None = None
         self._unsealed: list[bytes] = []
         self._in = b""
-        self._out = self._nonce + b"\n"
-        self.flush()
+        self._out = b""
+        if role == HEAD:
+            self._send_nonce()
+            self.flush()
+
+    def _send_nonce(self) -> None:
+        self._out += self._nonce + b"\n"
 
     def send(self, kind: str, **fields: Any) -> None:
         """What is said before the other side's nonce has come waits for it."""
@@ -100,6 +107,8 @@ class Link:
         for line in lines:
             if self._seal is None and is_nonce(line):
                 self._seal = Seal(self._token, self._role, self._nonce, line)
+                if self._role == MEMBER:
+                    self._send_nonce()
                 self._close_all()
                 continue
             messages.append(self._open_line(line))
@@ -119,10 +128,12 @@ class Link:
         """Take in what there is; whether the other side is gone."""
         try:
             while len(self._in) <= self.max_line:
-                data = self.connection.recv(1 << 16)
+                data = self.connection.recv(_AT_MOST)
                 if not data:
                     return True
                 self._in += data
+                if len(data) < _AT_MOST:
+                    return False  # the selector says when there is more
         except BlockingIOError:
             return False
         except OSError:
@@ -147,7 +158,10 @@ class News(NamedTuple):
 
 class HeadChannel:
     """The head's side. A connection that does not prove in time that it is a node's is dropped, and so is the oldest of
-    too many; what it says is not acted upon before. Nobody is listened for any more once all nodes have joined."""
+    too many; what it says is not acted upon before. Nobody is listened for any more once all nodes have joined.
+
+    What a node hears first is the proof that this is the head: after `patience` seconds without other news a welcome.
+    """
 
     def __init__(
         self,
@@ -156,7 +170,10 @@ class HeadChannel:
         nodes: int,
         selector: selectors.BaseSelector,
         clock: Clock = time.monotonic,
+        patience: float = 0.0,
     ) -> None:
+        self._patience = patience
+        self._unproven: dict[int, float] = {}
         self._listener = listener
         self._token = token
         self._selector = selector
@@ -170,10 +187,12 @@ class HeadChannel:
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
     def send(self, kind: str, **fields: Any) -> None:
+        self._unproven.clear()
         for link in self._links.values():
             link.send(kind, **fields)
 
     def send_to(self, node_rank: int, kind: str, **fields: Any) -> None:
+        self._unproven.pop(node_rank, None)
         if node_rank in self._links:
             self._links[node_rank].send(kind, **fields)
 
@@ -231,11 +250,14 @@ class HeadChannel:
                 self._dismiss(oldest)
 
     def _tend(self) -> None:
-        """Strangers who said nothing in time go, and after a lack of descriptors others may come again."""
+        """Nodes that have waited are welcomed, strangers who said nothing in time go, and after a lack of descriptors
+        others may come again."""
+        now = self._clock()
+        for node_rank in [each for each, since in self._unproven.items() if now - since >= self._patience]:
+            self.send_to(node_rank, WELCOME)
         if len(self.hosts) == self._nodes - 1:
             self._stop_listening()
             return
-        now = self._clock()
         for link in [each for each in self._strangers if now - each.began > GREETING]:
             self._dismiss(link)
         if self._deaf_until is not None and now >= self._deaf_until:
@@ -265,7 +287,7 @@ class HeadChannel:
         self._links[node_rank] = link
         self.hosts[node_rank] = host
         self._selector.modify(link.connection, selectors.EVENT_READ, lambda: self._hear(node_rank, link.receive()))
-        link.send(WELCOME)
+        self._unproven[node_rank] = self._clock()
         self._hear(node_rank, [hello, *rest])
 
     def _expects(self, message: dict[str, Any]) -> bool:
@@ -307,6 +329,11 @@ class MemberChannel:
         self._news: list[dict[str, Any]] = []
         self.connected = False
         self.trouble = ""
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is a connection to somebody who has yet to prove that he is the head."""
+        return self._link is not None and not self.connected
 
     @property
     def own_address(self) -> str:

@@ -157,10 +157,8 @@ def precedence(failure: Failure) -> tuple[bool, float]:
 def oom_kills() -> int:
     """How often this machine's kernel has killed for want of memory, or -1 where it does not tell."""
     try:
-        with open("/proc/vmstat") as file:
-            for line in file:
-                if line.startswith("oom_kill "):
-                    return int(line.split()[1])
+        with open("/proc/vmstat", "rb", buffering=0) as file:
+            _, found, rest = file.read().partition(b"\noom_kill ")
+            return int(rest.split(None, 1)[0]) if found else -1
     except OSError:
-        pass
-    return -1
+        return -1

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from worldsize.agent.endpoint import Endpoint
 
 CONNECT_TIMEOUT = 1.0
+_WELCOME_AFTER = 0.5
+"""Seconds. Most runs have begun by then, and to wake a node once more takes longer than all that it has to prove."""
 REFUSALS = 50
 """As many attempts in a row, 20 ms apart: the head listens before it says where, so one that refuses is no more."""
 _REFUSED = "the head's agent is gone, or a firewall keeps its nodes apart (%s: connection refused)"
@@ -34,7 +36,7 @@ class AsHead(Alone):
     def __init__(self, own: Host, head: Head, endpoint: Endpoint, nodes: int, selector: selectors.BaseSelector) -> None:
         super().__init__(own)
         assert head.listener is not None
-        self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector)
+        self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector, patience=_WELCOME_AFTER)
         self._nodes = nodes
         self._address = endpoint_text(endpoint)
         self._endpoint = endpoint
@@ -162,11 +164,15 @@ class AsMember(Alone):
         self._refusals = 0
 
     @property
+    def joined(self) -> bool:
+        return self._channel.connected or self._head_gone
+
+    @property
     def impatient(self) -> bool:
-        return not self._channel.connected and not self._head_gone
+        return not (self.joined or self._channel.pending)
 
     def gather(self) -> tuple[Host, ...] | None:
-        if self.impatient:
+        if not self.joined:
             self._connect()
         return self._hosts
 
@@ -230,7 +236,7 @@ class AsMember(Alone):
         self._channel.send("done")
 
     def may_end(self, late: bool) -> bool:
-        return late or self._ended or not self._channel.connected
+        return late or self._ended or not (self._channel.connected or self._channel.pending)
 
     def beat(self, silence: float) -> list[Heard]:
         self._channel.send("ping")

@@ -274,7 +274,7 @@ class Supervisor:
             self._decide(verdict.full(self.paths.root))
         for heard in self._peers.beat(self.plan.silence):
             self._decide(heard.verdict)
-        if self._peers.impatient and not self._unjoined:
+        if not self._peers.joined and not self._unjoined:
             self._unjoined = True
             self._report.event("unjoined", text=self._peers.absent())
         if self.plan.hang_timeout and self.verdict is None:

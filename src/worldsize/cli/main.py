@@ -70,6 +70,14 @@ RUN is a run id, a unique beginning of it or of its last part; the latest when l
 `worldsize VERB --help` tells more."""
 
 
+def _keep(message: str) -> str:
+    return message
+
+
+# argparse looks for translations of its own words, of which there are none: 1.3 ms of each start, `locale` included.
+argparse._ = _keep  # type: ignore[attr-defined]
+
+
 class Formatter(argparse.RawDescriptionHelpFormatter):
     """As wide as the terminal. argparse would ask shutil, which imports every compression library, for each option."""
 
