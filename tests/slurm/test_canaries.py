@@ -13,6 +13,7 @@ from driver import wait_for
 
 from slurm.login import PATIENCE, Login
 from slurm.test_allocation import Shell, run_of
+from slurm.test_verbs import fill
 
 WAYS = {
     "alone": {},
@@ -103,3 +104,21 @@ def test_inside_an_allocation(login: Login) -> None:
     finally:
         shell.close()
     nowhere(login, canaries)
+
+
+def test_what_sbatch_is_asked_before_and_afterwards(login: Login) -> None:
+    """Found by review: a trial sends its environment to the controller as a submission does."""
+    canaries = Canaries()
+    seen = login.path("..", "..", "seen")
+    environ = {**canaries.environ, **login.shadow("sbatch", 'echo "$*" >>%s; env >>%s; exec $REAL "$@"' % (seen, seen))}
+    fill(login, "--partition=low", "--time=3:00:00")
+    job = {"secrets": [NAMED], "slurm": {"partition": "low", "time": "1:00:00"}}
+    login.ok("run", "--dry-run", login.job("true", **job), **environ)
+    run = login.ok("submit", "job.yml", **environ).out.strip()
+    told = wait_for(
+        lambda: json.loads(login.ok("status", run, "-o", "json", **environ).out)["waiting"]["sooner"], PATIENCE
+    )
+    lines = Path(seen).read_text().splitlines()
+    assert told and "--test-only" in lines and "--test-only --partition=main" in lines
+    assert canaries.word not in "".join(lines)
+    login.ok("cancel", run)

@@ -4,7 +4,7 @@ run used. A compute has an ability where its `capabilities` name it; nobody else
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from worldsize.compute.base import Handle
 from worldsize.plan.launch import Plan
@@ -141,9 +141,10 @@ class Waiting(NamedTuple):
 class CanExplain(Protocol):
     """Capability "explain"."""
 
-    def explain(self, handle: Handle, script: str, seconds: float) -> Waiting | None:
+    def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> Waiting | None:
         """Why the run waits, and what would start it sooner, as far as `seconds` are enough to find out; None when it
-        does not wait. `script` is what was submitted. Raises SubmitAgain, SubmitRejected."""
+        does not wait. `script` is what was submitted; `secrets` names variables that the scheduler is not to get.
+        Raises SubmitAgain, SubmitRejected."""
 
 
 class Usage(NamedTuple):

@@ -18,7 +18,8 @@ def waiting(run: Run, status: Status, seconds: float) -> Waiting | None:
     if handle is None or "explain" not in run.compute.capabilities:
         return None
     try:
-        return cast(CanExplain, run.compute).explain(handle, _submitted(run.paths), seconds)
+        secrets = run.plan.secrets if run.has_plan() else ()
+        return cast(CanExplain, run.compute).explain(handle, _submitted(run.paths), seconds, secrets)
     except WorldsizeError:
         return None
 

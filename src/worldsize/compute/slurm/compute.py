@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -88,7 +88,8 @@ class SlurmCompute:
         from worldsize.compute.slurm import checks
 
         gpus = options.gpus_per_node(self._asked(job))
-        return checks.check_slurm(self._options(job, plan), gpus, self._environ, self._run)
+        environ = without(self._environ, plan.secrets)
+        return checks.check_slurm(self._options(job, plan), gpus, environ, self._run)
 
     def _from_settings(self, found: CheckResult, job: Job) -> CheckResult:
         """The compute's own table, where it said what the job did not."""
@@ -194,10 +195,10 @@ class SlurmCompute:
 
         return shell(handle, errand, self._environ)
 
-    def explain(self, handle: Handle, script: str, seconds: float) -> Waiting | None:
+    def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> Waiting | None:
         from worldsize.compute.slurm.tell import explain
 
-        return explain(handle["job"], script, seconds, self._environ)
+        return explain(handle["job"], script, seconds, without(self._environ, secrets))
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
         from worldsize.compute.slurm.tell import usages
