@@ -40,6 +40,24 @@ def holding(root: Path, *canaries: str) -> Iterator[str]:
                         yield "%s: %s" % (path, member.name)
 
 
+def test_a_step_of_a_build(cli: Cli, tmp_path: Path) -> None:
+    """Found by review: the first line of a step was its name, which messages, `env show` and the run's record have."""
+    line = "echo https://anna:%s@host/x.tgz --api-key %s" % (PASSWORD, TOKEN)
+    job = {"command": "echo done", "share": "group", "environment": {"name": "sec", "build": [{"run": line}]}}
+    cli.write("job.yml", json.dumps(job))
+    built = cli("run", "job.yml")
+    assert built.code == 0 and "0:0: done" in built.out, built
+    shown = cli.ok("env", "show", "sec", "-o", "json")
+    assert "echo https://anna:***@host/x.tgz --api-key ***" in shown.out
+    job["environment"]["build"] += [{"run": "false --password " + PASSWORD}]
+    cli.write("job.yml", json.dumps(job))
+    failed = cli("run", "job.yml")
+    assert failed.code != 0 and "false --password ***" in failed.err
+    said = [result.out + result.err for result in (built, shown, failed)]
+    assert TOKEN not in "".join(said) and PASSWORD not in "".join(said)
+    assert [name for name in holding(tmp_path, TOKEN, PASSWORD) if os.path.basename(name) != "job.yml"] == []
+
+
 def test_a_channels_token_and_an_indexs_password(cli: Cli, channel: Path, tmp_path: Path) -> None:
     """Found by review: locks, records, the environment and its pack held them, and are made to be shared."""
     top = tmp_path / "served"

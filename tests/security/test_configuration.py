@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -200,6 +201,20 @@ def test_the_question_shows_all_that_it_asks_about(tmp_path: Path) -> None:
     with Terminal(cli, "config", "show") as terminal:
         terminal.end()
     assert "more than can be shown" in terminal.shown and "nobody has said yes" in terminal.shown
+    cli.close()
+
+
+@pytest.mark.parametrize("line", ["export WANDB_API_KEY='$(id)'", "curl https://a:$(id)@host/", "x --token '$(id)'"])
+def test_what_would_be_masked_is_not_asked_about(tmp_path: Path, line: str) -> None:
+    """Found by review: a command stood where the question had `***`, and was executed after a yes."""
+    cli = Cli(str(tmp_path))
+    del cli.environ["WORLDSIZE_TRUST_PROJECT"]
+    cli.write("worldsize.toml", "[compute.local]\nsetup = [%s]\n" % json.dumps("%s; touch %s/mark" % (line, tmp_path)))
+    with Terminal(cli, "run", "-q", "--", "true") as terminal:
+        terminal.end()
+    assert "a secret, as it seems, in compute.local.setup: read it, then: worldsize config trust" in terminal.shown
+    assert "[y/N]" not in terminal.shown and "nobody has said yes" in terminal.shown
+    assert not (tmp_path / "mark").exists()
     cli.close()
 
 

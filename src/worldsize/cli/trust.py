@@ -19,12 +19,14 @@ _LONGEST = 4000
 
 
 def ask_about_project(question: Question) -> bool | None:
-    """What the person at the terminal answers; None for no answer, which is not kept, and where there is more to read
-    than a terminal shows."""
+    """What the person at the terminal answers; None for no answer, which is not kept, and where not all can be shown:
+    more than a terminal has room for, or what looks like a secret, in whose place a command could stand."""
     path = _plain(display(question.path))
-    lines = ["  %s = %s" % (_plain(key), _plain(_masked(key, value))) for key, value in question.said]
-    if sum(map(len, lines)) > _LONGEST:
-        say("%s sets more than can be shown here: read it, then: worldsize config trust %s" % (path, path))
+    lines = ["  %s = %s" % (_plain(key), _plain(value)) for key, value in question.said]
+    hidden = next((key for key, value in question.said if _looks_secret(key, value)), None)
+    if hidden or sum(map(len, lines)) > _LONGEST:
+        what = "a secret, as it seems, in %s" % _plain(hidden) if hidden else "more than can be shown here"
+        say("%s sets %s: read it, then: worldsize config trust %s" % (path, what, path))
         return None
     say("%s is a project's file that you have not decided about. It sets:" % path)
     say(*lines)
@@ -39,8 +41,8 @@ def ask_about_project(question: Question) -> bool | None:
     return answer.strip().lower() in ("y", "yes")
 
 
-def _masked(key: str, value: str) -> str:
-    return str(mask_tree(value, key.rpartition(".")[2]))
+def _looks_secret(key: str, value: str) -> bool:
+    return bool(mask_tree(value, key.rpartition(".")[2]) != value)
 
 
 def _plain(text: str) -> str:

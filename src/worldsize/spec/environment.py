@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from worldsize.spec.paths import is_remote
+from worldsize.trust.secrets import mask_text
 
 FILE_ENDINGS = (".txt", ".in", ".yml", ".yaml", ".toml", ".lock", ".json")
 _AZURE = re.compile(r"azureml:|azureml-|.*[:@]", re.IGNORECASE)
@@ -45,7 +46,8 @@ class BuildStep(NamedTuple):
 
     @property
     def title(self) -> str:
-        return self.name or (self.run or "pip %s" % " ".join(self.pip)).split("\n")[0]
+        """As it is shown and written down: without secrets."""
+        return mask_text(self.name or (self.run or "pip %s" % " ".join(self.pip)).split("\n")[0])
 
 
 class EnvironmentSpec(NamedTuple):
