@@ -24,9 +24,9 @@ from worldsize.logs.text import (
     without_colours,
 )
 
-DRIVING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+DRIVING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
-TURNING = [each.encode() for each in ("\u202e", "\u2066", "\u2028")]
+TURNING = [each.encode() for each in ("\u061c", "\u200e", "\u202e", "\u2066", "\u2028")]
 NASTY = st.lists(
     st.sampled_from(
         [b"\x1b", b"[", b"]", b"2J", b"31m", b";", b"\x07", b"\\", b"\x9b", b"\xc2\x9b", b"\0", b"c", b"\n", *TURNING]

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import resource
 import subprocess
 import sys
 import tarfile
@@ -56,19 +57,32 @@ def unpacked(found: Packed, tmp_path: Path, name: str = "node") -> Path:
     return place
 
 
-def test_a_full_disk_is_told_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_with_no_room_is_told_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once: what tarfile does as it is collected has nowhere to go any more."""
     unheard: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unheard.append)
     prefix = a_prefix(tmp_path)
     for number in range(9):
         (prefix / ("more%d" % number)).write_bytes(os.urandom(PIECE))
-    os.symlink("/dev/full", tmp_path / "env.tar.gz.part")
-    with pytest.raises(StorageError, match="No space left on device"):
-        packed(prefix, tmp_path / "env.tar.gz")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * PIECE, before[1]))
+    try:
+        with pytest.raises(StorageError, match="File too large"):
+            packed(prefix, tmp_path / "env.tar.gz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     gc.collect()
     assert unheard == []
     assert [each.name for each in tmp_path.iterdir()] == ["env"]
+
+
+def test_nothing_is_overwritten_through_a_link(tmp_path: Path) -> None:
+    """Found by review: where others may write, a link with the name of the unfinished pack led to any file."""
+    prefix = a_prefix(tmp_path)
+    (tmp_path / "precious").write_text("precious")
+    os.symlink("precious", tmp_path / "env.tar.gz.part")
+    packed(prefix, tmp_path / "env.tar.gz")
+    assert (tmp_path / "precious").read_text() == "precious"
 
 
 def test_it_is_the_same_elsewhere(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from worldsize.agent.processes import signal_group
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.setup import at_step, failed_step, setup_lines
+from worldsize.plan.setup import as_bash, at_step, failed_step, setup_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ def environment_after(
     printed = paths.setup_log(node_rank)
     with _open_unnamed_file() as found, open(printed, "ab") as log:
         lines = setup_lines(plan.setup, os.path.basename(printed))
+        argv, variable = as_bash([*lines, "exec env -0 >&%d" % found.fileno()])
         child = subprocess.Popen(
-            ["bash", "-c", "\n".join([*lines, "exec env -0 >&%d" % found.fileno()])],
-            env={**environ, "RUN": paths.root},
+            argv,
+            env={**environ, **variable, "RUN": paths.root},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

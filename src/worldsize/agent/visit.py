@@ -6,7 +6,7 @@ what happens is told in lines:
 
     ws1 NODE up HOST | ws1 NODE out DATA | ws1 NODE err DATA | ws1 NODE end CODE          HOST and DATA in base64
 
-    visit.py ORDER                       on its standard output; its standard input is the lifeline
+    WORLDSIZE_ORDER=… visit.py           on its standard output; its standard input is the lifeline
     visit.py DIRECTORY NODE [PARENT]     in files of a directory that holds order.json, and the lifeline `lease`
 
 Each line is shorter than the 1,024 bytes that srun passes on whole. The lifeline brings `stop` when the end is wanted,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, NoReturn, Optional, Set, Tuple, Union
 
 MARK = "ws1"
+ORDER = "WORLDSIZE_ORDER"
 PIECE = 600
 STOP = "stop"
 NOW = "now"
@@ -519,8 +520,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[Pipes, Files]]:
-    if len(words) == 1:
-        return json.loads(words[0]), Pipes()
+    if not words:
+        return json.loads(os.environ.pop(ORDER)), Pipes()
     directory, node = words[0], int(words[1])
     with open(os.path.join(directory, "order.json"), encoding="utf-8") as file:
         order = json.load(file)

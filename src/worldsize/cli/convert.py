@@ -7,6 +7,7 @@ import os
 
 from worldsize.cli.output import say, show_document
 from worldsize.errors import UsageError
+from worldsize.trust.documents import write_document
 
 _EXAMPLES = """examples:
   worldsize convert train.py                            the changes, as a diff; nothing is written
@@ -34,7 +35,8 @@ def convert(options: argparse.Namespace) -> int:
     from worldsize.convert.rewrite import convert_source
 
     path = options.script
-    source = _read(path)
+    script = os.path.realpath(path)  # once: others may exchange a link meanwhile
+    source = _read(script, path)
     try:
         converted = convert_source(source)
     except libcst.ParserSyntaxError as error:
@@ -43,7 +45,7 @@ def convert(options: argparse.Namespace) -> int:
         raise UsageError("nothing to convert: %s" % converted.reason, path)
     if options.write:
         try:
-            _replace(path, converted.text)
+            write_document(script, converted.text.encode("utf-8", "surrogateescape"))
         except OSError as error:
             raise UsageError("cannot be written: %s" % error.strerror, path) from None
     else:
@@ -53,24 +55,14 @@ def convert(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: str) -> str:
+def _read(script: str, path: str) -> str:
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with open(script, encoding="utf-8", newline="") as file:
             return file.read()
     except OSError as error:
         raise UsageError("cannot be read: %s" % error.strerror, path or "convert") from None
     except ValueError:
         raise UsageError("is not text in UTF-8", path) from None
-
-
-def _replace(path: str, text: str) -> None:
-    """Whole or not at all: on a full disk the script stays what it was."""
-    from worldsize.plan.files import write_text
-
-    script = os.path.realpath(path)
-    mode = os.stat(script).st_mode
-    write_text(script, text)
-    os.chmod(script, mode & 0o7777)
 
 
 def _diff(path: str, before: str, after: str) -> list[str]:

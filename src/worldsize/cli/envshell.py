@@ -33,6 +33,7 @@ def shell(options: argparse.Namespace) -> int:
     from worldsize.agent.processes import find_program
     from worldsize.compute.hpcpack.credentials import with_password
     from worldsize.errors import UsageError
+    from worldsize.plan.setup import as_bash
 
     if options.words is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "without one: worldsize env shell %s -- COMMAND" % shlex.quote(options.spec)
@@ -46,8 +47,8 @@ def shell(options: argparse.Namespace) -> int:
         say("%s; leave it with exit" % (environment.prefix or "the current Python"))
         last = "exec %s -i" % shlex.quote(os.environ.get("SHELL") or "bash")
     sys.stdout.flush()
-    words = ["bash", "-c", "\n".join([*_module(lines), *lines, last])]
-    os.execve(find_program("bash", os.environ), words, with_password(os.environ))
+    words, variable = as_bash([*_module(lines), *lines, last])
+    os.execve(find_program("bash", os.environ), words, {**with_password(os.environ), **variable})
 
 
 def _module(lines: list[str]) -> list[str]:

@@ -43,13 +43,15 @@ class Node(NamedTuple):
 class Errand(NamedTuple):
     """A command, to be executed once on each of some nodes.
 
-    argv   executed as it is, without a shell of ours
-    nodes  their numbers, ascending: those of the run's plan, or of an allocation of its own, from 0
-    cwd    where; a node of its own that lacks it takes the home instead
-    plan   of the run beside whose ranks it is executed, in their environment, with its `paths`; None: nodes of its own
-    hosts  what the run's nodes call themselves, as far as they have told; of nodes of its own, those that are wanted by
-           name, all or none
-    limit  seconds for which it is meant to last; None: nobody has said
+    argv       executed as it is, without a shell of ours
+    nodes      their numbers, ascending: those of the run's plan, or of an allocation of its own, from 0
+    cwd        where; a node of its own that lacks it takes the home instead
+    plan       of the run beside whose ranks it is executed, in their environment, with its `paths`; None: nodes of its
+               own
+    hosts      what the run's nodes call themselves, as far as they have told; of nodes of its own, those that are
+               wanted by name, all or none
+    limit      seconds for which it is meant to last; None: nobody has said
+    variables  what the command gets beside its node's own
     """
 
     argv: tuple[str, ...]
@@ -59,6 +61,7 @@ class Errand(NamedTuple):
     paths: RunPaths | None = None
     hosts: Mapping[int, str] = {}
     limit: float | None = None
+    variables: Mapping[str, str] = {}
 
 
 class Said(NamedTuple):

@@ -3,6 +3,7 @@ the lines of `agent.visit`. Its standard input is the lifeline of what it starte
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import selectors
@@ -47,7 +48,8 @@ def order(
     """What the visiting program is to do. A node finds its number under the name that `variable` holds there, in
     `numbers`, or in `variable` itself; without it one program stands for all nodes of the errand. `there`: what the
     nodes call a path of ours."""
-    own: dict[str, str] = {"WORLDSIZE_NODE_COUNT": str(len(errand.plan.nodes if errand.plan else errand.nodes))}
+    count = len(errand.plan.nodes if errand.plan else errand.nodes)
+    own = {**errand.variables, "WORLDSIZE_NODE_COUNT": str(count)}
     if errand.paths is not None:
         own["WORLDSIZE_RUN_DIR"] = there(errand.paths.root)
     return {
@@ -62,6 +64,11 @@ def order(
         "ranks": numbers,
         "grace": GRACE,
     }
+
+
+def with_order(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
+    """The environment in which the visiting program finds its order: its command line can be read by everybody."""
+    return {**environ, visit.ORDER: json.dumps(wanted)}
 
 
 class Manner(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from worldsize.agent import visit
 from worldsize.compute.abilities import Errand, Errands, Node
 from worldsize.compute.base import Handle
-from worldsize.compute.errands import Manner, ProcessErrands, order
+from worldsize.compute.errands import Manner, ProcessErrands, order, with_order
 from worldsize.errors import SubmitRejected, UsageError
 
 TYPE_CHECKING = False
@@ -41,8 +41,8 @@ def nodes() -> list[Node]:
 
 def execute(handle: Handle | None, errand: Errand, environ: Mapping[str, str]) -> Errands:
     _check_host(handle)
-    argv = [sys.executable, "-I", "-S", visit.__file__, json.dumps(order(errand))]
-    return ProcessErrands(argv, environ, Manner(lambda text: SubmitRejected(text, "exec")))
+    argv = [sys.executable, "-I", "-S", visit.__file__]
+    return ProcessErrands(argv, with_order(environ, order(errand)), Manner(lambda text: SubmitRejected(text, "exec")))
 
 
 def shell(handle: Handle, errand: Errand) -> NoReturn:

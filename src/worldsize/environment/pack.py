@@ -51,7 +51,7 @@ def pack(found: Existing, target: str, tick: Callable[[int, int], None] = lambda
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         holders = list(filter(None, pool.map(lambda entry: holder(entry, found, base), entries)))
         description = _description(found, base, entries, rooms(found, holders), total)
-        part = target + ".part"
+        part = "%s.%s.part" % (target, os.urandom(6).hex())
         try:
             digest, size = _write(part, entries, description, total, pool, tick, found, base)
             os.replace(part, target)
@@ -93,7 +93,7 @@ def _write(
     """The file's sha256 and size."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), 0o700, exist_ok=True)
     digest = hashlib.sha256()
-    with open(path, "wb") as file:
+    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
         pieces = _Pieces(file, digest, pool)
         try:
             archive = tarfile.open(fileobj=pieces, mode="w|", format=tarfile.GNU_FORMAT, bufsize=tarfile.RECORDSIZE)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from worldsize.agent.processes import signal_group
 from worldsize.environment.builder import Work
 from worldsize.errors import BuildError
-from worldsize.plan.setup import FAILED, MODULE, module_line
+from worldsize.plan.setup import FAILED, MODULE, as_bash, module_line
 from worldsize.state.exits import signal_name
 from worldsize.trust.secrets import mask_text
 
@@ -163,7 +163,8 @@ def bash(
         "trap 'code=$?; echo \"%s with code $code: $BASH_COMMAND\" >&2; exit $code' ERR" % FAILED,
         *lines,
     ]
-    return run(work, ["bash", "-c", "\n".join(script)], environ, what, heard, cwd, logged=False)
+    argv, variable = as_bash(script)
+    return run(work, argv, {**environ, **variable}, what, heard, cwd, logged=False)
 
 
 def with_modules(work: Work, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:

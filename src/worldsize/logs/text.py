@@ -13,7 +13,7 @@ MORE = "\udc80"
 BOUND = 64 * 1024
 """Bytes above which a line comes in pieces."""
 
-_DIRECTIONS = (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_DIRECTIONS = (0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _TURNING = "".join(map(chr, _DIRECTIONS))
 _ESCAPED = {
     **{code: "\\x%02x" % code for code in (*range(9), 11, 12, *range(14, 32), 127)},
@@ -29,7 +29,7 @@ _HARMFUL = (
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # OSC, DCS, …: titles, clipboard, links
     r"|\x1b(?!\[)[ -/]*[0-~]"
     r"|\x1b(?!\[[0-9;:]*m)"
-    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
+    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
 _COLOURS = r"\x1b\[[0-9;:]*m"
 
@@ -40,7 +40,7 @@ def to_text(data: bytes) -> str:
     Newlines, tabs and colours (SGR) are kept; other escape sequences and control characters are taken out.
     """
     text = data.decode("utf-8", "replace")
-    turning = b"\xe2" in data and any(character in text for character in _TURNING)
+    turning = (b"\xe2" in data or b"\xd8\x9c" in data) and any(character in text for character in _TURNING)
     if not turning and b"\xc2" not in data and len(data.translate(None, _CONTROLS)) == len(data):
         return text
     import re

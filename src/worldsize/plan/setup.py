@@ -25,6 +25,16 @@ MODULE = (
 """Lines of bash that define `module` as a login shell would have it, where nothing has done so."""
 
 
+_LINES = "WORLDSIZE_LINES"
+_EVALUATE = 'eval "unset %s\n$%s"' % (_LINES, _LINES)
+
+
+def as_bash(lines: Sequence[str], words: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
+    """The command line of a bash that executes these lines, with `words` as its arguments, and the variable in which it
+    finds them. A command line can be read by everybody on the machine, and lines may set secrets."""
+    return ["bash", "-c", _EVALUATE, "bash", *words], {_LINES: "\n".join(lines)}
+
+
 def module_line(module: str) -> str:
     return "module load %s" % shlex.quote(module)
 

@@ -34,8 +34,8 @@ def check_on_nodes(
         raise UsageError(what, environment.archive, "name the prefix that it was packed from")
     names, left_out = ((), 0) if count is not None else errands.usable(compute)
     number = count if count is not None else len(names)
-    argv = _argv(compute, config, environment, modules, environ)
-    return _heard(errands.execute_alone(compute, argv, number, os.sep, None, names), number), left_out
+    argv, variables = _argv(compute, config, environment, modules, environ)
+    return _heard(errands.execute_alone(compute, argv, number, os.sep, None, names, variables), number), left_out
 
 
 def _argv(
@@ -44,7 +44,8 @@ def _argv(
     environment: Environment | None,
     modules: Sequence[str],
     environ: Mapping[str, str],
-) -> list[str]:
+) -> tuple[list[str], dict[str, str]]:
+    """The command, and the variables that it wants."""
     distributions = named_distributions(environment) if environment else ()
     if environment is None or environment.existing is None:
         path = python_path(config, compute.name, environ)
@@ -55,11 +56,11 @@ def _argv(
     found = environment.activation(environ) if environment else None
     lines = [*found.module_lines(), *found.lines()] if found else []
     if not lines:
-        return words
-    from worldsize.plan.setup import MODULE
+        return words, {}
+    from worldsize.plan.setup import MODULE, as_bash
 
     first = MODULE if found and found.modules else ()
-    return ["bash", "-c", "\n".join([*first, *lines, 'exec "$@"']), "bash", *words]
+    return as_bash([*first, *lines, 'exec "$@"'], words)
 
 
 def named_distributions(environment: Environment) -> list[str]:

@@ -60,11 +60,18 @@ def reach(run: Run, verb: str, status: Status | None = None) -> Reach:
 
 
 def execute_alone(
-    compute: Compute, argv: Sequence[str], count: int, cwd: str, limit: float | None, names: Sequence[str] = ()
+    compute: Compute,
+    argv: Sequence[str],
+    count: int,
+    cwd: str,
+    limit: float | None,
+    names: Sequence[str] = (),
+    variables: Mapping[str, str] = {},
 ) -> Errands:
-    """On `count` nodes of its own, those of these `names` where they are said; `limit` seconds are what it is meant to
-    take."""
-    errand = Errand(tuple(argv), tuple(range(count)), cwd, hosts=dict(enumerate(names)), limit=limit)
+    """On `count` nodes of its own, those of these `names` where they are said, with `variables`; `limit` seconds are
+    what it is meant to take."""
+    hosts = dict(enumerate(names))
+    errand = Errand(tuple(argv), tuple(range(count)), cwd, hosts=hosts, limit=limit, variables=variables)
     return _able(compute).execute(None, errand)
 
 

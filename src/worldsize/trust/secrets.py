@@ -230,7 +230,7 @@ def mask_values(value: Any, secrets: Collection[str]) -> Any:
     if not secrets:
         return value
     if isinstance(value, str):
-        for secret in secrets:
+        for secret in sorted(secrets, key=len, reverse=True):  # one may be the beginning of another
             value = value.replace(secret, MASK)
         return value
     if isinstance(value, Mapping):

@@ -9,7 +9,6 @@ none of the job's memory; a step without --gres asks for the GPUs that its job a
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 
 from worldsize.compute.abilities import Errand, Errands
 from worldsize.compute.base import Handle
-from worldsize.compute.errands import Manner, ProcessErrands, order, program
+from worldsize.compute.errands import Manner, ProcessErrands, order, program, with_order
 from worldsize.compute.slurm.commands import clean_environ, run_slurm
 from worldsize.compute.slurm.options import sbatch_options
 from worldsize.compute.slurm.queue import Run
@@ -41,8 +40,8 @@ _NOISE = re.compile(r"lacks support for cpu binding|task \d+: Exited with exit c
 _DOOM = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step aborted", re.IGNORECASE)
 """srun itself may wait for ever for the tasks of a node that died."""
 
-_FIND_PYTHON = 'p=$0; command -v "$p" >/dev/null 2>&1 || p=python3; exec "$p" -I -S -c "$1" "$2"'
-_STEP = ("--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/")
+_FIND_PYTHON = 'p=$0; command -v "$p" >/dev/null 2>&1 || p=python3; exec "$p" -I -S -c "$1"'
+_STEP = ("--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/", "--export=ALL")
 
 
 class Place(NamedTuple):
@@ -56,7 +55,8 @@ def execute(handle: Handle, errand: Errand, environ: Mapping[str, str]) -> Erran
     run = partial(run_slurm, environ=environ)
     place = find(handle["job"], run)
     numbers = numbers_of(place, errand)
-    return _start([*step(place, list(numbers), _version(run)), *_visit(errand, handle, numbers)], environ)
+    argv = [*step(place, list(numbers), _version(run)), *_visit(handle)]
+    return _start(argv, _with_order(environ, errand, numbers), environ)
 
 
 def execute_alone(errand: Errand, asked: Mapping[str, Any], python: str, environ: Mapping[str, str]) -> Errands:
@@ -77,7 +77,7 @@ def execute_alone(errand: Errand, asked: Mapping[str, Any], python: str, environ
     words = ["--%s" % (name if value is None else "%s=%s" % (name, value)) for name, value in options]
     words += ["--nodelist=" + fold(errand.hosts.values())] if errand.hosts else []
     argv = ["srun", *words, "--ntasks=%d" % len(errand.nodes), "--ntasks-per-node=1", *_STEP[1:]]
-    return _start([*argv, *_visit(errand, {"python": python}, None)], environ, leash=True)
+    return _start([*argv, *_visit({"python": python})], _with_order(environ, errand), environ, leash=True)
 
 
 def execute_within(errand: Errand, job: str, python: str, environ: Mapping[str, str]) -> Errands:
@@ -92,7 +92,8 @@ def execute_within(errand: Errand, job: str, python: str, environ: Mapping[str, 
         raise UsageError(what % (len(errand.nodes), job, len(place.nodes)), "-w", "ask for fewer")
     nodes = place.nodes[: len(errand.nodes)]
     numbers = {name: number for number, name in enumerate(nodes)}
-    return _start([*step(place, nodes, _version(run)), *_visit(errand, {"python": python}, numbers)], environ)
+    argv = [*step(place, nodes, _version(run)), *_visit({"python": python})]
+    return _start(argv, _with_order(environ, errand, numbers), environ)
 
 
 def shell(handle: Handle, errand: Errand, environ: Mapping[str, str]) -> int:
@@ -100,9 +101,9 @@ def shell(handle: Handle, errand: Errand, environ: Mapping[str, str]) -> int:
     run = partial(run_slurm, environ=environ)
     place = find(handle["job"], run)
     numbers = numbers_of(place, errand)
-    argv = [*step(place, list(numbers), _version(run)), "--pty", *_visit(errand, handle, numbers)]
+    argv = [*step(place, list(numbers), _version(run)), "--pty", *_visit(handle)]
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is srun's, until the terminal is the shell's
-    process = subprocess.Popen(argv, env=clean_environ(environ, "sbatch"), stderr=subprocess.PIPE)
+    process = subprocess.Popen(argv, env=_with_order(environ, errand, numbers), stderr=subprocess.PIPE)
     assert process.stderr is not None
     for line in process.stderr:
         if not _NOISE.search(line.decode(errors="replace")):
@@ -157,11 +158,15 @@ def step(place: Place, nodes: Sequence[str], version: tuple[int, int]) -> list[s
     ]
 
 
-def _visit(errand: Errand, handle: Handle, numbers: Mapping[str, int] | None) -> list[str]:
+def _visit(handle: Handle) -> list[str]:
     """What srun starts on each node: the visiting program, by the Python that runs the agents there."""
+    return ["sh", "-c", _FIND_PYTHON, handle.get("python") or "python3", program()]
+
+
+def _with_order(environ: Mapping[str, str], errand: Errand, numbers: Mapping[str, int] | None = None) -> dict[str, str]:
+    """srun's environment, which its tasks get."""
     variable = "SLURM_NODEID" if numbers is None else "SLURMD_NODENAME"
-    python = handle.get("python") or "python3"
-    return ["sh", "-c", _FIND_PYTHON, python, program(), json.dumps(order(errand, variable, numbers))]
+    return with_order(clean_environ(environ, "sbatch"), order(errand, variable, numbers))
 
 
 def _version(run: Run) -> tuple[int, int]:
@@ -170,13 +175,15 @@ def _version(run: Run) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else _SHARES_GPUS
 
 
-def _start(argv: Sequence[str], environ: Mapping[str, str], leash: bool = False) -> Errands:
+def _start(argv: Sequence[str], ordered: Mapping[str, str], environ: Mapping[str, str], leash: bool = False) -> Errands:
+    """srun with the environment `ordered`."""
+
     def refused(text: str) -> WorldsizeError:
         return refusal("srun", text, environ)
 
     try:
         manner = Manner(refused, _NEWS, _NOISE, _DOOM, leash)
-        return ProcessErrands(argv, clean_environ(environ, "sbatch"), manner)
+        return ProcessErrands(argv, ordered, manner)
     except FileNotFoundError:
         hint = "log in to the cluster first, or load its module (often `module load slurm`)"
         raise ConfigError("Slurm's srun is not found on PATH", "srun", hint) from None
