@@ -81,3 +81,27 @@ def test_a_channels_token_and_an_indexs_password(cli: Cli, channel: Path, tmp_pa
     held = [name for name in holding(tmp_path, TOKEN, PASSWORD) if not name.startswith(str(top))]
     assert [name for name in held if os.path.basename(name) != "job.yml"] == []
     assert list(tmp_path.rglob("job.lock.json")) and list(tmp_path.rglob("*.tar.gz"))
+
+
+def test_lines_of_bash_are_in_no_command_line(cli: Cli, tmp_path: Path) -> None:
+    """Found by review: everybody on the machine could read what a setup or an environment exports."""
+    seen = tmp_path / "seen"
+    bash = cli.write(
+        "bin/bash", '#!/bin/sh\n{ echo "$*"; tr "\\\\0" " " </proc/$PPID/cmdline; } >>%s\nexec /bin/bash "$@"\n' % seen
+    )
+    os.chmod(bash, 0o755)
+    path = "%s:%s" % (os.path.dirname(bash), cli.environ["PATH"])
+    job = {
+        "command": "echo $HF_TOKEN $WANDB_API_KEY",
+        "setup": ["export WANDB_API_KEY=" + PASSWORD],
+        "environment": {"name": "sec", "variables": {"HF_TOKEN": TOKEN}, "build": [{"run": "true"}]},
+    }
+    cli.write("job.yml", json.dumps(job))
+    for words in (("build", "job.yml"), ("check", "job.yml"), ("shell", "job.yml", "--", "printenv", "HF_TOKEN")):
+        before = len(seen.read_text()) if seen.exists() else 0
+        done = cli.ok("env", *words, PATH=path)
+        assert len(seen.read_text()) > before, words
+    assert done.out == TOKEN + "\n"
+    done = cli.ok("run", "job.yml", PATH=path)
+    assert "0:0: %s %s" % (TOKEN, PASSWORD) in done.out
+    assert TOKEN not in seen.read_text() and PASSWORD not in seen.read_text()

@@ -248,7 +248,10 @@ def test_alternatives_of_a_project_and_trees_of_this_machine(cli: Cli, host: Hos
     assert "Canary" not in refused.err
 
 
-def test_what_pip_builds_in_isolation_is_told_no_password(cli: Cli, with_setuptools: Links, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["requirements", "pip.conf"])
+def test_what_pip_builds_in_isolation_is_told_no_password(
+    cli: Cli, with_setuptools: Links, tmp_path: Path, where: str
+) -> None:
     """Found by review: pip starts another pip with the addresses of indexes as words."""
     lines: list[str] = []
     logins: set[str | None] = set()
@@ -274,8 +277,13 @@ def test_what_pip_builds_in_isolation_is_told_no_password(cli: Cli, with_setupto
         (source / "pyproject.toml").write_text(PROJECT.format("pkg"))
         (source / "pkg.py").write_text("")
         subprocess.run(["tar", "czf", str(tmp_path / "pkg-1.0.tar.gz"), "-C", str(tmp_path), "pkg"], check=True)
-        index = "--index-url http://bob:${OF_THE_INDEX}@127.0.0.1:%d/simple" % server.server_port
-        listed = "%s\n--find-links %s\n%s\n" % (index, with_setuptools.directory, tmp_path / "pkg-1.0.tar.gz")
+        index = "http://bob:%%s@127.0.0.1:%d/simple" % server.server_port
+        listed = "--find-links %s\n%s\n" % (with_setuptools.directory, tmp_path / "pkg-1.0.tar.gz")
+        if where == "requirements":
+            listed = "--index-url %s\n%s" % (index % "${OF_THE_INDEX}", listed)
+        else:
+            conf = cli.write("pip.conf", "[global]\nindex-url = %s\n" % (index % "CanaryOfTheIndex"))
+            cli.environ["PIP_CONFIG_FILE"] = conf
         cli.write("requirements.txt", listed)
         cli.write("job.yml", "command: ls $PIP_FIND_LINKS\nstage:\n  pip: requirements.txt\n")
         result = cli("run", "job.yml", PIP_RETRIES="0", OF_THE_INDEX="CanaryOfTheIndex")

@@ -17,7 +17,8 @@ from terminal import Terminal
 
 EVIL = (
     "\x1b[2J\x1b[8m\x1b[30;40m\x1b]0;title\x07\x1b]52;c;eA\x1b\\\x1bPq\x1b\\\x1bc\x9b2J\x9d0;x\x9c\x7f\0\x08\r"
-    "\u061c\u200e\u200f\u202eevil\u2066\u2028FORGED\u2029FORGED\x85FORGED\x0bFORGED\x0cFORGED\rFORGED\r\nFORGED\nFORGED: it is\n"
+    "\u061c\u200e\u200f"
+    "\u202eevil\u2066\u2028FORGED\u2029FORGED\x85FORGED\x0bFORGED\x0cFORGED\rFORGED\r\nFORGED\nFORGED: it is\n"
     "  → FORGED"
 )
 SAID = EVIL.replace("\0", "")

@@ -1,21 +1,33 @@
-"""Users and passwords in the addresses of package indexes, kept out of pip's command lines.
+"""Users and passwords in the addresses of package indexes, kept out of the command lines of pip and uv.
 
 pip starts another pip to build a source distribution, and tells it the addresses as words: everybody on the machine can
-read them. So pip is given addresses without, and finds the rest in a file of netrc's form that it is told of.
+read them. So pip is given addresses without, and finds the rest in a file of netrc's form that it is told of. uv gets
+in variables what would be words of its own.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from ast import literal_eval
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
 from worldsize.errors import UsageError
 
-_OPTIONS = r"(?:-i|--index-url|--extra-index-url|-f|--find-links)[\s=]+"
-_LOGIN = re.compile(r"(https?://)([^\s/?#@]+)@(\S+)", re.IGNORECASE)
+_LOGIN = re.compile(r"(?<!\+)(https?://)([^\s/?#@]+)@(\S+)", re.IGNORECASE)
 _VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
+_CONFIGURED = re.compile(r"(global|wheel)\.(index-url|extra-index-url|find-links)=(.+)")
+_OF_UV = {
+    "--index-url": ("UV_INDEX_URL", " "),
+    "--extra-index-url": ("UV_EXTRA_INDEX_URL", " "),
+    "--default-index": ("UV_DEFAULT_INDEX", " "),
+    "--index": ("UV_INDEX", " "),
+    "--find-links": ("UV_FIND_LINKS", ","),
+}
+"""The variable that says the same, and what stands between several."""
+
+_SHORT = {"-i": "--index-url", "-f": "--find-links"}
 
 
 class IndexLogins:
@@ -26,12 +38,15 @@ class IndexLogins:
 
     def strip_line(self, line: str) -> str:
         """A line of a requirements file. UsageError for two logins at one host, which netrc cannot hold."""
-        return _LOGIN.sub(self._take, line) if re.match(_OPTIONS, line) else line
+        return _LOGIN.sub(self._take, line) if line.lstrip().startswith("-") else line
 
-    def variables(self, environ: Mapping[str, str], directory: str) -> dict[str, str]:
+    def variables(self, environ: Mapping[str, str], directory: str, configured: str = "") -> dict[str, str]:
         """For the environment of pip, once all lines are stripped: its own variables without logins, and the file, in
-        `directory`, with what the user's own holds behind it. OSError."""
-        found = {name: _LOGIN.sub(self._take, environ[name]) for name in _VARIABLES if name in environ}
+        `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints, which its
+        variables come before. OSError."""
+        said = _configured(configured)
+        said.update((name, environ[name]) for name in _VARIABLES if name in environ)
+        found = {name: _LOGIN.sub(self._take, text) for name, text in said.items()}
         if not self._found:
             return found
         path = os.path.join(directory, "netrc")
@@ -51,6 +66,42 @@ class IndexLogins:
             what = "two logins for one host: %s" % host
             raise UsageError(what, "stage.pip", "pip can be told one: leave the other out, or use a keyring")
         return start + rest
+
+
+def without_logins(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """uv's words without the options that hold a login, and the variables that say the same."""
+    kept: list[tuple[str, ...]] = []
+    said: dict[str, list[str]] = {}
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        name, equals, value = word.partition("=")
+        if word[:2] in _SHORT and not word.startswith("--"):
+            name, equals, value = _SHORT[word[:2]], word[2:], word[2:].removeprefix("=")
+        if name not in _OF_UV or not (equals or left):
+            kept.append((word,))
+            continue
+        value = value if equals else left.pop(0)
+        said.setdefault(name, []).append(value)
+        kept.append((name, value))
+    hidden = {name for name, values in said.items() if any(map(_LOGIN.search, values))}
+    variables = {_OF_UV[name][0]: _OF_UV[name][1].join(said[name]) for name in hidden}
+    return [word for words in kept if words[0] not in hidden for word in words], variables
+
+
+def _configured(text: str) -> dict[str, str]:
+    """What of pip's configuration says where packages are, by pip's variables: what is said for `wheel` goes first."""
+    found: dict[str, str] = {}
+    for section in ("global", "wheel"):
+        for line in text.splitlines():
+            match = _CONFIGURED.fullmatch(line.strip())
+            if match and match[1] == section:
+                name = "PIP_" + match[2].replace("-", "_").upper()
+                try:
+                    found[name] = str(literal_eval(match[3]))
+                except (ValueError, SyntaxError):
+                    continue
+    return {name: value for name, value in found.items() if _LOGIN.search(value)}
 
 
 def _quote(word: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from worldsize.environment.builder import Work
 from worldsize.environment.existing import Existing
 from worldsize.environment.gitlogins import GitLogins
+from worldsize.environment.indexlogins import without_logins
 from worldsize.environment.installed import site_packages
 from worldsize.environment.programs import clean, run
 from worldsize.errors import BuildError, ConfigError
@@ -60,7 +61,8 @@ class Uv:
         """Its standard output. `what` is being done, for people. BuildError."""
         inputs = self._work.inputs
         given = [self._logins.strip_file(word, inputs) if word.startswith(inputs + os.sep) else word for word in words]
-        environ = {**self._environ, **(variables or {}), **self._logins.variables()}
+        given, indexes = without_logins(given)
+        environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
         try:
             return run(
                 self._work, [self.program, *given, *_COMMON], environ, what, self._heard(what), cwd or self._directory

@@ -34,7 +34,7 @@ def make_wheels(
     def fill(part: str) -> None:
         os.makedirs(part, 0o700)
         data.say("pip: fetching wheels for %s" % mask_text(", ".join(requirements))[:_WORDS])
-        _run([*_pip(python), "wheel", "--quiet", "--wheel-dir", part], requirements, part, environ)
+        _run(_pip(python), requirements, part, environ)
         for name in os.listdir(part):
             os.chmod(os.path.join(part, name), 0o444)
 
@@ -42,7 +42,7 @@ def make_wheels(
     return path
 
 
-def _run(argv: list[str], requirements: Sequence[str], part: str, environ: Mapping[str, str]) -> None:
+def _run(pip: list[str], requirements: Sequence[str], part: str, environ: Mapping[str, str]) -> None:
     import shutil
 
     given = part + ".given"  # may hold passwords of indexes
@@ -54,8 +54,8 @@ def _run(argv: list[str], requirements: Sequence[str], part: str, environ: Mappi
             file.write("\n".join(requirements) + "\n")
         indexes = IndexLogins()
         logins = GitLogins(environ, indexes.strip_line)
-        argv = [*argv, "--requirement", logins.strip_file(listed, given)]
-        hidden = {**logins.variables(), **indexes.variables(environ, given)}
+        argv = [*pip, "wheel", "--quiet", "--wheel-dir", part, "--requirement", logins.strip_file(listed, given)]
+        hidden = {**logins.variables(), **indexes.variables(environ, given, _configured(pip, environ))}
         quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **hidden}
         done = subprocess.run(argv, env=quiet, capture_output=True, text=True, check=False, cwd=part)
     finally:
@@ -73,6 +73,14 @@ def _pip(python: str) -> list[str]:
         return [sys.executable, "-m", "pip", "--python", python]
     hint = "install pip there: %s -m ensurepip, or `uv pip install pip`" % python
     raise UsageError("neither the job's Python nor worldsize's has pip", "stage.pip", hint)
+
+
+def _configured(pip: list[str], environ: Mapping[str, str]) -> str:
+    """What pip's own files say; nothing for a pip that cannot tell."""
+    done = subprocess.run(
+        [*pip, "config", "list"], env=environ, capture_output=True, text=True, check=False, cwd=os.sep
+    )
+    return done.stdout if done.returncode == 0 else ""
 
 
 def _works(argv: list[str]) -> bool:

@@ -1,0 +1,57 @@
+"""Passwords of package indexes, and the words that pip and uv are started with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from worldsize.environment.indexlogins import IndexLogins, without_logins
+
+URL = "http://anna:pw@host/simple"
+BARE = "http://host/simple"
+
+
+@pytest.mark.parametrize(
+    "line", ["-i {}", "-i{}", "--index-url={}", "--index-u {}", "--pre --extra-index-url {}", "-f{}"]
+)
+def test_a_line_of_options(tmp_path: Path, line: str) -> None:
+    logins = IndexLogins()
+    assert logins.strip_line(line.format(URL)) == line.format(BARE)
+    variables = logins.variables({}, str(tmp_path))
+    assert Path(variables["NETRC"]).read_text().startswith('machine host login "anna" password "pw"\n')
+
+
+@pytest.mark.parametrize("line", ["pkg @ " + URL, "-e git+https://anna:pw@host/x", "# -i " + URL])
+def test_other_lines_are_left_alone(line: str) -> None:
+    assert IndexLogins().strip_line(line) == line
+
+
+def test_what_pips_own_files_say(tmp_path: Path) -> None:
+    listed = "\n".join(
+        [
+            ":env:.index-url='http://x:y@other'",
+            "global.timeout='60'",
+            "wheel.index-url='%s'" % URL,
+            "global.index-url='http://a:b@elsewhere'",
+            "global.find-links='\\nhttp://c:d@third/1\\nhttp://third/2'",
+            "global.extra-index-url='http://plain/simple'",
+            "install.index-url='http://e:f@never'",
+        ]
+    )
+    found = IndexLogins().variables({}, str(tmp_path / ".."), listed)
+    assert found["PIP_INDEX_URL"] == BARE and found["PIP_FIND_LINKS"].split() == ["http://third/1", "http://third/2"]
+    assert set(found) == {"PIP_INDEX_URL", "PIP_FIND_LINKS", "NETRC"}
+    (tmp_path / "own").mkdir()
+    found = IndexLogins().variables({"PIP_INDEX_URL": "http://mine/"}, str(tmp_path / "own"), listed)
+    assert found["PIP_INDEX_URL"] == "http://mine/"
+
+
+def test_options_of_uv_with_a_login_become_variables() -> None:
+    words = ["pip", "install", "--index-url", URL, "--find-links=" + URL, "-f", "/x", "--index", BARE, "-r", "req.txt"]
+    kept, variables = without_logins(words)
+    assert kept == ["pip", "install", "--index", BARE, "-r", "req.txt"]
+    assert variables == {"UV_INDEX_URL": URL, "UV_FIND_LINKS": URL + ",/x"}
+    assert without_logins(["pip", "install", "-i" + URL]) == (["pip", "install"], {"UV_INDEX_URL": URL})
+    plain = ["pip", "install", "--index-url", BARE, "--find-links"]
+    assert without_logins(plain) == (plain, {})
