@@ -66,6 +66,14 @@ def folder_of(simulator: Simulator) -> str:
         return re.search(r"worldsize-hpcpack-\w+", file.read().decode())[0]  # type: ignore[index]
 
 
+def test_its_password_is_not_shown_to_everybody(tmp_path: Any) -> None:
+    simulator = Simulator.start(str(tmp_path), 1, password="CanaryOfTheHead")
+    with open("/proc/%d/cmdline" % simulator.process.pid, "rb") as file:
+        words = file.read()
+    simulator.stop()
+    assert b"worldsize simulate hpcpack" in words and b"Canary" not in words
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("namespaces", [True, False])
 def test_nothing_is_left(tmp_path: Any, number: int, namespaces: bool) -> None:

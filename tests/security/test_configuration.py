@@ -49,6 +49,24 @@ def test_a_link_of_anothers_to_ones_own_file(victim: Cli, attacker: Person, mark
     assert not mark.exists() and left_out(result.err, shared + "/worldsize.toml")
 
 
+def test_ones_own_file_in_a_directory_that_others_could_replace(
+    victim: Cli, mark: Path, machine: Machine, uid: int
+) -> None:
+    """Found by review: it was said that nobody else could write to it."""
+    lab = machine.directory(0o777)
+    project = os.path.join(lab, "project")
+    os.mkdir(project, 0o755)
+    with open(os.path.join(project, "worldsize.toml"), "w") as file:
+        file.write(SETUP % mark)
+    for path in (project, file.name):
+        os.chown(path, uid, uid)
+    result = victim("run", "-q", "--", "true", cwd=project)
+    assert not mark.exists() and left_out(result.err, file.name) and "in %s others could replace it" % lab in result.err
+    victim.ok("config", "trust", lab)
+    victim.ok("run", "-q", "--", "true", cwd=project)
+    assert mark.exists()
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o775])
 def test_ones_own_file_where_others_may_write(victim: Cli, mark: Path, mode: int) -> None:
     os.chown(victim.project, -1, 61099)

@@ -65,6 +65,17 @@ def test_a_secret_in_setup(login: Login) -> None:
     assert login.read(run, "batch.log").splitlines()[0] == "had: "
 
 
+def test_a_secret_in_an_option_of_sbatch(login: Login) -> None:
+    """Found by review: what is kept of the script, which `share: group` opens, and what is shown of it had it."""
+    canaries = Canaries()
+    slurm = {"sbatch_options": {"comment": "api_key=" + canaries("Option")}}
+    login.write("job.yml", json.dumps({"command": "true", "slurm": slurm, "share": "group"}))
+    told = login.ok("run", "--dry-run", "job.yml")
+    run = login.run("job.yml")
+    assert canaries.word not in told.out + told.err and "api_key=***" in told.out
+    assert canaries.in_files(login.root, but=("project/job.yml",)) == [], run
+
+
 def test_a_script_submitted_by_hand(login: Login) -> None:
     """It holds none: they are taken from the variables of whoever submits it."""
     canaries = Canaries()

@@ -57,8 +57,10 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 def simulate(options: argparse.Namespace) -> int:
     from worldsize.compute.hpcpack.simulator.server import run
     from worldsize.trust.decisions import trust_new_file
+    from worldsize.trust.procfs import retitle
 
     asked, made_up = _asked(options)
+    retitle("worldsize simulate hpcpack")  # its words may hold passwords
 
     def announce(head: Head, url: str, config: str, text: str) -> None:
         trust_new_file(config, text.encode(), os.environ)

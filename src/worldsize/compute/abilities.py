@@ -146,8 +146,8 @@ class CanExplain(Protocol):
 
     def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> Waiting | None:
         """Why the run waits, and what would start it sooner, as far as `seconds` are enough to find out; None when it
-        does not wait. `script` is what was submitted; `secrets` names variables that the scheduler is not to get.
-        Raises SubmitAgain, SubmitRejected."""
+        does not wait. `script` is what was submitted, "" where it is not to be tried; `secrets` names variables that
+        the scheduler is not to get. Raises SubmitAgain, SubmitRejected."""
 
 
 class Usage(NamedTuple):

@@ -19,7 +19,8 @@ def waiting(run: Run, status: Status, seconds: float) -> Waiting | None:
         return None
     try:
         secrets = run.plan.secrets if run.has_plan() else ()
-        return cast(CanExplain, run.compute).explain(handle, _submitted(run.paths), seconds, secrets)
+        script = "" if run.is_foreign else _submitted(run.paths)
+        return cast(CanExplain, run.compute).explain(handle, script, seconds, secrets)
     except WorldsizeError:
         return None
 

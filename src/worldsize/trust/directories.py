@@ -121,18 +121,26 @@ def foreign_owner(path: str) -> str | None:
 def foreign_danger(path: str) -> str | None:
     """Why what a run's directory says is not to be done in this user's name: it has a `foreign_owner`, or others can
     write to it, or put another in its place. None if it is this user's alone, trusted, or missing."""
-    owner = foreign_owner(path)
-    if owner:
-        return owner
+    found = foreign_owner(path) or why_replaceable(path)
+    if found:
+        return found
     try:
-        real = real_path(path)
-        status = os.stat(real)
-    except StorageError as error:
-        return "%s: %s; %s" % (error.where, error.what, error.hint) if error.hint else error.what
+        status = os.stat(path)
     except OSError:
         return None
-    danger = danger_of(status, real)
-    return danger if danger and not _is_trusted(real, status, os.environ) else None
+    danger = danger_of(status, path)
+    return danger if danger and not _is_trusted(path, status, os.environ) else None
+
+
+def why_replaceable(path: str) -> str | None:
+    """How others could put something in the place of what `path` names, in words; None where they could not."""
+    try:
+        real_path(path)
+    except StorageError as error:
+        return "in %s others could replace it: %s" % (error.where, error.what.rpartition(": ")[2])
+    except OSError:
+        pass
+    return None
 
 
 def refuse_foreign(path: str, danger: str | None, verb: str) -> None:

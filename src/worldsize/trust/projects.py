@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from worldsize.errors import ConfigError, UsageError
 from worldsize.plan.files import open_regular_file
 from worldsize.plan.values import NamedTuple
+from worldsize.trust.directories import why_replaceable
 from worldsize.trust.owners import danger_of, is_believed, user_name
 
 TYPE_CHECKING = False
@@ -86,6 +87,9 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
     if others:
         return others
     place = os.path.dirname(path) or "."
+    replaced = why_replaceable(place)
+    if replaced:
+        return replaced
     directory = os.stat(place)
     replaceable = None
     if not directory.st_mode & stat.S_ISVTX or not is_believed(directory.st_uid):

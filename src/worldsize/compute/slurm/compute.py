@@ -120,9 +120,10 @@ class SlurmCompute:
             signal=signal,
         )
         text = shown = render(script)
-        masked = tuple(mask_text(line) for line in plan.setup)
-        if masked != plan.setup:
-            shown = render(script._replace(plan=plan._replace(setup=masked)))
+        setup = tuple(mask_text(line) for line in plan.setup)
+        options_shown = [(name, value and mask_text(value)) for name, value in said]
+        if setup != plan.setup or options_shown != said:
+            shown = render(script._replace(plan=plan._replace(setup=setup), options=options_shown))
         return Submission(plan, paths, shown, Payload(text, signal, dict(said).get("dependency")))
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:

@@ -41,7 +41,7 @@ def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -
     if state_of(row.state).phase != "queued":
         return None
     found = pending.explain(row, time.time())
-    changes = _sooner(row, script, deadline, environ) if pending.worth_trying(row) else ()
+    changes = _sooner(row, script, deadline, environ) if script and pending.worth_trying(row) else ()
     return Waiting(row.reason, found.words, found.expected, found.stuck, changes)
 
 
