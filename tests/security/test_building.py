@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -48,6 +49,37 @@ def test_settings_of_uv_above_a_project(tmp_path: Path, machine: Machine, nobody
     os.chown(own, 0, STRANGER)
     os.chmod(own, 0o2775)  # a project of a group's: its files are the ones that the job names
     assert "uv would take" not in cli("run", "-q", "job.yml").err
+    cli.close()
+
+
+def test_a_workspace_above_a_source_tree(tmp_path: Path, machine: Machine, nobody: Person) -> None:
+    """Found by review: uv took where the tree's dependencies come from out of another user's pyproject.toml."""
+    cli, shared = Cli(str(tmp_path)), machine.directory(0o1777)
+    tree = Path(shared, "own", "pkg")
+    tree.mkdir(parents=True)
+    (tree / "pyproject.toml").write_text('[project]\nname = "pkg"\nversion = "1"\n')
+    (tree.parent / "requirements.txt").write_text("./pkg\n")
+    evil = '[tool.uv.workspace]\nmembers = ["own/pkg"]\n'
+    nobody.python("import sys; open(sys.argv[1], 'w').write(sys.argv[2])", shared + "/pyproject.toml", evil)
+    for pip in (["./pkg"], ["-r requirements.txt"], ["pkg @ file://%s" % tree]):
+        job = tree.parent / "job.yml"
+        job.write_text(json.dumps({"command": "true", "environment": {"python": ">=3.8", "pip": pip}}))
+        refused = cli("run", "-q", str(job))
+        assert refused.code != 0 and shared + "/pyproject.toml: uv would take from it" in refused.err, (pip, refused)
+    cli.close()
+
+
+def test_a_project_that_is_reached_through_a_link(tmp_path: Path, machine: Machine, nobody: Person) -> None:
+    """Found by review: uv looks above where the link leads, and only where it lies was looked at."""
+    cli, shared = Cli(str(tmp_path)), machine.directory(0o1777)
+    own = os.path.join(shared, "own")
+    os.mkdir(own)
+    Path(own, "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1.0"\n')
+    nobody.python("import sys; open(sys.argv[1], 'w').write('no-index = true')", shared + "/uv.toml")
+    os.symlink(own, os.path.join(cli.project, "link"))
+    cli.write("job.yml", "command: python -V\nenvironment: {file: link/pyproject.toml}\n")
+    refused = cli("run", "-q", "job.yml")
+    assert refused.code != 0 and shared + "/uv.toml: uv would take from it" in refused.err, refused
     cli.close()
 
 

@@ -67,6 +67,26 @@ def test_ones_own_file_in_a_directory_that_others_could_replace(
     assert mark.exists()
 
 
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_a_link_of_anothers_to_a_file_that_is_trusted(
+    victim: Cli, attacker: Person, mark: Path, machine: Machine, kind: str
+) -> None:
+    """Found by review: the decision held, and relative paths were of the other's directory."""
+    path = victim.write("worldsize.toml", SETUP % mark)
+    victim.ok("config", "trust", path)
+    shared = machine.directory(0o1777)
+    link, target = ("worldsize.toml", path) if kind == "file" else ("below", victim.project)
+    attacker.python("import os, sys; os.symlink(sys.argv[1], sys.argv[2])", target, os.path.join(shared, link))
+    job = victim.write("job.yml", "command: 'true'\n")
+    if kind == "file":
+        result = victim("run", "-q", "--", "true", cwd=shared)
+    else:
+        result = victim("run", "-q", os.path.join(shared, "below", os.path.basename(job)), cwd=shared)
+    assert not mark.exists(), result
+    victim.ok("run", "-q", "--", "true")
+    assert mark.exists()
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o775])
 def test_ones_own_file_where_others_may_write(victim: Cli, mark: Path, mode: int) -> None:
     os.chown(victim.project, -1, 61099)

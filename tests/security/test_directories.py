@@ -7,9 +7,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from security.people import ANNA, BEN, Machine, Person
+from security.people import ANNA, BEN, STRANGER, Machine, Person
 
 from worldsize.errors import StorageError
+from worldsize.trust.decisions import decide
 from worldsize.trust.directories import (
     make_private_directory,
     real_path,
@@ -104,6 +105,24 @@ def test_an_access_list(machine: Machine) -> None:
     os.setxattr(path, "system.posix_acl_access", packed)
     with pytest.raises(StorageError, match="access list"):
         require_reliable_directory(path)
+
+
+def test_an_access_list_below_what_is_trusted(machine: Machine) -> None:
+    """Found by review: the mask's right to write counted as the group's, which was trusted."""
+    lab = made(machine.directory(0o755), "lab", 0o775, 0, BEN)
+    below = made(lab, "runs", 0o770, 0, BEN)
+    decide(lab, True, os.environ)
+    assert require_reliable_directory(below)
+    entries = ((1, 7, 0xFFFFFFFF), (2, 7, ANNA), (4, 7, 0xFFFFFFFF), (16, 7, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF))
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    os.setxattr(below, "system.posix_acl_access", packed)
+    with pytest.raises(StorageError):
+        require_reliable_directory(below)
+    decide(below, True, os.environ)
+    assert require_reliable_directory(below)
+    os.setxattr(below, "system.posix_acl_access", packed.replace(struct.pack("<I", ANNA), struct.pack("<I", STRANGER)))
+    with pytest.raises(StorageError):
+        require_reliable_directory(below)
 
 
 def test_a_user_without_a_name(machine: Machine) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import struct
 from pathlib import Path
 
 import pytest
 from driver import Cli
-from security.people import Machine, Person
+from security.people import ANNA, BEN, Machine, Person
+
+ALL = 0xFFFFFFFF
 
 JOB = "command: python -c 'print(1)'\nenvironment: {name: evil, pip: [alpha]}\n"
 
@@ -45,6 +48,27 @@ def test_a_sticky_runs_dir_of_roots_is_a_place_for_all(victim: Cli, shared: str)
     run = victim.run("-q", "--", "true")
     root = Path(os.path.realpath(victim.path(run)))
     assert root.parent == Path(shared) and stat.S_IMODE(root.stat().st_mode) == 0o700
+
+
+def test_a_run_has_no_access_list(tmp_path: Path, machine: Machine) -> None:
+    """Found by review: by a default list above, the group of a shared run could write what it executes."""
+    cli, place = Cli(str(tmp_path)), machine.directory(0o2755, 0, BEN)
+    entries = ((1, 7, ALL), (2, 7, ANNA), (4, 7, ALL), (16, 7, ALL), (32, 0, ALL))
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    os.setxattr(place, "system.posix_acl_default", packed)
+    use(cli, place)
+    cli.write("code/helper.py", "VALUE = 1\n")
+    cli.write("code/train.py", "import helper\n")
+    cli.write("job.yml", "command: python train.py\ncode: ./code\nshare: group\n")
+    cli.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    root = Path(os.path.realpath(cli.path(cli.run("-q", "job.yml"))))
+    found = [root, *root.rglob("*")]
+    assert any(path.suffix == ".pyc" for path in found)
+    for path in found:
+        if not path.is_symlink():
+            assert not [name for name in os.listxattr(path) if "acl" in name], path
+            assert path.stat().st_mode & 0o022 == 0, path
+    cli.close()
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o2777])

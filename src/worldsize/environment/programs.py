@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from worldsize.agent.processes import signal_group
 from worldsize.environment.builder import Work
@@ -18,7 +19,6 @@ from worldsize.trust.secrets import mask_text
 
 _SHOWN = 12
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""While a program is started nobody would know it: they wait."""
 _GRACE = 3.0
 _FULL = ("No space left on device", "Disk quota exceeded")
 _NOT_OURS = (
@@ -73,15 +73,15 @@ def execute(
     logged: bool = True,
 ) -> Ended:
     """As `run`, whatever the code; `order` is its standard input, and then its output is data and not `logged`."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-    try:
-        process = _started(work, argv, environ, cwd, order is not None, before)
-    except OSError as error:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        raise BuildError("%s: %s cannot be executed: %s" % (what, argv[0], error.strerror)) from None
+    with _endings_held() as held:
+        try:
+            process = _start(work, argv, environ, cwd, order is not None)
+        except OSError as error:
+            raise BuildError("%s: %s cannot be executed: %s" % (what, argv[0], error.strerror)) from None
     with process:
         try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)  # what asked for our end meanwhile is heard here
+            for number in held:
+                signal.raise_signal(number)
             out, last = _listened(process, work, heard, order, logged)
         except BaseException:
             _end(process)
@@ -89,8 +89,25 @@ def execute(
     return Ended(process.returncode, out, tuple(last))
 
 
-def _started(
-    work: Work, argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, ordered: bool, mask: set[int]
+@contextmanager
+def _endings_held() -> Iterator[list[int]]:
+    """What asks for our end while a program is started is held, and to be raised again: nobody would know the program.
+    To block the signals is not enough, since another thread takes them, and handlers are called here all the same."""
+    held: list[int] = []
+    former: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in map(int, _ENDING):
+            if callable(signal.getsignal(number)):
+                former[number] = signal.signal(number, lambda heard, _: held.append(heard))
+    try:
+        yield held
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _start(
+    work: Work, argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, ordered: bool
 ) -> subprocess.Popen[str]:
     """In a session of its own, so that it can be ended with all that it starts; it inherits the lock. OSError."""
     return subprocess.Popen(
@@ -102,7 +119,6 @@ def _started(
         stderr=subprocess.PIPE,
         pass_fds=work.inherit,
         start_new_session=True,
-        preexec_fn=partial(signal.pthread_sigmask, signal.SIG_SETMASK, mask),
         encoding="utf-8",
         errors="replace",
     )

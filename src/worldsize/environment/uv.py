@@ -13,13 +13,14 @@ from worldsize.environment.gitlogins import GitLogins
 from worldsize.environment.indexlogins import without_logins
 from worldsize.environment.installed import site_packages
 from worldsize.environment.programs import clean, run
+from worldsize.environment.requirements import local_directories
 from worldsize.errors import BuildError, ConfigError
 
 EXTRA = 'pip install "worldsize[env]"'
 _NEWS = re.compile(r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b")
 _UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
 _COMMON = ("--no-progress", "--color=never")
-_SETTINGS = ("uv.toml", "pyproject.toml")
+_SETTINGS = ("uv.toml", "pyproject.toml", ".python-version", ".python-versions")
 _NO_SOLUTION = "No solution found"
 _NO_PROJECT = "does not appear to be a Python project"
 _NO_NETWORK = ("dns error", "error sending request", "Connection refused", "network was disabled", "timed out")
@@ -41,15 +42,17 @@ def find_uv(environ: Mapping[str, str]) -> str:
 class Uv:
     """uv for one build; `environ` is the build's, `project` the directory of a project whose settings hold.
 
-    uv takes settings, such as where packages come from, from files in its working directory and all above it. Without
-    a project it starts at the root; above a project, which the job names, none may be another's: BuildError.
+    uv takes settings, such as where packages come from, from files in its working directory and all above it, and what
+    a workspace is from those above each source tree. Without a project it starts at the root; above a project, or a
+    tree, that the job names, none may be another's: BuildError.
     """
 
     def __init__(self, work: Work, environ: Mapping[str, str], project: str | None = None) -> None:
         self.program = find_uv(environ)
         self._directory = project or os.sep
-        if project:
-            _check_settings_above(project, environ)
+        self._given = environ
+        self._checked: set[str] = set()
+        self._check(self._directory)
         self._work = work
         self._environ = {**clean(environ), "UV_NO_PROGRESS": "1", "UV_NO_EDITABLE": "1"}
         self._logins = GitLogins(self._environ)
@@ -60,6 +63,10 @@ class Uv:
     ) -> str:
         """Its standard output. `what` is being done, for people. BuildError."""
         inputs = self._work.inputs
+        self._check(cwd or self._directory)
+        for word in words:
+            if word.startswith(inputs + os.sep) or os.path.basename(word) == "pyproject.toml":
+                self._check_trees(word)
         given = [self._logins.strip_file(word, inputs) if word.startswith(inputs + os.sep) else word for word in words]
         given, indexes = without_logins(given)
         environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
@@ -69,6 +76,22 @@ class Uv:
             )
         except BuildError as error:
             raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
+
+    def _check_trees(self, path: str) -> None:
+        """Those of a requirements file, or of a project. What cannot be read, uv tells of."""
+        try:
+            for directory in local_directories(["-r " + path]):
+                self._check(directory)
+        except OSError:
+            pass
+        if os.path.basename(path) == "pyproject.toml":
+            self._check(os.path.dirname(path))
+
+    def _check(self, directory: str) -> None:
+        """As it is named and as it is found: which of these uv goes by is its own affair."""
+        for path in {os.path.abspath(directory), os.path.realpath(directory)} - self._checked:
+            _check_settings_above(path, self._given)
+            self._checked.add(path)
 
     def told(self, what: str, *words: str) -> str:
         """As it tells people: what it puts on its standard error, which stands in the log."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from worldsize.errors import StorageError
 from worldsize.plan.files import storage_error
 from worldsize.plan.paths import RunPaths
-from worldsize.trust.directories import make_private_directory, require_shared_place
+from worldsize.trust.directories import drop_access_lists, make_private_directory, require_shared_place
 
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID_LENGTH = len("20261121-103158-417k3f")
@@ -129,6 +129,7 @@ def _make_exclusively(path: str) -> bool:
         return False
     except OSError as error:
         raise storage_error(error, error.filename or path) from None
+    drop_access_lists(path)
     return True
 
 

@@ -2,6 +2,7 @@
 
     ~/.config/worldsize/trusted.json    {"version": 1, "paths": {PATH: {"trusted": true, "sha256": …}}}      a file
                                                                {PATH: {"trusted": true, "access": [UID, GID, MODE]}}
+                                                               … [UID, GID, MODE, LIST]     with an access list
 
 A file is trusted as it is: another content is another decision. A directory is trusted, with all below it and whoever
 may write to it now: a new owner, group or mode is another decision.
@@ -12,19 +13,20 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.errors import UsageError
 from worldsize.plan.files import open_regular_file, read_file, write_json
 from worldsize.plan.values import NamedTuple
 from worldsize.trust.keys import config_home
-from worldsize.trust.owners import danger_of, is_believed, is_private_group, is_unknown
+from worldsize.trust.owners import access_list, danger_of, is_believed, is_private_group, is_unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _VERSION = 1
+_MOST_LINKS = 40
 _WRITERS = stat.S_IWGRP | stat.S_IWOTH | stat.S_ISVTX
 
 
@@ -38,9 +40,25 @@ class Decision(NamedTuple):
 
 
 def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bool | None:
-    """Whether this user trusts a file that holds `data`; None where nobody has decided about that content."""
+    """Whether this user trusts a file that holds `data`; None where nobody has decided about that content, and where a
+    link of somebody else's leads to the file: it would be read as a file of that place."""
+    if _passes_links_of_others(path):
+        return None
     entry = _read(environ).get(os.path.realpath(path), {})
     return bool(entry.get("trusted")) if entry.get("sha256") == _digest(data) else None
+
+
+def _passes_links_of_others(path: str, most: int = _MOST_LINKS) -> bool:
+    path = os.path.abspath(path)
+    while path != os.path.dirname(path):
+        status = os.lstat(path)
+        path, place = os.path.dirname(path), path
+        if stat.S_ISLNK(status.st_mode):
+            if not is_believed(status.st_uid) or most == 0:
+                return True
+            if _passes_links_of_others(os.path.join(path, os.readlink(place)), most - 1):
+                return True
+    return False
 
 
 def decision_about_directory(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool | None:
@@ -48,17 +66,20 @@ def decision_about_directory(path: str, status: os.stat_result, environ: Mapping
     said of one above it holds for this one where nobody can write to it who cannot write to that."""
     entries, real = _read(environ), os.path.realpath(path)
     entry = entries.get(real, {})
-    if entry.get("access") == _access(status):
+    access = _access(status, real)
+    if entry.get("access") == access:
         return bool(entry.get("trusted"))
     above = ((each, entries[each]) for each in _above(real) if "access" in entries.get(each, {}))
-    if any(entry.get("trusted") and _holds(each, entry) and _covers(entry, status) for each, entry in above):
+    if any(entry.get("trusted") and _holds(each, entry) and _covers(entry, status, access) for each, entry in above):
         return True
     return None
 
 
-def _covers(entry: Mapping[str, Any], status: os.stat_result) -> bool:
+def _covers(entry: Mapping[str, Any], status: os.stat_result, access: Sequence[Any]) -> bool:
     """Whether all who can write to what has this status are among those that a decision was about."""
-    owner, group, mode = entry["access"]
+    owner, group, mode, *lists = entry["access"]
+    if access[3:] and access[3:] != lists:
+        return False
     if not is_believed(status.st_uid) and (status.st_uid != owner or is_unknown(owner)):
         return False
     if status.st_mode & stat.S_IWOTH and not mode & stat.S_IWOTH:
@@ -80,7 +101,7 @@ def decide(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | N
     status = os.stat(real)
     entry: dict[str, Any] = {"trusted": trusted}
     if stat.S_ISDIR(status.st_mode):
-        entry["access"] = _access(status)
+        entry["access"] = _access(status, real)
     else:
         entry["sha256"] = _digest(read_file(real) if data is None else data)
     _write({**_read(environ), real: entry}, environ)
@@ -115,7 +136,7 @@ def decisions(environ: Mapping[str, str]) -> list[Decision]:
 def _holds(path: str, entry: Mapping[str, Any]) -> bool:
     try:
         if "access" in entry:
-            return bool(entry["access"] == _access(os.stat(path)))
+            return bool(entry["access"] == _access(os.stat(path), path))
         return bool(entry.get("sha256") == _digest(read_file(path)))
     except OSError:
         return False
@@ -159,8 +180,10 @@ def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         raise UsageError("what you trust cannot be kept there: %s" % why, existing, hint)
 
 
-def _access(status: os.stat_result) -> list[int]:
-    return [status.st_uid, status.st_gid, status.st_mode & _WRITERS]
+def _access(status: os.stat_result, path: str) -> list[Any]:
+    """Who may write there."""
+    said = access_list(path) if status.st_mode & stat.S_IWGRP else b""
+    return [status.st_uid, status.st_gid, status.st_mode & _WRITERS, *([said.hex()] if said else [])]
 
 
 def _digest(data: bytes) -> str:

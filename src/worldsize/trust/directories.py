@@ -167,9 +167,20 @@ def make_directories(directory: str) -> None:
         make_directories(parent)
     try:
         os.mkdir(directory, 0o700)
+        drop_access_lists(directory)
     except FileExistsError:
         if not os.path.isdir(directory):
             raise
+
+
+def drop_access_lists(path: str) -> None:
+    """Lets the mode alone say who may do what in a new directory of this user's, and in what will be made there: access
+    lists come from the one above it. Where they cannot be dropped, there are none."""
+    for name in ("system.posix_acl_default", "system.posix_acl_access"):
+        try:
+            os.removexattr(path, name)
+        except (OSError, AttributeError):
+            pass
 
 
 def remove_tree(path: str) -> None:

@@ -16,7 +16,7 @@ def write_document(path: str, data: bytes) -> None:
     Its mode is the old one's, else what the umask leaves. A link of this user's or root's is followed; a device or a
     pipe is written to. OSError, also for a link of somebody else's: it could lead to any file of this user's.
     """
-    target = _target(path)
+    target = document_target(path)
     mode = _mode(target)
     if mode is not None and not stat.S_ISREG(mode):
         with open(target, "wb") as file:
@@ -35,7 +35,8 @@ def write_document(path: str, data: bytes) -> None:
         raise
 
 
-def _target(path: str) -> str:
+def document_target(path: str) -> str:
+    """Where `path` leads. OSError for a link of somebody else's."""
     if os.path.islink(path) and not is_believed(os.lstat(path).st_uid):
         raise OSError(errno.EPERM, "it is a link of somebody else's", path)
     return os.path.realpath(path)

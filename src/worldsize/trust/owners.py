@@ -23,7 +23,7 @@ def danger_of(status: os.stat_result, place: str | int | None = None) -> str | N
         return "everybody may write to it"
     if status.st_mode & stat.S_IWGRP and not is_private_group(status.st_gid):
         return "the group %s may write to it" % group_name(status.st_gid)
-    if status.st_mode & stat.S_IWGRP and place is not None and _has_access_list(place):
+    if status.st_mode & stat.S_IWGRP and place is not None and access_list(place):
         return "its access list lets others write to it"
     return None
 
@@ -57,12 +57,12 @@ def _unmapped() -> int | None:
     return None if any(first <= number < first + count for first, _, count in spans) else number
 
 
-def _has_access_list(place: str | int) -> bool:
+def access_list(place: str | int) -> bytes:
+    """Of a path or a descriptor, as the kernel has it; empty where the mode says all."""
     try:
-        os.getxattr(place, _ACCESS_LIST)
+        return os.getxattr(place, _ACCESS_LIST)
     except (OSError, AttributeError):
-        return False
-    return True
+        return b""
 
 
 def is_ours(status: os.stat_result) -> bool:

@@ -1,0 +1,53 @@
+"""Programs that a build starts, and a signal that comes meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import os, signal, sys, threading
+from worldsize.environment.builder import Scratch
+from worldsize.environment.programs import execute
+
+def end(number, frame):
+    raise SystemExit(128 + number)
+
+signal.signal(signal.SIGTERM, end)
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+words = ["bash", "-c", "kill -TERM $PPID; exec sleep " + sys.argv[2]]
+for _ in range(20):
+    try:
+        execute(Scratch(sys.argv[1], lambda text: None), words, os.environ, "it")
+    except SystemExit as ended:
+        assert ended.code == 143
+    with open("/proc/self/task/%d/children" % os.getpid()) as file:
+        assert file.read() == ""
+"""
+
+
+def test_a_signal_while_a_program_starts_ends_it_too(tmp_path: Path) -> None:
+    """Another thread takes what this one has blocked: the program was started, and forgotten."""
+    seconds = "600.%d" % os.getpid()
+    with subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path), seconds]) as process:
+        try:
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+            assert _kill(b"sleep\0" + seconds.encode()) == []
+
+
+def _kill(words: bytes) -> list[str]:
+    """Every process with these words, which are ended."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if words in Path("/proc", name, "cmdline").read_bytes():
+                os.kill(int(name), signal.SIGKILL)
+                found.append(name)
+        except OSError:
+            continue
+    return found
