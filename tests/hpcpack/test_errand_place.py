@@ -66,6 +66,21 @@ def test_a_name_that_is_taken(client: Client, share: Path, tmp_path: Path, words
         place.unlink() if kind == "link" else place.rmdir()
 
 
+def test_modules_that_others_put_on_the_share(client: Client, share: Path, tmp_path: Path) -> None:
+    """Found by review: Python takes modules from its working directory, which was the share."""
+    planted = [share / (name + ".py") for name in ("json", "platform", "torch", "subprocess")]
+    for path in planted:
+        path.write_text("open(%r, 'w').close()\n" % str(tmp_path / "executed"))
+        os.chown(path, STRANGER, STRANGER)
+    try:
+        for words in (("hpcpack", "check"), ("env", "check"), ("env", "probe")):
+            client(*words, *(() if words[0] == "hpcpack" else ("--compute", "hpcpack")), timeout=60)
+    finally:
+        for path in planted:
+            path.unlink()
+    assert not (tmp_path / "executed").exists()
+
+
 @VERBS
 def test_a_share_where_others_could_rename_it(client: Client, share: Path, words: tuple[str, ...]) -> None:
     share.chmod(0o777)

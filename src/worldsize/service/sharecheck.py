@@ -120,8 +120,9 @@ def check(
     except OSError as error:
         raise storage_error(error, directory) from None
     try:
+        # Not on the share: Python takes modules from its working directory, and others may have put some there.
         words = [python, "-c", _program(), share.at_node(directory), str(ROUNDS), "%g" % _PATIENCE]
-        errands = execute_alone(compute, words, len(names), share.local, None, names)
+        errands = execute_alone(compute, words, len(names), os.sep, None, names)
         meeting = Meeting(directory, len(names))
         try:
             said = _heard(errands, meeting, len(names), tell)
