@@ -50,6 +50,15 @@ def test_it_is_not_ended(victim: Cli, own: str, directory: str, words: tuple[str
     end(victim, own)
 
 
+def test_a_link_of_anothers_to_ones_own_run(victim: Cli, attacker: Person, own: str, machine: Machine) -> None:
+    """Found by review: what looked like the other's run was one's own, and was cancelled."""
+    link = os.path.join(machine.directory(0o755, attacker.uid), own)
+    attacker.python("import os, sys; os.symlink(*sys.argv[1:])", os.path.realpath(victim.path(own)), link)
+    refused = victim("cancel", link)
+    assert refused.code != 0 and "it is a link of" in refused.err and "leads to a run of yours" in refused.err
+    end(victim, own)
+
+
 def test_nothing_of_it_is_executed(victim: Cli, attacker: Person, own: str, directory: str) -> None:
     """Found by review: the PATH of its plan, and its LD_PRELOAD, were those of `exec`."""
     tool = attacker.write("bin/nvidia-smi", "#!/bin/sh\necho evil\n")

@@ -12,6 +12,8 @@ from driver import Cli
 from security.people import ANNA, BEN, Machine, Person
 from terminal import Terminal
 
+from worldsize.trust.projects import danger_of_file
+
 SETUP = '[compute.local]\nsetup = ["id -u > %s"]\n'
 
 
@@ -254,6 +256,18 @@ def test_what_would_be_masked_is_not_asked_about(tmp_path: Path, line: str) -> N
     assert "[y/N]" not in terminal.shown and "nobody has said yes" in terminal.shown
     assert not (tmp_path / "mark").exists()
     cli.close()
+
+
+def test_a_file_that_was_exchanged_while_it_was_read(tmp_path: Path) -> None:
+    """Found by review: another's link that had gone by then counted as nobody's."""
+    path, other = tmp_path / "worldsize.toml", tmp_path / "other"
+    path.write_text("")
+    assert danger_of_file(str(path), path.stat()) is None
+    other.write_text("")
+    assert "exchanged" in (danger_of_file(str(path), other.stat()) or "")
+    status = path.stat()
+    path.unlink()
+    assert danger_of_file(str(path), status) is not None
 
 
 def test_no_answer_holds_for_all_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

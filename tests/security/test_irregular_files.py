@@ -96,6 +96,24 @@ def test_own_decisions(cli: Cli, place: Place, name: str) -> None:
     ends(cli, "list")
 
 
+@KINDS
+def test_settings_of_uv_above_a_project(cli: Cli, place: Place) -> None:
+    """Found by review: one that waited for a writer stopped each build."""
+    cli.write("project/pyproject.toml", '[project]\nname = "demo"\nversion = "1"\n')
+    place(os.path.join(cli.project, "uv.toml"))
+    cli.write("job.yml", "command: 'true'\nenvironment: {file: project/pyproject.toml}\n")
+    refused = ends(cli, "run", "job.yml")
+    assert refused.code != 0 and "uv.toml" in refused.err and "cannot be read" in refused.err
+
+
+@KINDS
+def test_the_configuration_that_a_simulator_would_replace(cli: Cli, place: Place) -> None:
+    os.mkdir(os.path.join(cli.project, "hpcpack"))
+    place(os.path.join(cli.project, "hpcpack", "worldsize.toml"))
+    refused = ends(cli, "simulate", "hpcpack", "--nodes", "1")
+    assert refused.code != 0 and "is not the simulator's" in refused.err
+
+
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The directory of a run that has failed, to be copied."""

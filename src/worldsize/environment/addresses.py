@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from worldsize.trust.secrets import mask_tokens_in_paths
+
 
 def shown(url: str) -> str:
-    """The URL for people: without user, password, query and fragment."""
+    """The URL for people: without user, password, query, fragment and the tokens in paths of conda's servers."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", "")) + ("?…" if parts.query else "")
+    return mask_tokens_in_paths(urlunsplit((parts.scheme, host, parts.path, "", ""))) + ("?…" if parts.query else "")
 
 
 def without_user(url: str) -> tuple[str, str]:

@@ -86,7 +86,7 @@ def pulled(image: str, runtime: str, program: str, store: Store, environ: Mappin
     def fill(part: str) -> None:
         os.makedirs(part, 0o700)
         target = os.path.join(part, "image" + ending)
-        store.say("fetching the container image %s" % image)
+        store.say("fetching the container image %s" % mask_text(image))
         words = [program, "import", "-o", target, "docker://" + name] if runtime == PYXIS else []
         _run(words or [program, "pull", target, name], image, environ)
 

@@ -46,8 +46,8 @@ def requirements_of(spec: EnvironmentSpec, work: Work, uv: Uv) -> list[str]:
 
 
 def _exported(uv: Uv, directory: str) -> list[str]:
-    words = ("export", "--frozen", "--no-emit-project", "--no-editable", "--no-dev", "--no-header", "--no-annotate")
-    found = uv("reading uv.lock", *words, "--project", directory, cwd=directory)
+    words = ("--frozen", "--no-emit-project", "--no-editable", "--no-dev", "--no-header", "--no-annotate")
+    found = uv.export("reading uv.lock", directory, *words)
     return [requirement(line, directory) for line in found.replace("\\\n", " ").split("\n") if line.strip()]
 
 

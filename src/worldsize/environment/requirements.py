@@ -115,6 +115,11 @@ def _of_source(name: str, source: dict[str, Any], marker: str) -> str:
     )
 
 
+def uv_table(directory: str) -> dict[str, Any]:
+    """What a project says to uv."""
+    return _table(_toml(os.path.join(directory, "pyproject.toml")), "tool", "uv")
+
+
 def project_name(directory: str) -> str | None:
     """As a source tree's pyproject.toml says."""
     name = _table(_toml(os.path.join(directory, "pyproject.toml")), "project").get("name")

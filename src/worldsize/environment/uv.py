@@ -13,14 +13,21 @@ from worldsize.environment.gitlogins import GitLogins
 from worldsize.environment.indexlogins import without_logins
 from worldsize.environment.installed import site_packages
 from worldsize.environment.programs import clean, run
-from worldsize.environment.requirements import local_directories
+from worldsize.environment.requirements import local_directories, local_sources
+from worldsize.environment.workspaces import (
+    can_do_without_sources,
+    has_settings,
+    is_workspace,
+    refuse_settings_above,
+    searches_among_others,
+    write_apart,
+)
 from worldsize.errors import BuildError, ConfigError
 
 EXTRA = 'pip install "worldsize[env]"'
 _NEWS = re.compile(r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b")
 _UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
 _COMMON = ("--no-progress", "--color=never")
-_SETTINGS = ("uv.toml", "pyproject.toml", ".python-version", ".python-versions")
 _NO_SOLUTION = "No solution found"
 _NO_PROJECT = "does not appear to be a Python project"
 _NO_NETWORK = ("dns error", "error sending request", "Connection refused", "network was disabled", "timed out")
@@ -49,10 +56,13 @@ class Uv:
 
     def __init__(self, work: Work, environ: Mapping[str, str], project: str | None = None) -> None:
         self.program = find_uv(environ)
+        self._project = project
         self._directory = project or os.sep
         self._given = environ
-        self._checked: set[str] = set()
-        self._check(self._directory)
+        if project:
+            refuse_settings_above(project, environ)
+            if searches_among_others(project, has_settings, environ):
+                self._directory = os.sep
         self._work = work
         self._environ = {**clean(environ), "UV_NO_PROGRESS": "1", "UV_NO_EDITABLE": "1"}
         self._logins = GitLogins(self._environ)
@@ -63,35 +73,36 @@ class Uv:
     ) -> str:
         """Its standard output. `what` is being done, for people. BuildError."""
         inputs = self._work.inputs
-        self._check(cwd or self._directory)
-        for word in words:
-            if word.startswith(inputs + os.sep) or os.path.basename(word) == "pyproject.toml":
-                self._check_trees(word)
-        given = [self._logins.strip_file(word, inputs) if word.startswith(inputs + os.sep) else word for word in words]
+        files = [word for word in words if word.startswith(inputs + os.sep)]
+        trees = _trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
+        looked_at = [*trees, *([cwd] if cwd else [self._project] if self._project else [])]
+        for directory in looked_at:
+            refuse_settings_above(directory, self._given)
+        given = [self._logins.strip_file(word, inputs) if word in files else word for word in words]
         given, indexes = without_logins(given)
+        if can_do_without_sources(trees, self._given):
+            given.append("--no-sources")
         environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
         try:
-            return run(
+            said = run(
                 self._work, [self.program, *given, *_COMMON], environ, what, self._heard(what), cwd or self._directory
             )
         except BuildError as error:
             raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
+        for directory in looked_at:
+            refuse_settings_above(directory, self._given)  # they may have come since
+        return said
 
-    def _check_trees(self, path: str) -> None:
-        """Those of a requirements file, or of a project. What cannot be read, uv tells of."""
+    def export(self, what: str, directory: str, *words: str) -> str:
+        """What `uv export` says of the project in this directory. BuildError."""
+        apart = os.path.join(self._work.inputs, "apart")
+        if not searches_among_others(directory, is_workspace, self._given) or local_sources(directory):
+            return self(what, "export", *words, "--project", directory, cwd=directory)
         try:
-            for directory in local_directories(["-r " + path]):
-                self._check(directory)
-        except OSError:
-            pass
-        if os.path.basename(path) == "pyproject.toml":
-            self._check(os.path.dirname(path))
-
-    def _check(self, directory: str) -> None:
-        """As it is named and as it is found: which of these uv goes by is its own affair."""
-        for path in {os.path.abspath(directory), os.path.realpath(directory)} - self._checked:
-            _check_settings_above(path, self._given)
-            self._checked.add(path)
+            copy = write_apart(directory, apart)
+        except OSError as error:
+            raise BuildError("cannot be read: %s" % error.strerror, error.filename) from None
+        return self(what, "export", *words, "--project", copy, cwd=copy)
 
     def told(self, what: str, *words: str) -> str:
         """As it tells people: what it puts on its standard error, which stands in the log."""
@@ -115,24 +126,15 @@ class Uv:
         return error.hint
 
 
-def _check_settings_above(directory: str, environ: Mapping[str, str]) -> None:
-    from worldsize.trust.decisions import decision_about_file
-    from worldsize.trust.projects import danger_of_file
-
-    while directory != os.path.dirname(directory):
-        directory = os.path.dirname(directory)
-        for path in (os.path.join(directory, name) for name in _SETTINGS):
-            try:
-                with open(path, "rb") as file:
-                    danger = danger_of_file(path, os.fstat(file.fileno()))
-                    trusted = danger and decision_about_file(path, file.read(), environ)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                raise BuildError("cannot be read: %s" % error.strerror, path) from None
-            if danger and not trusted:
-                what = "uv would take from it where packages come from, and %s" % danger
-                raise BuildError(what, path, "if you trust it: worldsize config trust %s" % path)
+def _trees(files: Sequence[str]) -> list[str]:
+    """The source trees of requirements files, and projects. What cannot be read, uv tells of."""
+    found = [os.path.dirname(path) for path in files if os.path.basename(path) == "pyproject.toml"]
+    for path in files:
+        try:
+            found += local_directories(["-r " + path])
+        except OSError:
+            continue
+    return list(dict.fromkeys(found))
 
 
 class _News:

@@ -127,6 +127,9 @@ def _can_name_a_file(text: str) -> bool:
 
 def _by_path(text: str) -> RunPaths:
     root = os.path.realpath(text)
+    link = foreign_owner(text) if os.path.islink(text) else None
+    if link and not foreign_owner(root):
+        raise UsageError("%s, and leads to a run of yours" % link, display(text), "give the path of the run itself")
     if not os.path.isfile(os.path.join(root, "plan.json")) and not is_array(RunPaths(root)):
         raise NotFound(
             "not a run directory (it holds no plan.json)",

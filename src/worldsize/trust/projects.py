@@ -72,20 +72,24 @@ def read_config(path: str, limit: int) -> ConfigFile:
 
 
 def _foreign_owner(path: str) -> str | None:
-    """Whose it is, where neither this user nor root made it, or the link that it is."""
+    """Whose it is, where neither this user nor root made it, or the link that it is; one that has gone by now was
+    somebody's who did not want that to be seen."""
     try:
         owner = os.lstat(path).st_uid
     except OSError:
-        return None
+        return "it is not there any more"
     return None if is_believed(owner) else "it belongs to %s" % user_name(owner)
 
 
 def danger_of_file(path: str, status: os.stat_result) -> str | None:
     """How others could have written it, or put another in its place: also a link of theirs that leads to one of ours,
     whose relative paths would then be of their directory. None where they could not."""
+    named = os.lstat(path) if os.path.lexists(path) else None
     others = _foreign_owner(path)
     if others:
         return others
+    if named is not None and not stat.S_ISLNK(named.st_mode) and not os.path.samestat(named, status):
+        return "it was exchanged while it was read"
     place = os.path.dirname(path) or "."
     replaced = why_replaceable(place)
     if replaced:

@@ -124,9 +124,7 @@ class _Masking:
             text = re.sub(_RARE_SHAPES, self._mask_rare, text)
         if _has_one(text, _TEXT_MARKS) or (("=" in text or "-" in text) and _may_name_secret(text)):
             text = re.sub(_SHAPES, self._mask_match, text)
-        if "://" in text and _has_one(text.lower(), _TOKEN_MARKS):
-            text = re.sub(_ADDRESS, _without_token, text)
-        return text
+        return mask_tokens_in_paths(text)
 
     def channel(self, text: str) -> str:
         """Also by its name below an alias: t/TOKEN/NAME."""
@@ -200,6 +198,13 @@ def mask_text(text: str) -> str:
 def mask_channel(text: str) -> str:
     """A channel of conda's, by name or address, or text about one."""
     return _ALL.channel(text)
+
+
+def mask_tokens_in_paths(text: str) -> str:
+    """Addresses in `text` without what conda's servers take for a password, and otherwise as they are."""
+    if "://" in text and _has_one(text.lower(), _TOKEN_MARKS):
+        return re.sub(_ADDRESS, _without_token, text)
+    return text
 
 
 def mask_argv(argv: Iterable[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from worldsize.compute.hpcpack.simulator.cluster import Cluster
 from worldsize.compute.hpcpack.simulator.options import Options
 from worldsize.errors import ConfigError, UsageError
+from worldsize.plan.files import read_file
 from worldsize.trust.directories import require_shared_place
 from worldsize.trust.documents import write_document
 
@@ -70,8 +71,7 @@ def _lock(lock: int, place: Place) -> None:
 
 def _ours(path: str) -> bool:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline().rstrip("\n") == MARK
+        return read_file(path, len(MARK) + 1) == MARK.encode() + b"\n"
     except OSError:
         return False
 

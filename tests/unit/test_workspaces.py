@@ -1,0 +1,74 @@
+"""What uv would look for above a project, where others could put it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from worldsize.environment.workspaces import (
+    can_do_without_sources,
+    has_settings,
+    is_workspace,
+    searches_among_others,
+    write_apart,
+)
+
+PROJECT = '[project]\nname = "demo"\nversion = "1"\n'
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Below a directory where everybody may make files."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "own" / "demo").mkdir(parents=True)
+    return shared / "own" / "demo"
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "workspace"),
+    [
+        ("", True, True),
+        ('[tool.uv]\nindex-url = "x"\n', False, True),
+        ("[tool.uv.workspace]\n", False, False),
+        ('[tool.uv.sources]\na = {path = "../a"}\n', False, True),
+        ("[tool]\nuv = 3\n", True, True),
+        ("[[[", True, True),
+    ],
+)
+def test_where_a_search_ends(place: Path, text: str, settings: bool, workspace: bool) -> None:
+    (place / "pyproject.toml").write_text(PROJECT + text)
+    assert searches_among_others(str(place), has_settings, os.environ) is settings
+    assert searches_among_others(str(place), is_workspace, os.environ) is workspace
+
+
+def test_ones_own_directory_above_ends_it_too(place: Path) -> None:
+    (place / "pyproject.toml").write_text(PROJECT)
+    (place.parent / "pyproject.toml").write_text("[tool.uv.workspace]\nmembers = ['demo']\n")
+    assert not searches_among_others(str(place), is_workspace, os.environ)
+    (place.parent / "pyproject.toml").unlink()
+    (place.parent / "uv.toml").write_text("")
+    assert not searches_among_others(str(place), has_settings, os.environ)
+
+
+def test_sources_are_done_without_where_there_are_none(place: Path) -> None:
+    other = place.parent / "other"
+    other.mkdir()
+    (place / "pyproject.toml").write_text(PROJECT)
+    assert can_do_without_sources([str(place)], os.environ) and not can_do_without_sources([], os.environ)
+    (other / "pyproject.toml").write_text(PROJECT + '[tool.uv.sources]\na = {path = "../a"}\n')
+    assert not can_do_without_sources([str(place), str(other)], os.environ)
+    (other / "pyproject.toml").write_text(PROJECT + "[tool.uv.workspace]\n")
+    assert not can_do_without_sources([str(place), str(other)], os.environ)
+
+
+def test_a_copy_below_a_workspace_that_leaves_it_out(place: Path, tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "uv.lock"):
+        (place / name).write_text(name)
+    copy = Path(write_apart(str(place), str(tmp_path / "apart")))
+    assert [(copy / name).read_text() for name in ("pyproject.toml", "uv.lock")] == ["pyproject.toml", "uv.lock"]
+    assert is_workspace(str(copy.parent)) and not searches_among_others(str(copy), is_workspace, os.environ)
+    assert copy.stat().st_mode & 0o777 == 0o700
