@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from driver import Cli
 from security.people import BEN, Machine, Person
 
-from worldsize.trust.documents import write_document
+from worldsize.trust.documents import open_document, write_document
 
 PLANT = "import os, sys\nfor name in sys.argv[3:]: os.symlink(sys.argv[2], os.path.join(sys.argv[1], name))"
 
@@ -52,6 +53,42 @@ def test_a_link_of_anothers_is_refused(machine: Machine, tmp_path: Path) -> None
     with pytest.raises(OSError, match="link of somebody else's"):
         write_document(lab + "/to.json", b"x")
     assert target.read_text() == "precious" and os.listdir(lab) == ["to.json"]
+
+
+def test_a_file_that_is_exchanged_for_a_link(machine: Machine, tmp_path: Path) -> None:
+    """Found by review: the name was looked at twice, and was another thing the second time."""
+    ben, lab, target = machine.person(BEN), machine.directory(0o777), tmp_path / "precious"
+    target.write_text("precious")
+    flip = """
+import ctypes, os, sys
+os.chdir(sys.argv[1])
+os.symlink(sys.argv[2], "other")
+print(flush=True)
+exchange = ctypes.CDLL(None).renameat2
+while not os.path.exists("stop"):
+    exchange(-100, b"name", -100, b"other", 2)
+"""
+    Path(lab, "name").write_text("")
+    with ben.start_python(flip, lab, str(target)) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        for _ in range(2000):
+            with contextlib.suppress(OSError):
+                write_document(lab + "/name", b"x")
+            with contextlib.suppress(OSError):
+                open_document(lab + "/name").close()
+        Path(lab, "stop").touch()
+        assert process.wait(30) == 0
+    assert target.read_text() == "precious"
+
+
+def test_convert_writes_through_no_link_of_anothers(machine: Machine, tmp_path: Path) -> None:
+    cli, lab, own = Cli(str(tmp_path)), machine.directory(0o777), tmp_path / "own.py"
+    own.write_text("import torch\nmodel = torch.nn.Linear(1, 1)\nmodel(torch.ones(1)).backward()\n")
+    before = own.read_text()
+    machine.person(BEN).python(PLANT, lab, str(own), "train.py")
+    refused = cli("convert", "--write", lab + "/train.py")
+    assert refused.code != 0 and "link of somebody else's" in refused.err and own.read_text() == before
+    cli.close()
 
 
 def test_links_modes_and_devices_of_ones_own_are_as_they_were(tmp_path: Path) -> None:

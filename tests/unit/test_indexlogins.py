@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from worldsize.environment.indexlogins import IndexLogins, without_logins
+from worldsize.errors import UsageError
 
 URL = "http://anna:pw@host/simple"
 BARE = "http://host/simple"
@@ -45,6 +46,42 @@ def test_what_pips_own_files_say(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     found = IndexLogins().variables({"PIP_INDEX_URL": "http://mine/"}, str(tmp_path / "own"), listed)
     assert found["PIP_INDEX_URL"] == "http://mine/"
+
+
+def test_a_password_with_an_at_in_it(tmp_path: Path) -> None:
+    """Found by review: its end stayed in the address."""
+    logins = IndexLogins()
+    assert logins.strip_line("-i http://anna:hun@ter2@host/simple") == "-i http://host/simple"
+    text = Path(logins.variables({}, str(tmp_path))["NETRC"]).read_text()
+    assert text.startswith('machine host login "anna" password "hun@ter2"\n')
+
+
+@pytest.mark.parametrize("other", ["http://host:8080/simple", "https://host/simple", "http://x:y@host:81/"])
+def test_another_server_at_the_same_host(tmp_path: Path, other: str) -> None:
+    """Found by review: netrc knows no ports, and the other server got the password."""
+    for lines in ((URL, other), (other, URL)):
+        logins = IndexLogins()
+        with pytest.raises(UsageError):
+            for line in lines:
+                logins.strip_line("--extra-index-url " + line)
+            logins.variables({}, str(tmp_path))
+    with pytest.raises(UsageError):
+        IndexLogins().variables({"PIP_INDEX_URL": URL}, str(tmp_path), "global.extra-index-url='%s'" % other)
+    logins = IndexLogins()
+    for line in (URL, "http://host:80/other", "http://elsewhere:81/"):
+        logins.strip_line("--extra-index-url " + line)
+    assert "NETRC" in logins.variables({}, str(tmp_path))
+
+
+def test_a_proxy_with_a_password(tmp_path: Path) -> None:
+    """Found by review: pip names it to the pip that it starts."""
+    proxy = "http://anna:pw@proxy:3128"
+    found = IndexLogins().variables({"PIP_PROXY": proxy}, str(tmp_path))
+    assert found["PIP_PROXY"] == "" and found["HTTPS_PROXY"] == found["http_proxy"] == proxy
+    assert IndexLogins().variables({"PIP_PROXY": "http://proxy:3128"}, str(tmp_path)) == {}
+    for environ in ({}, {"PIP_PROXY": proxy}):
+        with pytest.raises(UsageError, match="pip's configuration"):
+            IndexLogins().variables(environ, str(tmp_path), "global.proxy='%s'" % proxy)
 
 
 def test_options_of_uv_with_a_login_become_variables() -> None:

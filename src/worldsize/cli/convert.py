@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from worldsize.cli.output import say, show_document
 from worldsize.errors import UsageError
-from worldsize.trust.documents import write_document
+from worldsize.trust.documents import document_target, write_document
 
 _EXAMPLES = """examples:
   worldsize convert train.py                            the changes, as a diff; nothing is written
@@ -35,7 +34,7 @@ def convert(options: argparse.Namespace) -> int:
     from worldsize.convert.rewrite import convert_source
 
     path = options.script
-    script = os.path.realpath(path)  # once: others may exchange a link meanwhile
+    script = _target(path) if options.write else path  # once: others may exchange a link meanwhile
     source = _read(script, path)
     try:
         converted = convert_source(source)
@@ -53,6 +52,13 @@ def convert(options: argparse.Namespace) -> int:
     for line, remark in converted.remarks:
         say("%s:%d: left alone: %s" % (path, line, remark))
     return 0
+
+
+def _target(path: str) -> str:
+    try:
+        return document_target(path)
+    except OSError as error:
+        raise UsageError("cannot be written: %s" % error.strerror, path) from None
 
 
 def _read(script: str, path: str) -> str:

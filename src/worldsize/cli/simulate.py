@@ -57,7 +57,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 def simulate(options: argparse.Namespace) -> int:
     from worldsize.compute.hpcpack.simulator.server import run
     from worldsize.trust.decisions import trust_new_file
-    from worldsize.trust.documents import document_target
+    from worldsize.trust.documents import open_document
     from worldsize.trust.procfs import retitle
 
     asked, made_up = _asked(options)
@@ -71,7 +71,7 @@ def simulate(options: argparse.Namespace) -> int:
         run(asked, announce)
         return 0
     try:
-        log = open(document_target(options.requests), "w", encoding="utf-8")
+        log = open_document(options.requests)
     except OSError as error:
         raise UsageError("it cannot be written: %s" % error.strerror, options.requests, "--requests FILE") from None
     with log:

@@ -15,9 +15,11 @@ from urllib.parse import unquote, urlsplit
 
 from worldsize.errors import UsageError
 
-_LOGIN = re.compile(r"(?<!\+)(https?://)([^\s/?#@]+)@(\S+)", re.IGNORECASE)
+_LOGIN = re.compile(r"(?<!\+)(https?://)([^\s/?#]+)@([^\s/?#@]\S*)", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?<!\+)https?://[^\s/?#]+", re.IGNORECASE)
 _VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
-_CONFIGURED = re.compile(r"(global|wheel)\.(index-url|extra-index-url|find-links)=(.+)")
+_PROXY = "PIP_PROXY"
+_CONFIGURED = re.compile(r"(global|wheel)\.(index-url|extra-index-url|find-links|proxy)=(.+)")
 _OF_UV = {
     "--index-url": ("UV_INDEX_URL", " "),
     "--extra-index-url": ("UV_EXTRA_INDEX_URL", " "),
@@ -35,18 +37,27 @@ class IndexLogins:
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[str, str]] = {}
+        self._servers: dict[str, set[str]] = {}
 
     def strip_line(self, line: str) -> str:
         """A line of a requirements file. UsageError for two logins at one host, which netrc cannot hold."""
+        self._see(line)
         return _LOGIN.sub(self._take, line) if line.lstrip().startswith("-") else line
 
     def variables(self, environ: Mapping[str, str], directory: str, configured: str = "") -> dict[str, str]:
         """For the environment of pip, once all lines are stripped: its own variables without logins, and the file, in
         `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints, which its
-        variables come before. OSError."""
+        variables come before. OSError; UsageError for what pip would show, or send to another server."""
         said = _configured(configured)
+        proxies = _proxies(said.pop(_PROXY, ""), environ)
         said.update((name, environ[name]) for name in _VARIABLES if name in environ)
-        found = {name: _LOGIN.sub(self._take, text) for name, text in said.items()}
+        for text in said.values():
+            self._see(text)
+        found = {
+            name: _LOGIN.sub(self._take, text) for name, text in said.items() if name in environ or _LOGIN.search(text)
+        }
+        self._refuse_neighbours()
+        found.update(proxies)
         if not self._found:
             return found
         path = os.path.join(directory, "netrc")
@@ -57,9 +68,22 @@ class IndexLogins:
             file.write(_text_of(own))
         return {**found, "NETRC": path}
 
+    def _see(self, text: str) -> None:
+        for address in _ADDRESS.findall(text):
+            scheme, _, place = address.lower().partition("://")
+            server = place.rpartition("@")[2].removesuffix(":443" if scheme == "https" else ":80")
+            self._servers.setdefault(_host("%s://%s" % (scheme, server)), set()).add("%s %s" % (scheme, server))
+
+    def _refuse_neighbours(self) -> None:
+        """netrc knows hosts, and no ports: another server there would be sent what is not meant for it."""
+        for host in self._found:
+            if len(self._servers.get(host, ())) > 1:
+                what = "two servers at one host, %s, and one of them with a login: pip would send it to both" % host
+                raise UsageError(what, "stage.pip", "leave one out, or use a keyring")
+
     def _take(self, address: re.Match[str]) -> str:
         start, said, rest = address.groups()
-        host = urlsplit(start + rest).hostname or ""
+        host = _host(start + rest)
         name, _, word = said.partition(":")
         login = unquote(name), unquote(word)
         if self._found.setdefault(host, login) != login:
@@ -101,7 +125,30 @@ def _configured(text: str) -> dict[str, str]:
                     found[name] = str(literal_eval(match[3]))
                 except (ValueError, SyntaxError):
                     continue
-    return {name: value for name, value in found.items() if _LOGIN.search(value)}
+    return found
+
+
+def _proxies(configured: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """pip tells the other pip its proxy as a word, unless it has it from the variables that all programs go by.
+    UsageError for one in its configuration, which no variable replaces."""
+    own = environ.get(_PROXY, "")
+    if not own and "@" in configured:
+        hint = "leave it out there, and export HTTPS_PROXY=…"
+        what = "the proxy in pip's configuration has a password, which everybody could read"
+        raise UsageError(what, "stage.pip", hint)
+    if "@" not in own:
+        return {}
+    if "@" in configured:
+        raise UsageError("pip's configuration has a proxy with a password, too", "stage.pip", "leave it out there")
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+    return {_PROXY: "", **dict.fromkeys(names, own)}
+
+
+def _host(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        raise UsageError("no address of a package index: %s" % address, "stage.pip", "mend it") from None
 
 
 def _quote(word: str) -> str:
