@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import wheels
 from driver import Cli
 from server import serve
@@ -38,6 +39,34 @@ def holding(root: Path, *canaries: str) -> Iterator[str]:
                     content = archive.extractfile(member) if member.isfile() else None
                     if content and any(canary.encode() in content.read() for canary in canaries):
                         yield "%s: %s" % (path, member.name)
+
+
+@pytest.mark.parametrize("way", ["envs_dir", "RATTLER_CACHE_DIR", "propose"])
+def test_the_cache_of_conda_is_closed_to_others(cli: Cli, channel: Path, tmp_path: Path, way: str) -> None:
+    """Found by review: it was made as the umask says; others could read tokens in it, and write what is installed."""
+    top = tmp_path / "served"
+    (top / "t" / TOKEN).mkdir(parents=True)
+    (top / "t" / TOKEN / "ch").symlink_to(channel)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    environ = {"RATTLER_CACHE_DIR": str(shared)} if way == "RATTLER_CACHE_DIR" else {}
+    cli.write("worldsize.toml", 'envs_dir = "%s"\n' % (tmp_path / "envs"))
+    before = os.umask(0o002)
+    try:
+        with serve(top, "anna", PASSWORD) as served:
+            base = served.url.replace("http://", "http://anna:%s@" % PASSWORD)
+            wanted = "%s/t/%s/ch" % (base, TOKEN)
+            if way == "propose":
+                cli.write("list.txt", "alpha\n")
+                cli("env", "propose", "list.txt", "--channel", wanted)
+            else:
+                cli.write("environment.yml", "channels: ['%s']\ndependencies: [alpha]\n" % wanted)
+                cli.ok("env", "build", "environment.yml", **environ)
+    finally:
+        os.umask(before)
+    for place in (cli.home, cli.home + "/cache", cli.home + "/cache/conda"):
+        assert os.stat(place).st_mode & 0o777 == 0o700, place
+    assert list(holding(shared, TOKEN, PASSWORD)) == []
 
 
 def test_a_step_of_a_build(cli: Cli, tmp_path: Path) -> None:

@@ -12,6 +12,14 @@ from security.people import BEN, Machine, Person
 
 from worldsize.trust.documents import open_document, write_document
 
+SCRIPT = """\
+import torch
+from torch import nn
+net = nn.DataParallel(nn.Linear(3, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+net(torch.ones(1, 3)).sum().backward()
+optimizer.step()
+"""
 PLANT = "import os, sys\nfor name in sys.argv[3:]: os.symlink(sys.argv[2], os.path.join(sys.argv[1], name))"
 
 
@@ -81,9 +89,23 @@ while not os.path.exists("stop"):
     assert target.read_text() == "precious"
 
 
+def test_a_directory_that_is_a_link_of_anothers(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:
+    """Found by review: only the last name of a path was looked at."""
+    shared = machine.directory(0o1777)
+    job = victim.write("work/job.yml", "precious")
+    for path in (job, os.path.dirname(job)):
+        os.chown(path, uid, uid)
+    attacker.python(PLANT, shared, os.path.dirname(job), "project")
+    refused = victim("init", "-y", "--force", shared + "/project")
+    assert refused.code != 0 and "Traceback" not in refused.err and Path(job).read_text() == "precious"
+    with pytest.raises(OSError, match="link of somebody else's"):
+        write_document(shared + "/project/job.yml", b"x")
+    assert os.listdir(os.path.dirname(job)) == ["job.yml"]
+
+
 def test_convert_writes_through_no_link_of_anothers(machine: Machine, tmp_path: Path) -> None:
     cli, lab, own = Cli(str(tmp_path)), machine.directory(0o777), tmp_path / "own.py"
-    own.write_text("import torch\nmodel = torch.nn.Linear(1, 1)\nmodel(torch.ones(1)).backward()\n")
+    own.write_text(SCRIPT)
     before = own.read_text()
     machine.person(BEN).python(PLANT, lab, str(own), "train.py")
     refused = cli("convert", "--write", lab + "/train.py")

@@ -6,7 +6,7 @@ import argparse
 
 from worldsize.cli.output import say, show_document
 from worldsize.errors import UsageError
-from worldsize.trust.documents import document_target, write_document
+from worldsize.trust.documents import write_document
 
 _EXAMPLES = """examples:
   worldsize convert train.py                            the changes, as a diff; nothing is written
@@ -34,8 +34,7 @@ def convert(options: argparse.Namespace) -> int:
     from worldsize.convert.rewrite import convert_source
 
     path = options.script
-    script = _target(path) if options.write else path  # once: others may exchange a link meanwhile
-    source = _read(script, path)
+    source = _read(path)
     try:
         converted = convert_source(source)
     except libcst.ParserSyntaxError as error:
@@ -44,7 +43,7 @@ def convert(options: argparse.Namespace) -> int:
         raise UsageError("nothing to convert: %s" % converted.reason, path)
     if options.write:
         try:
-            write_document(script, converted.text.encode("utf-8", "surrogateescape"))
+            write_document(path, converted.text.encode("utf-8", "surrogateescape"))
         except OSError as error:
             raise UsageError("cannot be written: %s" % error.strerror, path) from None
     else:
@@ -54,16 +53,9 @@ def convert(options: argparse.Namespace) -> int:
     return 0
 
 
-def _target(path: str) -> str:
+def _read(path: str) -> str:
     try:
-        return document_target(path)
-    except OSError as error:
-        raise UsageError("cannot be written: %s" % error.strerror, path) from None
-
-
-def _read(script: str, path: str) -> str:
-    try:
-        with open(script, encoding="utf-8", newline="") as file:
+        with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except OSError as error:
         raise UsageError("cannot be read: %s" % error.strerror, path or "convert") from None

@@ -16,6 +16,7 @@ from worldsize.environment.objects import digest_of
 from worldsize.environment.uv import Uv, install
 from worldsize.errors import BuildError
 from worldsize.spec.environment import BuildStep, EnvironmentSpec
+from worldsize.trust.directories import make_directories
 
 
 def fetch_sources(work: Work, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str) -> str:
@@ -30,7 +31,7 @@ def fetch_sources(work: Work, spec: EnvironmentSpec, environ: Mapping[str, str],
             found.update(_of_step(work, step, active, cache))
     key = digest_of("\n".join(sorted("%s %s" % item for item in found.items())).encode())[:20]
     directory = os.path.join(cache, "sources", key)
-    os.makedirs(directory, 0o700, exist_ok=True)
+    make_directories(directory)
     for name, path in found.items():
         target = os.path.join(directory, name)
         if not os.path.exists(target):

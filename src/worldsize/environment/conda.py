@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from worldsize.environment import rattling
@@ -17,6 +18,7 @@ from worldsize.environment.programs import Ended, execute, how_ended, mend
 from worldsize.environment.uv import EXTRA
 from worldsize.errors import BuildError, ConfigError, UsageError
 from worldsize.plan.files import write_json
+from worldsize.trust.directories import make_private_directory, require_reliable_directory
 from worldsize.trust.secrets import mask_channel
 
 _PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattling.py")
@@ -49,9 +51,16 @@ class Source(NamedTuple):
         }
 
 
-def cache_directory(cache: str, environ: Mapping[str, str]) -> str:
-    """Where packages and the channels' indexes are kept: below `cache`, or where other tools that use rattler do."""
-    return environ.get("RATTLER_CACHE_DIR") or os.path.join(cache, "conda")
+def cache_directory(cache: str, environ: Mapping[str, str], channels: Sequence[str]) -> str:
+    """Where packages and the channels' indexes are kept, made if it is missing: below `cache`, closed to others; or
+    where other tools that use rattler keep them, unless one of the `channels` has a token or a password, which rattler
+    writes down there. StorageError for a directory that others could write to."""
+    shared = environ.get("RATTLER_CACHE_DIR")
+    if shared and all(mask_channel(each) == each for each in channels):
+        return require_reliable_directory(shared)
+    own = make_private_directory(os.path.join(cache, "conda"))
+    os.chmod(own, 0o700)
+    return own
 
 
 def install(
@@ -103,6 +112,15 @@ class Unsolvable(BuildError):
 
 
 def ask(work: Work, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
+    """What rattler answers. It writes the channels' addresses down beside their indexes: those with a token or a
+    password are kept for this question alone."""
+    if order["shown"] == order["channels"]:
+        return _ask(work, order, environ)
+    with TemporaryDirectory(prefix="repodata-", dir=os.path.dirname(order["repodata"])) as own:
+        return _ask(work, {**order, "repodata": own}, environ)
+
+
+def _ask(work: Work, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
     argv = [sys.executable, _PROGRAM]
     own = {**os.environ, **environ}  # rattler's own variables; and rattler itself may be found through PYTHONPATH
     ended = execute(work, argv, own, "conda", lambda line: work.news("conda: " + line), order=json.dumps(order))

@@ -16,6 +16,7 @@ from worldsize.errors import BuildError, WorldsizeError
 from worldsize.plan.files import read_json, write_json
 from worldsize.spec.environment import Fetch
 from worldsize.spec.sizes import bytes_of
+from worldsize.trust.directories import make_directories
 
 _WHEEL = ".whl"
 
@@ -71,7 +72,7 @@ def _place(work: Work, wanted: Fetch, path: str, cache: str) -> None:
         limit = limit_unpacking(os.path.getsize(path), True, _most(wanted), shown(wanted.url))
         names = _unpack(path, name, target, limit)
     if wanted.to:
-        os.makedirs(os.path.dirname(mark), 0o700, exist_ok=True)
+        make_directories(os.path.dirname(mark))
         write_json(mark, {"target": target, "names": names})
 
 

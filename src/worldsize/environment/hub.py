@@ -24,6 +24,7 @@ from worldsize.environment.web import download, read
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.plan.files import read_json, write_json
 from worldsize.spec.stage import HubRepo
+from worldsize.trust.directories import make_directories
 
 _ENDPOINT = "https://huggingface.co"
 _LISTING = 64 << 20
@@ -122,7 +123,7 @@ class Hub:
         kind = "" if repo.kind == "models" else repo.kind + "/"
         url = "%s/%s%s/resolve/%s/%s" % (self._endpoint, kind, repo.name, snapshot.commit, quote(name))
         path = snapshot.blob(self._directory, name)
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        make_directories(os.path.dirname(path))
         with self._data.alone(path, name):
             if os.path.exists(path):
                 return
@@ -138,7 +139,7 @@ class Hub:
     def _state(self, repo: HubRepo) -> str:
         key = hashlib.sha256(repr((self._endpoint, repo)).encode()).hexdigest()[:32]
         directory = os.path.join(self._directory, "hub")
-        os.makedirs(directory, 0o700, exist_ok=True)
+        make_directories(directory)
         return os.path.join(directory, key + ".json")
 
 

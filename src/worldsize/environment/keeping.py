@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from worldsize.environment.locking import acquire
-from worldsize.trust.directories import require_reliable_directory
+from worldsize.trust.directories import make_directories, require_reliable_directory
 
 _CHUNK = 4 << 20
 
@@ -59,7 +59,7 @@ class Store:
 
     def keep(self, part: str, digest: str, name: str) -> str:
         path = os.path.join(self.directory, "files", digest, name)
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        make_directories(os.path.dirname(path))
         os.chmod(part, 0o444)
         os.replace(part, path)
         return path

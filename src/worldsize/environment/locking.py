@@ -12,6 +12,7 @@ from typing import Any
 
 from worldsize.errors import StorageError
 from worldsize.plan.files import storage_error
+from worldsize.trust.directories import make_directories
 
 _PAUSE = 0.1
 _TRIES = 3
@@ -92,7 +93,7 @@ def is_held(path: str) -> bool:
 
 def _opened(path: str) -> int:
     try:
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        make_directories(os.path.dirname(path))
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise storage_error(error, path) from None

@@ -82,7 +82,7 @@ def _interpreter(work: Work, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
     """What the environment begins with: conda's packages, whose rows are returned; or a virtual environment."""
     spec, lock = recipe.spec, recipe.lock
     if recipe.is_conda:
-        cache = conda.cache_directory(recipe.cache, recipe.environ)
+        cache = conda.cache_directory(recipe.cache, recipe.environ, recipe.channels)
         source = conda.Source(recipe.channels, recipe.alias, recipe.virtual, cache)
         specs = conda.with_python(spec.conda, spec.version)
         found = conda.install(work, source, specs, recipe.environ, _usable(lock["conda"]) if lock else None)

@@ -22,6 +22,7 @@ from worldsize.environment.packlist import LEFT_OUT, Entry, base_entries, below,
 from worldsize.environment.prefixes import DESCRIPTION as PREFIX_DESCRIPTION
 from worldsize.plan.files import storage_error
 from worldsize.plan.pack import BASE, DESCRIPTION, PIECE, VERSION, member
+from worldsize.trust.directories import make_directories
 
 LEVEL = 3
 SUFFIX = ".tar.gz"
@@ -91,7 +92,7 @@ def _write(
     base: str | None,
 ) -> tuple[str, int]:
     """The file's sha256 and size."""
-    os.makedirs(os.path.dirname(os.path.abspath(path)), 0o700, exist_ok=True)
+    make_directories(os.path.dirname(os.path.abspath(path)))
     digest = hashlib.sha256()
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
         pieces = _Pieces(file, digest, pool)

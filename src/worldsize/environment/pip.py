@@ -24,6 +24,7 @@ from worldsize.environment.sources import is_project
 from worldsize.environment.uv import Uv, install
 from worldsize.errors import BuildError
 from worldsize.spec.environment import EnvironmentSpec, requirement
+from worldsize.trust.directories import make_directories
 from worldsize.trust.secrets import MASK, mask_text
 
 _OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
@@ -140,7 +141,7 @@ def pins(found: Iterable[Distribution]) -> list[str]:
 def written(work: Work, name: str, lines: Iterable[str]) -> str:
     """A file of ours in the prefix, for nobody else to read; until `remove_inputs`."""
     path = input_path(work, name)
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    make_directories(os.path.dirname(path))
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", **_TEXT) as file:
         file.write("".join(line + "\n" for line in lines))
     return path

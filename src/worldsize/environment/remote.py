@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from worldsize.environment.addresses import shown
 from worldsize.environment.web import Tick
 from worldsize.errors import UsageError, WorldsizeError
+from worldsize.trust.directories import make_directories
 
 _INSTALL = 'pip install "worldsize[data]"'
 _WASB = re.compile(r"wasbs?://([^@/]+)@([^./]+)\.blob\.([^/]+)(/.*)?$")
@@ -106,7 +107,7 @@ class Remote:
         for name in found.files:
             path = os.path.join(target, *name.split("/")) if name else target
             _check_inside(path, target)
-            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            make_directories(os.path.dirname(path))
             try:
                 remote = "%s/%s" % (self._path.rstrip("/"), name) if name else self._path
                 self._fs.get_file(remote, path, callback=Progress())

@@ -23,6 +23,7 @@ from worldsize.errors import UsageError
 from worldsize.plan.files import storage_error, write_json
 from worldsize.plan.local import PLACE
 from worldsize.spec.stage import Stage, TorchRepo
+from worldsize.trust.directories import make_directories
 
 _GITHUB = "https://github.com"
 _HASH = re.compile(r"-([0-9a-f]{8,64})\.[^.]+$")
@@ -68,11 +69,11 @@ def lay_out(part: str, path: str, links: dict[str, str], texts: dict[str, str], 
     """Links are relative: the nodes may know the directory by another name."""
     for name, target in links.items():
         place = _place(part, name)
-        os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+        make_directories(os.path.dirname(place))
         os.symlink(os.path.relpath(target, os.path.dirname(os.path.join(path, name))), place)
     for name, text in texts.items():
         place = _place(part, name)
-        os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+        make_directories(os.path.dirname(place))
         with open(place, "w", encoding="utf-8") as file:
             file.write(text)
         os.chmod(place, 0o444)

@@ -25,6 +25,7 @@ from worldsize.environment.limits import Limit, TooLarge, limit_download, limit_
 from worldsize.environment.web import Version, download
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.plan.files import read_json, storage_error, write_json
+from worldsize.trust.directories import make_directories
 
 _WEB = ("http", "https")
 _UNFIT = re.compile(r"[^\w.+-]")
@@ -231,7 +232,7 @@ def _remove(*paths: str) -> None:
 
 def _try_to_write(state: str, value: dict[str, Any]) -> None:
     try:
-        os.makedirs(os.path.dirname(state), 0o700, exist_ok=True)
+        make_directories(os.path.dirname(state))
         write_json(state, value)
     except OSError:
         pass  # it will be read once more

@@ -12,7 +12,7 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.files import read_json, write_json
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.config import Config
-from worldsize.trust.directories import is_reliable_directory, require_reliable_directory
+from worldsize.trust.directories import is_reliable_directory, make_directories, require_reliable_directory
 
 
 def envs_dir(config: Config, settings: Settings) -> str:
@@ -95,7 +95,7 @@ def probed(home: str, compute: str) -> tuple[str, ...]:
 def keep_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
     """Raises OSError."""
     path = _probe_file(home, compute)
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    make_directories(os.path.dirname(path))
     write_json(path, {"virtual_packages": list(virtual), "node": node, "time": time.time()})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.job import Job
+from worldsize.trust.directories import make_directories
 
 _PLACE = "inrank/worldsize_inrank"
 _LOADER = "on_import.py"
@@ -49,7 +50,7 @@ def place_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> No
     for name, source in package_sources(packages).items():
         folder, file = os.path.split(os.path.join(paths.root, name))
         compiled = os.path.join(folder, "__pycache__")
-        os.makedirs(compiled, 0o700, exist_ok=True)
+        make_directories(compiled)
         with open(source, "rb") as content:
             write_bytes(os.path.join(folder, file), content.read())
         link(bytecode(source, cache), os.path.join(compiled, "%s.%s.pyc" % (file[:-3], sys.implementation.cache_tag)))

@@ -1,5 +1,9 @@
 """Files that worldsize writes for a person to keep, where others may be able to write, too: a lock file, a job, a
-configuration."""
+configuration.
+
+A link of somebody else's on the way could lead to any file of this user's: it is refused, also one that comes in the
+place of a directory or a file meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -8,67 +12,104 @@ import os
 import stat
 from typing import TextIO
 
+from worldsize.errors import StorageError
+from worldsize.trust.directories import real_path
 from worldsize.trust.owners import is_believed
 
 _MOST_LINKS = 40
+_THROUGH = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write_document(path: str, data: bytes) -> None:
     """Replaces `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
 
     Its mode is the old one's, else what the umask leaves. A link of this user's or root's is followed; a device or a
-    pipe is written to. OSError, also for a link of somebody else's: it could lead to any file of this user's.
+    pipe is written to. OSError, also for a link of somebody else's.
     """
-    target = document_target(path)
-    mode = _mode(target)
-    if mode is not None and not stat.S_ISREG(mode):
-        with open(os.open(target, os.O_WRONLY | os.O_NOFOLLOW), "wb") as file:
-            file.write(data)
-        return
-    part = "%s.%s.part" % (target, os.urandom(6).hex())
+    directory, name = _open_place(path)
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
-            if mode is not None:
-                os.fchmod(file.fileno(), stat.S_IMODE(mode))
-            file.write(data)
-        os.replace(part, target)
-    except OSError:
-        if os.path.lexists(part):
-            os.unlink(part)
-        raise
-
-
-def document_target(path: str) -> str:
-    """Where `path` leads: to what is no link now, and is to be replaced, or opened without following one, by that name.
-    OSError for a link of somebody else's."""
-    for _ in range(_MOST_LINKS):
-        directory, name = os.path.split(os.path.abspath(path))
-        path = os.path.join(os.path.realpath(directory), name)
-        status = _status(path)
-        if status is None or not stat.S_ISLNK(status.st_mode):
-            return path
-        if not is_believed(status.st_uid):
-            raise OSError(errno.EPERM, "it is a link of somebody else's", path)
-        leads = os.readlink(path)
-        if not os.path.samestat(status, os.lstat(path)):
-            raise OSError(errno.EAGAIN, "it is being exchanged", path)
-        path = os.path.join(os.path.dirname(path), leads)
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        _write(directory, name, data)
+    finally:
+        os.close(directory)
 
 
 def open_document(path: str) -> TextIO:
-    """An empty file at `path`, to be written little by little; a link as with `write_document`. OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    return open(os.open(document_target(path), flags, 0o666), "w", encoding="utf-8")
-
-
-def _mode(path: str) -> int | None:
-    status = _status(path)
-    return status.st_mode if status and not stat.S_ISLNK(status.st_mode) else None
-
-
-def _status(path: str) -> os.stat_result | None:
+    """An empty file at `path`, to be written little by little; links as with `write_document`. OSError."""
+    directory, name = _open_place(path)
     try:
-        return os.lstat(path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        return open(os.open(name, flags, 0o666, dir_fd=directory), "w", encoding="utf-8")
+    finally:
+        os.close(directory)
+
+
+def _write(directory: int, name: str, data: bytes) -> None:
+    status = _status(name, directory)
+    if status is not None and not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
+        with open(os.open(name, os.O_WRONLY | os.O_NOFOLLOW, dir_fd=directory), "wb") as file:
+            file.write(data)
+        return
+    part = "%s.%s.part" % (name, os.urandom(6).hex())
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(part, flags, 0o666, dir_fd=directory), "wb") as file:
+            if status is not None and stat.S_ISREG(status.st_mode):
+                os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+            file.write(data)
+        os.replace(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        if _status(part, directory) is not None:
+            os.unlink(part, dir_fd=directory)
+        raise
+
+
+def _open_place(path: str) -> tuple[int, str]:
+    """A descriptor of the directory that `path` leads to, and the name in it, which was no link a moment ago."""
+    for _ in range(_MOST_LINKS):
+        parent, name = os.path.split(os.path.abspath(path))
+        real = _without_links(parent, path)
+        directory = _open_directory(real)
+        status = _status(name, directory)
+        if status is None or not stat.S_ISLNK(status.st_mode):
+            return directory, name
+        try:
+            leads = os.readlink(name, dir_fd=directory)
+            same = os.path.samestat(status, os.lstat(name, dir_fd=directory))
+        finally:
+            os.close(directory)
+        if not is_believed(status.st_uid):
+            raise _of_others(path)
+        if not same:
+            raise OSError(errno.EAGAIN, "it is being exchanged", path)
+        path = os.path.join(real, leads)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+
+def _without_links(directory: str, path: str) -> str:
+    try:
+        return real_path(directory, places=False)
+    except StorageError:
+        raise _of_others(path) from None
+
+
+def _open_directory(real: str) -> int:
+    """Through no link: what was none a moment ago may have been exchanged for one."""
+    found = os.open(os.sep, _THROUGH)
+    for name in filter(None, real.split(os.sep)):
+        above = found
+        try:
+            found = os.open(name, _THROUGH, dir_fd=above)
+        finally:
+            os.close(above)
+    return found
+
+
+def _of_others(path: str) -> OSError:
+    return OSError(errno.EPERM, "it is a link of somebody else's", path)
+
+
+def _status(name: str, directory: int) -> os.stat_result | None:
+    try:
+        return os.lstat(name, dir_fd=directory)
     except FileNotFoundError:
         return None
