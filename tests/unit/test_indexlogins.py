@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from worldsize.environment.gitlogins import GitLogins
 from worldsize.environment.indexlogins import IndexLogins, without_logins
 from worldsize.errors import UsageError
 
@@ -92,3 +93,10 @@ def test_options_of_uv_with_a_login_become_variables() -> None:
     assert without_logins(["pip", "install", "-i" + URL]) == (["pip", "install"], {"UV_INDEX_URL": URL})
     plain = ["pip", "install", "--index-url", BARE, "--find-links"]
     assert without_logins(plain) == (plain, {})
+
+
+@pytest.mark.parametrize("kind", ["svn", "hg", "bzr"])
+def test_a_password_that_another_program_would_show(kind: str) -> None:
+    with pytest.raises(UsageError, match=kind):
+        GitLogins({}).strip_line("pkg @ %s+https://anna:pw@host/x" % kind)
+    assert GitLogins({}).strip_line("pkg @ %s+https://host/x" % kind) == "pkg @ %s+https://host/x" % kind

@@ -475,3 +475,18 @@ def test_a_manifest_that_is_none(tmp_path):
             read_manifest(str(tmp_path / "code.json"))
     with pytest.raises(NotFound):
         read_manifest(str(tmp_path / "none.json"))
+
+
+def test_a_link_of_anothers_is_not_followed(tmp_path):
+    """Found by review: it led to any file of the user's, and its content was copied to where a group may read it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link of somebody else's")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "private").write_text("precious")
+    for name, owner in (("theirs", 61002), ("ours", 0)):
+        os.symlink(tmp_path / "private", tmp_path / "code" / name)
+        os.chown(tmp_path / "code" / name, owner, owner, follow_symlinks=False)
+    listing = scan(str(tmp_path / "code"))
+    assert [name for name, _ in listing.files] == ["ours"]
+    assert listing.links == [("theirs", str(tmp_path / "private"))]
+    assert any("is a link of uid 61002" in warning for warning in listing.warnings)

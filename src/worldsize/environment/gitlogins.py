@@ -23,6 +23,7 @@ from worldsize.spec.paths import is_remote
 from worldsize.trust.secrets import MASK
 
 _LOGIN = re.compile(r"\b(git\+(https?)://)([^\s/?#]*)@([^\s/?#@]+)([^\s?#;]*)", re.IGNORECASE)
+_OTHERS = re.compile(r"\b((svn|hg|bzr)\+https?://)[^\s/?#@]*:[^\s/?#]*@([^\s/?#@]*)", re.IGNORECASE)
 _PASSWORD = re.compile(
     r"(?:\bgit\s*=\s*[\"'](?:git\+)?|git\+)((https?://)[^\s/?#\"'@]*:[^\s/?#\"'@]+@([^\s\"'#@]+))", re.IGNORECASE
 )
@@ -80,9 +81,14 @@ class GitLogins:
 
     def strip_line(self, line: str) -> str:
         """A requirement. UsageError for what can be no user or password."""
-        if "git+" not in line.lower():
+        if "+http" not in line.lower():
             return line
         full = self._with_variables(line)
+        others = _OTHERS.search(full)
+        if others:
+            what = "holds a password, in %s***@%s: %s would be started with it, for everybody on the machine to read"
+            hint = "leave it out there, and let %s know it by its own means" % others[2]
+            raise UsageError("a requirement " + what % (others[1], others[3], others[2]), None, hint)
         return _LOGIN.sub(self._take, full) if _LOGIN.search(full) else line
 
     def variables(self) -> dict[str, str]:

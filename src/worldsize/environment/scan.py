@@ -11,6 +11,7 @@ from worldsize.environment.ignore import Rules, always_ignored, is_environment
 from worldsize.errors import SnapshotError
 from worldsize.plan.files import display
 from worldsize.plan.values import NamedTuple
+from worldsize.trust.owners import is_believed, user_name
 
 OWN = ("outputs", "logs")
 """Directories at the top of the code that are the run's own: their files are copied, never linked."""
@@ -146,7 +147,13 @@ class _Walk:
                 target = os.path.relpath(real, os.path.join(root, here))
             self.listing.links.append((relative, target))
         elif os.path.isfile(real):
-            self.take_file(entry, relative)
+            owner = entry.stat(follow_symlinks=False).st_uid
+            if is_believed(owner):
+                self.take_file(entry, relative)
+                return
+            self.listing.links.append((relative, real))
+            whose = user_name(owner)
+            self.warn(relative, "is a link of %s to %s: kept as a link, its content not recorded", whose, real)
         elif os.path.isdir(real):
             self.listing.links.append((relative, real))
             self.warn(relative, "links to %s, outside the code: kept as a link, its content not recorded", real)

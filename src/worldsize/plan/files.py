@@ -131,6 +131,8 @@ def read_json(path: str) -> Any:
         return json.loads(read_file(path))
     except FileNotFoundError:
         return None
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 def _json(value: Any) -> bytes:

@@ -173,13 +173,16 @@ class Plan(NamedTuple):
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """Raises ValueError for a plan of another version, or one that is not a plan."""
-        value = json.loads(text)
+        try:
+            value = json.loads(text)
+        except RecursionError:
+            raise ValueError("not a plan: it is nested too deep") from None
         version = value.pop("version", None) if isinstance(value, dict) else None
         if version != PLAN_VERSION:
             raise ValueError("plan version %r, this worldsize reads version %d" % (version, PLAN_VERSION))
         try:
             return cls(**_typed(value))
-        except (AttributeError, KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, IndexError, OverflowError) as error:
             raise ValueError("not a plan: %s" % error) from None
 
 

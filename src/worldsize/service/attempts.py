@@ -19,7 +19,7 @@ def latest(paths: RunPaths) -> RunPaths:
     except OSError:
         return paths
     numbers = [name[len(_PREFIX) :] for name in names if name.startswith(_PREFIX)]
-    newest = max([int(number) for number in numbers if number.isdigit()], default=0)
+    newest = max([int(number) for number in numbers if number.isascii() and number.isdigit()], default=0)
     return RunPaths(paths.root, newest) if newest > paths.attempt else paths
 
 

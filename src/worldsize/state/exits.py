@@ -27,7 +27,7 @@ def read_events(paths: RunPaths, node_rank: int) -> List[Dict[str, Any]]:
 def _event(line: str) -> Dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -35,7 +35,7 @@ def _event(line: str) -> Dict[str, Any] | None:
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
     try:
         return ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank))))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -55,7 +55,7 @@ def ranks_started(paths: RunPaths) -> float | None:
         with open(open_regular_file(paths.events(0)), "rb") as file:
             lines = [line for line in file if b'"ranks_started"' in line]
         return float(json.loads(lines[0])["time"]) if lines else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None  # a line that is still being written, or that a full disk cut
 
 
