@@ -69,6 +69,19 @@ def test_the_cache_of_conda_is_closed_to_others(cli: Cli, channel: Path, tmp_pat
     assert list(holding(shared, TOKEN, PASSWORD)) == []
 
 
+def test_a_cache_that_others_can_write_to(cli: Cli) -> None:
+    """What is compiled and fetched there is installed: it is made closed to them, or refused."""
+    cli.write("worldsize.toml", 'envs_dir = "%s/envs"\n' % cli.root)
+    cli.write("job.yml", "command: 'true'\nenvironment: {python: '>=3.8'}\n")
+    cli.ok("env", "build", "job.yml")
+    cache = Path(cli.home, "cache")
+    assert cache.stat().st_mode & 0o777 == cache.parent.stat().st_mode & 0o777 == 0o700
+    cache.chmod(0o777)
+    cli.write("job.yml", "command: 'true'\nenvironment: {python: '>=3.8', build: ['true']}\n")
+    refused = cli("env", "build", "job.yml")
+    assert refused.code != 0 and "everybody may write to it" in refused.err
+
+
 def test_a_step_of_a_build(cli: Cli, tmp_path: Path) -> None:
     """Found by review: the first line of a step was its name, which messages, `env show` and the run's record have."""
     line = "echo https://anna:%s@host/x.tgz --api-key %s" % (PASSWORD, TOKEN)

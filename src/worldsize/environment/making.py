@@ -20,6 +20,7 @@ from worldsize.environment.uv import Uv, make_layer, make_venv
 from worldsize.errors import BuildError
 from worldsize.plan.files import write_json, write_text
 from worldsize.spec.environment import EnvironmentSpec
+from worldsize.trust.directories import make_private_directory
 from worldsize.trust.secrets import MASK, mask_tree
 from worldsize.version import VERSION
 
@@ -28,7 +29,9 @@ Steps = Callable[[Work, Recipe, Mapping[str, str]], list[dict[str, Any]]]
 
 
 def make(work: Work, recipe: Recipe, steps: Steps) -> dict[str, Any]:
-    """The environment in `work.prefix`; its description. BuildError."""
+    """The environment in `work.prefix`; its description. BuildError; StorageError for a cache that others can write to,
+    since what is compiled and fetched there is installed."""
+    make_private_directory(recipe.cache)
     environ = with_modules(work, recipe.spec.modules, clean(recipe.environ))
     if recipe.spec.build_on == "login":
         check_prerequisites(recipe.spec, environ, brought(recipe.spec.conda))
