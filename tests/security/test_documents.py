@@ -89,6 +89,16 @@ while not os.path.exists("stop"):
     assert target.read_text() == "precious"
 
 
+def test_the_mode_of_somebody_elses_file_is_not_taken(machine: Machine) -> None:
+    """Found by review: a set-user-ID bit that another had set was root's then, and everybody could write to it."""
+    lab = machine.directory(0o777)
+    script = "import os, sys; os.close(os.open(sys.argv[1], os.O_CREAT)); os.chmod(sys.argv[1], 0o4777)"
+    machine.person(BEN).python(script, lab + "/x")
+    write_document(lab + "/x", b"x")
+    status = os.stat(lab + "/x")
+    assert status.st_uid == os.geteuid() and status.st_mode & 0o6022 == 0
+
+
 def test_a_directory_that_is_a_link_of_anothers(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:
     """Found by review: only the last name of a path was looked at."""
     shared = machine.directory(0o1777)

@@ -81,7 +81,7 @@ class GitLogins:
 
     def strip_line(self, line: str) -> str:
         """A requirement. UsageError for what can be no user or password."""
-        if "+http" not in line.lower():
+        if "+" not in line:
             return line
         full = self._with_variables(line)
         others = _OTHERS.search(full)

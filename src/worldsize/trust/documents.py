@@ -14,7 +14,7 @@ from typing import TextIO
 
 from worldsize.errors import StorageError
 from worldsize.trust.directories import real_path
-from worldsize.trust.owners import is_believed
+from worldsize.trust.owners import is_believed, is_ours
 
 _MOST_LINKS = 40
 _THROUGH = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -23,8 +23,8 @@ _THROUGH = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def write_document(path: str, data: bytes) -> None:
     """Replaces `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
 
-    Its mode is the old one's, else what the umask leaves. A link of this user's or root's is followed; a device or a
-    pipe is written to. OSError, also for a link of somebody else's.
+    Its mode is the old one's, if that was this user's, else what the umask leaves. A link of this user's or root's is
+    followed; a device or a pipe is written to. OSError, also for a link of somebody else's.
     """
     directory, name = _open_place(path)
     try:
@@ -53,8 +53,8 @@ def _write(directory: int, name: str, data: bytes) -> None:
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(part, flags, 0o666, dir_fd=directory), "wb") as file:
-            if status is not None and stat.S_ISREG(status.st_mode):
-                os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+            if status is not None and stat.S_ISREG(status.st_mode) and is_ours(status):
+                os.fchmod(file.fileno(), status.st_mode & 0o777)
             file.write(data)
         os.replace(part, name, src_dir_fd=directory, dst_dir_fd=directory)
     except OSError:
