@@ -17,6 +17,9 @@ from driver import Cli, Result
 from wheels import Links
 
 SECRETS = ("CanaryOfAnna", "CanaryOfBert", "Canary%2FOf:Cora", "CanaryOfDora", "CanaryOfTheIndex")
+BUILDING = 240
+"""Seconds after which a build counts as one that hangs: pip makes an environment for each source tree."""
+
 PROJECT = """\
 [build-system]
 requires = ["setuptools"]
@@ -182,7 +185,7 @@ def test_an_environment_of_repositories_with_passwords(cli: Cli, host: Host, wit
     cli.write(
         "job.yml", "command: python -c 'import one, two, three; print(one.VALUE)'\nenvironment: requirements.txt\n"
     )
-    result = cli("run", "job.yml")
+    result = cli("run", "job.yml", timeout=BUILDING)
     check(cli, host, result)
     assert "0:0: 5" in result.out
     lock = cli.json("env", "show", cli.json("env", "list")[0]["name"])
@@ -210,7 +213,7 @@ def test_wheels_of_repositories_with_passwords(cli: Cli, host: Host, with_setupt
     listed = with_setuptools.requirements(more) + wanted(cli, host)
     cli.write("requirements.txt", listed)
     cli.write("job.yml", "command: ls $PIP_FIND_LINKS\nstage:\n  pip: requirements.txt\n")
-    result = cli("run", "job.yml")
+    result = cli("run", "job.yml", timeout=BUILDING)
     check(cli, host, result)
     assert "three-1.0-py3-none-any.whl" in result.out
 
@@ -237,7 +240,7 @@ def test_alternatives_of_a_project_and_trees_of_this_machine(cli: Cli, host: Hos
     uv = "[tool.uv]\nno-index = true\nfind-links = ['%s']\n" % with_setuptools.directory
     cli.write("pyproject.toml", head + 'dependencies = ["one"]\n[tool.uv.sources]\none = [%s]\n%s' % (rows, uv))
     cli.write("job.yml", "command: python -c 'import one; print(one.VALUE)'\nenvironment: pyproject.toml\n")
-    result = cli("run", "job.yml")
+    result = cli("run", "job.yml", timeout=BUILDING)
     assert result.code == 0 and host.granted() == {"one"}, result
     assert not [line for line in host.said() if "Canary" in line]
     cli.write("lib/pyproject.toml", PROJECT.format("lib") + 'dependencies = ["two @ git+%s/two.git"]\n' % anna)
@@ -286,7 +289,7 @@ def test_what_pip_builds_in_isolation_is_told_no_password(
             cli.environ["PIP_CONFIG_FILE"] = conf
         cli.write("requirements.txt", listed)
         cli.write("job.yml", "command: ls $PIP_FIND_LINKS\nstage:\n  pip: requirements.txt\n")
-        result = cli("run", "job.yml", PIP_RETRIES="0", OF_THE_INDEX="CanaryOfTheIndex")
+        result = cli("run", "job.yml", timeout=BUILDING, PIP_RETRIES="0", OF_THE_INDEX="CanaryOfTheIndex")
     finally:
         server.shutdown()
         server.server_close()
