@@ -149,6 +149,46 @@ def test_what_another_put_in_the_place_of_a_removed_run(
     victim.ok("prune", "--keep", "0", "--dry-run")
 
 
+RENAME = """
+import os, sys
+name, own = sys.argv[1:]
+print(flush=True)
+while not os.path.exists(os.path.dirname(own) + "/stop"):
+    for each in ((own, name), (name, own)):
+        os.rename(*each)
+"""
+
+
+def test_a_removed_run_whose_name_comes_and_goes(victim: Cli, attacker: Person, machine: Machine) -> None:
+    """Found by review: a directory that was missing when its owner was looked at counted as one's own."""
+    shared, mark = machine.directory(0o1777), machine.directory(0o777)
+    victim.environ["WORLDSIZE_TRUST_PROJECT"] = "1"
+    victim.write("worldsize.toml", '[compute.local]\nruns_dir = "%s"\n' % shared)
+    victim.write("sleep.py", SLEEP)
+    other = victim.submit("--", "python", "sleep.py")
+    wait_for(lambda: victim.begun(other) and "up" in victim.ok("logs", other, "--raw").out)
+    run = victim.run("-q", "--", "true")
+    root = os.path.realpath(victim.path(run))
+    box = machine.directory(0o755, attacker.uid)
+    theirs = os.path.join(box, "theirs")
+    shutil.copytree(os.path.realpath(victim.path(other)), theirs, symlinks=True)
+    Path(theirs, "job.yml").write_text("command: touch %s/executed\n" % mark)
+    for found in (theirs, *map(str, Path(theirs).rglob("*"))):
+        os.chown(found, attacker.uid, attacker.uid, follow_symlinks=False)
+        if not os.path.islink(found):
+            os.chmod(found, 0o755)
+    shutil.rmtree(root)
+    with attacker.start_python(RENAME, root, theirs) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        for _ in range(12):
+            victim("cancel", "--now", run)
+            victim("rerun", run, "-q")
+        Path(box, "stop").touch()
+        process.wait(30)
+    assert victim.status(other)["state"] == "RUNNING" and not os.listdir(mark)
+    victim.ok("cancel", "--now", other)
+
+
 def readable(root: str) -> str:
     for path in (root, *map(str, Path(root).rglob("*"))):
         if not os.path.islink(path):

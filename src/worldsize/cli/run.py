@@ -132,12 +132,12 @@ def _sort_out_data_parallel(options: argparse.Namespace) -> None:
 
 
 def rerun(options: argparse.Namespace) -> int:
-    from worldsize.service.ownership import why_foreign
+    from worldsize.service.ownership import danger_of_run
     from worldsize.spec.jobfile import load_job
     from worldsize.trust.directories import refuse_foreign
 
     former = find_runs(options.run).paths
-    refuse_foreign(former.root, why_foreign(former), "rerun")
+    refuse_foreign(former.root, danger_of_run(former), "rerun")
     loaded = load_job(former.job)
     job = loaded.job
     if "_" in former.run_id:

@@ -12,7 +12,7 @@ from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.array import Array, array_file, element_root, read_array
 from worldsize.plan.paths import RunPaths
 from worldsize.service.elements import Elements
-from worldsize.service.ownership import why_foreign
+from worldsize.service.ownership import danger_of_run, is_own, why_foreign
 from worldsize.service.run import Run
 from worldsize.state.array import array_status, array_summary, count_states
 from worldsize.state.records import RunState, Status
@@ -32,7 +32,8 @@ class RunArray(Sequence[Run]):
         self._environ = environ
         self._array: Array | None = None
         self._known: Elements | None = None
-        self._foreign = why_foreign(paths)
+        self._own = is_own(paths)
+        self._foreign = None if self._own else why_foreign(paths)
 
     def __repr__(self) -> str:
         return "RunArray(%r)" % self.id
@@ -172,7 +173,7 @@ class RunArray(Sequence[Run]):
 
     def ask_to_end(self, now: bool = False) -> None:
         """`cancel`, for whoever has just looked and found it going on."""
-        refuse_foreign(self.paths.root, self._foreign, "cancel")
+        refuse_foreign(self.paths.root, None if self._own else danger_of_run(self.paths), "cancel")
         from worldsize.service.cancelling import ask_to_end
 
         ask_to_end(self.paths, lambda: self._tell_to_end(now))
@@ -186,7 +187,7 @@ class RunArray(Sequence[Run]):
         """End at once what elements that are final may have left, of an array of this user's own; how many jobs or
         processes that were."""
         given = self._elements.handles()
-        if given is None or self._foreign is not None:
+        if given is None or not self._own:
             return 0
         compute = self._elements.compute_of(given)
         if "local" in compute.capabilities:

@@ -116,7 +116,7 @@ def judge(
     status = fold(_facts(paths, plan, handle, observation))
     if status.final:
         absent = remains and observation.phase == "absent"
-        if absent and handle is not None and is_own(paths):
+        if absent and handle is not None and is_own(paths) and read_native(paths) == handle:
             compute.end_remains(handle)
         return _conclude(paths, plan, status, settled_by)
     if observation.ending:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from worldsize.plan.paths import RunPaths
-from worldsize.trust.directories import foreign_danger
+from worldsize.trust.directories import foreign_danger, is_own_directory
 
 
 def why_foreign(paths: RunPaths) -> str | None:
@@ -15,5 +15,13 @@ def why_foreign(paths: RunPaths) -> str | None:
 
 
 def is_own(paths: RunPaths) -> bool:
-    """Whether it is there, and one of this user's own."""
-    return os.path.isdir(paths.root) and why_foreign(paths) is None
+    """Whether it is there, and one of this user's own; then it stays so, and what is read of it afterwards is the
+    user's. One that is missing may be another's a moment later."""
+    return is_own_directory(paths.root) and why_foreign(paths) is None
+
+
+def danger_of_run(paths: RunPaths) -> str | None:
+    """Why nothing of what the run says is to be done: it is not there, or not this user's own."""
+    if is_own(paths):
+        return None
+    return why_foreign(paths) or "its directory is not there"

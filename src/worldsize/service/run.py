@@ -13,7 +13,7 @@ from worldsize.plan.paths import RunPaths
 from worldsize.service import gather
 from worldsize.service.attempts import latest
 from worldsize.service.computes import compute_of_run
-from worldsize.service.ownership import why_foreign
+from worldsize.service.ownership import danger_of_run, is_own, why_foreign
 from worldsize.state.records import Observation, RunState, Status
 from worldsize.trust.directories import refuse_foreign
 
@@ -72,7 +72,8 @@ class Run:
         self._plan: Plan | None = None
         self._compute: Compute | None = None
         self._handle: Handle | None = None
-        self._foreign = why_foreign(self.paths)
+        self._own = is_own(self.paths)
+        self._foreign = None if self._own else why_foreign(self.paths)
 
     def __repr__(self) -> str:
         return "Run(%r)" % self.id
@@ -209,14 +210,14 @@ class Run:
 
     def refuse_foreign(self, verb: str) -> None:
         """UsageError for a run in another user's directory: what it says would be done in this user's name."""
-        refuse_foreign(self.paths.root, self._foreign, verb)
+        refuse_foreign(self.paths.root, None if self._own else danger_of_run(self.paths), verb)
 
     def cancel(self, now: bool = False) -> Status:
         """Ask for the end; does not wait for it. `now`: KILL without grace. On a run that has ended: `end_remains`.
 
         Raises what the compute has against it; the run goes on then. UsageError for another user's run.
         """
-        self.refuse_foreign("cancel")
+        refuse_foreign(self.paths.root, self._foreign, "cancel")
         status = self.look()
         if status.final:
             self.end_remains()
@@ -227,6 +228,7 @@ class Run:
         return self.look()
 
     def _tell_to_end(self, now: bool) -> None:
+        self.refuse_foreign("cancel")
         handle = self.native()
         if handle is not None:
             self.compute.cancel(handle, now)
@@ -237,7 +239,7 @@ class Run:
         if self.is_foreign:
             return 0
         try:
-            handle = self.native()
+            handle = self.native() if self._own else None
             if handle is not None:
                 return self.compute.end_remains(handle)
         except (WorldsizeError, OSError, ValueError, KeyError, TypeError):

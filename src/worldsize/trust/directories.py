@@ -118,6 +118,20 @@ def foreign_owner(path: str) -> str | None:
     return "it belongs to %s" % user_name(status.st_uid)
 
 
+def is_own_directory(path: str) -> bool:
+    """Whether a directory is there, and this user's own, or trusted. By one look: where nobody can move what is
+    another's, it stays what `path` names from then on."""
+    try:
+        directory = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        status = os.fstat(directory)
+    finally:
+        os.close(directory)
+    return is_ours(status) or _is_trusted(path, status, os.environ)
+
+
 def foreign_danger(path: str) -> str | None:
     """Why what a run's directory says is not to be done in this user's name: it has a `foreign_owner`, or others can
     write to it, or put another in its place. None if it is this user's alone, trusted, or missing."""

@@ -46,7 +46,7 @@ def open_document(path: str) -> TextIO:
 def _write(directory: int, name: str, data: bytes) -> None:
     status = _status(name, directory)
     if status is not None and not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
-        with open(os.open(name, os.O_WRONLY | os.O_NOFOLLOW, dir_fd=directory), "wb") as file:
+        with open(os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "wb") as file:
             file.write(data)
         return
     part = "%s.%s.part" % (name, os.urandom(6).hex())
