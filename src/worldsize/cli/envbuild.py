@@ -11,6 +11,8 @@ from typing import Any
 from worldsize.cli.output import say_message, show, show_document, show_json
 from worldsize.cli.shared import add_output, complete_computes, completed_by, config_here
 from worldsize.errors import StorageError, UsageError
+from worldsize.spec.config import Config
+from worldsize.trust.directories import foreign_owner
 from worldsize.trust.documents import write_document
 
 _EXAMPLES = {
@@ -103,7 +105,7 @@ def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = T
 
     config = config_here()
     compute = config.compute(options.compute, "--compute").name
-    found = find_environment(wanted(options.spec), config, compute, os.environ, name)
+    found = find_environment(wanted(options.spec, config), config, compute, os.environ, name)
     for notice in found.notices if found else ():
         say_message("notice: " + notice)
     if found is None or (found.prefix is None and (prefix or not found.activation(os.environ).lines_needed())):
@@ -115,13 +117,19 @@ def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = T
         told.done()
 
 
-def wanted(spec: str) -> Any:
-    """What `environment:` of a job would say: of a job file, what it says."""
+def wanted(spec: str, config: Config) -> Any:
+    """What `environment:` of a job would say: of a job file, what it says. A name of the configuration's comes before
+    what lies here, which may be somebody else's: that has to be named by a path. UsageError."""
+    if spec in config.environments:
+        return spec
     if spec.endswith((".yml", ".yaml")) and os.path.isfile(spec) and _is_job(spec):
         from worldsize.spec.jobfile import load_job
 
         return load_job(spec).job.environment
     if os.path.exists(spec):
+        others = foreign_owner(spec) if os.sep not in spec else None
+        if others:
+            raise UsageError("a directory here has that name, and %s" % others, spec, "./%s, if you mean it" % spec)
         return os.path.abspath(spec)
     return spec
 

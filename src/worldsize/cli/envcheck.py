@@ -40,7 +40,7 @@ def check(options: argparse.Namespace) -> int:
     config = config_here()
     name = choose_compute(config, options.compute, None)
     compute = open_compute(config, name, os.environ)
-    environment = find_environment(wanted(options.spec), config, name, os.environ) if options.spec else None
+    environment = find_environment(wanted(options.spec, config), config, name, os.environ) if options.spec else None
     modules = [each.strip() for each in options.modules.split(",") if each.strip()]
     rows, left_out = check_on_nodes(compute, config, environment, modules, options.world, os.environ)
     problems = judge(rows, compute.facts(Job()).gpus_per_node)

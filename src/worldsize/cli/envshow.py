@@ -52,7 +52,7 @@ def _found(options: argparse.Namespace) -> tuple[str | None, dict[str, Any] | No
         return path, read_description(path)
     except NotFound:
         compute = config.compute(options.compute, "--compute").name
-        environment = find_environment(wanted(options.name), config, compute, os.environ)
+        environment = find_environment(wanted(options.name, config), config, compute, os.environ)
         if environment is None or environment.existing is None:
             raise
     found = environment.existing
