@@ -95,6 +95,27 @@ def test_options_of_uv_with_a_login_become_variables() -> None:
     assert without_logins(plain) == (plain, {})
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["-r 'inc.txt'", '-r"inc.txt"', "-r file:///x/inc.txt", "-r inc.txt --pre", "--pre -r inc.txt", "--pre --req inc"],
+)
+def test_an_include_that_only_pip_would_follow(tmp_path: Path, line: str) -> None:
+    """Found by review: the passwords of git in that file were in command lines."""
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(line + "\n")
+    with pytest.raises(UsageError, match="not followed"):
+        GitLogins({}).strip_file(str(listed), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "line", ["-r inc.txt", "-c inc.txt", "--requirement=inc.txt", "-rinc.txt", "--pre", "--no-index", "a-r b"]
+)
+def test_lines_that_are_followed_or_include_nothing(tmp_path: Path, line: str) -> None:
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(line + "\n")
+    GitLogins({}).strip_file(str(listed), str(tmp_path))
+
+
 @pytest.mark.parametrize("kind", ["svn", "hg", "bzr"])
 def test_a_password_that_another_program_would_show(kind: str) -> None:
     with pytest.raises(UsageError, match=kind):

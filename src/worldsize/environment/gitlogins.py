@@ -24,6 +24,8 @@ from worldsize.trust.secrets import MASK
 
 _LOGIN = re.compile(r"\b(git\+(https?)://)([^\s/?#]*)@([^\s/?#@]+)([^\s?#;]*)", re.IGNORECASE)
 _OTHERS = re.compile(r"\b((svn|hg|bzr)\+https?://)[^\s/?#@]*:[^\s/?#]*@([^\s/?#@]*)", re.IGNORECASE)
+_INCLUDES = re.compile(r"^-(?:.*\s-)?(?:[rc]|-req\w*|-const\w*)(?![\w-])|^-(?:.*\s-)?[rc]['\"]")
+_UNREADABLE = re.compile(r"^['\"]|^file:|\s-")
 _PASSWORD = re.compile(
     r"(?:\bgit\s*=\s*[\"'](?:git\+)?|git\+)((https?://)[^\s/?#\"'@]*:[^\s/?#\"'@]+@([^\s\"'#@]+))", re.IGNORECASE
 )
@@ -137,7 +139,12 @@ class GitLogins:
         return copy
 
     def _absolute(self, line: str, base: str) -> str:
-        """As it reads from another directory, too."""
+        """As it reads from another directory, too. UsageError for a line that includes a file in a way that pip
+        follows, and this does not."""
+        include = included(line)
+        if _INCLUDES.search(line) and (include is None or _UNREADABLE.search(include[1])):
+            hint = "one option a line, and the path as it is: -r FILE"
+            raise UsageError("a line includes a file in a way that is not followed here: %s" % line, None, hint)
         links = _LINKS.fullmatch(line)
         if links and "://" not in links[2]:
             return links[1] + os.path.join(base, os.path.expanduser(self._with_variables(links[2])))
