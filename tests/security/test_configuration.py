@@ -12,6 +12,7 @@ from driver import Cli
 from security.people import ANNA, BEN, Machine, Person
 from terminal import Terminal
 
+from worldsize.trust.decisions import decision_about_file
 from worldsize.trust.projects import danger_of_file
 
 SETUP = '[compute.local]\nsetup = ["id -u > %s"]\n'
@@ -268,6 +269,7 @@ def test_a_file_that_was_exchanged_while_it_was_read(tmp_path: Path) -> None:
     status = path.stat()
     path.unlink()
     assert danger_of_file(str(path), status) is not None
+    assert decision_about_file(str(path), b"", os.environ) is None
 
 
 def test_no_answer_holds_for_all_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,14 @@ def test_an_include_that_only_pip_would_follow(tmp_path: Path, line: str) -> Non
         GitLogins({}).strip_file(str(listed), str(tmp_path))
 
 
+def test_a_refused_line_is_shown_without_its_password(tmp_path: Path) -> None:
+    listed = tmp_path / "requirements.txt"
+    listed.write_text("--index-url https://anna:hunter2@host/simple -r inc.txt\n")
+    with pytest.raises(UsageError) as refused:
+        GitLogins({}).strip_file(str(listed), str(tmp_path))
+    assert "hunter2" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "line", ["-r inc.txt", "-c inc.txt", "--requirement=inc.txt", "-rinc.txt", "--pre", "--no-index", "a-r b"]
 )

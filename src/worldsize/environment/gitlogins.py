@@ -20,7 +20,7 @@ from worldsize.errors import BuildError, UsageError
 from worldsize.plan.files import read_file
 from worldsize.spec.environment import requirement
 from worldsize.spec.paths import is_remote
-from worldsize.trust.secrets import MASK
+from worldsize.trust.secrets import MASK, mask_text
 
 _LOGIN = re.compile(r"\b(git\+(https?)://)([^\s/?#]*)@([^\s/?#@]+)([^\s?#;]*)", re.IGNORECASE)
 _OTHERS = re.compile(r"\b((svn|hg|bzr)\+https?://)[^\s/?#@]*:[^\s/?#]*@([^\s/?#@]*)", re.IGNORECASE)
@@ -144,7 +144,9 @@ class GitLogins:
         include = included(line)
         if _INCLUDES.search(line) and (include is None or _UNREADABLE.search(include[1])):
             hint = "one option a line, and the path as it is: -r FILE"
-            raise UsageError("a line includes a file in a way that is not followed here: %s" % line, None, hint)
+            raise UsageError(
+                "a line includes a file in a way that is not followed here: %s" % mask_text(line), None, hint
+            )
         links = _LINKS.fullmatch(line)
         if links and "://" not in links[2]:
             return links[1] + os.path.join(base, os.path.expanduser(self._with_variables(links[2])))

@@ -42,8 +42,11 @@ class Decision(NamedTuple):
 def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bool | None:
     """Whether this user trusts a file that holds `data`; None where nobody has decided about that content, and where a
     link of somebody else's leads to the file: it would be read as a file of that place."""
-    if _passes_links_of_others(path):
-        return None
+    try:
+        if _passes_links_of_others(path):
+            return None
+    except OSError:
+        return None  # it has gone meanwhile, and nothing was decided about what comes in its place
     entry = _read(environ).get(os.path.realpath(path), {})
     return bool(entry.get("trusted")) if entry.get("sha256") == _digest(data) else None
 
