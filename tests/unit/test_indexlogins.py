@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.gitlogins import GitLogins
+from worldsize.environment.gitlogins import GitLogins, refuse_passwords
 from worldsize.environment.indexlogins import IndexLogins, without_logins
-from worldsize.errors import UsageError
+from worldsize.errors import BuildError, UsageError
 
 URL = "http://anna:pw@host/simple"
 BARE = "http://host/simple"
@@ -124,8 +124,32 @@ def test_lines_that_are_followed_or_include_nothing(tmp_path: Path, line: str) -
     GitLogins({}).strip_file(str(listed), str(tmp_path))
 
 
-@pytest.mark.parametrize("kind", ["svn", "hg", "bzr"])
-def test_a_password_that_another_program_would_show(kind: str) -> None:
-    with pytest.raises(UsageError, match=kind):
-        GitLogins({}).strip_line("pkg @ %s+https://anna:pw@host/x" % kind)
-    assert GitLogins({}).strip_line("pkg @ %s+https://host/x" % kind) == "pkg @ %s+https://host/x" % kind
+@pytest.mark.parametrize(
+    ("start", "login"),
+    [
+        ("svn+https://", "anna:pw"),
+        ("hg+https://", "anna:pw"),
+        ("bzr+https://", "anna:pw"),
+        ("hg+https://", "0123456789abcdef0123"),
+        ("hg+static-http://", "anna:pw"),
+        ("bzr+ssh://", "anna:p@w"),
+        ("git+ssh://", "anna:pw"),
+        ("GIT+FTP://", "anna:pw"),
+    ],
+)
+def test_a_password_that_another_program_would_show(start: str, login: str) -> None:
+    """Found by review: of git only https was looked at, of the others no more than that."""
+    with pytest.raises(UsageError, match=start[:3]) as refused:
+        GitLogins({}).strip_line("pkg @ %s%s@host/x" % (start, login))
+    assert login not in str(refused.value)
+    for line in ("pkg @ %shost/x" % start, "pkg @ %sanna@host/x" % start):
+        assert GitLogins({}).strip_line(line) == line
+
+
+@pytest.mark.parametrize("said", ["git = 'ssh://a:pw@h/x'", "x @ hg+https://a:pw@h/x", "x @ git+https://a:pw@h/x"])
+def test_a_project_that_describes_passwords(tmp_path: Path, said: str) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text(said + "\n")
+    with pytest.raises(BuildError) as refused:
+        refuse_passwords(str(path))
+    assert "a:pw" not in str(refused.value)

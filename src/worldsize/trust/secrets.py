@@ -25,20 +25,35 @@ _SECRET_WORDS = frozenset((
     "CREDS", "DSN", "JWT", "KEY", "KEYS", "PASS", "PASSPHRASE", "PASSWD", "PASSWORD", "PASSWORDS", "PAT", "PW", "PWD",
     "SAS", "SECRET", "SECRETS", "SIG", "SIGNATURE", "TOKEN", "TOKENS", "WEBHOOK", "WEBHOOKS",
 ))  # fmt: skip
-_SECRET_ENDS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "SECRETKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN")
+_SECRET_ENDS = (
+    "APIKEY", "ACCESSKEY", "ACCOUNTKEY", "SECRETKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN", "ADMINPASS", "DBPASS",
+    "PGPASS", "ROOTPASS", "SQLPASS", "USERPASS",
+)  # fmt: skip
+_TOKENS_OF_TEXT = frozenset(("BOS", "CLS", "EOS", "MASK", "PAD", "SEP", "SPECIAL", "STOP", "UNK"))
+"""With one of these a token is a language model's: PAD_TOKEN."""
+
+_KEPT_WORDS = frozenset((
+    "AUTHORIZATION", "BEARER", "CONNECTIONSTRING", "CONNSTR", "COOKIE", "CREDENTIAL", "JWT", "TOKEN",
+))  # fmt: skip
+_KEPT_KEYS = frozenset((
+    "ACCESS", "ACCOUNT", "ADMIN", "API", "AUTH", "DEPLOY", "ENCRYPTION", "LICENCE", "LICENSE", "MASTER", "PRIVATE",
+    "SHARED", "SIGNING", "STORAGE",
+))  # fmt: skip
+"""Before KEY: what is kept from others. A key alone may be a dictionary's."""
+
 # One of these is in every secret name or text: most need no regular expression, and to compile those takes longer than
 # all the rest.
 _TEXT_MARKS = (
     "@", "Bearer", "Basic", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "hf_", "xox", "sk-",
     "AKIA", "eyJ",
 )  # fmt: skip
-_RARE_MARKS = ("':", '":', ": ", "PRIVATE KEY")
+_RARE_MARKS = ("':", '":', ": ", "PRIVATE KEY", "Key:", "-key:", "Token:", "-token:")
 _NAME_MARKS = (
     "AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET",
     "SIG", "TOKEN", "WEBHOOK",
 )  # fmt: skip
-_TELLING = 4
-"""Characters of a value from which on it is looked for elsewhere."""
+_TELLING, _TELLING_WORD = 4, 8
+"""Characters of a value from which on it is looked for elsewhere; of one that could be any word or number."""
 
 _LAST_WORDS = frozenset(("LICENSE", "LICENCE"))
 """What names a file or a server with a word after it: LM_LICENSE_FILE."""
@@ -46,27 +61,44 @@ _LAST_WORDS = frozenset(("LICENSE", "LICENCE"))
 _NOT_SECRET = frozenset(("PWD", "OLDPWD"))
 _WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 
+_QUOTE = r"[\"'](?=[^\s,:;)\]}])"
+"""Within a word: what follows does not follow the end of a text in JSON or Python."""
+
 # Each alternative starts only where a word does: linear in the text's length.
 _SHAPES = (
     r"(?P<scheme>(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^\s/@:'\"]*):[^\s/'\"]*@"
     r"|(?P<web>\bhttps?://)[^\s/@:'\"]+@"
     r"|(?P<bearer>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<![\w-])(?:gh[opsur]_|github_pat_|glpat-|hf_|xox[abprs]-|sk-|AKIA|eyJ[A-Za-z0-9_-]+\.)[A-Za-z0-9._-]{10,}"
-    r"|(?P<option>(?<![^\s'\"])--?[A-Za-z][\w.-]*)(?P<gap>[ \t]+)(?P<word>\"[^\"]*\"|'[^']*'|[^\s;&|\"'-][^\s;&|\"']*)"
-    r"|(?P<name>(?<![A-Za-z0-9_.-])[A-Za-z_-][A-Za-z0-9_.-]*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&\"']+)"
+    r"|(?P<option>(?<![^\s'\"])--?[A-Za-z][\w.-]*)(?P<gap>[ \t]+)"
+    r"(?P<word>(?:\"[^\"]*\"|'[^']*'|[^\s;&|\"'-])(?:[^\s;&|\"']|" + _QUOTE + r")*)"
+    r"|(?P<name>(?<![A-Za-z0-9_.-])[A-Za-z_-][A-Za-z0-9_.-]*)="
+    r"(?P<value>(?:\"[^\"]*\"|'[^']*'|[^\s;&\"'])(?:[^\s;&\"']|" + _QUOTE + r")*)"
 )
 
 _RARE_SHAPES = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|(?P<header>\b[Aa]uthorization:\s*\w+\s+)[A-Za-z0-9._~+/=-]{8,}"
-    r"|(?P<field>(?<=[\"'])(?!keys?\b)[A-Za-z][\w.-]*)(?P<colon>[\"']?:\s*[\"']?)"
+    r"|(?P<field>(?<=[\"'])(?!keys?\b)[A-Za-z][\w.-]*|(?<![\w.-])[A-Za-z]+(?:-[A-Za-z]+)+)(?P<colon>[\"']?:\s*[\"']?)"
     r"(?P<content>(?<=[\"'])[^\"'\n]+|[^\s\"',{}\[\]()]+)"
 )
-"""Apart, since to compile them takes as long as all else that is done with most texts."""
+"""Apart, as the next, since to compile them takes as long as all else that is done with most texts."""
 
-_REFERENCE = r"[\"']?\$(?:\w+|\{\w+\}|\{\{[^{}]*\}\})[\"']?"
-_HARMLESS = (
+_ODD_PASSWORD = (
+    r"((?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://[^\s/@:'\"]*:)(?![0-9]*/)"
+    r"(?:[^\s/'\"]|" + _QUOTE + r")+(?:/[^\s@:'\"]*)?@"
+)
+"""Of an address, with what would have to be written as %27, %22 and %2F."""
+
+_REFERENCE = r"(\"?)\$(?:\w+|\{\w+\})\1|([\"']?)\$\{\{[^{}]*\}\}\2"
+_SIMPLE = (
     r"[\"']?(?:[-+]?[0-9][0-9.,:eE+-]{0,15}|[a-z_]{1,20}|True|False|None|(?:~|\.{0,2})/[\w.-]+(?:/[\w.-]+)*/?)[\"']?"
+)
+"""Numbers, words, paths: most of what is under a name like a secret's, and is none."""
+
+_SWITCH_OR_FILE = (
+    r"[\"']?(?:[01]|(?i:true|false|yes|no|on|off|none|null|auto|default)"
+    r"|(?:(?:~|\.{1,2})|/[\w.-]+)(?:/[\w.-]+)+/?)[\"']?"
 )
 _ADDRESS = r"(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]*://[^\s'\"/]*)([^\s'\"]*)"
 _CHANNEL_TOKEN = r"(?i)((?:/|%2f)+(?:t|%74)(?:/|%2f)+)[^/?#%\s]+"
@@ -80,10 +112,17 @@ def is_secret_name(name: str) -> bool:
     """Whether a variable, key or option of this name holds a secret."""
     if name in _NOT_SECRET or not _may_name_secret(name):
         return False
-    words = [word.upper() for word in re.findall(_WORDS, name)]
+    words = _words(name)
     if any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDS) for word in words) or words[-1] in _LAST_WORDS:
         return True
     return "CONNECTION" in words and "STRING" in words
+
+
+def _words(name: str) -> list[str]:
+    words = [word.upper() for word in re.findall(_WORDS, name)]
+    if _TOKENS_OF_TEXT.isdisjoint(words):
+        return words
+    return [word for word in words if word not in ("TOKEN", "TOKENS")]
 
 
 def _may_name_secret(text: str) -> bool:
@@ -101,11 +140,22 @@ def _has_one(text: str, marks: tuple[str, ...]) -> bool:
 
 def _is_harmless(name: str, value: str) -> bool:
     """Whether what a name like a secret's holds is none: `MAX_TOKENS=100`, `--sort-key loss`, `KEY_FILE=~/.ssh/key`.
-    Nothing is where the name says password or secret."""
+    Under a name that is of one secret itself (HF_TOKEN, API_KEY) only a switch or a file is; and nothing where the
+    name says password or secret."""
     upper = name.upper()
     if any(word in upper for word in ("PASS", "PW", "SECRET")):
         return False
-    return re.fullmatch(_HARMLESS, value) is not None
+    return re.fullmatch(_SWITCH_OR_FILE if _is_kept(name) else _SIMPLE, value) is not None
+
+
+def _is_kept(name: str) -> bool:
+    """Whether a secret's name is of the secret itself: not how many, or what is known of it."""
+    words = _words(name)
+    while words[-1].isdigit() and len(words) > 1:
+        words.pop()
+    if words[-1] == "KEY":
+        return words[-2:-1] != [] and words[-2] in _KEPT_KEYS
+    return words[-1] in _KEPT_WORDS or words[-1].endswith(_SECRET_ENDS) or words[-2:] == ["CONNECTION", "STRING"]
 
 
 class _Masking:
@@ -124,6 +174,8 @@ class _Masking:
             text = re.sub(_RARE_SHAPES, self._mask_rare, text)
         if _has_one(text, _TEXT_MARKS) or (("=" in text or "-" in text) and _may_name_secret(text)):
             text = re.sub(_SHAPES, self._mask_match, text)
+            if "://" in text and text.count("@") > text.count(MASK + "@"):
+                text = re.sub(_ODD_PASSWORD, r"\1" + MASK + "@", text)
         return mask_tokens_in_paths(text)
 
     def channel(self, text: str) -> str:
@@ -150,6 +202,8 @@ class _Masking:
             if words and all(isinstance(item, str) for item in value):
                 return self.argv(value)
             return [self.tree(item, name) for item in value]
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return MASK if is_secret_name(name) and not _is_harmless(name, str(value)) else value
         return value
 
     def _is_secret(self, name: str, value: str) -> bool:
@@ -215,7 +269,8 @@ def mask_argv(argv: Iterable[str]) -> list[str]:
 def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
     """A value of JSON's kinds with every secret in it masked, by its key or its shape; texts in a list as words.
 
-    `sparing`: where a secret that is masked is lost, numbers, simple words and paths stay under names like a secret's.
+    `sparing`: where a secret that is masked is lost, numbers, simple words and paths stay under names that are only
+    like a secret's (MAX_TOKENS, SORT_KEY).
     """
     return (_SPARING if sparing else _ALL).tree(value, name)
 
@@ -223,11 +278,17 @@ def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
 def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[str]:
     """Of these variables, or inputs, the values that are secrets: by their names, or because `also` names them. Not
     those that are harmless, or too short to be told from other text."""
+    found = {name: value for name, value in named.items() if len(value) >= _TELLING}
     return [
         value
-        for name, value in named.items()
-        if len(value) >= _TELLING and (name in also or _SPARING.value(name, value) == MASK)
+        for name, value in found.items()
+        if name in also or (_SPARING.value(name, value) == MASK and _is_telling(value))
     ]
+
+
+def _is_telling(value: str) -> bool:
+    """Whether it can be told from other text: `HF_TOKEN: train` may not take `train` out of a command."""
+    return len(value) >= _TELLING_WORD or re.fullmatch(_SIMPLE, value) is None
 
 
 def mask_values(value: Any, secrets: Collection[str]) -> Any:
