@@ -96,6 +96,17 @@ def test_what_is_trusted_covers_no_more_than_it_says(machine: Machine) -> None:
             require_reliable_directory(path)
 
 
+def test_a_group_that_cannot_write_to_what_is_trusted(machine: Machine) -> None:
+    """Found by review: below it the same group could."""
+    from worldsize.trust.decisions import decide
+
+    lab = machine.directory(0o2755, 0, BEN)
+    decide(lab, True, os.environ)
+    assert require_reliable_directory(made(lab, "of-root", 0o2755, 0, BEN))
+    with pytest.raises(StorageError, match="group"):
+        require_reliable_directory(made(lab, "of-the-group", 0o2775, 0, BEN))
+
+
 def test_an_access_list(machine: Machine) -> None:
     """Its mask stands where the group's rights do: a private group's right to write may be somebody else's."""
     path = made(machine.directory(0o755), "own", 0o770, 0, 0)

@@ -375,3 +375,11 @@ def test_what_every_node_has_is_there_though_nobody_said_it() -> None:
     assert (found["__cuda"], found["__glibc"]) == ("12.4", "2.17")
     assert "__cuda" not in {name for name, _, _ in completed_virtual(["__glibc=2.17"])}
     assert os.uname().sysname == "Linux"
+
+
+def test_files_that_name_themselves(tmp_path: Path) -> None:
+    """Found by review: a traceback."""
+    path = write(tmp_path / "a.yml", "file: b.yml\nname: a\n")
+    write(tmp_path / "b.yml", "file: a.yml\nname: b\n")
+    with pytest.raises(UsageError, match="files name each other"):
+        complete(EnvironmentSpec(file=path))

@@ -17,12 +17,14 @@ _ROWS = {
     "pip": frozenset(("name", "version", "url", "hashes")),
 }
 """What a lock file says of each package, at least."""
+_DEEPEST = 20
 _FOREIGN = frozenset(("dependencies", "prefix", "platforms", "category"))
 """Keys of conda's files beside those that are ours too; `channels`, `name` and `variables` mean the same."""
 
 
-def complete(spec: EnvironmentSpec) -> EnvironmentSpec:
+def complete(spec: EnvironmentSpec, depth: int = 0) -> EnvironmentSpec:
     """`spec` with what its conda file says in it. `file` stays for what is no list of packages: a project, a lock.
+    `depth`: of the files that name this one.
 
     NotFound, UsageError with file and line.
     """
@@ -34,7 +36,9 @@ def complete(spec: EnvironmentSpec) -> EnvironmentSpec:
     if os.path.isdir(path):
         raise UsageError("%s is a directory" % display(path), None, "name a file in it, or say python: for what exists")
     if path.endswith((".yml", ".yaml")):
-        return _from_yaml(spec._replace(file=None), path)
+        if depth == _DEEPEST:
+            raise UsageError("%s: more than %d files name each other" % (display(path), depth), None, "mend file:")
+        return _from_yaml(spec._replace(file=None), path, depth)
     if is_project(path) or is_lock(path):
         return spec
     if path.endswith((".txt", ".in")):
@@ -97,7 +101,7 @@ def _tuples(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
 
 
-def _from_yaml(spec: EnvironmentSpec, path: str) -> EnvironmentSpec:
+def _from_yaml(spec: EnvironmentSpec, path: str, depth: int) -> EnvironmentSpec:
     """A conda environment file, in which our own keys may stand too."""
     from worldsize.spec.environmentkeys import ENVIRONMENT
     from worldsize.spec.environmentreader import ENVIRONMENT_READERS
@@ -126,7 +130,7 @@ def _from_yaml(spec: EnvironmentSpec, path: str) -> EnvironmentSpec:
     report.check()
     if read._replace(name=None) == EnvironmentSpec():
         raise UsageError("says nothing of an environment", name, "conda's files have dependencies:")
-    return _both(spec, complete(read))
+    return _both(spec, complete(read, depth + 1))
 
 
 def _both(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSpec:

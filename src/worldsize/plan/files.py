@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+LARGEST = 256 << 20
+"""Bytes of a record."""
+
 IRREGULAR = "it is not a regular file"
 _NO_LINKS = frozenset((errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV))
 
@@ -120,9 +123,12 @@ def open_regular_file(path: str) -> int:
 
 
 def read_file(path: str, most: int = -1) -> bytes:
-    """What a regular file holds, at most the first `most` bytes of it. OSError."""
+    """What a regular file holds, at most the first `most` bytes of it. OSError, also for all of one that is larger than
+    a record ever is: a hole of a terabyte takes no space on a disk."""
     with open(open_regular_file(path), "rb") as file:
-        return file.read(most)
+        if most < 0 and os.fstat(file.fileno()).st_size > LARGEST:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        return file.read(most if most >= 0 else LARGEST)
 
 
 def read_json(path: str) -> Any:

@@ -43,10 +43,11 @@ def place(directory: str, recipe: Recipe) -> str:
     made from."""
     lock = recipe.lock
     if lock:
-        made_from = [lock["prefix"]] if lock.get("prefix") else _of_fingerprint(directory, str(lock.get("fingerprint")))
-        for prefix in made_from:
-            if _digest(prefix) == lock.get("digest") and is_reliable_directory(prefix):
-                return str(prefix)
+        named, digest = lock.get("prefix"), lock.get("digest")
+        made_from = [str(named)] if named else _of_fingerprint(directory, str(lock.get("fingerprint")))
+        for prefix in made_from if digest else ():  # a directory that is no environment has none, either
+            if _digest(prefix) == digest and is_reliable_directory(prefix):
+                return prefix
     path = prefix_path(directory, _label(recipe), recipe.fingerprint)
     if os.path.isdir(path):
         return path
@@ -67,7 +68,7 @@ def _digest(prefix: str) -> str | None:
         found = read_description(prefix)
     except WorldsizeError:
         return None
-    return found["digest"] if found else None
+    return found.get("digest") if found else None
 
 
 def _label(recipe: Recipe) -> str:

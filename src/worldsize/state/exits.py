@@ -6,7 +6,7 @@ import json
 import os
 import signal
 
-from worldsize.plan.files import open_regular_file, read_file
+from worldsize.plan.files import read_file
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import ExitRecord
 
@@ -52,8 +52,7 @@ def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
 def ranks_started(paths: RunPaths) -> float | None:
     """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
     try:
-        with open(open_regular_file(paths.events(0)), "rb") as file:
-            lines = [line for line in file if b'"ranks_started"' in line]
+        lines = [line for line in read_file(paths.events(0)).split(b"\n") if b'"ranks_started"' in line]
         return float(json.loads(lines[0])["time"]) if lines else None
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None  # a line that is still being written, or that a full disk cut

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from worldsize.plan.files import open_regular_file, read_file, write_bytes
+from worldsize.plan.files import LARGEST, open_regular_file, read_file, write_bytes
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import RunState
 from worldsize.store.find import is_replaced, list_ids, run_paths
@@ -60,7 +60,7 @@ def final_summary(result_path: str) -> Summary | None:
         return None
     try:
         status = os.fstat(descriptor)
-        if not is_ours(status):
+        if not is_ours(status) or status.st_size > LARGEST:
             return None
         data = os.read(descriptor, status.st_size + 1)
     except OSError:
