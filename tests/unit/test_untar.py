@@ -214,6 +214,20 @@ def test_numbers_and_names_that_no_file_can_have(place: Place, said: dict[str, s
         place.unpack(path)
 
 
+@pytest.mark.parametrize("said", [{"comment": "y" * (1 << 21)}, {"path": "x" * (1 << 21)}], ids=["attribute", "name"])
+@pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_names_and_attributes_that_would_fill_the_memory(place: Place, said: dict[str, str], kind: int) -> None:
+    """Found by review: a compressed header of two megabytes took 400 of memory."""
+    (place.root / "archives").mkdir()
+    path = place.root / "archives" / "data.tar.gz"
+    with tarfile.open(path, "w:gz", format=kind) as archive:
+        info = tarfile.TarInfo(said.get("path", "x" * (1 << 21)))
+        info.pax_headers = said if kind == tarfile.PAX_FORMAT else {}
+        archive.addfile(info)
+    with pytest.raises(UsageError, match=r"no archive that can be read: [\s\S]*a header of \d{7} bytes"):
+        place.unpack(path)
+
+
 @pytest.mark.parametrize("names", [["../x"], ["/tmp/x"], ["a/../../x"], ["."], ["a/.."], ["a", "a/b"], ["a/b", "a"]])
 def test_a_zip_file_writes_nowhere_else(place: Place, names: list[str]) -> None:
     with pytest.raises(UsageError):

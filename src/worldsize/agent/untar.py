@@ -10,6 +10,26 @@ from collections.abc import Callable
 
 from worldsize.agent.within import BLOCK, Within
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LARGEST_HEADER = 1 << 20
+_HEADERS = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
+
+
+class BoundedMember(tarfile.TarInfo):
+    """To open archives of others with: names and attributes before a member are read into memory, whatever their size.
+    ReadError for more than a megabyte of them."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> Any:
+        if self.type in _HEADERS and self.size > _LARGEST_HEADER:
+            raise tarfile.ReadError("a header of %d bytes" % self.size)
+        return super()._proc_member(archive)  # type: ignore[misc]
+
 
 def unpack(archive: tarfile.TarFile, target: str, count: Callable[[int], None]) -> None:
     """All members into the directory `target`, which exists; `count` is told of bytes before they are written, and may

@@ -57,7 +57,9 @@ def _damage() -> tuple[type[Exception], ...]:
 def _untar(path: str, target: str, count: Callable[[int], None]) -> None:
     import tarfile
 
-    with tarfile.open(path, "r:*") as archive:
+    from worldsize.agent.untar import BoundedMember
+
+    with tarfile.open(path, "r:*", tarinfo=BoundedMember) as archive:
         unpack(archive, target, count)
 
 
