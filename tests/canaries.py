@@ -15,7 +15,10 @@ PASSWORD = "WORLDSIZE_HPCPACK_PASSWORD"
 SECRETS = "secrets.json"
 """The one file that may hold some, until the run has ended."""
 
-_WAIT = 'touch outputs/up-$RANK; until test -e outputs/go; do sleep 0.05; done; test -n "$EXPERIMENT" -a -n "$HF_TOKEN"'
+_WAIT = (
+    "touch outputs/up-$RANK; until test -e outputs/go; do sleep 0.05; done; "
+    'test -n "$EXPERIMENT" -a -n "$HF_TOKEN" -a x"$CONNECTED" = x"of-$EXPERIMENT-x"'
+)
 
 
 class Canaries:
@@ -52,6 +55,7 @@ class Canaries:
                 "PLAIN": "x-%s-y" % self("Variable1"),
             },
             "secrets": [NAMED],
+            "environment": {"variables": {"CONNECTED": "of-$EXPERIMENT-x", "OTHER": "$CONNECTED"}},
             "inputs": {"api_key": self("Input1"), "where": "s3://anna:%s@host/x" % self("Input2")},
             "tags": {"token": self("Tag1")},
             "distribution": {"type": "pytorch", "process_count_per_instance": int(each)},

@@ -297,6 +297,23 @@ def test_variables_and_directories_are_completed_without_a_shell() -> None:
     assert found.variables["VIRTUAL_ENV"] == "/e" and found.variables["CONDA_PREFIX"] is None
 
 
+def test_variables_with_secrets_are_no_lines_of_setup() -> None:
+    """Found by review: a scheduler keeps such lines."""
+    spec = EnvironmentSpec(
+        variables={"A": "x-$LOGIN-y", "B": "$A", "C": "$HUB_TOKEN", "D": "$MAX_TOKENS $HOME", "E_TOKEN": "first-1A"},
+        path=("$HOME/bin",),
+    )
+    environ = {"LOGIN": "anna", "HUB_TOKEN": "k3y-1A", "MAX_TOKENS": "100", "HOME": "/home/anna"}
+    found = activation(spec, None, environ, secrets=["LOGIN"])
+    assert found.closed == ("A", "B", "C", "E_TOKEN") and found.variables["B"] == "x-anna-y"
+    made = activated(plan(), Job(setup=("true",)), ComputeFacts(), found, ("/py",))
+    assert made.setup == ("export PATH=/home/anna/bin:/py:$PATH", "export D='100 /home/anna'", "true")
+    assert made.activated == {name: found.variables[name] for name in found.closed} and made.secrets == found.closed
+    for directories in ({"path": ("/opt/$LOGIN",)}, {"ld_library_path": ("$A/lib",)}, {"path": ("${HUB_TOKEN}/bin",)}):
+        with pytest.raises(UsageError, match="names a secret"):
+            activation(spec._replace(**directories), None, environ, secrets=["LOGIN"])
+
+
 def test_an_old_python_runs_ranks_and_not_agents() -> None:
     assert activation(EnvironmentSpec(), Existing("/e", "conda", (3, 6)), {}).python is None
     assert activation(EnvironmentSpec(), Existing("/e", "conda", (3, 8)), {}).python == "/e/bin/python"

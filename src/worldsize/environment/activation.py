@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from worldsize.environment.existing import Existing
+from worldsize.errors import UsageError
 from worldsize.plan.files import read_json
 from worldsize.plan.setup import module_line
 from worldsize.spec.environment import EnvironmentSpec
+from worldsize.trust.secrets import is_secret
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 OLDEST_AGENT = (3, 8)
@@ -26,6 +28,7 @@ class Activation(NamedTuple):
     modules             to be loaded first
     python              the interpreter that may run the agents; None: the compute's
     prefix              the environment; None: the current Python
+    closed              names of variables that hold secrets
     """
 
     path: tuple[str, ...] = ()
@@ -35,6 +38,7 @@ class Activation(NamedTuple):
     modules: tuple[str, ...] = ()
     python: str | None = None
     prefix: str | None = None
+    closed: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The same as lines of bash; the modules apart, which are loaded earlier."""
@@ -57,13 +61,18 @@ class Activation(NamedTuple):
 
 
 def activation(
-    spec: EnvironmentSpec, found: Existing | None, environ: Mapping[str, str], upon: Existing | None = None
+    spec: EnvironmentSpec,
+    found: Existing | None,
+    environ: Mapping[str, str],
+    upon: Existing | None = None,
+    secrets: Collection[str] = (),
 ) -> Activation:
     """Of the environment `found`, which exists by now (None: the current Python), and of what `spec` says beside it;
     it is a layer on top of `upon`.
 
     `$NAME` in the spec's variables and directories is replaced by what `environ`, or a variable before it, says;
-    $PREFIX is the environment itself.
+    $PREFIX is the environment itself. `secrets`: names of variables that hold one, beside those whose names say so.
+    UsageError for a directory with a secret in its name.
     """
     base = of_prefix(found) if found else Activation()
     if upon is not None:
@@ -77,12 +86,37 @@ def activation(
     for name, text in spec.variables.items():
         known[name] = expanded(text, known)
         own[name] = known[name]
+    all_variables = {**base.variables, **own}
     return base._replace(
         path=(*(expanded(each, known) for each in spec.path), *base.path),
         library_path=tuple(expanded(each, known) for each in spec.ld_library_path),
-        variables={**base.variables, **own},
+        variables=all_variables,
         modules=spec.modules,
+        closed=_closed(spec, all_variables, environ, secrets),
     )
+
+
+def _closed(
+    spec: EnvironmentSpec, variables: Mapping[str, str | None], environ: Mapping[str, str], secrets: Collection[str]
+) -> tuple[str, ...]:
+    """Of the variables those with secrets: by their own names and values, or because they name another with one."""
+
+    def names_one(text: str) -> bool:
+        named = [match[1] or match[2] for match in _VARIABLE.finditer(text)]
+        return any(
+            name in secrets or name in closed or (name not in variables and is_secret(name, environ.get(name, "")))
+            for name in named
+        )
+
+    closed: list[str] = []
+    for name, value in variables.items():
+        if value and (is_secret(name, value) or names_one(spec.variables.get(name, ""))):
+            closed.append(name)
+    for directory in (*spec.path, *spec.ld_library_path):
+        if names_one(directory):
+            what = "names a secret, and everybody can read the names of directories that programs are looked for in"
+            raise UsageError("%s %s" % (directory, what), "environment", "leave it out")
+    return tuple(closed)
 
 
 def of_prefix(found: Existing) -> Activation:

@@ -22,6 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+VARIABLES = frozenset(("environment", "activated"))
+"""The keys of a plan that hold variables: read anew where they are gone."""
+
 
 def read_whole_plan(paths: RunPaths) -> Plan:
     """The plan with its secrets, for whoever starts ranks. Raises OSError, ValueError; UsageError as `with_secrets`."""
@@ -36,17 +39,30 @@ def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.en
     """
     if not plan.hidden:
         return plan
-    from worldsize.trust.secrets import MASK
-
     secrets = read_secrets(paths)
-    if secrets is None and plan.hidden == ("environment",):
-        masked = [name for name, value in plan.environment.items() if MASK in value]
-        if all(name in environ for name in masked):
-            secrets = {"environment": {**plan.environment, **{name: environ[name] for name in masked}}}
+    known = secrets is None and VARIABLES.issuperset(plan.hidden)
+    if known and all(name in environ for name in masked_variables(plan)):
+        secrets = with_variables(plan, environ)
     if secrets is None:
         what = "the run's secrets are gone: they are kept until it has ended"
         raise UsageError(what, secrets_file(paths), "worldsize requeue, or rerun, reads them anew")
     return Plan.from_json(json.dumps({**json.loads(plan.to_json()), **secrets, "hidden": []}))
+
+
+def masked_variables(plan: Plan) -> list[str]:
+    """The names of those whose values are hidden."""
+    from worldsize.trust.secrets import MASK
+
+    return [name for key in sorted(VARIABLES) for name, value in getattr(plan, key).items() if value and MASK in value]
+
+
+def with_variables(plan: Plan, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What is hidden in the plan's variables, as `environ` has it, which has all of `masked_variables`."""
+    names = masked_variables(plan)
+    return {
+        key: {name: environ[name] if name in names else value for name, value in getattr(plan, key).items()}
+        for key in VARIABLES.intersection(plan.hidden)
+    }
 
 
 def secrets_file(paths: RunPaths) -> str:

@@ -61,10 +61,12 @@ def activated(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path
     """`plan` with what the environment puts in force: after all modules and the compute's own lines, before the job's.
 
     `path` are the directories that decide what `python` means without an environment. A batch script begins with the
-    variables and directories; scripts and modules are its own business.
+    variables and directories; scripts and modules are its own business. Variables with secrets are no lines of setup,
+    which a scheduler keeps: the ranks get them as they get the job's.
     """
     from worldsize.plan.setup import module_line
 
+    plan = plan._replace(secrets=(*plan.secrets, *(name for name in found.closed if name not in plan.secrets)))
     modules = (*facts.modules, *found.modules, *job.modules)
     before = (*map(module_line, modules), *facts.setup)
     first = found.path if found.prefix else (*found.path, *path)
@@ -73,4 +75,6 @@ def activated(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path
             path=first, library_path=found.library_path, activated=found.variables, interpreter=found.python
         )
     own = found if found.prefix else found._replace(path=first)
-    return plan._replace(path=(), setup=(*before, *own.lines(), *job.setup), interpreter=found.python)
+    own = own._replace(variables={name: value for name, value in found.variables.items() if name not in found.closed})
+    closed = {name: found.variables[name] for name in found.closed}
+    return plan._replace(path=(), setup=(*before, *own.lines(), *job.setup), activated=closed, interpreter=found.python)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from worldsize.environment.activation import Activation, activation
@@ -51,8 +51,8 @@ class Environment(NamedTuple):
     def prefix(self) -> str | None:
         return self.existing.prefix if self.existing else None
 
-    def activation(self, environ: Mapping[str, str]) -> Activation:
-        return activation(self.spec, self.existing, environ, self.recipe.existing if self.recipe else None)
+    def activation(self, environ: Mapping[str, str], secrets: Collection[str] = ()) -> Activation:
+        return activation(self.spec, self.existing, environ, self.recipe.existing if self.recipe else None, secrets)
 
     def description(self) -> dict[str, Any] | None:
         """Of one that was built, whether it is named by what it is made of, by its name or by its path."""

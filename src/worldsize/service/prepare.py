@@ -103,7 +103,7 @@ def _with_environment(
     environment, said = look_up(job, request.config, plan.compute, request.environ, facts, request.places)
     if environment is not None:
         path = _python_path(request, plan.compute, facts)
-        plan = activated(plan, job, facts, environment.activation(request.environ), path)
+        plan = activated(plan, job, facts, environment.activation(request.environ, job.secrets), path)
         plan, more = _distributed(request, job, facts, plan, environment)
         said += more
     if environment is not None and environment.image:

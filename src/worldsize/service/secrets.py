@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from worldsize.compute.base import CheckResult
 from worldsize.errors import UsageError
-from worldsize.plan.hidden import read_secrets, write_secrets
+from worldsize.plan.hidden import VARIABLES, masked_variables, read_secrets, with_variables, write_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service.places import Places
 from worldsize.spec.dump import dump_tree, job_tree
 from worldsize.spec.job import Job
-from worldsize.trust.secrets import MASK, mask_tree, mask_values, secret_values
+from worldsize.trust.secrets import MASK, is_secret, mask_tree, mask_values, secret_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def check_secrets(job: Job, environ: Mapping[str, str], places: Places) -> list[
 
 def values_of(plan: Plan) -> list[str]:
     """The plan's secrets that are told by a name, wherever else they stand: variables, and inputs, which are some."""
-    return secret_values(plan.environment, plan.secrets)
+    activated = {name: value for name, value in plan.activated.items() if value}
+    return secret_values({**activated, **plan.environment}, plan.secrets)
 
 
 def secrets_of(varied: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -57,7 +58,7 @@ def secrets_of(varied: Sequence[Mapping[str, Any]]) -> list[str]:
 def masked_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
     """The job as its run's job.yml has it: variables with secrets in them stand under `secrets`, where whoever submits
     it again is asked for them; what else is a secret is masked."""
-    variables = {name: value for name, value in job.environment_variables.items() if _is_plain(name, value)}
+    variables = {name: value for name, value in job.environment_variables.items() if not is_secret(name, value)}
     names = dict.fromkeys((*job.secrets, *(name for name in job.environment_variables if name not in variables)))
     tree = job_tree(job._replace(environment_variables=variables, secrets=()))
     masked: dict[str, Any] = mask_values(mask_tree(tree, sparing=True), [*values_of(plan), *also])
@@ -79,8 +80,8 @@ def hide(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
     tree = json.loads(plan.to_json())
     values = [*values_of(plan), *also]
     masked = {key: mask_values(mask_tree(tree[key]), values) for key in _KEYS if tree.get(key)}
-    if plan.environment:
-        masked["environment"].update({name: MASK for name in plan.secrets if name in plan.environment})
+    for key in {"environment", "activated"} & masked.keys():
+        masked[key].update({name: MASK for name in plan.secrets if tree[key].get(name)})
     hidden = {key: tree[key] for key, value in masked.items() if value != tree[key]}
     if not hidden:
         return plan, {}
@@ -94,15 +95,10 @@ def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> No
     if not plan.hidden or read_secrets(paths) is not None:
         return
     rerun = "`worldsize rerun %s` makes a new run, which can be given it again" % plan.run_id
-    if plan.hidden != ("environment",):
-        lost = ", ".join(key for key in plan.hidden if key != "environment")
+    lost = ", ".join(key for key in plan.hidden if key not in VARIABLES)
+    if lost:
         raise UsageError("a secret in its %s is kept nowhere since it has ended" % lost, None, rerun)
-    names = [name for name, value in plan.environment.items() if MASK in value]
-    missing = [name for name in names if name not in environ]
+    missing = [name for name in masked_variables(plan) if name not in environ]
     if missing:
         raise UsageError("%s is not set here, and the run needs it" % missing[0], None, "export %s=…" % missing[0])
-    write_secrets(paths, {"environment": {**plan.environment, **{name: environ[name] for name in names}}})
-
-
-def _is_plain(name: str, value: str) -> bool:
-    return bool(mask_tree({name: value}, sparing=True) == {name: value})
+    write_secrets(paths, with_variables(plan, environ))

@@ -244,6 +244,12 @@ def mask(name: str, value: str) -> str:
     return _ALL.value(name, value)
 
 
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable of this name has a secret as, or in, its value; numbers, words and files under a name that is
+    only like a secret's are none."""
+    return _SPARING.value(name, value) != value
+
+
 def mask_text(text: str) -> str:
     """Free text with what looks like a secret in it masked."""
     return _ALL.text(text)
