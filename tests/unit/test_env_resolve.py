@@ -219,9 +219,26 @@ def test_requirements_that_change_under_ones_hands_are_refused(tmp_path: Path) -
 
 
 def test_a_locks_fingerprint_is_that_of_its_packages() -> None:
-    lock = {"digest": "d", "platform": "linux-64"}
-    assert lock_fingerprint({**lock, "prefix": "/x", "created": 1}) == lock_fingerprint(lock)
-    assert lock_fingerprint({**lock, "digest": "e"}) != lock_fingerprint(lock)
+    """Found by review: a lock that claimed the digest of another one, with other packages, was taken for it."""
+    row = {"name": "a", "version": "1", "hashes": ["sha256:1"], "url": "u"}
+    lock = {"digest": "d", "platform": "linux-64", "pip": [row], "conda": [], "spec": {"variables": {"A": "1"}}}
+    for same in (
+        {"prefix": "/x", "created": 1, "name": "n", "worldsize": "2"},
+        {"spec": {}},
+        {"spec": {"path": ["b"]}},
+    ):
+        assert lock_fingerprint({**lock, **same}) == lock_fingerprint(lock)
+    different: list[dict[str, Any]] = [
+        {"digest": "e"},
+        {"platform": "linux-aarch64"},
+        {"pip": [{**row, "hashes": ["sha256:2"]}]},
+        {"pip": [{**row, "url": "v"}]},
+        {"options": ["--find-links /x"]},
+        {"spec": {"steps": [{"run": "true"}]}},
+        {"spec": {"fetch": [{"url": "u"}]}},
+    ]
+    prints = {lock_fingerprint({**lock, **each}) for each in ({}, *different)}
+    assert len(prints) == 1 + len(different)
 
 
 # what exists

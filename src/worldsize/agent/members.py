@@ -30,7 +30,7 @@ def contents(read: Read, digested: Any, pool: ThreadPoolExecutor | None) -> Iter
             break
         digested.update(whole)
         if pool is None:
-            yield content(whole)
+            yield content(whole, bounded=True)
             continue
         left.append(pool.submit(content, whole))
         if len(left) >= _AHEAD:

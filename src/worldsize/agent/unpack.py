@@ -27,6 +27,7 @@ _BLOCK = 512
 _SMALL = 1 << 20
 _FILES_AHEAD = 256
 _MODES = 0o777
+_LONGEST_DESCRIPTION = 256 << 20
 
 
 class Damaged(OSError):
@@ -69,18 +70,25 @@ def description_of(read: Read) -> dict[str, Any]:
     name, size = _first(stream.take(_BLOCK))
     if name != DESCRIPTION:
         raise ValueError("it is none of `worldsize env pack`")
+    if size > _LONGEST_DESCRIPTION:
+        raise ValueError("what it says of itself has %d bytes" % size)
     return _described(stream.take(size))
 
 
 def _first(header: bytes) -> Tuple[str, int]:
-    return header[:100].rstrip(b"\0").decode("utf-8", "surrogateescape"), int(header[124:135] or b"0", 8)
+    size = int(header[124:135] or b"0", 8)
+    if size < 0:
+        raise ValueError("a size in it is negative")
+    return header[:100].rstrip(b"\0").decode("utf-8", "surrogateescape"), size
 
 
 def _described(data: bytes) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(data)
+    value: Any = json.loads(data)
+    if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in ("kind", "prefix")):
+        raise ValueError("what it says of itself is damaged")
     if value.get("version") != VERSION:
         raise ValueError("it is of version %r, and this worldsize reads %d" % (value.get("version"), VERSION))
-    return value
+    return dict(value)
 
 
 class _Files:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 
 from worldsize.agent.copying import Stopped, alone
 from worldsize.agent.local import Held, own_directory, sweep
-from worldsize.agent.unpack import unpack
+from worldsize.agent.unpack import Damaged, unpack
 from worldsize.plan.files import read_json
-from worldsize.plan.local import Archive
+from worldsize.plan.local import Archive, is_sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Unpacking:
 
     def run(self) -> None:
         """Raises OSError, Stopped."""
+        if not is_sha256(self._archive.digest):
+            raise Damaged("the checksum of the packed environment is none: %s" % self._archive.digest)
         place = os.path.join(self._envs, self._archive.digest[:_NAME])
         self._held = Held(place, keeps=True)
         sweep(self._envs, _UNUSED_DAYS * 86400.0)

@@ -195,7 +195,7 @@ def _end_deleted(run_id: str | None) -> bool:
 
     if run_id is None or not is_run_id(run_id):
         return False
-    found = Run(run_paths(config_here().home, run_id), os.environ).end_remains()
+    found = Run(run_paths(config_here().home, run_id), os.environ).end_deleted()
     if found:
         say("the directory of %s was deleted%s" % (run_id, _ended(found)))
     return found > 0

@@ -16,6 +16,7 @@ from worldsize.spec.environment import EnvironmentSpec
 from worldsize.trust.secrets import is_secret
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_LONGEST = 1 << 17
 OLDEST_AGENT = (3, 8)
 
 
@@ -136,7 +137,7 @@ def of_prefix(found: Existing) -> Activation:
 
 
 def expanded(text: str, known: Mapping[str, str]) -> str:
-    """Without a shell; names that nobody knows stay as they are."""
+    """Without a shell; names that nobody knows stay as they are. UsageError for what no program could be given."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2]
@@ -144,7 +145,10 @@ def expanded(text: str, known: Mapping[str, str]) -> str:
 
     if text == "~" or text.startswith("~/"):
         text = known.get("HOME", "~") + text[1:]
-    return _VARIABLE.sub(value, text)
+    whole = _VARIABLE.sub(value, text)
+    if len(whole) > _LONGEST:
+        raise UsageError("%.40s… is longer than a variable can be" % text, "environment", "leave something out")
+    return whole
 
 
 def _conda_variables(prefix: str) -> dict[str, str]:

@@ -142,8 +142,7 @@ def _begin(prefix: str, lock: Lock, abandoned: Callable[[dict[str, Any]], None] 
     discard(prefix)
     lock.note("beginning")
     os.mkdir(prefix, 0o700)
-    with open(log_path(prefix), "w"):
-        pass
+    os.close(os.open(log_path(prefix), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
 
 
 def _make(prefix: str, make: Make, work: Work) -> None:

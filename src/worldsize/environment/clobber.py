@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from worldsize.environment.installed import Distribution, conda_packages, record
 from worldsize.errors import BuildError
+from worldsize.plan.files import open_regular_file
 
 _SHOWN = 10
 _CHUNK = 1 << 20
@@ -111,7 +112,7 @@ def _is(path: str, digest: str | None) -> bool:
         return os.path.islink(path) or os.path.exists(path)
     found = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
+        with open(open_regular_file(path), "rb") as file:
             while data := file.read(_CHUNK):
                 found.update(data)
     except OSError:

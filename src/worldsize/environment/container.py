@@ -96,7 +96,9 @@ def pulled(image: str, runtime: str, program: str, store: Store, environ: Mappin
 
 def _run(argv: Sequence[str], image: str, environ: Mapping[str, str]) -> None:
     try:
-        done = subprocess.run(argv, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, env=environ, cwd=os.sep, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
     except OSError as error:
         raise UsageError("cannot be fetched: %s: %s" % (argv[0], error.strerror), mask_text(image)) from None
     if done.returncode:

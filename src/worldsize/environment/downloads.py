@@ -50,7 +50,7 @@ def _parsed(code: str, file: str) -> ast.Module | None:
             return None
         with open(path, "rb") as source:
             return ast.parse(source.read(), file)
-    except (OSError, SyntaxError, ValueError, RecursionError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 

@@ -16,7 +16,8 @@ from worldsize.errors import BuildError, WorldsizeError
 from worldsize.plan.files import read_json, write_json
 from worldsize.spec.environment import Fetch
 from worldsize.spec.sizes import bytes_of
-from worldsize.trust.directories import make_directories
+from worldsize.trust.directories import make_directories, require_shared_place
+from worldsize.trust.owners import is_ours
 
 _WHEEL = ".whl"
 
@@ -61,9 +62,10 @@ class _News:
 def _place(work: Work, wanted: Fetch, path: str, cache: str) -> None:
     name, target = file_name(wanted.url), wanted.to or default_place(work.prefix)
     os.makedirs(target, exist_ok=True)
+    require_shared_place(target)
     mark = os.path.join(cache, "unpacked", "%s-%s.json" % (wanted.sha256[:16], os.path.basename(target)))
     known = (read_json(mark) or {}) if wanted.to else {}
-    if known.get("target") == target and all(os.path.lexists(os.path.join(target, top)) for top in known["names"]):
+    if known.get("target") == target and all(_is_ours(os.path.join(target, top)) for top in known["names"]):
         return
     if not (is_archive(name) or name.endswith(_WHEEL)):
         _copy(path, os.path.join(target, name))
@@ -74,6 +76,14 @@ def _place(work: Work, wanted: Fetch, path: str, cache: str) -> None:
     if wanted.to:
         make_directories(os.path.dirname(mark))
         write_json(mark, {"target": target, "names": names})
+
+
+def _is_ours(path: str) -> bool:
+    """Whether it is there still: where others may make files, one of theirs may have its name."""
+    try:
+        return is_ours(os.lstat(path))
+    except OSError:
+        return False
 
 
 def _most(wanted: Fetch) -> int | None:

@@ -22,6 +22,12 @@ VERSION = 1
 _DEEPEST = 20
 _LARGE = 8 << 20
 _LEFT_OUT = frozenset((".git", ".hg", "__pycache__", ".venv", "build", ".tox", ".mypy_cache", ".ruff_cache"))
+_OF_ITS_ORIGIN = frozenset((
+    "worldsize", "name", "fingerprint", "prefix", "base", "upon", "created", "took", "host", "clobbered", "steps",
+))  # fmt: skip
+"""Keys of a lock, or of the description that it was made of, that say nothing of what is installed."""
+
+_IN_FORCE_LATER = frozenset(("name", "variables", "path", "ld_library_path"))
 
 
 def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
@@ -49,8 +55,13 @@ def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
 
 
 def lock_fingerprint(lock: Mapping[str, Any]) -> str:
-    """Of an environment that is built from a lock: the same packages on the same platform."""
-    return digest_of(json.dumps(["lock", lock.get("digest"), lock.get("platform")]).encode())
+    """Of an environment that is built from a lock: all that it says but what only describes where it is from, or is put
+    in force later. The digest that it claims is not believed."""
+    spec = dict(lock.get("spec") or {})
+    if not spec.get("steps"):
+        spec = {key: value for key, value in spec.items() if key not in _IN_FORCE_LATER}
+    said = {key: value for key, value in lock.items() if key not in _OF_ITS_ORIGIN}
+    return digest_of(json.dumps(["lock", {**said, "spec": spec}], sort_keys=True).encode())
 
 
 def _line(line: str, depth: int) -> Iterator[str]:

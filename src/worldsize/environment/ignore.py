@@ -20,6 +20,8 @@ GIT = ".gitignore"
 
 _ALWAYS = frozenset((".git", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache"))
 _ENVIRONMENT_MARKS = frozenset(("pyvenv.cfg", "conda-meta"))
+_MOST_STARS = 6
+"""In one name: each lets the search of a name that does not fit take many times as long."""
 
 
 class Rules:
@@ -66,6 +68,11 @@ def _read(path: str, warnings: list[str]) -> GitIgnoreSpec:
     except OSError as error:
         raise SnapshotError("cannot read it: %s" % error.strerror, display(path), "mend it") from None
     lines = [line.rstrip("\r") for line in lines]
+    for number, line in enumerate(lines):
+        if not line.startswith("#") and any(part.count("*") > _MOST_STARS for part in line.split("/")):
+            what = "%s:%d: more than %d stars in a name, left aside: %.80s"
+            warnings.append(what % (display(path), number + 1, _MOST_STARS, display(line)))
+            lines[number] = ""
     try:
         return GitIgnoreSpec.from_lines(lines)
     except ValueError:

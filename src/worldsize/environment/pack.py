@@ -94,7 +94,7 @@ def _write(
     """The file's sha256 and size."""
     make_directories(os.path.dirname(os.path.abspath(path)))
     digest = hashlib.sha256()
-    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         pieces = _Pieces(file, digest, pool)
         try:
             archive = tarfile.open(fileobj=pieces, mode="w|", format=tarfile.GNU_FORMAT, bufsize=tarfile.RECORDSIZE)

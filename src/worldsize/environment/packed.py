@@ -17,8 +17,10 @@ from worldsize.environment.keeping import News
 from worldsize.environment.locking import acquire
 from worldsize.environment.pack import Packed, pack
 from worldsize.errors import NotFound, UsageError
-from worldsize.plan.files import display, read_json, write_json
-from worldsize.plan.local import ENVIRONMENT
+from worldsize.plan.files import display, open_regular_file, read_json, write_json
+from worldsize.plan.local import ENVIRONMENT, is_sha256
+from worldsize.trust.owners import is_ours
+from worldsize.trust.projects import danger_of_file
 
 _CHUNK = 4 << 20
 
@@ -27,7 +29,7 @@ def existing_of(path: str) -> Existing:
     """What a packed environment is once it is unpacked, under the name that stands for its place until then. NotFound,
     UsageError for a file that is none."""
     try:
-        with open(path, "rb") as file:
+        with open(open_regular_file(path), "rb") as file:
             value = description_of(file.read)
     except FileNotFoundError:
         raise NotFound("no such packed environment: %s" % display(path)) from None
@@ -36,14 +38,18 @@ def existing_of(path: str) -> Existing:
     except ValueError as error:
         raise UsageError("is no packed environment: %s" % error, path, "worldsize env pack makes one") from None
     version = value.get("python")
-    return Existing(ENVIRONMENT, str(value["kind"]), tuple(version) if version else None)
+    if not isinstance(version, list) or len(version) != 2 or not all(isinstance(each, int) for each in version):
+        return Existing(ENVIRONMENT, str(value["kind"]), None)
+    return Existing(ENVIRONMENT, str(value["kind"]), (version[0], version[1]))
 
 
 def described(path: str) -> Packed:
     """A packed environment's digest and size; read whole only where nobody has noted them. Raises OSError."""
     status = os.stat(path)
     note = _noted(path)
-    if note.get("size") == status.st_size and note.get("mtime_ns") == status.st_mtime_ns:
+    if (note.get("size"), note.get("mtime_ns")) == (status.st_size, status.st_mtime_ns) and is_sha256(
+        note.get("digest")
+    ):
         return Packed(path, note["digest"], status.st_size, note.get("unpacked", 0), note.get("files", 0), ())
     digest = hashlib.sha256()
     with open(path, "rb") as file:
@@ -97,8 +103,12 @@ def _statuses(directory: str) -> Iterator[bytes]:
 
 
 def _noted(path: str) -> dict[str, Any]:
+    """Nothing where somebody else could have written it: what nodes unpack, and execute, goes by it."""
+    note = path + ".json"
     try:
-        value = read_json(path + ".json")
+        if not is_ours(os.lstat(note)) or danger_of_file(note, os.stat(note)):
+            return {}
+        value = read_json(note)
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -171,7 +171,9 @@ def _output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     try:
         program = find_program(words[0].split(" ")[0], environ)
         argv = [program, *words[0].split(" ")[1:], *words[1:]]
-        done = subprocess.run(argv, env=dict(environ), capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+        done = subprocess.run(
+            argv, env=dict(environ), cwd=os.sep, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return None
     return done.stdout + done.stderr

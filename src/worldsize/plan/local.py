@@ -25,6 +25,11 @@ VARIABLE = "WORLDSIZE_LOCAL_DIR"
 """On a node: where such directories are made. In a rank: the one of its run."""
 
 
+def is_sha256(text: object) -> bool:
+    """Whether it is a checksum, and so can be part of a path."""
+    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
+
+
 class Copy(NamedTuple):
     """An input that every node copies: `source` as the nodes call it, `target` below the run's own directory."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -38,11 +39,29 @@ def _steps(
     own = os.path.join(work.prefix, OWN)
     os.makedirs(own, exist_ok=True)
     order, result = os.path.join(own, "order.json"), os.path.join(own, "steps.json")
+    try:
+        return _steps_of_order(config, compute, environ, work, recipe, active, order, result)
+    finally:
+        for path in (order, result):  # with what the steps are told, secrets too
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _steps_of_order(
+    config: Config,
+    compute: str,
+    environ: Mapping[str, str],
+    work: Work,
+    recipe: Recipe,
+    active: Mapping[str, str],
+    order: str,
+    result: str,
+) -> list[dict[str, Any]]:
     write_json(
         order,
         {
             "prefix": work.prefix,
-            "log": os.path.join(own, "steps.log"),
+            "log": os.path.join(os.path.dirname(order), "steps.log"),
             "spec": said(recipe.spec),
             "cache": recipe.cache,
             "sources": fetch_sources(work, recipe.spec, active, recipe.cache),

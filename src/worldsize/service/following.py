@@ -62,7 +62,7 @@ class Following:
                 changed = changed if status.state == before.state else now
                 due = self._pause(now - changed, status)
                 self._news(before, status)
-        if status.final and not os.path.isdir(self._run.paths.root) and not self._run.is_foreign:
+        if status.final and not os.path.isdir(self._run.paths.root) and self._run.is_own:
             self._outlast()
         return status
 

@@ -204,6 +204,11 @@ class Run:
         )
 
     @property
+    def is_own(self) -> bool:
+        """Whether it was there when it was looked at first, and this user's own."""
+        return self._own
+
+    @property
     def is_foreign(self) -> bool:
         """Whether it lies in a directory of another user's, or where others can write."""
         return self._foreign is not None
@@ -235,11 +240,12 @@ class Run:
 
     def end_remains(self) -> int:
         """End at once what a run that is final may have left; how many processes that were. One whose directory was
-        deleted or damaged is searched for on this machine. None of another user's, who may name any process there."""
-        if self.is_foreign:
+        damaged, or deleted since it was looked at first, is searched for on this machine. None of another user's, who
+        may name any process there, nor of one that was not there: it may be another's a moment later."""
+        if not self._own:
             return 0
         try:
-            handle = self.native() if self._own else None
+            handle = self.native()
             if handle is not None:
                 return self.compute.end_remains(handle)
         except (WorldsizeError, OSError, ValueError, KeyError, TypeError):
@@ -247,6 +253,12 @@ class Run:
         from worldsize.compute.remains import end_remains
 
         return end_remains(self.id)
+
+    def end_deleted(self) -> int:
+        """The same for a run of which only its id is known, by the user: its directory is gone."""
+        from worldsize.compute.remains import end_remains
+
+        return 0 if self.is_foreign else end_remains(self.id)
 
     def summary(self) -> dict[str, Any]:
         from worldsize.state.result import summary

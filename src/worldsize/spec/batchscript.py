@@ -138,7 +138,8 @@ def split_words(text: str) -> list[str]:
     """Words as sbatch splits a line: blanks, both quotes, backslashes; an unquoted # begins a comment, even inside a
     word. ValueError: a quote that is not closed."""
     words: list[str] = []
-    word: list[str] | None = None
+    word: list[str] = []
+    begun = False
     quote = ""
     position = 0
     while position < len(text):
@@ -147,23 +148,25 @@ def split_words(text: str) -> list[str]:
         if quote and character == quote:
             quote = ""
         elif character == "\\" and position < len(text):
-            word = [*(word or ()), text[position]]
+            word.append(text[position])
+            begun = True
             position += 1
         elif quote:
-            word = [*(word or ()), character]
+            word.append(character)
         elif character in "\"'":
-            word, quote = word or [], character
+            begun, quote = True, character
         elif character == "#":
             break
         elif character.isspace():
-            if word is not None:
+            if begun:
                 words.append("".join(word))
-            word = None
+            word, begun = [], False
         else:
-            word = [*(word or ()), character]
+            word.append(character)
+            begun = True
     if quote:
         raise ValueError("no closing %s" % quote)
-    if word is not None:
+    if begun:
         words.append("".join(word))
     return words
 

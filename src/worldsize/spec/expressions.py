@@ -15,8 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from re import Match
 
-_EXPRESSION = r"(?s)\$\{\{(.*?)\}\}"
-_OPTIONAL = r"(?s)\$\[\[(.*?)\]\]"
+_EXPRESSION = r"(?s)\$\{\{((?:(?!\$\{\{|\}\}).)*)\}\}"
+_OPTIONAL = r"(?s)\$\[\[((?:(?!\$\[\[|\]\]).)*)\]\]"
+"""Up to the next beginning: linear in the text's length."""
+
+_LONGEST = 1 << 24
 _KINDS = ("inputs", "outputs")
 
 
@@ -67,6 +70,7 @@ class _Names:
         self.values = {"inputs": inputs, "outputs": outputs}
         self.where = where
         self.absent = frozenset(optional) - inputs.keys()
+        self.length = 0
 
     def replace(self, text: str) -> str:
         import re
@@ -98,6 +102,9 @@ class _Names:
             raise self.error(expression, "is not an expression known here", hint)
         values = self.values[kind]
         if name in values:
+            self.length += len(values[name])
+            if self.length > _LONGEST:
+                raise self.error(expression, "makes it longer than %d characters" % _LONGEST, None)
             return values[name]
         if kind == "inputs" and name in self.absent:
             raise self.error(expression, "names an optional input without a value", "put it inside $[[ ]]")

@@ -11,6 +11,12 @@ from worldsize.spec.shellwords import ARITHMETIC, LITERAL, VARIABLE, Command, Pa
 UNKNOWN = "\0"
 """Stands in a word for a part of unknown value."""
 
+_LONGEST = 1 << 16
+_MOST_VARIABLES = 2000
+_DIGITS = 19
+_LARGEST = 1 << 63
+"""Beyond these a value, or the variables of a script, count as not known: a few lines could ask for any memory."""
+
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _BRACES = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=])(.*))?", re.DOTALL)
 _TOKEN = re.compile(r"\s*(?:(\d+)|\$?\{?([A-Za-z_][A-Za-z0-9_]*)\}?|(\*\*|[-+*/%()]))")
@@ -47,24 +53,29 @@ def scan(text: str, given: Mapping[str, str]) -> list[Seen]:
 
 
 def _after(command: Command, before: dict[str, Variable], found: list[Seen]) -> dict[str, Variable]:
-    variables = dict(before)
+    variables = dict(before) if found and found[-1].variables is before else before
     words = list(command.words)
     own: dict[str, Variable] = {}
     while words and _is_assignment(words[0]):
         name, value = _assigned(words.pop(0), variables)
         own[name] = Variable(value if command.certain else None, command.line, _is_exported(name, variables))
     if not words:
-        return {**variables, **own}
+        for name, variable in own.items():
+            _set(name, variable, variables)
+        return variables
     texts = tuple(text for word in words for text in fields(word, variables))
     if not texts:
         return variables
-    seen = {**variables, **{name: variable._replace(exported=True) for name, variable in own.items()}}
-    found.append(Seen(command.line, texts, command.certain, seen))
+    exported = {name: variable._replace(exported=True) for name, variable in own.items()}
+    found.append(Seen(command.line, texts, command.certain, {**variables, **exported} if own else variables))
+    if not own and texts[0] in (*_DECLARING, "unset", "read"):
+        variables = dict(variables)
     if texts[0] in _DECLARING:
         _declare(command, words[1:], texts, variables)
     elif texts[0] in ("unset", "read"):
         for name in texts[1:]:
-            variables[name] = Variable("" if texts[0] == "unset" and command.certain else None, command.line)
+            value = "" if texts[0] == "unset" and command.certain else None
+            _set(name, Variable(value, command.line), variables)
     elif _may_change_variables(command, texts):
         variables = {name: each._replace(value=None) if each.line else each for name, each in variables.items()}
     return variables
@@ -77,9 +88,14 @@ def _declare(command: Command, words: list[Word], texts: tuple[str, ...], variab
         if _is_assignment(word):
             name, value = _assigned(word, variables)
             exported = exports or _is_exported(name, variables)
-            variables[name] = Variable(value if command.certain else None, command.line, exported)
+            _set(name, Variable(value if command.certain else None, command.line, exported), variables)
         elif exports and text in variables:
             variables[text] = variables[text]._replace(exported=True)
+
+
+def _set(name: str, variable: Variable, variables: dict[str, Variable]) -> None:
+    if name in variables or len(variables) < _MOST_VARIABLES:
+        variables[name] = variable
 
 
 def _is_exported(name: str, variables: Mapping[str, Variable]) -> bool:
@@ -113,15 +129,25 @@ def _assigned(word: Word, variables: Mapping[str, Variable]) -> tuple[str, str |
 
 
 def expand(word: Word, variables: Mapping[str, Variable]) -> str:
-    return "".join([_value(part, variables) for part in word])
+    texts: list[str] = []
+    length = 0
+    for part in word:
+        texts.append(_value(part, variables))
+        length += len(texts[-1]) if part.kind != LITERAL else 0
+        if length > _LONGEST:
+            return UNKNOWN
+    return "".join(texts)
 
 
 def fields(word: Word, variables: Mapping[str, Variable]) -> list[str]:
     """The word expanded and, where it is not quoted, split at blanks."""
     found: list[str] = []
-    text, any_text = "", False
+    text, any_text, length = "", False, 0
     for part in word:
         value = _value(part, variables)
+        length += len(value) if part.kind != LITERAL else 0
+        if length > _LONGEST:
+            return [UNKNOWN]
         if part.kind == LITERAL or part.quoted:
             text, any_text = text + value, True
             continue
@@ -159,27 +185,32 @@ def _value(part: Part, variables: Mapping[str, Variable]) -> str:
 
 def arithmetic(text: str, variables: Mapping[str, Variable]) -> int | None:
     """The value of what stands in `$(( ))`; None where a part of it is not known, or not understood."""
+    text = text.rstrip()
+    if len(text) > _LONGEST:
+        return None
     tokens: list[str | int] = []
     at = 0
-    text = text.rstrip()
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             return None
         at = match.end()
         if match[1]:
+            if len(match[1]) > _DIGITS:
+                return None
             tokens.append(int(match[1]))
         elif match[2]:
             value = variables.get(match[2], Variable(None)).value
-            if value is None or not re.fullmatch(r"-?\d+", value):
+            if value is None or len(value) > _DIGITS or not re.fullmatch(r"-?\d+", value):
                 return None
             tokens.append(int(value))
         else:
             tokens.append(match[3])
     try:
-        return _Sum(tokens).value()
-    except (ValueError, ZeroDivisionError, OverflowError):
+        number = _Sum(tokens).value()
+    except (ValueError, ZeroDivisionError, OverflowError, RecursionError):
         return None
+    return number if abs(number) < _LARGEST else None
 
 
 class _Sum:
@@ -208,6 +239,8 @@ class _Sum:
     def _product(self) -> int:
         value = self._unit()
         while self._next in ("*", "/", "%"):
+            if abs(value) > _LARGEST:
+                raise OverflowError
             sign, other = self._step(), self._unit()
             value = value * other if sign == "*" else int(value / other) if sign == "/" else value % other
         return value

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from worldsize.errors import NotFound, UsageError
+from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.plan.files import display, storage_error
 from worldsize.plan.paths import RunPaths
 from worldsize.store.runs import is_run_id, runs_link_dir
-from worldsize.trust.directories import foreign_owner
+from worldsize.trust.directories import foreign_owner, real_path
 
 _SHOWN = 5
 _SEARCHED_FOR_NEAREST = 200
@@ -127,9 +127,14 @@ def _can_name_a_file(text: str) -> bool:
 
 def _by_path(text: str) -> RunPaths:
     root = os.path.realpath(text)
-    link = foreign_owner(text) if os.path.islink(text) else None
-    if link and not foreign_owner(root):
-        raise UsageError("%s, and leads to a run of yours" % link, display(text), "give the path of the run itself")
+    try:
+        real_path(text, places=False)
+    except (OSError, StorageError) as error:
+        if not foreign_owner(root):
+            link = error.where if isinstance(error, StorageError) else None
+            what = (link and foreign_owner(link)) or str(error)
+            hint = "give the path of the run itself"
+            raise UsageError("%s, and leads to a run of yours" % what, link or display(text), hint) from None
     if not os.path.isfile(os.path.join(root, "plan.json")) and not is_array(RunPaths(root)):
         raise NotFound(
             "not a run directory (it holds no plan.json)",

@@ -88,7 +88,7 @@ def _remove_run(link: str, root: str) -> None:
     if not is_ours(status):
         what = "is not removed: it belongs to %s" % user_name(status.st_uid)
         raise StorageError(what, root, "its link %s can be removed by hand" % link)
-    hidden = os.path.join(os.path.dirname(root), _PRUNED + os.path.basename(root))
+    hidden = os.path.join(os.path.dirname(root), "%s%s.%s" % (_PRUNED, os.path.basename(root), os.urandom(6).hex()))
     os.rename(root, hidden)
     if link != root:
         os.unlink(link)
@@ -103,7 +103,7 @@ def _finish_interrupted(directory: str) -> None:
     except (OSError, StorageError):
         return
     for entry in _entries(directory):
-        if entry.name.startswith(_PRUNED) and is_run_id(entry.name[len(_PRUNED) :]):
+        if entry.name.startswith(_PRUNED) and is_run_id(entry.name[len(_PRUNED) :].partition(".")[0]):
             try:
                 remove_tree(entry.path)
             except (OSError, StorageError):

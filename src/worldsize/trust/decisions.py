@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.errors import UsageError
-from worldsize.plan.files import open_regular_file, read_file, write_json
+from worldsize.plan.files import display, open_regular_file, read_file, write_json
 from worldsize.plan.values import NamedTuple
 from worldsize.trust.keys import config_home
 from worldsize.trust.owners import access_list, danger_of, is_believed, is_private_group, is_unknown
@@ -100,8 +100,13 @@ def _above(directory: str) -> Iterator[str]:
 
 def decide(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | None = None) -> Decision:
     """Write a decision about a file (as it is now, or as it was with `data`) or a directory down. OSError where it
-    cannot be read; UsageError where decisions cannot be kept."""
+    cannot be read; UsageError where decisions cannot be kept, and for a link of somebody else's: where it leads is
+    theirs to say."""
     real = os.path.realpath(path)
+    if trusted and _passes_links_of_others(path):
+        raise UsageError(
+            "a link of somebody else's leads to %s" % display(real), display(path), "if that is meant, name it"
+        )
     status = os.stat(real)
     entry: dict[str, Any] = {"trusted": trusted}
     if stat.S_ISDIR(status.st_mode):
