@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import zipfile
+from pathlib import Path
 
 import pytest
 from driver import wait_for
 
-from slurm.login import PATIENCE, UP, Login
+from slurm.login import OVER, PATIENCE, UP, Login
 
 
 def script(login: Login, *words: str) -> str:
@@ -101,3 +104,28 @@ def test_a_directory_of_somebody_elses_is_no_run_of_ours(login: Login, taken: st
         assert ended.returncode == 0 and login.status("%s-%s" % (first, ended.stdout.strip()))["state"] == "SUCCEEDED"
     else:
         assert ended.returncode == 1 and "File exists" in open(out).read()
+
+
+def test_an_array_whose_directory_somebody_else_has_made(login: Login) -> None:
+    """Found by review: where an array was removed while it was queued, whatever lay under its name was executed."""
+    shared = os.path.join(os.path.dirname(login.home), "shared-runs")
+    os.mkdir(shared)
+    os.chmod(shared, 0o1777)
+    login.write(
+        "worldsize.toml", 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\nruns_dir = "%s"\n' % shared
+    )
+    run = login.begin("true", "1x1", slurm={"sbatch_options": {"begin": "now+1hour"}}, count=2)
+    job = json.loads(Path(shared, run, "handles.json").read_text())[0]["job"].partition("_")[0]
+    shutil.rmtree(os.path.join(shared, run))
+    executed = os.path.join(shared, "executed")
+    for element in (run + "_0", run + "_1"):
+        place = os.path.join(shared, run, element)
+        os.makedirs(place)
+        Path(place, "plan.json").write_text("{}")
+        with zipfile.ZipFile(os.path.join(place, "agent.pyz"), "w") as agent:
+            agent.writestr("__main__.py", "open(%r, 'w')" % executed)
+    for each in (os.path.join(shared, run), *map(str, Path(shared, run).rglob("*"))):
+        os.chown(each, 65534, 65534)
+    login.update(job, StartTime="now")
+    wait_for(lambda: all(login.state("%s_%d" % (job, number)) in OVER for number in range(2)), PATIENCE)
+    assert not os.path.exists(executed)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from worldsize.environment.requirements import included, lines_of
+from worldsize.environment.requirements import descriptions, included, lines_of, reached
 from worldsize.environment.sources import is_project
 from worldsize.errors import BuildError, UsageError
 from worldsize.plan.files import read_file
@@ -60,8 +60,8 @@ def has_login(line: str) -> bool:
 
 
 def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
-    """BuildError for a pyproject.toml with the address of a git repository that holds a password and is in none of the
-    lines `but`: whoever builds what it describes puts it into command lines."""
+    """BuildError for a file that describes a project, with the address of a git repository that holds a password and is
+    in none of the lines `but`: whoever builds what it describes puts it into command lines."""
     try:
         text = read_file(path).decode("utf-8", "replace")
     except OSError:
@@ -72,6 +72,14 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
             what = "holds a password, in %s***@%s: git would be started with it, for everybody on the machine to read"
             hint = "leave it out there, and let git know it: a credential helper, or ~/.netrc"
             raise BuildError(what % (found[2], found[3]), path, hint)
+
+
+def refuse_passwords_of_trees(directories: Iterable[str], but: Iterable[str] = ()) -> None:
+    """The same for all that describes these source trees, and those that they take packages from. OSError."""
+    known = list(but)
+    for directory in reached(directories):
+        for path in descriptions(directory):
+            refuse_passwords(path, known)
 
 
 class GitLogins:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from worldsize.environment.builder import Work
-from worldsize.environment.gitlogins import has_login, refuse_passwords
+from worldsize.environment.gitlogins import has_login, refuse_passwords_of_trees
 from worldsize.environment.installed import Distribution, distributions, normalized
 from worldsize.environment.objects import digest_of
 from worldsize.environment.requirements import (
@@ -61,8 +61,7 @@ def install_lines(work: Work, uv: Uv, lines: Sequence[str], before: Sequence[Dis
     rest = written(work, "requirements.txt", placed(work, [line for line in lines if line not in projects]))
     options = [word for line in projects for word in line.split(" ", 1)]
     options += _overrides(work, [line.split(" ", 1)[1] for line in projects])
-    for directory in local_directories(lines):
-        refuse_passwords(os.path.join(directory, "pyproject.toml"))
+    refuse_passwords_of_trees(local_directories(lines))
     install(uv, work.prefix, rest, constraints, [*options, *_refreshed(lines, uv)])
 
 
@@ -72,7 +71,7 @@ def _overrides(work: Work, projects: Iterable[str]) -> list[str]:
     lines = []
     for path in projects:
         found = [line for line in git_requirements(path) if has_login(line)]
-        refuse_passwords(path, found)
+        refuse_passwords_of_trees([os.path.dirname(path)], found)
         lines += found
     return ["--overrides", written(work, "overrides.txt", lines)] if lines else []
 

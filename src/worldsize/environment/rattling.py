@@ -16,6 +16,7 @@ if __name__ == "__main__":
 
 import json
 import os
+from contextlib import suppress
 from typing import Any
 
 UNSOLVABLE, UNREACHABLE, NOT_INSTALLED, BAD_SPEC, NO_RATTLER = 11, 12, 13, 14, 15
@@ -160,6 +161,42 @@ async def _install(order: dict[str, Any], records: list[Any]) -> None:
         )
     except (InstallerError, LinkError, TransactionError, FetchRepoDataError, OSError) as error:
         raise Failed(NOT_INSTALLED, str(error).strip()) from None
+    _refuse_files_outside(order["prefix"])
+
+
+def _refuse_files_outside(prefix: str) -> None:
+    """Rattler 0.28 follows `..` in the names of a package's files: what was laid outside goes again. Failed."""
+    directory = os.path.join(prefix, "conda-meta")
+    for record in sorted(os.listdir(directory)):
+        with open(os.path.join(directory, record), "rb") as file:
+            data = file.read()
+        if not record.endswith(".json") or b"../" not in data:
+            continue
+        rows = (json.loads(data).get("paths_data") or {}).get("paths") or ()
+        outside = {row["_path"]: row.get("sha256") for row in rows if _leads_out(row["_path"], prefix)}
+        for name, digest in outside.items():
+            _remove_outside(os.path.join(prefix, name), digest)
+        if outside:
+            name = record[: -len(".json")]
+            raise Failed(
+                NOT_INSTALLED, "%s has a file that leads out of the environment: %s" % (name, next(iter(outside)))
+            )
+
+
+def _remove_outside(path: str, digest: str | None) -> None:
+    """Where it is the package's, and no file that was there before."""
+    import hashlib
+
+    with suppress(OSError):
+        with open(path, "rb") as file:
+            own = hashlib.sha256(file.read()).hexdigest() == digest
+        if own:
+            os.unlink(path)
+            os.removedirs(os.path.dirname(os.path.normpath(path)))
+
+
+def _leads_out(name: str, prefix: str) -> bool:
+    return not os.path.normpath(os.path.join(prefix, name)).startswith(os.path.normpath(prefix) + os.sep)
 
 
 def _reporter(total: int) -> Any:

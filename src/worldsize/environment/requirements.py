@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import unquote
 
 from worldsize.environment.installed import normalized
 from worldsize.plan.files import read_file
@@ -16,6 +17,7 @@ _INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
 _EXTRAS = re.compile(r"\[[^\]]*\]$")
 _SOURCE = re.compile(r'^source = \{ (?:editable|directory|path) = "([^"]+)"', re.MULTILINE)
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?")
+_FILE_ADDRESS = re.compile(r"\bfile:(?://(?:localhost)?)?(/[^\s\"'#;,\]]+)")
 _COMMENT = re.compile(r"(^|\s)#.*$")
 
 
@@ -79,6 +81,42 @@ def _sources(path: str) -> list[str]:
     said = _table(_toml(path), "tool", "uv", "sources").values()
     rows = [row for each in said for row in (each if isinstance(each, list) else [each]) if isinstance(row, dict)]
     return [row["path"] for row in rows if isinstance(row.get("path"), str)]
+
+
+def reached(directories: Iterable[str]) -> list[str]:
+    """These source trees, and all that they take packages from: by [tool.uv.sources], or by a file:// address in what
+    describes them. OSError."""
+    found: dict[str, None] = {}
+    left = [os.path.abspath(each) for each in directories][::-1]
+    while left:
+        directory = left.pop()
+        if directory in found or not os.path.isdir(directory):
+            continue
+        found[directory] = None
+        named = _sources(os.path.join(directory, "pyproject.toml"))
+        for path in descriptions(directory):
+            text = read_file(path).decode("utf-8", "replace").replace("${PROJECT_ROOT}", directory)
+            named += [unquote(each) for each in _FILE_ADDRESS.findall(text)]
+        left += [os.path.abspath(os.path.join(directory, each)) for each in named]
+    return list(found)
+
+
+def descriptions(directory: str) -> list[str]:
+    """The files of a source tree that say what it wants: its pyproject.toml, those of setuptools, and the lists that
+    these name."""
+    tool = _table(_toml(os.path.join(directory, "pyproject.toml")), "tool")
+    dynamic = _table(tool, "setuptools", "dynamic")
+    rows = [_table(dynamic, "dependencies"), *_table(dynamic, "optional-dependencies").values()]
+    named = [each for row in rows if isinstance(row, dict) for each in _texts(row.get("file"))]
+    hatch = _table(tool, "hatch", "metadata", "hooks", "requirements_txt")
+    named += [*_texts(hatch.get("files")), *_texts(hatch.get("filename"))]
+    names = ("pyproject.toml", "setup.cfg", "setup.py", *named)
+    paths = [os.path.normpath(os.path.join(directory, name)) for name in names]
+    return [path for path in dict.fromkeys(paths) if os.path.isfile(path)]
+
+
+def _texts(value: Any) -> list[str]:
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
 
 
 def git_requirements(path: str) -> list[str]:

@@ -95,7 +95,12 @@ class Data(Store):
         """A local file, read whole only where it has changed since."""
         status = os.stat(path)
         state = self._state(os.path.abspath(path))
-        known = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
+        known = {
+            "size": status.st_size,
+            "mtime_ns": status.st_mtime_ns,
+            "ctime_ns": status.st_ctime_ns,  # the other time its owner sets as he likes
+            "inode": status.st_ino,
+        }
         before = _read(state)
         if all(before.get(name) == value for name, value in known.items()):
             digest = before["sha256"]

@@ -13,7 +13,8 @@ from worldsize.environment.gitlogins import GitLogins
 from worldsize.environment.indexlogins import without_logins
 from worldsize.environment.installed import site_packages
 from worldsize.environment.programs import clean, run
-from worldsize.environment.requirements import local_directories, local_sources
+from worldsize.environment.requirements import local_directories, local_sources, reached
+from worldsize.environment.sources import is_project
 from worldsize.environment.workspaces import (
     can_do_without_sources,
     has_settings,
@@ -27,6 +28,10 @@ from worldsize.errors import BuildError, ConfigError
 EXTRA = 'pip install "worldsize[env]"'
 _NEWS = re.compile(r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b")
 _UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
+_FILE_OPTIONS = frozenset((
+    "-r", "--requirement", "--requirements", "-c", "--constraint", "--constraints", "--override", "--overrides",
+    "-b", "--build-constraint", "--build-constraints", "--exclude", "--excludes",
+))  # fmt: skip
 _COMMON = ("--no-progress", "--color=never")
 _NO_SOLUTION = "No solution found"
 _NO_PROJECT = "does not appear to be a Python project"
@@ -78,7 +83,7 @@ class Uv:
         looked_at = [*trees, *([cwd] if cwd else [self._project] if self._project else [])]
         for directory in looked_at:
             refuse_settings_above(directory, self._given)
-        given = [self._logins.strip_file(word, inputs) if word in files else word for word in words]
+        given = self._without_git_logins(words, files)
         given, indexes = without_logins(given)
         if can_do_without_sources(trees, self._given):
             given.append("--no-sources")
@@ -92,6 +97,18 @@ class Uv:
         for directory in looked_at:
             refuse_settings_above(directory, self._given)  # they may have come since
         return said
+
+    def _without_git_logins(self, words: Sequence[str], files: Sequence[str]) -> list[str]:
+        """Also without those in a requirement that is a word, and in files that options of a build step name."""
+        given: list[str] = []
+        for word in words:
+            option, sign, value = word.partition("=")
+            if word in files or (given and given[-1] in _FILE_OPTIONS and not is_project(word)):
+                word = self._logins.strip_file(word, self._work.inputs)
+            elif sign and option in _FILE_OPTIONS:
+                word = "%s=%s" % (option, self._logins.strip_file(value, self._work.inputs))
+            given.append(self._logins.strip_line(word))
+        return given
 
     def export(self, what: str, directory: str, *words: str) -> str:
         """What `uv export` says of the project in this directory. BuildError."""
@@ -134,7 +151,10 @@ def _trees(files: Sequence[str]) -> list[str]:
             found += local_directories(["-r " + path])
         except OSError:
             continue
-    return list(dict.fromkeys(found))
+    try:
+        return reached(found)
+    except OSError:
+        return list(dict.fromkeys(found))
 
 
 class _News:

@@ -9,8 +9,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from worldsize.environment.gitlogins import GitLogins
+from worldsize.environment.gitlogins import GitLogins, refuse_passwords_of_trees
 from worldsize.environment.indexlogins import IndexLogins
+from worldsize.environment.requirements import local_directories
 from worldsize.environment.uris import Data
 from worldsize.errors import UsageError
 from worldsize.trust.secrets import mask_text
@@ -45,6 +46,7 @@ def make_wheels(
 def _run(pip: list[str], requirements: Sequence[str], part: str, environ: Mapping[str, str]) -> None:
     import shutil
 
+    refuse_passwords_of_trees(local_directories(requirements))
     given = part + ".given"  # may hold passwords of indexes
     shutil.rmtree(given, ignore_errors=True)
     os.mkdir(given, 0o700)

@@ -70,17 +70,17 @@ _SHAPES = (
     r"|(?P<web>\bhttps?://)[^\s/@:'\"]+@"
     r"|(?P<bearer>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<![\w-])(?:gh[opsur]_|github_pat_|glpat-|hf_|xox[abprs]-|sk-|AKIA|eyJ[A-Za-z0-9_-]+\.)[A-Za-z0-9._-]{10,}"
-    r"|(?P<option>(?<![^\s'\"])--?[A-Za-z][\w.-]*)(?P<gap>[ \t]+)"
-    r"(?P<word>(?:\"[^\"]*\"|'[^']*'|[^\s;&|\"'-])(?:[^\s;&|\"']|" + _QUOTE + r")*)"
+    r"|(?P<option>(?<![^\s'\"])--?[A-Za-z][\w.-]*)(?P<gap>(?:[ \t]|\\\n)+)"
+    r"(?P<word>(?:\"[^\"]*\"|'[^']*'|\\.|[^\s;&|\"'\\-])(?:\\.|[^\s;&|\"'\\]|" + _QUOTE + r")*)"
     r"|(?P<name>(?<![A-Za-z0-9_.-])[A-Za-z_-][A-Za-z0-9_.-]*)="
-    r"(?P<value>(?:\"[^\"]*\"|'[^']*'|[^\s;&\"'])(?:[^\s;&\"']|" + _QUOTE + r")*)"
+    r"(?P<value>(?:\"[^\"]*\"|'[^']*'|\\.|[^\s;&\"'\\])(?:\\.|[^\s;&\"'\\]|" + _QUOTE + r")*)"
 )
 
 _RARE_SHAPES = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|(?P<header>\b[Aa]uthorization:\s*\w+\s+)[A-Za-z0-9._~+/=-]{8,}"
     r"|(?P<field>(?<=[\"'])(?!keys?\b)[A-Za-z][\w.-]*|(?<![\w.-])[A-Za-z]+(?:-[A-Za-z]+)+)(?P<colon>[\"']?:\s*[\"']?)"
-    r"(?P<content>(?<=[\"'])[^\"'\n]+|[^\s\"',{}\[\]()]+)"
+    r"(?P<content>(?<=\")(?:\\.|[^\"\\\n])+|(?<=')(?:\\.|[^'\\\n])+|[^\s\"',{}\[\]()]+)"
 )
 """Apart, as the next, since to compile them takes as long as all else that is done with most texts."""
 

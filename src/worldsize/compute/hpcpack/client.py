@@ -26,6 +26,12 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 8.0
 _CONNECT, _READ = 10.0, 30.0
 _BEAT = 0.1
+_LONGEST_ANSWERS = 10
+"""How many times the patience for a piece of an answer all of it may take."""
+
+_LARGEST_ANSWER = 256 << 20
+_MOST_PAGES = 10_000
+_OF_TRANSFER = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 _CONTINUED = "x-ms-continuation-queryid"
 
 
@@ -85,14 +91,18 @@ class Head:
     def pages(self, path: str, **params: object) -> Iterator[list[Any]]:
         """A long list, `ROWS` at a time, for as long as the head says that there is more."""
         query: str | None = None
+        before: set[str] = set()
         while True:
             answer = self._tried("GET", path, None, {**params, "rowsPerRead": ROWS, "queryId": query})
             page = _list(self._value(answer), path)
             if page:
                 yield page
             query = answer.headers.get(_CONTINUED)
-            if not page or not query:
+            if not page or not query or query in before:
                 return
+            before.add(query)
+            if len(before) > _MOST_PAGES:
+                raise SubmitRejected("the list has no end", "GET " + path)
 
     def pages_by_row(self, path: str, rows: int = ROWS, **params: object) -> Iterator[list[Any]]:
         """The same by the number of the first row: for whoever needs no more than its beginning."""
@@ -110,7 +120,7 @@ class Head:
             return None
         try:
             return answer.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             what = "what answers is no HPC Pack head node: %s" % message_of(answer.content, "no JSON")[:100]
             raise ConfigError(what, self.access.url, "mend `url` of the compute") from None
 
@@ -141,7 +151,9 @@ class Head:
         given = {name: _text(value) for name, value in params.items() if value is not None}
         content = None if body is None else json.dumps(body).encode()
         try:
-            answer = self._heard(lambda: http.request(method, path, params=given, content=content))
+            answer = self._heard(
+                lambda: self._whole(http, http.build_request(method, path, params=given, content=content))
+            )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise no_answer(error, False, self.access) from None
         except httpx.TransportError as error:
@@ -152,6 +164,24 @@ class Head:
             return answer
         message = message_of(answer.content, answer.reason_phrase)
         raise refusal(Answer(answer.status_code, message, method, "%s %s" % (method, path)), self.access)
+
+    def _whole(self, http: httpx.Client, request: httpx.Request) -> httpx.Response:
+        """The answer to its end, which a server could put off for ever, or never come to."""
+        import httpx
+
+        answer = http.send(request, stream=True)
+        try:
+            deadline, data = self._now() + _LONGEST_ANSWERS * self._timeouts[1], bytearray()
+            for piece in answer.iter_bytes():
+                data += piece
+                if len(data) > _LARGEST_ANSWER:
+                    raise httpx.ReadError("the answer is larger than %d bytes" % _LARGEST_ANSWER)
+                if self._now() > deadline:
+                    raise httpx.ReadTimeout("the answer does not come to its end")
+        finally:
+            answer.close()
+        headers = [each for each in answer.headers.multi_items() if each[0].lower() not in _OF_TRANSFER]
+        return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=request)
 
     def _heard(self, ask: Callable[[], httpx.Response]) -> httpx.Response:
         if self._idle is None:

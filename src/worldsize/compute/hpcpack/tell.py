@@ -21,7 +21,14 @@ _HOUR = 3600.0
 
 def nodes(head: Head, gpus: int | None = None, metrics: bool = True) -> list[Node]:
     """Every node, by name. `gpus`: of each, since no head tells. With `metrics`, what of them is in use, from one
-    request more. Raises what a request raises."""
+    request more. Raises what a request raises; SubmitRejected for an answer that says nothing of nodes."""
+    try:
+        return _nodes(head, gpus, metrics)
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise SubmitRejected("the answer is not understood: %s" % error, "nodes of %s" % head.access.url) from None
+
+
+def _nodes(head: Head, gpus: int | None, metrics: bool) -> list[Node]:
     found = _typed(head, gpus) if head.access.generation != "2016" else None
     if found is None:
         return _listed(head, gpus)

@@ -57,7 +57,7 @@ def time_of(text: str) -> float | None:
 
 def number_of(text: str) -> int | None:
     plain = text.strip()
-    return int(plain) if re.fullmatch(r"-?\d+", plain) else None
+    return int(plain) if re.fullmatch(r"-?[0-9]{1,18}", plain) else None
 
 
 def names_of(text: str) -> list[str]:

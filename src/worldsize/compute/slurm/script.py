@@ -95,8 +95,13 @@ def _where(script: Script) -> list[str]:
 
 def _ready(plan: Plan) -> list[str]:
     """The elements of an array are no script of their own: each has a run directory, whose code the agent links from
-    the array's, or we, where setup lines want it earlier."""
-    lines = ['[ -e "$RUN/plan.json" ] || { echo "worldsize: no run directory: $RUN" >&2; exit 1; }']
+    the array's, or we, where setup lines want it earlier. Where the array was removed, somebody else may have made one
+    of its name."""
+    lines = [
+        'ours() { [ -O "$1" ] && [ ! -L "$1" ]; }',
+        'ours "$RUNS" && ours "$RUN" && [ -e "$RUN/plan.json" ] ||',
+        '    { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }',
+    ]
     return [*lines, '[ -e "$RUN/code" ] || cp -al "$RUNS/code" "$RUN/" || exit 1'] if plan.setup else lines
 
 
