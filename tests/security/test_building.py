@@ -69,6 +69,29 @@ def test_a_workspace_above_a_source_tree(tmp_path: Path, machine: Machine, nobod
     cli.close()
 
 
+@pytest.mark.parametrize("how", ["a source", "an address"])
+@pytest.mark.parametrize("via", ["a tree", "a project"])
+def test_a_workspace_above_a_tree_that_another_names(
+    tmp_path: Path, machine: Machine, nobody: Person, how: str, via: str
+) -> None:
+    """Found by review: what a tree of the job's takes packages from was not looked at, and somebody else's setup.py was
+    executed."""
+    cli, shared = Cli(str(tmp_path)), machine.directory(0o1777)
+    tree = Path(shared, "own", "b")
+    tree.mkdir(parents=True)
+    (tree / "pyproject.toml").write_text('[project]\nname = "b"\nversion = "1"\n')
+    head = '[project]\nname = "a"\nversion = "1"\ndependencies = ["b%s"]\n'
+    source = '[tool.uv.sources]\nb = { path = "%s" }\n' % tree
+    cli.write("a/pyproject.toml", head % "" + source if how == "a source" else head % (" @ file://%s" % tree))
+    evil = '[tool.uv.workspace]\nmembers = ["own/b"]\n'
+    nobody.python("import sys; open(sys.argv[1], 'w').write(sys.argv[2])", shared + "/pyproject.toml", evil)
+    environment = {"pip": ["./a"]} if via == "a tree" else {"file": "a/pyproject.toml"}
+    cli.write("job.yml", json.dumps({"command": "true", "environment": {"python": ">=3.8", **environment}}))
+    refused = cli("run", "-q", "job.yml")
+    assert refused.code != 0 and shared + "/pyproject.toml: uv would take from it" in refused.err, refused
+    cli.close()
+
+
 def test_a_project_that_is_reached_through_a_link(tmp_path: Path, machine: Machine, nobody: Person) -> None:
     """Found by review: uv looks above where the link leads, and only where it lies was looked at."""
     cli, shared = Cli(str(tmp_path)), machine.directory(0o1777)

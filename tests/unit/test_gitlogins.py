@@ -6,12 +6,15 @@ import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from worldsize.environment.gitlogins import GitLogins, has_login
+from worldsize.environment.gitlogins import GitLogins, has_login, refuse_passwords_of_trees
 from worldsize.environment.requirements import git_requirements
-from worldsize.errors import UsageError
+from worldsize.environment.uv import Uv
+from worldsize.errors import BuildError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -136,6 +139,55 @@ def test_no_login_says_more_than_a_user_and_a_password(word: str) -> None:
     with pytest.raises(UsageError, match=r"control character") as refused:
         logins_of("git+https://a:secret%s@h/a" % word)
     assert "secret" not in str(refused.value)
+
+
+ADDRESS = "dep @ git+https://anna:hunter2@h/dep"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("setup.cfg", "[options]\ninstall_requires =\n  %s\n" % ADDRESS),
+        ("setup.py", "setup(install_requires=['%s'])" % ADDRESS),
+        ("req.txt", ADDRESS),
+    ],
+)
+@pytest.mark.parametrize("deep", [False, True])
+def test_trees_whose_other_files_hold_passwords(tmp_path: Path, name: str, said: str, deep: bool) -> None:
+    """Found by review: only pyproject.toml was looked at, and only of trees that a job names."""
+    tree, first = tmp_path / "tree", tmp_path / "first"
+    for each, text in ((tree, "[tool.setuptools.dynamic]\ndependencies = { file = 'req.txt' }\n"),
+                       (first, "[tool.uv.sources]\nx = { path = '../tree' }\n")):  # fmt: skip
+        each.mkdir()
+        (each / "pyproject.toml").write_text(text)
+    refuse_passwords_of_trees([str(first)])
+    (tree / name).write_text(said)
+    with pytest.raises(BuildError, match="holds a password") as refused:
+        refuse_passwords_of_trees([str(first if deep else tree)])
+    assert refused.value.where == str(tree / name) and "hunter2" not in str(refused.value)
+
+
+def test_words_and_files_of_options(tmp_path: Path) -> None:
+    """Found by review: what a build step says with `options` reached git as it was."""
+    inputs = tmp_path / "inputs"
+    inputs.mkdir()
+    (tmp_path / "over.txt").write_text(ADDRESS + "\n")
+    work: Any = SimpleNamespace(inputs=str(inputs))
+    uv = Uv(work, {"PATH": os.environ["PATH"]})
+    words = [
+        "pip",
+        "install",
+        "--overrides",
+        str(tmp_path / "over.txt"),
+        "-c=%s" % (tmp_path / "over.txt"),
+        ADDRESS,
+        "-v",
+    ]
+    given = uv._without_git_logins(words, [])
+    assert given[:3] == words[:3] and given[5:] == ["dep @ git+https://h/dep", "-v"]
+    for path in (given[3], given[4].partition("=")[2]):
+        assert path.startswith(str(inputs)) and Path(path).read_text() == "dep @ git+https://h/dep\n"
+    assert "hunter2" in uv._logins.variables().values()
 
 
 def test_what_a_project_wants_of_git(tmp_path: Path) -> None:

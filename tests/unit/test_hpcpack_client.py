@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import itertools
 import socket
 
 import pytest
 from hpcpack_server import LOST, Asked, Reply, serving
 
+from worldsize.compute.hpcpack import client
 from worldsize.compute.hpcpack.client import Head, tls
 from worldsize.compute.hpcpack.refusals import Lost, Missing
 from worldsize.compute.hpcpack.settings import Access
+from worldsize.compute.hpcpack.tell import nodes
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 
@@ -46,6 +50,69 @@ def test_a_long_list_comes_in_pages() -> None:
         assert list(head.pages("/jobs", owner="x")) == [[1, 2], [3]]
         assert all(each.params["owner"] == "x" and each.params["rowsPerRead"] == "1000" for each in server.asked)
         assert list(head.pages_by_row("/jobs", rows=2)) == [[0, 1], [2, 3], [4]]
+
+
+def test_a_list_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by review: a head that always says that there is more was asked for ever."""
+    same = Reply(body=[1], headers={"x-ms-continuation-queryid": "a"})
+    with serving(lambda asked: same) as server, server.head() as head:
+        assert list(head.pages("/jobs")) == [[1], [1]]
+    monkeypatch.setattr(client, "_MOST_PAGES", 20)
+    count = itertools.count()
+
+    def other(asked: Asked) -> Reply:
+        return Reply(body=[1], headers={"x-ms-continuation-queryid": str(next(count))})
+
+    with serving(other) as server, server.head() as head, pytest.raises(SubmitRejected, match="no end"):
+        list(head.pages("/jobs"))
+    assert len(server.asked) == 21
+
+
+def test_an_answer_has_a_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by review: a small one could fill the memory as it was unpacked."""
+    monkeypatch.setattr(client, "_LARGEST_ANSWER", 1 << 20)
+    packed = gzip.compress(b'"' + b" " * (1 << 21) + b'"')
+    large = Reply(headers={"content-encoding": "gzip"}, text=packed)
+    with (
+        serving(lambda asked: large) as server,
+        server.head(0) as head,
+        pytest.raises(SubmitAgain, match="larger than"),
+    ):
+        head.get("/jobs/1")
+    fits = Reply(headers={"content-encoding": "gzip"}, text=gzip.compress(b'"text"'))
+    with serving(lambda asked: fits) as server, server.head() as head:
+        assert head.get("/jobs/1") == "text"
+
+
+def test_an_answer_that_comes_by_drops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by review: each piece came in time, and the end never."""
+    with serving(lambda asked: Reply(body="x" * (1 << 20))) as server, server.head(0) as head:
+        ticks = itertools.count(step=60)
+        monkeypatch.setattr(head, "_now", lambda: float(next(ticks)))
+        with pytest.raises(SubmitAgain, match="does not come to its end"):
+            head.get("/jobs/1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[1]",
+        b'[{"Name": "N", "Cores": 1e999}]',
+        b'[{"Name": "N", "Cores": NaN}]',
+        b'[{"Name": "N", "Groups": 5}]',
+        b"[" * 100_000,
+        b'[{"Name": "N", "Cores": "%s"}]' % (b"9" * 5000),
+        b'[{"Name": "N", "Cores": %s}]' % (b"9" * 5000),
+    ],
+    ids=lambda text: text[:40].decode(),
+)
+def test_what_says_nothing_of_nodes(text: bytes) -> None:
+    """Found by review: a traceback."""
+    with serving(lambda asked: Reply(text=text)) as server, server.head() as head:
+        try:
+            assert [node.cpus for node in nodes(head)] == [None]  # of a number that is none
+        except (SubmitRejected, ConfigError) as error:
+            assert server.url.removesuffix("/hpc") in str(error.where)
 
 
 @pytest.mark.parametrize("trouble", [Reply(503, "busy"), Reply(502), Reply(504), Reply(429), LOST])

@@ -77,6 +77,10 @@ def test_public_names(name):
         ("X-Api-Key: abc", "X-Api-Key: ***"),
         ("curl -H X-Api-Key:abc -H 'X-Auth-Token:abc' h", "curl -H X-Api-Key:*** -H 'X-Auth-Token:***' h"),
         ("the sort-key: loss", "the sort-key: ***"),
+        ("x --api-key \\\n  Abc1 --lr 1", "x --api-key \\\n  *** --lr 1"),
+        ("x --password a\\ b c A_TOKEN=a\\ b c", "x --password *** c A_TOKEN=*** c"),
+        ('{"password": "a\\"b c", "x": "it\'s"}', '{"password": "***", "x": "it\'s"}'),
+        ('{"password": "a\'b c"}', '{"password": "***"}'),
     ],
 )
 def test_secrets_in_text(text, masked):

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.requirements import local_directories, local_sources, project_name
+from worldsize.environment.requirements import (
+    descriptions,
+    local_directories,
+    local_sources,
+    project_name,
+    reached,
+)
 
 
 def project(directory: Path, text: str) -> str:
@@ -29,6 +35,35 @@ def test_those_of_lines(tmp_path: Path) -> None:
     lib = project(tmp_path / "lib", '[project]\nname = "lib"\n')
     assert local_directories(["numpy", "lib @ file://%s" % lib, lib + "[extra] ; python_version > '3'"]) == [lib]
     assert project_name(lib) == "lib"
+
+
+def test_the_trees_that_trees_take_packages_from(tmp_path: Path) -> None:
+    """Found by review: only those that a job names were looked at."""
+    a, b, c, d, e = (str(tmp_path / name) for name in ("a", "b", "c c", "d", "e"))
+    project(tmp_path / "a", "[tool.uv.sources]\nb = { path = '../b' }\ngone = { path = '../gone' }\n")
+    project(tmp_path / "b", "[project]\ndependencies = ['c @ file://%s ; x']\n" % c.replace(" ", "%20"))
+    project(tmp_path / "c c", "[build-system]\nrequires = ['a @ file:///${PROJECT_ROOT}/../a']\n")
+    (tmp_path / "c c" / "setup.cfg").write_text("[options]\ninstall_requires =\n  d @ file://localhost%s#egg=d\n" % d)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "setup.py").write_text("setup(install_requires=['e @ file:%s'])" % e)
+    (tmp_path / "e").mkdir()
+    assert reached([a]) == [a, b, c, d, e] and reached([e, str(tmp_path / "gone")]) == [e]
+
+
+def test_what_describes_a_tree(tmp_path: Path) -> None:
+    said = (
+        "[tool.setuptools.dynamic]\ndependencies = { file = ['req.txt', 'gone.txt'] }\n"
+        "optional-dependencies.x = { file = 'x.txt' }\n"
+        "[tool.hatch.metadata.hooks.requirements_txt]\nfiles = ['h.txt']\n"
+    )
+    tree = project(tmp_path / "a", said)
+    for name in ("req.txt", "x.txt", "h.txt", "setup.cfg", "other.txt"):
+        (tmp_path / "a" / name).write_text("")
+    names = [path.removeprefix(tree + "/") for path in descriptions(tree)]
+    assert names == ["pyproject.toml", "setup.cfg", "req.txt", "x.txt", "h.txt"]
+    assert descriptions(project(tmp_path / "b", "[tool.setuptools]\ndynamic = 3\n")) == [
+        str(tmp_path / "b/pyproject.toml")
+    ]
 
 
 ODD = "[project]\nname = 3\n[tool.uv.sources]\na = 1\nb = [2, {}]\nc = { path = 4 }"

@@ -19,7 +19,7 @@ from webserver import Site, serve
 from worldsize.environment import web
 from worldsize.environment.stage import Staged, lay_out, make_stage
 from worldsize.environment.uris import Data
-from worldsize.errors import UsageError, WorldsizeError
+from worldsize.errors import BuildError, UsageError, WorldsizeError
 from worldsize.plan.local import PLACE
 from worldsize.spec.stage import stage_of
 
@@ -328,6 +328,20 @@ def test_what_pip_cannot_find(place: Place) -> None:
 
 
 # data
+
+
+def test_a_tree_with_a_password_is_not_built(place: Place) -> None:
+    """Found by review: pip starts git with it."""
+    tree = place.root / "tree"
+    tree.mkdir()
+    said = (
+        "[project]\nname = 'tree'\nversion = '1'\ndependencies = ['dep @ git+https://anna:hunter2@127.0.0.1:9/dep']\n"
+    )
+    (tree / "pyproject.toml").write_text(said)
+    for line in (str(tree), "tree @ file://%s" % tree):
+        with pytest.raises(BuildError, match="holds a password") as refused:
+            place.stage(pip=[line])
+        assert "hunter2" not in str(refused.value)
 
 
 def test_data_lies_where_the_job_says(site: Site, place: Place) -> None:

@@ -70,7 +70,7 @@ def message_of(body: bytes, phrase: str = "") -> str:
     text = body.decode("utf-8", "replace").strip()
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = text
     if isinstance(value, dict):
         lowered = {str(name).lower(): item for name, item in value.items()}
