@@ -23,7 +23,7 @@ from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, ignore_notice
 from worldsize.agent.supervise import Supervisor
 from worldsize.agent.verdict import CANCEL, Verdict
 from worldsize.errors import WorldsizeError
-from worldsize.plan.files import write_json
+from worldsize.plan.files import owner_of, write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit
@@ -108,6 +108,7 @@ class Conductor:
         self.plan = plan
         self.paths = paths
         self.environ = without(environ, plan.secrets)  # os.environ decodes every value each time that it is read
+        self._owner = owner_of(paths.root)
         self._conclusion = Conclusion(plan, paths)
         self._agents: dict[int, int] = {}
         self._lost: dict[int, Verdict] = {}
@@ -130,6 +131,9 @@ class Conductor:
             ended = self._set_up()
             if ended is not None:
                 return self._conclusion.write(dict.fromkeys(self._nodes(), ended))
+            if owner_of(self.paths.root) != self._owner:
+                note("%s is not there any more" % self.paths.root)
+                return 1
         if self.plan.rehearsal:
             self._isolate()
         try:

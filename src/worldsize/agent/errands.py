@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from threading import Thread
 
 from worldsize.agent import processes
+from worldsize.plan.files import owner_of
 from worldsize.plan.paths import RunPaths
 
 EVERY = 0.5
@@ -22,15 +23,21 @@ EVERY = 0.5
 def attend(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
     """Begin this node's part of every errand of the attempt, until the agent ends. In a thread of its own: a file
     server that keeps it waiting keeps nobody else."""
-    Thread(target=_attend, args=(paths.errands, node_rank, environ), daemon=True).start()
+    owner = owner_of(paths.root)
+    Thread(target=_attend, args=(paths, owner, node_rank, environ), daemon=True).start()
 
 
-def _attend(directory: str, node_rank: int, environ: Mapping[str, str]) -> None:
+def _attend(paths: RunPaths, owner: int | None, node_rank: int, environ: Mapping[str, str]) -> None:
+    """`owner`: of the run's directory. One that somebody else has made in its place says nothing."""
     seen: set[str] = set()
+    directory = paths.errands
     while True:
         try:
-            os.makedirs(directory, exist_ok=True)  # what is there is listed anew, what is missing may be cached
+            if not os.path.isdir(directory):
+                os.mkdir(directory)  # what is there is listed anew, what is missing may be cached
             names = [name for name in os.listdir(directory) if not name.startswith(".")]
+            if owner_of(paths.root) != owner:
+                names = []
         except OSError:
             names = []
         for name in sorted(set(names) - seen):

@@ -21,7 +21,7 @@ from worldsize.agent.report import note
 from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, release
 from worldsize.errors import UsageError
 from worldsize.plan.array import array_of, element_root, read_array
-from worldsize.plan.files import read_file, read_json, write_json
+from worldsize.plan.files import owner_of, read_file, read_json, write_json
 from worldsize.plan.hidden import read_whole_plan, write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -65,6 +65,7 @@ class Queue:
         roots = [element_root(root, k) for k in range(self.array.elements)] if self.array else [root]
         self._at_once = self.array.at_once or len(roots) if self.array else 1
         self._waiting = [RunPaths(each) for each in roots]
+        self._owner = owner_of(root)
         self._running: dict[int, RunPaths] = {}
         self._told: set[int] = set()
         self._look_at = 0.0
@@ -100,18 +101,17 @@ class Queue:
         that there is something to see."""
         heard = self._signals.take()
         if heard & STOP or STOP_NOW in heard:
-            for paths in self._waiting:
-                _conclude(paths, _cancelled())
-            self._waiting = []
+            self._conclude_waiting(_cancelled())
             for pid in self._running:
                 processes.signal_process(pid, STOP_NOW if STOP_NOW in heard else signal.SIGTERM)
         return bool(heard)
 
     def _end_cancelled(self) -> None:
+        self._waiting = [paths for paths in self._waiting if self._is_there(paths)]
         everything = os.path.exists(self.paths.cancel)
         cancelled = [paths for paths in self._waiting if everything or os.path.exists(paths.cancel)]
         for paths in cancelled:
-            _conclude(paths, _cancelled())
+            self._conclude(paths, _cancelled())
         if cancelled:
             gone = {paths.root for paths in cancelled}
             self._waiting = [paths for paths in self._waiting if paths.root not in gone]
@@ -125,18 +125,39 @@ class Queue:
         self._dependencies = [each for each in self._dependencies if not each.met()]
         refused = next((each.refused for each in self._dependencies if each.refused), None)
         if refused:
-            for paths in self._waiting:
-                _conclude(paths, _never(refused))
-            self._waiting = []
+            self._conclude_waiting(_never(refused))
         return not self._dependencies
 
     def _start_due(self) -> None:
         while self._waiting and len(self._running) < self._at_once:
             paths = self._waiting.pop(0)
-            if os.path.exists(self.paths.cancel) or os.path.exists(paths.cancel):
-                _conclude(paths, _cancelled())
+            if not self._is_there(paths):
+                note("%s is not there any more" % paths.root)
+            elif os.path.exists(self.paths.cancel) or os.path.exists(paths.cancel):
+                self._conclude(paths, _cancelled())
             else:
                 self._start(paths)
+
+    def _is_there(self, paths: RunPaths) -> bool:
+        """Whether the run's directory, and its array's, are this user's still: what others have made of their names is
+        not started, nor written to."""
+        return all(owner_of(root) == self._owner for root in (self.paths.root, paths.root))
+
+    def _conclude_waiting(self, status: Status) -> None:
+        for paths in self._waiting:
+            self._conclude(paths, status)
+        self._waiting = []
+
+    def _conclude(self, paths: RunPaths, status: Status) -> None:
+        """The end of a run that was never started."""
+        if not self._is_there(paths):
+            return
+        try:
+            plan = _plan(paths)
+        except (OSError, ValueError) as error:
+            note("%s: %s" % (paths.plan, error))
+            return
+        _guard(partial(write_result, paths, result(plan, status)))
 
     def _start(self, paths: RunPaths) -> None:
         try:
@@ -147,7 +168,7 @@ class Queue:
             hold()
             pid = fork_conductor(plan, paths, self._environ)
         except (OSError, ValueError, UsageError) as error:
-            _conclude(paths, _failed(Reason.STORAGE, "it could not be started: %s" % error))
+            self._conclude(paths, _failed(Reason.STORAGE, "it could not be started: %s" % error))
             return
         finally:
             release()
@@ -155,7 +176,7 @@ class Queue:
         _guard(partial(write_json, paths.handle, processes.local_handle(pid, plan.run_id)))
 
     def _conclude_array(self) -> None:
-        if self.array is None:
+        if self.array is None or not self._is_there(self.paths):
             return
         roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
         results = [read_json(RunPaths(root).result) for root in roots]
@@ -166,16 +187,6 @@ class Queue:
 
 def _plan(paths: RunPaths) -> Plan:
     return Plan.from_json(read_file(paths.plan).decode("utf-8"))
-
-
-def _conclude(paths: RunPaths, status: Status) -> None:
-    """The end of a run that was never started."""
-    try:
-        plan = _plan(paths)
-    except (OSError, ValueError) as error:
-        note("%s: %s" % (paths.plan, error))
-        return
-    _guard(partial(write_result, paths, result(plan, status)))
 
 
 def _cancelled() -> Status:

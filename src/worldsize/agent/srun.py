@@ -16,6 +16,7 @@ from worldsize.plan.files import read_file, write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.stepsize import Allocation, StepSize, places, step_size
+from worldsize.trust.secrets import mask_argv
 
 _PAUSE = 0.05
 _VERSION = "slurm 22.05.8 (worldsize, on virtual nodes)"
@@ -50,7 +51,7 @@ def _srun(paths: RunPaths, asked: Asked) -> int:
     step = Step(number, asked, size, hosts, tasks)
     record = {
         "step": number,
-        "command": list(asked.program),
+        "command": mask_argv(asked.program),
         "hosts": list(hosts),
         "tasks": size.total,
         "ranks": [task.rank for task in tasks],

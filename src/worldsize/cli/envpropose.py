@@ -48,8 +48,9 @@ def propose_split(options: argparse.Namespace) -> int:
         raise NotFound("cannot be read: %s" % error.strerror, error.filename or options.file) from None
     config = config_here()
     channels = tuple(options.channel) or config.conda.get("channels") or DEFAULT_CHANNELS
-    cache = conda.cache_directory(os.path.join(config.home, "cache"), os.environ, channels)
-    source = conda.Source(channels, config.conda.get("channel_alias"), (), cache)
+    alias = config.conda.get("channel_alias")
+    cache = conda.cache_directory(os.path.join(config.home, "cache"), os.environ, channels, alias)
+    source = conda.Source(channels, alias, (), cache)
     told = Ticker() if sys.stderr.isatty() else Notices()
     with tempfile.TemporaryDirectory(prefix="worldsize-") as scratch:
         work = Scratch(scratch, told.doing)

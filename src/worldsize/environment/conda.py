@@ -51,12 +51,12 @@ class Source(NamedTuple):
         }
 
 
-def cache_directory(cache: str, environ: Mapping[str, str], channels: Sequence[str]) -> str:
+def cache_directory(cache: str, environ: Mapping[str, str], channels: Sequence[str], alias: str | None = None) -> str:
     """Where packages and the channels' indexes are kept, made if it is missing: below `cache`, closed to others; or
-    where other tools that use rattler keep them, unless one of the `channels` has a token or a password, which rattler
-    writes down there. StorageError for a directory that others could write to."""
+    where other tools that use rattler keep them, unless one of the `channels`, or their alias, has a token or a
+    password, which rattler writes down there. StorageError for a directory that others could write to."""
     shared = environ.get("RATTLER_CACHE_DIR")
-    if shared and all(mask_channel(each) == each for each in channels):
+    if shared and all(mask_channel(each) == each for each in (*channels, alias or "")):
         return require_reliable_directory(shared)
     own = make_private_directory(os.path.join(cache, "conda"))
     os.chmod(own, 0o700)
@@ -114,7 +114,8 @@ class Unsolvable(BuildError):
 def ask(work: Work, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
     """What rattler answers. It writes the channels' addresses down beside their indexes: those with a token or a
     password are kept for this question alone."""
-    if order["shown"] == order["channels"]:
+    alias = order["alias"] or ""
+    if order["shown"] == order["channels"] and mask_channel(alias) == alias:
         return _ask(work, order, environ)
     with TemporaryDirectory(prefix="repodata-", dir=os.path.dirname(order["repodata"])) as own:
         return _ask(work, {**order, "repodata": own}, environ)

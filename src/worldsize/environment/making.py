@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from worldsize.errors import BuildError
 from worldsize.plan.files import write_json, write_text
 from worldsize.spec.environment import EnvironmentSpec
 from worldsize.trust.directories import make_private_directory
-from worldsize.trust.secrets import MASK, mask_tree
+from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values, secret_values
 from worldsize.version import VERSION
 
 Steps = Callable[[Work, Recipe, Mapping[str, str]], list[dict[str, Any]]]
@@ -31,6 +32,7 @@ Steps = Callable[[Work, Recipe, Mapping[str, str]], list[dict[str, Any]]]
 def make(work: Work, recipe: Recipe, steps: Steps) -> dict[str, Any]:
     """The environment in `work.prefix`; its description. BuildError; StorageError for a cache that others can write to,
     since what is compiled and fetched there is installed."""
+    _refuse_masked(recipe)
     make_private_directory(recipe.cache)
     environ = with_modules(work, recipe.spec.modules, clean(recipe.environ))
     if recipe.spec.build_on == "login":
@@ -49,6 +51,17 @@ def make(work: Work, recipe: Recipe, steps: Steps) -> dict[str, Any]:
     pip.remove_inputs(work)
     more = {"clobbered": [each._asdict() for each in found], "steps": done}
     return {**_description(work, recipe, rows, _with_compiled(work, pip_rows, before)), **more}
+
+
+def _refuse_masked(recipe: Recipe) -> None:
+    """BuildError for the lock of an environment whose steps held a secret, and `***` would be executed."""
+    if recipe.lock is None:
+        return
+    hidden = [step.title for step in recipe.spec.steps if MASK in json.dumps(step._asdict())]
+    hidden += [mask_text(fetch.url) for fetch in recipe.spec.fetch if MASK in json.dumps(fetch._asdict())]
+    if hidden:
+        what = "the lock does not hold a secret that was a part of: %s" % hidden[0]
+        raise BuildError(what, None, "let the step read a variable that is set where it is built, and lock again")
 
 
 def _native(work: Work, recipe: Recipe, environ: Mapping[str, str], steps: Steps) -> list[dict[str, Any]]:
@@ -85,7 +98,7 @@ def _interpreter(work: Work, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
     """What the environment begins with: conda's packages, whose rows are returned; or a virtual environment."""
     spec, lock = recipe.spec, recipe.lock
     if recipe.is_conda:
-        cache = conda.cache_directory(recipe.cache, recipe.environ, recipe.channels)
+        cache = conda.cache_directory(recipe.cache, recipe.environ, recipe.channels, recipe.alias)
         source = conda.Source(recipe.channels, recipe.alias, recipe.virtual, cache)
         specs = conda.with_python(spec.conda, spec.version)
         found = conda.install(work, source, specs, recipe.environ, _usable(lock["conda"]) if lock else None)
@@ -164,7 +177,7 @@ def _description(work: Work, recipe: Recipe, conda: list[dict[str, Any]], rows: 
         "python": "%d.%d" % found.version if found.version else None,
         "base": os.path.realpath(found.python) if found.kind == "venv" else None,
         "upon": recipe.existing.prefix if recipe.existing else None,
-        "spec": mask_tree(said(spec)),
+        "spec": mask_values(mask_tree(said(spec), sparing=True), secret_values(spec.variables)),
         "options": pip.without_secrets(pip.index_options(spec.pip)),
         "conda": conda,
         "pip": rows,

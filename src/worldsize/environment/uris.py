@@ -123,6 +123,10 @@ class Data(Store):
             with self.alone(kept, what):
                 part = kept + ".part"
                 copyfile(path, part)
+                copied = self.digest(part, what)  # whoever may write to it may have done so since
+                if copied != digest:
+                    os.unlink(part)
+                _compare(copied, digest, path)
                 self.keep(part, digest, file_name(path))
         return Fetched(path, kept, os.path.getsize(kept), digest, None, time.time())
 

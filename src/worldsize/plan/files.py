@@ -122,6 +122,16 @@ def open_regular_file(path: str) -> int:
     raise OSError(errno.EINVAL, IRREGULAR, path)
 
 
+def owner_of(path: str) -> int | None:
+    """The uid of what lies there itself, be it a link; None where there is nothing. Where a run's directory is removed
+    from one that others may write to, they can make another of its name: it has another owner, whatever a file server
+    makes of these."""
+    try:
+        return os.lstat(path).st_uid
+    except OSError:
+        return None
+
+
 def read_file(path: str, most: int = -1) -> bytes:
     """What a regular file holds, at most the first `most` bytes of it. OSError, also for all of one that is larger than
     a record ever is: a hole of a terabyte takes no space on a disk."""

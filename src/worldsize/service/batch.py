@@ -100,7 +100,8 @@ def place_script(job: Job, paths: RunPaths) -> None:
     for name, data in script_files(job).items():
         path = os.path.join(paths.root, name)
         os.makedirs(os.path.dirname(path), mode=mode, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        own = 0o700 if name == SCRIPT else mode  # the code holds it for others, unless the user leaves it out there
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own)
         try:
             os.write(file, data)
         finally:

@@ -15,6 +15,7 @@ from worldsize.service.preflight import offline_findings, preflight
 from worldsize.service.request import Prepared, Request
 from worldsize.service.secrets import check_secrets, named_secrets, values_of
 from worldsize.spec.job import Job
+from worldsize.trust.directories import require_shared_place
 from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
@@ -46,6 +47,9 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
             "virtual_gpus",
             "worldsize rehearse runs the job on this machine; without virtual_gpus it runs on %s" % name,
         )
+    runs_dir = request.config.computes[name].runs_dir
+    if runs_dir and not checked:  # what is shown, to be submitted by hand, lies there as what is submitted does
+        require_shared_place(os.path.abspath(runs_dir), make=False)
     offline = job.offline or request.config.computes[name].offline
     facts: ComputeFacts = compute.facts(job)
     if facts.mapped:
@@ -100,7 +104,8 @@ def _with_environment(
 ) -> tuple[Environment | None, Plan, list[CheckResult]]:
     from worldsize.service.environment_plan import activated, look_up
 
-    environment, said = look_up(job, request.config, plan.compute, request.environ, facts, request.places)
+    environ = {name: value for name, value in request.environ.items() if name not in job.secrets}
+    environment, said = look_up(job, request.config, plan.compute, environ, facts, request.places)
     if environment is not None:
         path = _python_path(request, plan.compute, facts)
         plan = activated(plan, job, facts, environment.activation(request.environ, job.secrets), path)

@@ -79,7 +79,7 @@ def hide(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
     that are secrets."""
     tree = json.loads(plan.to_json())
     values = [*values_of(plan), *also]
-    masked = {key: mask_values(mask_tree(tree[key]), values) for key in _KEYS if tree.get(key)}
+    masked = {key: mask_values(mask_tree(tree[key], sparing=True), values) for key in _KEYS if tree.get(key)}
     for key in {"environment", "activated"} & masked.keys():
         masked[key].update({name: MASK for name in plan.secrets if tree[key].get(name)})
     hidden = {key: tree[key] for key, value in masked.items() if value != tree[key]}

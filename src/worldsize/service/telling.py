@@ -19,7 +19,7 @@ def waiting(run: Run, status: Status, seconds: float) -> Waiting | None:
         return None
     try:
         secrets = run.plan.secrets if run.has_plan() else ()
-        script = "" if run.is_foreign else _submitted(run.paths)
+        script = _submitted(run.paths) if run.is_own else ""
         return cast(CanExplain, run.compute).explain(handle, script, seconds, secrets)
     except WorldsizeError:
         return None

@@ -132,10 +132,11 @@ def expand(word: Word, variables: Mapping[str, Variable]) -> str:
     texts: list[str] = []
     length = 0
     for part in word:
-        texts.append(_value(part, variables))
-        length += len(texts[-1]) if part.kind != LITERAL else 0
+        value = _value(part, variables)
+        length += len(value) if part.kind != LITERAL else 0
         if length > _LONGEST:
-            return UNKNOWN
+            return "".join((*texts, UNKNOWN))
+        texts.append(value)
     return "".join(texts)
 
 

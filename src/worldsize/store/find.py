@@ -75,17 +75,22 @@ def resolve(home: str, text: str | None) -> RunPaths:
 
 def is_replaced(home: str, run_id: str) -> bool:
     """Whether the run lies elsewhere, and what lies there now is another user's, or a link of theirs: where several
-    people's runs lie, the name of one that was removed can be taken by anybody."""
+    people's runs lie, the name of one that was removed can be taken by anybody. So is one to which a link of theirs
+    leads, in a home of theirs."""
+    link = os.path.join(runs_link_dir(home), run_id)
     try:
-        target = os.readlink(os.path.join(runs_link_dir(home), run_id))
+        target = os.readlink(link)
     except OSError:
         return False
-    return foreign_owner(target) is not None
+    return foreign_owner(target) is not None or foreign_owner(link) is not None
 
 
 def _known(home: str, run_id: str) -> RunPaths:
     paths = run_paths(home, run_id)
     if is_replaced(home, run_id):
+        if not foreign_owner(paths.root):
+            whose = foreign_owner(os.path.join(runs_link_dir(home), run_id))
+            raise UsageError("%s, and leads to a run of yours" % whose, run_id, "give the path of the run itself")
         what = "the directory of %s was removed, and somebody else has made one of that name" % run_id
         raise NotFound(what, display(paths.root), "worldsize status %s shows theirs" % display(paths.root))
     return paths

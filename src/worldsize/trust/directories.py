@@ -83,9 +83,9 @@ def is_reliable_directory(path: str) -> bool:
         return False
 
 
-def require_shared_place(path: str, environ: Mapping[str, str] = os.environ) -> str:
+def require_shared_place(path: str, make: bool = True, environ: Mapping[str, str] = os.environ) -> str:
     """Check that nobody can touch the directories that this user makes in `path`: it is reliable, or it has the sticky
-    bit and belongs to root or this user, like /tmp. It is made if it is missing.
+    bit and belongs to root or this user, like /tmp. It is made if it is missing, or left alone without `make`.
 
     Returns and raises as `require_reliable_directory`.
     """
@@ -93,10 +93,10 @@ def require_shared_place(path: str, environ: Mapping[str, str] = os.environ) -> 
     try:
         status = os.stat(real)
     except FileNotFoundError:
-        return require_reliable_directory(path, environ=environ)
+        return require_reliable_directory(path, make, environ)
     if stat.S_ISDIR(status.st_mode) and _is_sticky(status):
         return path
-    return require_reliable_directory(path, environ=environ)
+    return require_reliable_directory(path, make, environ)
 
 
 def _is_sticky(status: os.stat_result) -> bool:

@@ -37,6 +37,10 @@ _ATTEMPT = (
 )
 """A run that has ended stays so."""
 
+_OURS = 'ours() { [ -O "${1:-$RUN}" ] && [ ! -L "${1:-$RUN}" ]; }'
+_STILL_OURS = 'ours || { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }'
+"""Lines of setup take their time."""
+
 
 class Script(NamedTuple):
     """What a batch script is made of.
@@ -69,7 +73,7 @@ def render(script: Script) -> str:
         *_where(script),
         *(_ready(plan) if plan.array else _by_hand(script)),
         *_ATTEMPT,
-        *(["", *setup_lines(plan.setup)] if plan.setup else []),
+        *(["", *setup_lines(plan.setup), _STILL_OURS] if plan.setup else []),
         *(_start_script() if plan.batch else _start(len(plan.nodes), (*_go_on(plan), *plan.step))),
         *([] if plan.array else _travelling(script.files)),
     ]
@@ -98,8 +102,8 @@ def _ready(plan: Plan) -> list[str]:
     the array's, or we, where setup lines want it earlier. Where the array was removed, somebody else may have made one
     of its name."""
     lines = [
-        'ours() { [ -O "$1" ] && [ ! -L "$1" ]; }',
-        'ours "$RUNS" && ours "$RUN" && [ -e "$RUN/plan.json" ] ||',
+        _OURS,
+        'ours "$RUNS" && ours && [ -e "$RUN/plan.json" ] ||',
         '    { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }',
     ]
     return [*lines, '[ -e "$RUN/code" ] || cp -al "$RUNS/code" "$RUN/" || exit 1'] if plan.setup else lines
@@ -111,7 +115,7 @@ def _by_hand(script: Script) -> list[str]:
     lies in it: job numbers can be guessed, and others may write to some runs_dir."""
     links = shlex.quote(script.links)
     lines = [
-        'ours() { [ -O "$RUN" ] && [ ! -L "$RUN" ]; }',
+        _OURS,
         'mine() { ln -s "$SLURM_JOB_ID" "$RUN/job" 2>/dev/null || [ "$(readlink "$RUN/job")" = "$SLURM_JOB_ID" ]; }',
         "",
         'if ! ours || [ ! -e "$RUN/plan.json" ] || ! mine; then   # submitted by hand: a run of its own',
