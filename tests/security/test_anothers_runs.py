@@ -50,12 +50,49 @@ def test_it_is_not_ended(victim: Cli, own: str, directory: str, words: tuple[str
     end(victim, own)
 
 
-def test_a_link_of_anothers_to_ones_own_run(victim: Cli, attacker: Person, own: str, machine: Machine) -> None:
-    """Found by review: what looked like the other's run was one's own, and was cancelled."""
+@pytest.mark.parametrize("tail", ["", "/", "//", "/.", "/attempt-0/.."])
+@pytest.mark.parametrize("words", [("cancel", "--now"), ("requeue",)])
+def test_a_link_of_anothers_to_ones_own_run(
+    victim: Cli, attacker: Person, own: str, machine: Machine, words: tuple[str, ...], tail: str
+) -> None:
+    """Found by review: what looked like the other's run was one's own, and was cancelled; or with a slash behind."""
     link = os.path.join(machine.directory(0o755, attacker.uid), own)
     attacker.python("import os, sys; os.symlink(*sys.argv[1:])", os.path.realpath(victim.path(own)), link)
-    refused = victim("cancel", link)
-    assert refused.code != 0 and "it is a link of" in refused.err and "leads to a run of yours" in refused.err
+    refused = victim(*words, link + tail)
+    assert refused.code == 2 and "it is a link of" in refused.err and "leads to a run of yours" in refused.err
+    end(victim, own)
+
+
+@pytest.mark.parametrize("tail", ["", "/"])
+def test_a_link_of_anothers_above(victim: Cli, attacker: Person, own: str, machine: Machine, tail: str) -> None:
+    """Found by review: a link above a run was not looked at."""
+    link = os.path.join(machine.directory(0o755, attacker.uid), "runs")
+    runs = os.path.dirname(os.path.realpath(victim.path(own)))
+    attacker.python("import os, sys; os.symlink(*sys.argv[1:])", runs, link)
+    refused = victim("cancel", "--now", os.path.join(link, own) + tail)
+    assert refused.code == 2 and "it is a link of" in refused.err and "leads to a run of yours" in refused.err
+    end(victim, own)
+
+
+def test_a_link_of_ones_own_to_a_run(victim: Cli, own: str, machine: Machine, uid: int) -> None:
+    """People make them: it is the run, however it is written."""
+    link = os.path.join(machine.directory(0o755, uid), "latest")
+    os.symlink(os.path.realpath(victim.path(own)), link)
+    os.chown(link, uid, uid, follow_symlinks=False)
+    assert victim.status(link + "/")["id"] == own
+    victim.ok("cancel", "--now", link + "/")
+    wait_for(lambda: victim.status(own)["state"] == "CANCELLED")
+
+
+def test_a_link_in_anothers_home(victim: Cli, attacker: Person, own: str, machine: Machine) -> None:
+    """Found by review: an id of theirs, in their home, was one's own run."""
+    home = machine.directory(0o755, attacker.uid)
+    script = (
+        "import os, sys; os.mkdir(sys.argv[2] + '/runs'); os.symlink(sys.argv[1], sys.argv[2] + '/runs/' + sys.argv[3])"
+    )
+    attacker.python(script, os.path.realpath(victim.path(own)), home, own)
+    refused = victim("cancel", own, WORLDSIZE_HOME=home)
+    assert refused.code != 0 and "leads to a run of yours" in refused.err, refused
     end(victim, own)
 
 

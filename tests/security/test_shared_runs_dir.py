@@ -78,6 +78,9 @@ def test_a_runs_dir_where_others_could_replace_runs_is_refused(victim: Cli, mach
     refused = victim("run", "-q", "--", "true")
     assert refused.code == 1 and "everybody may write to it" in refused.err, refused
     assert "worldsize config trust %s" % directory in refused.err
+    for words in (("--dry-run", "--", "true"), ("--dry-run", "--count", "2", "--", "true")):
+        shown = victim("run", *words)  # found by review: a batch script to be submitted by hand would run there
+        assert shown.code == 1 and "everybody may write to it" in shown.err and not shown.out
     assert os.listdir(directory) == []
     victim.ok("config", "trust", directory)
     victim.ok("run", "-q", "--", "true")

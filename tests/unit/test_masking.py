@@ -126,10 +126,12 @@ def test_secrets_in_a_command_line():
         "--lr",
         "0.1",
         "https://u:p@h",
+        "-token",
+        "z",
     ]
     assert mask_argv(argv) == [
         *("run", "--api-key", "***", "--set", "inputs.password=***", "--token=***", "--password", "--lr", "0.1"),
-        "https://u:***@h",
+        *("https://u:***@h", "-token", "***"),
     ]
 
 

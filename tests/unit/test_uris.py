@@ -106,6 +106,26 @@ def test_a_file_that_looks_as_before_is_read_again(data: Data, tmp_path: Path) -
         data.verify(str(path), digest, "inputs.w")
 
 
+def test_a_file_that_changes_after_it_was_read(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by review: what was kept under its checksum was a copy that was made later."""
+    path, digest = tmp_path / "tool.sh", hashlib.sha256(b"good").hexdigest()
+    path.write_bytes(b"good")
+    ordinary = Data.digest
+
+    def changing(self: Data, named: str, what: str) -> str:
+        found = ordinary(self, named, what)
+        if named == str(path):
+            path.write_bytes(b"evil")
+        return found
+
+    monkeypatch.setattr(Data, "digest", changing)
+    with pytest.raises(UsageError, match="its sha256 is"):
+        data.fetch(str(path), sha256=digest)
+    assert not [
+        each for each in tmp_path.rglob("*") if each != path and each.is_file() and each.read_bytes() == b"evil"
+    ]
+
+
 def test_a_broken_connection_is_gone_on_from(site: Site, data: Data) -> None:
     site.breaks = [1 << 20, 100, 0, 1 << 20]
     assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT

@@ -28,22 +28,24 @@ def attend(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
 
 
 def _attend(paths: RunPaths, owner: int | None, node_rank: int, environ: Mapping[str, str]) -> None:
-    """`owner`: of the run's directory. One that somebody else has made in its place says nothing."""
     seen: set[str] = set()
-    directory = paths.errands
     while True:
-        try:
-            if not os.path.isdir(directory):
-                os.mkdir(directory)  # what is there is listed anew, what is missing may be cached
-            names = [name for name in os.listdir(directory) if not name.startswith(".")]
-            if owner_of(paths.root) != owner:
-                names = []
-        except OSError:
-            names = []
-        for name in sorted(set(names) - seen):
-            if _begin(os.path.join(directory, name), node_rank, environ):
+        for name in sorted(errands(paths, owner) - seen):
+            if _begin(os.path.join(paths.errands, name), node_rank, environ):
                 seen.add(name)
         time.sleep(EVERY)
+
+
+def errands(paths: RunPaths, owner: int | None) -> set[str]:
+    """The names of the attempt's. `owner`: of the run's directory; one that somebody else has made in its place says
+    nothing."""
+    try:
+        if not os.path.isdir(paths.errands):
+            os.mkdir(paths.errands)  # what is there is listed anew, what is missing may be cached
+        names = os.listdir(paths.errands)
+    except OSError:
+        return set()
+    return {name for name in names if not name.startswith(".")} if owner_of(paths.root) == owner else set()
 
 
 def _begin(errand: str, node_rank: int, environ: Mapping[str, str]) -> bool:

@@ -27,7 +27,7 @@ _BLOCK = 512
 _SMALL = 1 << 20
 _FILES_AHEAD = 256
 _MODES = 0o777
-_LONGEST_DESCRIPTION = 256 << 20
+_LONGEST_DESCRIPTION = 32 << 20
 
 
 class Damaged(OSError):
@@ -83,7 +83,10 @@ def _first(header: bytes) -> Tuple[str, int]:
 
 
 def _described(data: bytes) -> dict[str, Any]:
-    value: Any = json.loads(data)
+    try:
+        value: Any = json.loads(data)
+    except RecursionError:
+        raise ValueError("what it says of itself is nested too deep") from None
     if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in ("kind", "prefix")):
         raise ValueError("what it says of itself is damaged")
     if value.get("version") != VERSION:

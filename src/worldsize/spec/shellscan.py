@@ -13,6 +13,7 @@ UNKNOWN = "\0"
 
 _LONGEST = 1 << 16
 _MOST_VARIABLES = 2000
+_MOST_KEPT = 1_000_000
 _DIGITS = 19
 _LARGEST = 1 << 63
 """Beyond these a value, or the variables of a script, count as not known: a few lines could ask for any memory."""
@@ -53,6 +54,8 @@ def scan(text: str, given: Mapping[str, str]) -> list[Seen]:
 
 
 def _after(command: Command, before: dict[str, Variable], found: list[Seen]) -> dict[str, Variable]:
+    if len(found) * len(before) > _MOST_KEPT:
+        before = {}
     variables = dict(before) if found and found[-1].variables is before else before
     words = list(command.words)
     own: dict[str, Variable] = {}
@@ -150,7 +153,8 @@ def fields(word: Word, variables: Mapping[str, Variable]) -> list[str]:
         if length > _LONGEST:
             return [UNKNOWN]
         if part.kind == LITERAL or part.quoted:
-            text, any_text = text + value, True
+            text += value
+            any_text = True
             continue
         pieces = value.split()
         starts_new, ends = value[:1].isspace(), value[-1:].isspace()

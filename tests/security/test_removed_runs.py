@@ -1,0 +1,124 @@
+"""A run's directory that its owner removes by hand, and of whose name somebody else makes another: nothing of that is
+executed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from driver import Cli, wait_for
+from security.people import Machine, Person
+
+from worldsize.agent.errands import errands
+from worldsize.plan.files import owner_of
+from worldsize.plan.paths import RunPaths
+
+WAITS = "import os, time\nopen('%s/up', 'w')\nwhile not os.path.exists('%s/go'): time.sleep(0.05)\n"
+TAKE = """
+import json, os, shutil, sys
+model, root, mark = sys.argv[1:]
+os.umask(0)
+shutil.copytree(model, root, symlinks=True)
+for name in ("result.json", "handle.json"):
+    os.unlink(root + "/" + name)
+shutil.rmtree(root + "/attempt-0/exit")
+os.mkdir(root + "/attempt-0/exit")
+plan = json.load(open(root + "/plan.json"))
+json.dump({**plan, "run_id": os.path.basename(root), "argv": ["touch", mark]}, open(root + "/plan.json", "w"))
+shutil.rmtree(root + "/inrank", ignore_errors=True)
+os.mkdir(root + "/inrank")
+open(root + "/inrank/sitecustomize.py", "w").write("open(%r, 'w')" % mark)
+"""
+
+
+class Place:
+    """A sticky directory of runs, and what somebody else's program would write."""
+
+    def __init__(self, machine: Machine, victim: Cli, attacker: Person) -> None:
+        self.shared, self.box = machine.directory(0o1777), machine.directory(0o777)
+        self.mark = os.path.join(self.box, "executed")
+        self._victim, self._attacker = victim, attacker
+        for each in (victim, attacker):
+            each.environ["WORLDSIZE_TRUST_PROJECT"] = "1"
+            each.write("worldsize.toml", '[compute.local]\nruns_dir = "%s"\n' % self.shared)
+        self._model = os.path.realpath(attacker.path(attacker.run("-q", "--", "true")))
+
+    def take(self, run: str) -> None:
+        root = os.path.realpath(self._victim.path(run))
+        shutil.rmtree(root)
+        self._attacker.python(TAKE, self._model, root, self.mark)
+
+    def wait(self) -> str:
+        """A script that is up, and goes on once there is `go`."""
+        return self._victim.write("wait.py", WAITS % (self.box, self.box))
+
+    def up(self) -> bool:
+        return os.path.exists(os.path.join(self.box, "up"))
+
+    def go(self) -> None:
+        Path(self.box, "go").touch()
+
+
+@pytest.fixture
+def place(machine: Machine, victim: Cli, attacker: Person) -> Place:
+    return Place(machine, victim, attacker)
+
+
+def process_of(victim: Cli, run: str) -> int:
+    pid: int = json.loads(victim.read(run, "handle.json"))["pid"]
+    return pid
+
+
+def test_a_run_that_waited(victim: Cli, place: Place) -> None:
+    """Found by review: the queue started by name what lay there, and outlived the directory."""
+    first = victim.submit("--", "python", place.wait())
+    second = victim.submit("--after", first, "--", "true")
+    wait_for(place.up)
+    queue = process_of(victim, second)
+    place.take(second)
+    place.go()
+    assert victim("wait", first).code == 0
+    wait_for(lambda: not os.path.exists("/proc/%d" % queue))
+    assert not os.path.exists(place.mark)
+
+
+def test_a_queue_ends_with_its_directory(victim: Cli, place: Place) -> None:
+    """Found by review: it waited on, and could not be cancelled any more."""
+    first = victim.submit("--", "python", place.wait())
+    second = victim.submit("--after", first, "--", "true")
+    wait_for(place.up)
+    queue = process_of(victim, second)
+    shutil.rmtree(os.path.realpath(victim.path(second)))
+    wait_for(lambda: not os.path.exists("/proc/%d" % queue))
+    place.go()
+    assert victim("wait", first).code == 0
+
+
+def test_a_run_whose_setup_takes_its_time(victim: Cli, place: Place) -> None:
+    """Found by review: afterwards its ranks began with what somebody else had made."""
+    lines = ["touch %s/up; until test -e %s/go; do sleep 0.05; done" % (place.box, place.box)]
+    victim.write("job.yml", json.dumps({"command": "python -c 'print(1)'", "setup": lines}))
+    run = victim.submit("job.yml")
+    wait_for(place.up)
+    conductor = process_of(victim, run)
+    place.take(run)
+    place.go()
+    wait_for(lambda: not os.path.exists("/proc/%d" % conductor))
+    assert not os.path.exists(place.mark)
+
+
+def test_errands_in_a_directory_of_somebody_elses(tmp_path: Path) -> None:
+    """Found by review: an agent executed what lay there."""
+    paths = RunPaths(str(tmp_path / "run"))
+    os.makedirs(paths.attempt_dir)
+    owner = owner_of(paths.root)
+    assert errands(paths, owner) == set() and os.path.isdir(paths.errands)
+    os.mkdir(os.path.join(paths.errands, "x"))
+    assert errands(paths, owner) == {"x"}
+    os.chown(paths.root, 65534, 65534)
+    assert errands(paths, owner) == set()
+    shutil.rmtree(paths.root)
+    assert errands(paths, owner) == set() and not os.path.exists(paths.root)
