@@ -41,7 +41,7 @@ def holding(root: Path, *canaries: str) -> Iterator[str]:
                         yield "%s: %s" % (path, member.name)
 
 
-@pytest.mark.parametrize("way", ["envs_dir", "RATTLER_CACHE_DIR", "propose"])
+@pytest.mark.parametrize("way", ["envs_dir", "RATTLER_CACHE_DIR", "propose", "alias"])
 def test_the_cache_of_conda_is_closed_to_others(cli: Cli, channel: Path, tmp_path: Path, way: str) -> None:
     """Found by review: it was made as the umask says; others could read tokens in it, and write what is installed."""
     top = tmp_path / "served"
@@ -49,13 +49,18 @@ def test_the_cache_of_conda_is_closed_to_others(cli: Cli, channel: Path, tmp_pat
     (top / "t" / TOKEN / "ch").symlink_to(channel)
     shared = tmp_path / "shared"
     shared.mkdir()
-    environ = {"RATTLER_CACHE_DIR": str(shared)} if way == "RATTLER_CACHE_DIR" else {}
+    environ = {"RATTLER_CACHE_DIR": str(shared)} if way in ("RATTLER_CACHE_DIR", "alias") else {}
     cli.write("worldsize.toml", 'envs_dir = "%s"\n' % (tmp_path / "envs"))
     before = os.umask(0o002)
     try:
         with serve(top, "anna", PASSWORD) as served:
             base = served.url.replace("http://", "http://anna:%s@" % PASSWORD)
             wanted = "%s/t/%s/ch" % (base, TOKEN)
+            if way == "alias":  # found by review: only channels were looked at
+                alias, wanted = wanted.removesuffix("/ch"), "ch"
+                cli.write(
+                    "worldsize.toml", 'envs_dir = "%s"\n[conda]\nchannel_alias = "%s"\n' % (tmp_path / "envs", alias)
+                )
             if way == "propose":
                 cli.write("list.txt", "alpha\n")
                 cli("env", "propose", "list.txt", "--channel", wanted)

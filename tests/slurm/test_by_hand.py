@@ -129,3 +129,30 @@ def test_an_array_whose_directory_somebody_else_has_made(login: Login) -> None:
     login.update(job, StartTime="now")
     wait_for(lambda: all(login.state("%s_%d" % (job, number)) in OVER for number in range(2)), PATIENCE)
     assert not os.path.exists(executed)
+
+
+def test_a_directory_of_runs_that_somebody_else_has_made(login: Login) -> None:
+    """Found by review: the script made what was missing, took what was there, and whose it was it did not ask."""
+    shared = os.path.join(os.path.dirname(login.home), "scratch")
+    runs = os.path.join(shared, "mine", "runs")
+    os.mkdir(shared)
+    os.chmod(shared, 0o1777)
+    login.write(
+        "worldsize.toml", 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\nruns_dir = "%s"\n' % runs
+    )
+    refused = login("run", "--dry-run", "-w", "1x1", "--", "true")
+    assert refused.code != 0 and "is not there" in refused.err and "mkdir -p -m 700" in refused.err
+    os.makedirs(runs, mode=0o700)
+    path = script(login, "-w", "1x1", "--", "true")
+    argv = ["sbatch", "--wait", "--parsable", "--output=%s.out" % path, path]
+    for there in (False, True):
+        shutil.rmtree(os.path.join(shared, "mine"))
+        if there:
+            os.makedirs(runs)
+            for each in (os.path.dirname(runs), runs):
+                os.chown(each, 65534, 65534)
+                os.chmod(each, 0o777)
+        ended = subprocess.run(argv, env=login.environ, stdout=subprocess.PIPE, text=True)
+        assert ended.returncode == 1 and "no directory of runs that is yours" in Path(path + ".out").read_text()
+        assert os.path.exists(runs) == there and (not there or os.listdir(runs) == [])
+        os.makedirs(os.path.join(shared, "mine"), exist_ok=True)

@@ -20,6 +20,7 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.service.environment_plan import activated, unusable
 from worldsize.service.environments import Environment
+from worldsize.service.secrets import hide
 from worldsize.spec.config import Config
 from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch
 from worldsize.spec.job import Job
@@ -312,6 +313,17 @@ def test_variables_and_directories_are_completed_without_a_shell() -> None:
     assert found.path == ("/home/u/bin", "/home/u/a", "/e/bin")
     assert found.library_path == (found.variables["B"],)
     assert found.variables["VIRTUAL_ENV"] == "/e" and found.variables["CONDA_PREFIX"] is None
+
+
+def test_a_plan_hides_secrets_and_nothing_else() -> None:
+    """Found by review: a run with `max_tokens: 100` could not be requeued once it had ended."""
+    harmless = plan(activated={"SORT_KEY": "loss"})._replace(
+        argv=("x", "--max-tokens", "100"), environment={"MAX_TOKENS": "100"}
+    )
+    assert hide(harmless) == (harmless, {})
+    shown, hidden = hide(plan(activated={"HUB_TOKEN": "k3y-1A", "A": "x"}, secrets=("A",)))
+    assert shown.activated == {"HUB_TOKEN": "***", "A": "***"} and shown.hidden == ("activated",)
+    assert hidden == {"activated": {"HUB_TOKEN": "k3y-1A", "A": "x"}}
 
 
 def test_variables_with_secrets_are_no_lines_of_setup() -> None:

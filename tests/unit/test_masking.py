@@ -148,6 +148,7 @@ def test_secrets_in_a_command_line():
         ("LICENSE_KEY", "abc"),
         ("connectionString", "abc"),
         ("SORT_KEY", "loss-1A"),
+        ("SORT_KEY", "LoSs"),
         ("HF_TOKEN", "/8fk3d"),
     ],
 )
@@ -162,6 +163,7 @@ def test_what_is_a_secret_where_a_masked_one_is_lost(name, value):
         ("MAX_TOKENS", "100"),
         ("TOKEN_COUNT", "100"),
         ("SORT_KEY", "loss"),
+        ("KEY", "Release"),
         ("KEY_FILE", "~/.ssh/key"),
         ("HF_TOKEN", "1"),
         ("HF_TOKEN", "True"),

@@ -7,6 +7,8 @@ import time
 
 from worldsize.cli.output import show, show_document
 from worldsize.cli.ticker import Notices
+from worldsize.errors import StorageError
+from worldsize.plan.files import display
 from worldsize.plan.paths import RunPaths
 from worldsize.service.prepare import plan_job, said
 from worldsize.service.request import Prepared, Request
@@ -23,6 +25,9 @@ def dry_run(request: Request) -> int:
         Notices().notice(said(notice))
     runs_dir = request.config.computes[prepared.plan.compute].runs_dir or os.path.join(request.config.home, "runs")
     scripted = "script" in prepared.compute.capabilities
+    if scripted and request.config.computes[prepared.plan.compute].runs_dir and not os.path.isdir(runs_dir):
+        what = "is not there, and a script that is submitted by hand does not make it: others could, sooner"
+        raise StorageError(what, display(runs_dir), "mkdir -p -m 700 %s" % display(runs_dir))
     paths = RunPaths(os.path.join(runs_dir, _free_id(created) if scripted else "RUN"))
     prepared = plan_job(request, paths, created, checked=True)
     if scripted:

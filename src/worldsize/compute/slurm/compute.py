@@ -109,15 +109,17 @@ class SlurmCompute:
         asked = self._asked(job)
         said = self._options(job, plan)
         signal = options.signal_of(asked["signal"])[1] if "signal" in asked else None
+        links, runs = os.path.join(self._home, "runs"), os.path.dirname(paths.root)
         script = Script(
             plan=plan,
             paths=paths,
             options=said,
             python=plan.interpreter or self.python,
             code=job.code,
-            links=os.path.join(self._home, "runs"),
+            links=links,
             files=files(),
             signal=signal,
+            owner=None if runs == links else os.stat(runs).st_uid if os.path.isdir(runs) else os.getuid(),
         )
         text = shown = render(script)
         setup = tuple(mask_text(line) for line in plan.setup)

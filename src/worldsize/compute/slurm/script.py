@@ -50,6 +50,7 @@ class Script(NamedTuple):
     links    where a script submitted by hand makes its run known: the home's runs
     files    what travels: content by name in the run directory
     signal   seconds before the limit at which the job asks for a signal
+    owner    whose the directory of runs is, where that is not the home's
     """
 
     plan: Plan
@@ -60,6 +61,7 @@ class Script(NamedTuple):
     links: str
     files: Mapping[str, bytes]
     signal: int | None = None
+    owner: int | None = None
 
 
 def render(script: Script) -> str:
@@ -115,6 +117,7 @@ def _by_hand(script: Script) -> list[str]:
     lies in it: job numbers can be guessed, and others may write to some runs_dir."""
     links = shlex.quote(script.links)
     lines = [
+        *_place(script),
         _OURS,
         'mine() { ln -s "$SLURM_JOB_ID" "$RUN/job" 2>/dev/null || [ "$(readlink "$RUN/job")" = "$SLURM_JOB_ID" ]; }',
         "",
@@ -126,7 +129,7 @@ def _by_hand(script: Script) -> list[str]:
         'if ! ours || [ ! -e "$RUN/plan.json" ]; then',
         '    part() { sed -n "\\|^# begin $1\\$|,/^# end/{/^#/d;p}" "$0" | base64 -d | gzip -d; }',
         "    umask %03o" % script.plan.umask,
-        '    mkdir -p "$RUNS"; ours || mkdir "$RUN" || exit 1',
+        '    ours || mkdir "$RUN" || exit 1',
         '    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" %s || exit 1' % links,
         *(['    mkdir -p "$RUN/inrank/real"'] if script.plan.batch else []),
         *['    part %s >"$RUN/%s"' % (name, name) for name in script.files if name != "plan.json"],
@@ -146,6 +149,15 @@ def _by_hand(script: Script) -> list[str]:
         '    echo "worldsize logs -f $ID"',
         "fi",
     ]
+
+
+def _place(script: Script) -> list[str]:
+    """A directory of runs that is gone by now is not made again: others could, and then replace what lies in it."""
+    if script.owner is None:
+        return ['( umask 077; mkdir -p "$RUNS" )']
+    refusal = 'echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1'
+    owners = "0" if script.owner == 0 else "0|%d" % script.owner
+    return ['[ -O "$RUNS" ] || case $(stat -Lc %%u "$RUNS") in %s) ;; *) %s ;; esac' % (owners, refusal)]
 
 
 def _handle(script: Script) -> str:

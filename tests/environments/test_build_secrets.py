@@ -1,0 +1,62 @@
+"""Secrets that builds are told: what is built again does without them or says so, and a scheduler is not given any."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from canaries import NAMED, Canaries
+from driver import Cli
+
+HARMLESS = "--with-auth=pam --sort-key loss KEY=Release"
+
+
+def job(cli: Cli, step: dict[str, object], **more: object) -> None:
+    environment = {"name": "own", "python": ">=3.8", "build": [step], **more}
+    cli.write("job.yml", json.dumps({"command": "cat $OWN", "environment": environment}))
+
+
+def test_harmless_words_are_built_again(cli: Cli, tmp_path: Path) -> None:
+    """Found by review: `***` stood in their place, and the build succeeded."""
+    said = tmp_path / "said"
+    job(cli, {"run": "echo %s $MODE > %s" % (HARMLESS, said), "variables": {"MODE": "openssl"}})
+    cli.ok("env", "build", "job.yml")
+    cli.ok("env", "lock", "job.yml")
+    assert said.read_text() == HARMLESS + " openssl\n"
+    said.unlink()
+    cli.ok("env", "remove", "own")
+    cli.ok("env", "build", "job.lock.json")
+    assert said.read_text() == HARMLESS + " openssl\n"
+
+
+@pytest.mark.parametrize(
+    "step", [{"run": "echo --api-key 1A2b3C4d"}, {"run": "true", "variables": {"HUB_TOKEN": "1A2b3C4d"}}]
+)
+def test_a_lock_without_a_secret_of_its_steps_is_not_built(cli: Cli, step: dict[str, object]) -> None:
+    job(cli, step)
+    cli.ok("env", "build", "job.yml")
+    cli.ok("env", "lock", "job.yml")
+    assert "1A2b3C4d" not in cli.read_project("job.lock.json")
+    cli.ok("run", "--set", "environment=job.lock.json", "--", "true")  # what it was made from is there
+    cli.ok("env", "remove", "own")
+    refused = cli("env", "build", "job.lock.json")
+    assert refused.code == 1 and "the lock does not hold a secret" in refused.err, refused
+
+
+def test_what_a_job_names_is_kept_from_builds_on_a_node(cli: Cli) -> None:
+    """Found by review: the run that builds had them in its environment, and in its record for good."""
+    canaries = Canaries()
+    variables = {"CONNECTED": "of-$EXPERIMENT-x", "HUB_TOKEN": canaries("Hub"), "PLAIN": "x-%s-y" % canaries("Hub")}
+    cli.write("job.yml", json.dumps({
+        "command": 'test -n "$EXPERIMENT" -a "$CONNECTED" = "of-$EXPERIMENT-x"',
+        "secrets": [NAMED],
+        "share": "group",
+        "environment": {
+            "python": ">=3.8", "variables": variables, "build_on": "compute",
+            "build": [{"run": "test -z $EXPERIMENT"}],
+        },
+    }))  # fmt: skip
+    cli.ok("run", "job.yml", **canaries.environ)
+    assert [run["name"].partition(" ")[0] for run in cli.json("list")] == ["test", "build"]
+    assert canaries.in_files(cli.root, but=("project/job.yml",)) == []
