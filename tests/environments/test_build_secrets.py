@@ -9,6 +9,9 @@ import pytest
 from canaries import NAMED, Canaries
 from driver import Cli
 
+from worldsize.service.secrets import environ_of_builds
+from worldsize.spec.job import Job
+
 HARMLESS = "--with-auth=pam --sort-key loss KEY=Release"
 
 
@@ -42,6 +45,19 @@ def test_a_lock_without_a_secret_of_its_steps_is_not_built(cli: Cli, step: dict[
     cli.ok("env", "remove", "own")
     refused = cli("env", "build", "job.lock.json")
     assert refused.code == 1 and "the lock does not hold a secret" in refused.err, refused
+
+
+def test_what_a_job_names_is_told_to_requirements_that_ask_for_it(tmp_path: Path) -> None:
+    """And to nothing else that is built or fetched before the run."""
+    (tmp_path / "requirements.txt").write_text("git+https://${GH_TOKEN}@h/x\n")
+    listed = str(tmp_path / "requirements.txt")
+    environ = {"GH_TOKEN": "a", "EXPERIMENT": "b", "PATH": "c"}
+    for wanted in ({"pip": ["-r " + listed]}, listed, {"pip": ["git+https://${GH_TOKEN}@h/x"]}):
+        found = environ_of_builds(Job(environment=wanted, secrets=tuple(environ)[:2]), environ)
+        assert found == {"GH_TOKEN": "a", "PATH": "c"}
+    staged = Job(stage={"pip": ["git+https://${GH_TOKEN}@h/x"]}, secrets=("EXPERIMENT", "GH_TOKEN"))
+    assert environ_of_builds(staged, environ) == {"GH_TOKEN": "a", "PATH": "c"}
+    assert environ_of_builds(Job(secrets=("EXPERIMENT", "GH_TOKEN")), environ) == {"PATH": "c"}
 
 
 def test_what_a_job_names_is_kept_from_builds_on_a_node(cli: Cli) -> None:

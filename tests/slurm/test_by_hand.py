@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import zipfile
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from driver import wait_for
 
 from slurm.login import OVER, PATIENCE, UP, Login
+
+ALL = 0xFFFFFFFF
 
 
 def script(login: Login, *words: str) -> str:
@@ -129,6 +132,24 @@ def test_an_array_whose_directory_somebody_else_has_made(login: Login) -> None:
     login.update(job, StartTime="now")
     wait_for(lambda: all(login.state("%s_%d" % (job, number)) in OVER for number in range(2)), PATIENCE)
     assert not os.path.exists(executed)
+
+
+def test_an_access_list_above(login: Login) -> None:
+    """Found by review: a run of a script that was submitted by hand inherited it, and others could write its agent."""
+    runs = os.path.join(os.path.dirname(login.home), "listed")
+    os.mkdir(runs)
+    entries = ((1, 7, ALL), (2, 7, 61002), (4, 7, ALL), (16, 7, ALL), (32, 0, ALL))
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    os.setxattr(runs, "system.posix_acl_default", packed)
+    login.write(
+        "worldsize.toml", 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\nruns_dir = "%s"\n' % runs
+    )
+    run = submit(login, script(login, "-w", "1x1", "--", "true"))
+    assert login.ended(run)["state"] == "SUCCEEDED"
+    for path in (Path(runs, run), *Path(runs, run).rglob("*")):
+        if not path.is_symlink():
+            assert not [name for name in os.listxattr(path) if "acl" in name], path
+            assert path.stat().st_mode & 0o022 == 0, path
 
 
 def test_a_directory_of_runs_that_somebody_else_has_made(login: Login) -> None:

@@ -27,6 +27,8 @@ from worldsize.errors import BuildError, UsageError
         ("git+https://token:@h/a", "git+https://h/a", "https://h/a", ("token", "")),
         ("git+https://u:${WORD}@h/a", "git+https://h/a", "https://h/a", ("u", "of-a-variable")),
         ("git+${ALL}/a", "git+https://h/a", "https://h/a", ("u", "p")),
+        ("${REPO}", "git+https://h/a", "https://h/a", ("u", "p")),
+        ("one @ ${REPO}", "one @ git+https://h/a", "https://h/a", ("u", "p")),
         ("git+https://[::1]:8/a", "git+https://[::1]:8/a", "https://[::1]:8/a", None),
         ("git+https://u:p@[::1]:8/a", "git+https://[::1]:8/a", "https://[::1]:8/a", ("u", "p")),
         ("git+https://u:***@h/a", "git+https://h/a", "https://h/a", None),
@@ -40,7 +42,7 @@ from worldsize.errors import BuildError, UsageError
     ],
 )
 def test_a_line(line: str, stripped: str, asked: str, login: tuple[str, str] | None, tmp_path: Path) -> None:
-    logins = GitLogins({"WORD": "of-a-variable", "ALL": "https://u:p@h"})
+    logins = GitLogins({"WORD": "of-a-variable", "ALL": "https://u:p@h", "REPO": "git+https://u:p@h/a"})
     assert logins.strip_line(line) == stripped
     assert filled(asked, logins, tmp_path) == login
 
@@ -150,6 +152,7 @@ ADDRESS = "dep @ git+https://anna:hunter2@h/dep"
         ("setup.cfg", "[options]\ninstall_requires =\n  %s\n" % ADDRESS),
         ("setup.py", "setup(install_requires=['%s'])" % ADDRESS),
         ("req.txt", ADDRESS),
+        ("setup.py", "setup(install_requires=['dep @ git+https://ghp_hunter2hunter2hunter@h/dep'])"),
     ],
 )
 @pytest.mark.parametrize("deep", [False, True])

@@ -13,6 +13,7 @@ from worldsize.environment.requirements import (
     project_name,
     reached,
 )
+from worldsize.errors import UsageError
 
 
 def project(directory: Path, text: str) -> str:
@@ -64,6 +65,34 @@ def test_what_describes_a_tree(tmp_path: Path) -> None:
     assert descriptions(project(tmp_path / "b", "[tool.setuptools]\ndynamic = 3\n")) == [
         str(tmp_path / "b/pyproject.toml")
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pkg@file://%s",
+        "pkg  @  file://%s",
+        "pkg[x] @ file://localhost%s",
+        "pkg @ FILE:%s#egg=pkg ; python_version > '3'",
+        "pkg@%s[x]",
+        "pkg @ file://${WHERE}/a",
+        "${WHERE}/a",
+        "%s",
+    ],
+)
+def test_trees_however_they_are_named(tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by review: only `pkg @ file:///x` was taken for one, and above the others nobody looked."""
+    monkeypatch.setenv("WHERE", str(tmp_path))
+    tree = project(tmp_path / "a", "[project]\nname = 'b'\n")
+    assert local_directories([line % tree if "%s" in line else line]) == [tree]
+    other = project(tmp_path / "o", "[project]\ndependencies = ['pkg@file://${WHERE}/a']\n")
+    assert reached([other]) == [other, tree]
+
+
+def test_an_address_that_is_no_path() -> None:
+    with pytest.raises(UsageError, match="not followed here"):
+        local_directories(["pkg @ file:a/b"])
+    assert local_directories(["numpy", "pkg @ https://h/x", "git+https://h/x", "-f file:///x", "pkg @ ${GONE}/x"]) == []
 
 
 ODD = "[project]\nname = 3\n[tool.uv.sources]\na = 1\nb = [2, {}]\nc = { path = 4 }"

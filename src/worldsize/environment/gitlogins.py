@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from worldsize.environment.requirements import descriptions, included, lines_of, reached
+from worldsize.environment.requirements import descriptions, included, lines_of, reached, with_variables
 from worldsize.environment.sources import is_project
 from worldsize.errors import BuildError, UsageError
 from worldsize.plan.files import read_file
@@ -33,11 +33,10 @@ _INCLUDES = re.compile(r"^-(?:.*\s-)?(?:[rc]|-req\w*|-const\w*)(?![\w-])|^-(?:.*
 _UNREADABLE = re.compile(r"^['\"]|^file:|\s-")
 _PASSWORD = re.compile(
     r"(?:\bgit\s*=\s*[\"'](?:git\+)?|\b(?:git|svn|hg|bzr)\+)"
-    r"(([a-z-]+://)[^\s/?#\"'@]*:[^\s/?#\"'@]+@([^\s\"'#@]+))",
+    r"(([a-z-]+://)(?:[^\s/?#\"'@:]*:[^\s/?#\"'@]+|[^\s/?#\"'@:]{20,})@([^\s\"'#@]+))",
     re.IGNORECASE,
 )
 _LINKS = re.compile(r"((?:-f|--find-links)[\s=]+)(\S.*)")
-_VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _HELPER = (
     '!f() { if test "$1" = get; then '
     'printf "username=%%s\\npassword=%%s\\n" "$WORLDSIZE_GIT_USER_%d" "$WORLDSIZE_GIT_PASSWORD_%d"; fi; }; f'
@@ -67,7 +66,7 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
     except OSError:
         return  # who is given it says so
     known = "\n".join(but)
-    for found in _PASSWORD.finditer(text):
+    for found in _PASSWORD.finditer(with_variables(text, os.environ)):
         if found[1] not in known:
             what = "holds a password, in %s***@%s: git would be started with it, for everybody on the machine to read"
             hint = "leave it out there, and let git know it: a credential helper, or ~/.netrc"
@@ -98,7 +97,7 @@ class GitLogins:
 
     def strip_line(self, line: str) -> str:
         """A requirement. UsageError for what can be no user or password."""
-        if "+" not in line:
+        if "+" not in line and "${" not in line:
             return line
         full = self._with_variables(line)
         others = _OTHERS.search(full)
@@ -168,7 +167,7 @@ class GitLogins:
         return requirement(self._with_variables(line) if included(line) else line, base)
 
     def _with_variables(self, line: str) -> str:
-        return _VARIABLE.sub(lambda found: self._environ.get(found[1]) or found[0], line)
+        return with_variables(line, self._environ)
 
     def _strip_included(self, line: str, directory: str, depth: int) -> str:
         include = included(line)

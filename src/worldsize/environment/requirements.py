@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
 from worldsize.environment.installed import normalized
+from worldsize.errors import UsageError
 from worldsize.plan.files import read_file
 from worldsize.spec.environment import requirement
 
@@ -17,7 +18,10 @@ _INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
 _EXTRAS = re.compile(r"\[[^\]]*\]$")
 _SOURCE = re.compile(r'^source = \{ (?:editable|directory|path) = "([^"]+)"', re.MULTILINE)
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?")
-_FILE_ADDRESS = re.compile(r"\bfile:(?://(?:localhost)?)?(/[^\s\"'#;,\]]+)")
+_FILE_ADDRESS = re.compile(r"\bfile:(?://(?:localhost)?)?(/[^\s\"'#;,\]]+)", re.IGNORECASE)
+_NAME_BEFORE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(?=\S)")
+_FILE = re.compile(r"file:(?://(?:localhost)?)?(/[^#?]*)", re.IGNORECASE)
+_VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _COMMENT = re.compile(r"(^|\s)#.*$")
 
 
@@ -45,10 +49,22 @@ def included(line: str) -> tuple[str, str] | None:
 
 
 def local_path(line: str) -> str | None:
-    """Of a requirement that is a file or a directory here, and absolute: its path."""
-    text = line.split(" ;", 1)[0].split(" --", 1)[0].strip()
-    path = _EXTRAS.sub("", text.split(" @ ", 1)[-1].removeprefix("file://"))
+    """Of a requirement that is a file or a directory here, and absolute: its path. UsageError for an address of a file
+    that cannot be told from this."""
+    text = with_variables(line.split(" ;", 1)[0].split(" --", 1)[0].strip(), os.environ)
+    text = _NAME_BEFORE.sub("", text)
+    if text[:5].lower() == "file:":
+        found = _FILE.match(text)
+        if found is None:
+            raise UsageError("an address of a file that is not followed here: %s" % text, None, "file:///PATH")
+        text = unquote(found[1])
+    path = _EXTRAS.sub("", text)
     return path if path.startswith("/") else None
+
+
+def with_variables(text: str, environ: Mapping[str, str]) -> str:
+    """Where `${NAME}` stands for what pip and uv take for it; names that nobody knows stay."""
+    return _VARIABLE.sub(lambda found: environ.get(found[1]) or found[0], text)
 
 
 def local_directories(lines: Iterable[str]) -> list[str]:
@@ -95,7 +111,8 @@ def reached(directories: Iterable[str]) -> list[str]:
         found[directory] = None
         named = _sources(os.path.join(directory, "pyproject.toml"))
         for path in descriptions(directory):
-            text = read_file(path).decode("utf-8", "replace").replace("${PROJECT_ROOT}", directory)
+            known = {**os.environ, "PROJECT_ROOT": directory}
+            text = with_variables(read_file(path).decode("utf-8", "replace"), known)
             named += [unquote(each) for each in _FILE_ADDRESS.findall(text)]
         left += [os.path.abspath(os.path.join(directory, each)) for each in named]
     return list(found)

@@ -48,12 +48,20 @@ class _Links(NamedTuple):
     said: dict[str, Any]
 
 
-def make_stage(stage: Stage, directory: str, data: Data, python: str, environ: Mapping[str, str]) -> Staged:
-    """Everything, fetched and checked. UsageError and WorldsizeError say what cannot be had."""
+def make_stage(
+    stage: Stage,
+    directory: str,
+    data: Data,
+    python: str,
+    environ: Mapping[str, str],
+    programs: Mapping[str, str] | None = None,
+) -> Staged:
+    """Everything, fetched and checked. `programs`: the variables of those that are started. UsageError and
+    WorldsizeError say what cannot be had."""
     try:
         parts = [*_hub(stage, directory, data, environ), *_torch(stage, data, environ), *_data(stage, data)]
         if stage.wheels:
-            parts.append(_wheels(stage, directory, data, python, environ))
+            parts.append(_wheels(stage, directory, data, python, environ if programs is None else programs))
         links = {name: path for part in parts for name, path in part.links.items()}
         texts = {name: text for part in parts for name, text in part.texts.items()}
         contents = {name: said for part in parts for name, said in part.said.items()}

@@ -23,7 +23,7 @@ from worldsize.service.new_run import new_run
 from worldsize.service.planning import with_inputs
 from worldsize.service.prepare import check_after, needs_more, plan_job, said
 from worldsize.service.request import Prepared, Progress, Request
-from worldsize.service.secrets import hide, masked_text, secrets_of
+from worldsize.service.secrets import hide, masked_text, secrets_of, values_of
 from worldsize.service.travel import travelling
 from worldsize.spec.job import Job
 from worldsize.spec.matrix import Values, element_job, elements
@@ -130,7 +130,7 @@ def _fill(
     if prepared.environment is not None:
         from worldsize.service.environment_build import keep
 
-        keep(prepared.environment, paths)
+        keep(prepared.environment, paths, [*values_of(prepared.plan), *secrets])
     write_record(request, job, paths, digest, plan, secrets)
     rendered = rendered._replace(after=request.after)
     mapped = prepared.compute.facts(prepared.job).mapped

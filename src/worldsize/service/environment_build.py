@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
 from typing import Any
 
 from worldsize.environment.existing import gone, looked_at
@@ -13,6 +14,7 @@ from worldsize.plan.files import read_json, write_json
 from worldsize.plan.paths import RunPaths
 from worldsize.service.environments import Environment, used
 from worldsize.service.request import Progress
+from worldsize.trust.secrets import mask_values
 
 
 def make_ready(environment: Environment, progress: Progress) -> bool:
@@ -59,15 +61,15 @@ def _build(environment: Environment, recipe: Recipe, prefix: str, progress: Prog
     return ours
 
 
-def keep(environment: Environment, paths: RunPaths) -> None:
-    """Writes down what the run runs in: of a built environment its lock, else what can be seen of it. BuildError where
-    it was removed meanwhile; OSError."""
+def keep(environment: Environment, paths: RunPaths, secrets: Collection[str]) -> None:
+    """Writes down what the run runs in: of a built environment its lock, else what can be seen of it; without the texts
+    `secrets`. BuildError where it was removed meanwhile; OSError."""
     found = environment.existing
     if environment.recipe is not None:
         description = environment.description()
         if description is None:
             raise BuildError("it was removed meanwhile", environment.prefix, "start the run again: it is built anew")
-        write_json(paths.environment, description)
+        write_json(paths.environment, {**description, "spec": mask_values(description.get("spec"), secrets)})
         return
     value: dict[str, Any] = {"prefix": found.prefix if found else None, "kind": found.kind if found else None}
     if found:

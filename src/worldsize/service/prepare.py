@@ -13,7 +13,7 @@ from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.planning import as_here, make_plan
 from worldsize.service.preflight import offline_findings, preflight
 from worldsize.service.request import Prepared, Request
-from worldsize.service.secrets import check_secrets, named_secrets, values_of
+from worldsize.service.secrets import check_secrets, environ_of_builds, named_secrets, values_of
 from worldsize.spec.job import Job
 from worldsize.trust.directories import require_shared_place
 from worldsize.trust.secrets import mask_values
@@ -104,7 +104,7 @@ def _with_environment(
 ) -> tuple[Environment | None, Plan, list[CheckResult]]:
     from worldsize.service.environment_plan import activated, look_up
 
-    environ = {name: value for name, value in request.environ.items() if name not in job.secrets}
+    environ = environ_of_builds(job, request.environ)
     environment, said = look_up(job, request.config, plan.compute, environ, facts, request.places)
     if environment is not None:
         path = _python_path(request, plan.compute, facts)

@@ -112,7 +112,7 @@ def _conclude(paths: RunPaths, plan: Plan, status: Status) -> None:
 
 def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progress) -> Submission:
     """The whole run directory, record last: a run with a record is complete."""
-    from worldsize.service.secrets import hide, masked_text
+    from worldsize.service.secrets import hide, masked_text, values_of
 
     job, plan = prepared.job, prepared.plan
     shown, secrets = hide(plan)
@@ -129,6 +129,6 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
     if prepared.environment is not None:
         from worldsize.service.environment_build import keep
 
-        keep(prepared.environment, paths)
+        keep(prepared.environment, paths, values_of(plan))
     write_record(request, job, paths, digest, plan)
     return submission

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from worldsize.errors import ConfigError
+from worldsize.plan.files import display
 from worldsize.trust.procfs import withdraw
 
 VARIABLE = "WORLDSIZE_HPCPACK_PASSWORD"
@@ -73,6 +74,6 @@ def _asked(url: str, user: str) -> str | None:
     import getpass
 
     try:
-        return getpass.getpass("password of %s at %s: " % (user, url)) or None
+        return getpass.getpass("password of %s at %s: " % (display(user), display(url))) or None
     except EOFError:
         return None

@@ -96,9 +96,10 @@ def _created(head: Head, values: Properties, sleep: Sleep) -> int:
 
 
 def find(head: Head, name: str) -> list[int]:
-    """The jobs of this name that are being configured, the newest first; of the newest jobs of all users."""
+    """This user's jobs of this name that are being configured, the newest first; of their newest jobs."""
     names = "Id,Name,State"
-    page = next(head.pages_by_row("/jobs", rows=_NEWEST, properties=names, sortJobsBy="Id", asc=False), [])
+    asked = {"properties": names, "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
+    page = next(head.pages_by_row("/jobs", rows=_NEWEST, **asked), [])
     found = [row for row in rows(page) if row.get("name") == name and row.get("state", "").lower() == "configuring"]
     return sorted((number_of(row.get("id", "")) or 0 for row in found), reverse=True)
 

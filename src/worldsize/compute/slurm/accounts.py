@@ -7,6 +7,7 @@ that only says FAILED. sacct lags behind by seconds, and shows nothing where acc
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -94,7 +95,9 @@ def records_of(
 def named(name: str, run: Callable[[Sequence[str]], str], cluster: str | None) -> list[str]:
     """Jobs of this name that ended within the last day; none where accounting does not answer."""
     try:
-        text = run([*_sacct(cluster), "--allocations", "--name=" + name, "--starttime=now-1days"])
+        text = run(
+            [*_sacct(cluster), "--allocations", "--name=" + name, "--starttime=now-1days", "--uid=%d" % os.getuid()]
+        )
     except (SubmitAgain, SubmitRejected, ConfigError):
         return []
     return [record.row.job for record in records(text) if record.row.name == name]

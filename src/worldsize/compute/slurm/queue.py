@@ -7,6 +7,7 @@ JSON would not do: 22.05 ignores --jobs with it, and its shape differs between r
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -93,14 +94,20 @@ def query(ids: Iterable[str], run: Run, cluster: str | None = None) -> dict[str,
 
 
 def find(name: str, run: Run, cluster: str | None = None) -> list[str]:
-    """The ids of the jobs of this name that slurmctld or accounting knows, newest first; an array's is its base id.
+    """The ids of this user's jobs of this name that slurmctld or accounting knows, newest first; an array's is its base
+    id.
 
     For a submission whose reply was lost. SubmitAgain, SubmitRejected: slurmctld does not answer.
     """
-    found = [row.job for row in queue_rows(run([*_squeue(cluster), "--name=" + name])) if row.name == name]
+    found = [row.job for row in queue_rows(run([*_squeue(cluster), "--name=" + name, _user()])) if row.name == name]
     if not found:
         found = named(name, run, cluster)
     return sorted({job.split("_")[0] for job in found}, key=int, reverse=True)
+
+
+def _user() -> str:
+    """Names of jobs are seen by all, and anybody may give one of his the same."""
+    return "--user=%d" % os.getuid()
 
 
 def queue_rows(text: str) -> Iterator[JobRow]:

@@ -38,6 +38,12 @@ _ATTEMPT = (
 """A run that has ended stays so."""
 
 _OURS = 'ours() { [ -O "${1:-$RUN}" ] && [ ! -L "${1:-$RUN}" ]; }'
+_NO_LISTS = (
+    "import os, sys; "
+    '[os.removexattr(sys.argv[1], each) for each in os.listxattr(sys.argv[1]) if each.startswith("system.posix_acl")]'
+)
+"""What lies in a directory inherits its access list, whatever the umask says."""
+
 _STILL_OURS = 'ours || { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }'
 """Lines of setup take their time."""
 
@@ -129,7 +135,8 @@ def _by_hand(script: Script) -> list[str]:
         'if ! ours || [ ! -e "$RUN/plan.json" ]; then',
         '    part() { sed -n "\\|^# begin $1\\$|,/^# end/{/^#/d;p}" "$0" | base64 -d | gzip -d; }',
         "    umask %03o" % script.plan.umask,
-        '    ours || mkdir "$RUN" || exit 1',
+        '    ours || { mkdir "$RUN" && "$PYTHON" -I -S -c %s "$RUN" && chmod %03o "$RUN"; } || exit 1'
+        % (shlex.quote(_NO_LISTS), 0o777 & ~script.plan.umask),
         '    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" %s || exit 1' % links,
         *(['    mkdir -p "$RUN/inrank/real"'] if script.plan.batch else []),
         *['    part %s >"$RUN/%s"' % (name, name) for name in script.files if name != "plan.json"],
