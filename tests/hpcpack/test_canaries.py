@@ -51,3 +51,20 @@ def test_a_run(client: Client, way: str) -> None:
     assert canaries.word not in shown
     files = [path for path in Path(client.root).rglob("*") if path.is_file()]
     assert not [path for path in files if client.simulator.password.encode() in path.read_bytes()]
+
+
+def test_secrets_in_what_the_head_is_told(client: Client) -> None:
+    """Found by review: what is shown of the requests, and kept for the group of a shared run, had them."""
+    canaries = Canaries()
+    properties = {
+        "NotifyUrl": "https://anna:%s@h/x?token=%s" % (canaries("A"), canaries("B")),
+        "ApiToken": canaries("C"),
+    }
+    hpcpack = {"project": "of " + canaries("Named"), "job_properties": properties}
+    job = {"command": "true", "share": "group", "secrets": [NAMED], "hpcpack": hpcpack}
+    client.write("job.yml", json.dumps(job))
+    told = client("run", "--dry-run", "job.yml", **{NAMED: canaries.environ[NAMED]})
+    client("submit", "job.yml", **{NAMED: canaries.environ[NAMED]})
+    assert "ApiToken=***" in told.out and canaries.word not in told.out + told.err
+    assert canaries.in_files(client.root, but=(THE_JOB,)) == []
+    assert canaries.in_files(client.simulator.share, but=(THE_JOB, SECRETS)) == []

@@ -64,6 +64,7 @@ def test_public_names(name):
         ("lr=0.1 task-sk-learn half_a_dozen_things", "lr=0.1 task-sk-learn half_a_dozen_things"),
         ("rs=0:di=01;34:ln=01;36", "rs=0:di=01;34:ln=01;36"),
         ("\udcff\n", "\udcff\n"),
+        ("pip install google-auth==2.29.0 PyJWT==2.8", "pip install google-auth==2.29.0 PyJWT==2.8"),
         ("https://me:pa'ss\"w@h/x", "https://me:***@h/x"),
         ("https://me:pa/ss@h/x", "https://me:***@h/x"),
         ('{"a":"http://h:80","b":"x@y"}', '{"a":"http://h:80","b":"x@y"}'),

@@ -62,6 +62,11 @@ def test_what_describes_a_tree(tmp_path: Path) -> None:
         (tmp_path / "a" / name).write_text("")
     names = [path.removeprefix(tree + "/") for path in descriptions(tree)]
     assert names == ["pyproject.toml", "setup.cfg", "req.txt", "x.txt", "h.txt"]
+    (tmp_path / "a" / "setup.cfg").write_text("[options]\ninstall_requires = file: deep/c.in, gone.txt\n")
+    (tmp_path / "a" / "setup.py").write_text("setup(install_requires=open('other.txt'))")
+    (tmp_path / "a" / "deep").mkdir()
+    (tmp_path / "a" / "deep" / "c.in").write_text("")
+    assert {"deep/c.in", "other.txt", "setup.py"} < {path.removeprefix(tree + "/") for path in descriptions(tree)}
     assert descriptions(project(tmp_path / "b", "[tool.setuptools]\ndynamic = 3\n")) == [
         str(tmp_path / "b/pyproject.toml")
     ]

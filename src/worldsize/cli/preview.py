@@ -30,10 +30,11 @@ _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
 def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> list[str]:
     """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
     `environ`, and the job's own once for all ranks. The run's id is RUN."""
-    from worldsize.service.secrets import hide
-    from worldsize.trust.secrets import mask
+    from worldsize.service.secrets import hide, values_of
+    from worldsize.trust.secrets import mask, mask_values
 
     plan = settled(hide(prepared.plan)[0], "<local>")
+    rendered = prepared.compute.render(prepared.job, plan, paths, dict).preview
     lines = [
         "# %s on %s: %d node(s), world size %d" % (plan.name, plan.compute, len(plan.nodes), plan.world_size),
         *(["# " + rehearsed(plan)[2:]] if plan.rehearsal else []),
@@ -42,7 +43,7 @@ def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> 
         "# threads per rank: %s; CPU binding: %s"
         % (plan.threads or "the node's share", "per rank, by each node" if plan.bind == "node" else "none"),
         "# stop: TERM, %g s, KILL; time limit: %s" % (plan.grace, "%g s" % plan.timeout if plan.timeout else "none"),
-        *prepared.compute.render(prepared.job, plan, paths, dict).preview.rstrip().split("\n"),
+        *mask_values(rendered.rstrip(), values_of(prepared.plan)).split("\n"),
         "",
         "# the %s, in the snapshot of %s"
         % ("batch script" if plan.batch else "command of every rank", prepared.job.code or "no code"),

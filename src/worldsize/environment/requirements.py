@@ -19,6 +19,7 @@ _EXTRAS = re.compile(r"\[[^\]]*\]$")
 _SOURCE = re.compile(r'^source = \{ (?:editable|directory|path) = "([^"]+)"', re.MULTILINE)
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?")
 _FILE_ADDRESS = re.compile(r"\bfile:(?://(?:localhost)?)?(/[^\s\"'#;,\]]+)", re.IGNORECASE)
+_LIST_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.(?:txt|in)\b")
 _NAME_BEFORE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(?=\S)")
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/[^#?]*)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
@@ -127,8 +128,11 @@ def descriptions(directory: str) -> list[str]:
     named = [each for row in rows if isinstance(row, dict) for each in _texts(row.get("file"))]
     hatch = _table(tool, "hatch", "metadata", "hooks", "requirements_txt")
     named += [*_texts(hatch.get("files")), *_texts(hatch.get("filename"))]
-    names = ("pyproject.toml", "setup.cfg", "setup.py", *named)
-    paths = [os.path.normpath(os.path.join(directory, name)) for name in names]
+    names = ("pyproject.toml", "setup.cfg", "setup.py")
+    for name in ("setup.cfg", "setup.py"):
+        path = os.path.join(directory, name)
+        named += _LIST_NAME.findall(read_file(path).decode("utf-8", "replace")) if os.path.isfile(path) else []
+    paths = [os.path.normpath(os.path.join(directory, name)) for name in (*names, *named)]
     return [path for path in dict.fromkeys(paths) if os.path.isfile(path)]
 
 

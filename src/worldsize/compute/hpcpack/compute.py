@@ -17,6 +17,7 @@ from worldsize.plan.paths import RunPaths
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
 from worldsize.state.records import Observation
+from worldsize.trust.secrets import secret_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,9 +93,10 @@ class HpcPackCompute:
         asked, access = self._asked(job, share), access_of(self._settings)
         notes = "" if access.verify else ", its certificate not verified"
         notes += ", on behalf of %s" % access.as_user if access.as_user else ""
-        return Submission(
-            plan, paths, preview(requests(asked, plan, paths), access.base, access.user, notes), payload=asked
-        )
+        activated = {name: value for name, value in plan.activated.items() if value}
+        secrets = secret_values({**activated, **plan.environment}, plan.secrets)
+        shown = preview(requests(asked, plan, paths), access.base, access.user, notes, secrets)
+        return Submission(plan, paths, shown, payload=asked)
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
         from worldsize.compute.hpcpack.submission import Wanted, submit_all

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from worldsize.compute.hpcpack.share import Share
@@ -13,6 +13,7 @@ from worldsize.errors import JobError
 from worldsize.plan.files import display
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.trust.secrets import mask_tree, mask_values
 
 LONGEST_LINE = 480
 """Characters of a task's command line: HPC Pack's own limit."""
@@ -115,16 +116,17 @@ def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
     return "" if re.fullmatch(r"[\d.]+|\[.*|.*:.*", host) else host.partition(".")[0]
 
 
-def preview(made: Requests, base: str, user: str, notes: str = "") -> str:
-    """All requests, in the order in which they are sent."""
+def preview(made: Requests, base: str, user: str, notes: str = "", secrets: Collection[str] = ()) -> str:
+    """All requests, in the order in which they are sent, without their secrets and the texts `secrets`."""
     head = "# %s, as %s%s; {job} is the number that the first request answers" % (base, user, notes)
-    blocks = [_block("POST /jobs", made.job)]
-    blocks += [_block("POST /jobs/{job}/tasks", task) for task in made.tasks]
+    blocks = [_block("POST /jobs", made.job, secrets)]
+    blocks += [_block("POST /jobs/{job}/tasks", task, secrets) for task in made.tasks]
     return "\n".join([head, *blocks, "POST /jobs/{job}/submit"]) + "\n"
 
 
-def _block(line: str, values: Properties) -> str:
-    return "\n".join([line, *("    %s=%s" % (key, display(str(value))) for key, value in values.items())])
+def _block(line: str, values: Properties, secrets: Collection[str]) -> str:
+    shown = mask_values(mask_tree({key: str(value) for key, value in values.items()}, sparing=True), secrets)
+    return "\n".join([line, *("    %s=%s" % (key, display(value)) for key, value in shown.items())])
 
 
 def _job(asked: Asked, plan: Plan) -> Properties:
