@@ -216,3 +216,13 @@ e = { path = "e" }
     ]
     assert git_requirements(str(tmp_path / "gone.toml")) == []
     assert [has_login(line) for line in git_requirements(str(path))] == [True, True, False]
+
+
+def test_what_is_taken_out_may_be_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an address that is said once more without its login, which is known as its project says it."""
+    monkeypatch.setenv("WORD", "hunter2")
+    line = "a @ git+https://u:${WORD}@h/a"
+    (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['%s']\n" % line)
+    refuse_passwords_of_trees([str(tmp_path)], [line])
+    with pytest.raises(BuildError, match="holds a password"):
+        refuse_passwords_of_trees([str(tmp_path)])

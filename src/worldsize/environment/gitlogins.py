@@ -65,7 +65,7 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
         text = read_file(path).decode("utf-8", "replace")
     except OSError:
         return  # who is given it says so
-    known = "\n".join(but)
+    known = with_variables("\n".join(but), os.environ)
     for found in _PASSWORD.finditer(with_variables(text, os.environ)):
         if found[1] not in known:
             what = "holds a password, in %s***@%s: git would be started with it, for everybody on the machine to read"

@@ -57,7 +57,7 @@ def local_path(line: str) -> str | None:
     if text[:5].lower() == "file:":
         found = _FILE.match(text)
         if found is None:
-            raise UsageError("an address of a file that is not followed here: %s" % text, None, "file:///PATH")
+            raise UsageError("an address of a file that is not followed here: %s" % line.strip(), None, "file:///PATH")
         text = unquote(found[1])
     path = _EXTRAS.sub("", text)
     return path if path.startswith("/") else None

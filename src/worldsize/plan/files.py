@@ -138,7 +138,7 @@ def read_file(path: str, most: int = -1) -> bytes:
     with open(open_regular_file(path), "rb") as file:
         if most < 0 and os.fstat(file.fileno()).st_size > LARGEST:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-        return file.read(most if most >= 0 else LARGEST)
+        return file.read(most)
 
 
 def read_json(path: str) -> Any:
