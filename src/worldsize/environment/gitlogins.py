@@ -74,7 +74,7 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
 
 
 def refuse_passwords_of_trees(directories: Iterable[str], but: Iterable[str] = ()) -> None:
-    """The same for all that describes these source trees, and those that they take packages from. OSError."""
+    """The same for all that describes these source trees, and those that they take packages from."""
     known = list(but)
     for directory in reached(directories):
         for path in descriptions(directory):

@@ -102,7 +102,7 @@ def _sources(path: str) -> list[str]:
 
 def reached(directories: Iterable[str]) -> list[str]:
     """These source trees, and all that they take packages from: by [tool.uv.sources], or by a file:// address in what
-    describes them. OSError."""
+    describes them."""
     found: dict[str, None] = {}
     left = [os.path.abspath(each) for each in directories][::-1]
     while left:
@@ -113,7 +113,7 @@ def reached(directories: Iterable[str]) -> list[str]:
         named = _sources(os.path.join(directory, "pyproject.toml"))
         for path in descriptions(directory):
             known = {**os.environ, "PROJECT_ROOT": directory}
-            text = with_variables(read_file(path).decode("utf-8", "replace"), known)
+            text = with_variables(_text_of(path), known)
             named += [unquote(each) for each in _FILE_ADDRESS.findall(text)]
         left += [os.path.abspath(os.path.join(directory, each)) for each in named]
     return list(found)
@@ -131,9 +131,17 @@ def descriptions(directory: str) -> list[str]:
     names = ("pyproject.toml", "setup.cfg", "setup.py")
     for name in ("setup.cfg", "setup.py"):
         path = os.path.join(directory, name)
-        named += _LIST_NAME.findall(read_file(path).decode("utf-8", "replace")) if os.path.isfile(path) else []
+        named += _LIST_NAME.findall(_text_of(path))
     paths = [os.path.normpath(os.path.join(directory, name)) for name in (*names, *named)]
     return [path for path in dict.fromkeys(paths) if os.path.isfile(path)]
+
+
+def _text_of(path: str) -> str:
+    """Nothing where it cannot be read: who is given the tree says so."""
+    try:
+        return read_file(path).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _texts(value: Any) -> list[str]:

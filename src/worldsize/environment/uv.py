@@ -151,10 +151,7 @@ def _trees(files: Sequence[str]) -> list[str]:
             found += local_directories(["-r " + path])
         except OSError:
             continue
-    try:
-        return reached(found)
-    except OSError:
-        return list(dict.fromkeys(found))
+    return reached(found)
 
 
 class _News:
