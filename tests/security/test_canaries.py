@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +33,7 @@ def begun(cli: Cli, run: str, ranks: int) -> bool:
 WAIT = "touch outputs/up-$RANK; until test -e outputs/go; do sleep 0.05; done"
 LOOKS = (("status",), ("status", "-o", "json"), ("list",), ("list", "-o", "json"), ("logs",), ("config", "show"))
 THE_JOB = "project/job.yml"
+PASSWORD_PLACE = "Password"
 
 
 @pytest.mark.parametrize(
@@ -67,6 +70,27 @@ def test_a_run(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None:
     assert not os.path.exists(os.path.join(root, SECRETS))
     assert canaries.in_files(cli.root, but=(THE_JOB,)) == []
     assert canaries.word not in shown
+
+
+SCRIPT = """
+from worldsize import command, submit
+run = submit(command(command="until test -e outputs/go; do sleep 0.05; done", setup=["touch outputs/up", "env"]))
+print(run.id, flush=True)
+"""
+
+
+def test_a_password_of_who_calls_from_python(cli: Cli, canaries: Canaries) -> None:
+    """Found by review: only the command line took it out of what it starts."""
+    environ = {**cli.environ, **canaries.environ}
+    argv = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(argv, cwd=cli.project, env=environ, stdout=subprocess.PIPE, text=True, check=True)
+    run = done.stdout.strip()
+    wait_for(lambda: os.path.exists(cli.path(run, "outputs", "up")))
+    word = canaries(PASSWORD_PLACE)
+    found = [line for line in canaries.in_processes() if word in line]
+    Path(cli.path(run, "outputs", "go")).touch()
+    assert cli("wait", run).code == 0, cli("status", run)
+    assert found == [] and word not in "".join(canaries.in_files(cli.root))
 
 
 def test_a_group_reads_no_environment(cli: Cli) -> None:

@@ -27,7 +27,7 @@ from worldsize.plan.files import owner_of, write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit
-from worldsize.trust.procfs import retitle, withdraw, without
+from worldsize.trust.procfs import closed, retitle, withdraw, without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ class Conductor:
     def __init__(self, plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> None:
         self.plan = plan
         self.paths = paths
-        self.environ = without(environ, plan.secrets)  # os.environ decodes every value each time that it is read
+        self._closed = closed(plan.secrets, environ)
+        self.environ = without(environ, self._closed)  # os.environ decodes every value each time that it is read
         self._owner = owner_of(paths.root)
         self._conclusion = Conclusion(plan, paths)
         self._agents: dict[int, int] = {}
@@ -124,7 +125,7 @@ class Conductor:
     def run(self) -> int:
         """Start the agents, wait for all of them, write the result; the run's exit code."""
         processes.become_subreaper()
-        withdraw(self.plan.secrets)
+        withdraw(self._closed)
         if os.path.exists(self.paths.cancel) or os.path.exists(self.paths.result):
             return self._conclusion.write(dict.fromkeys(self._nodes(), Verdict(CANCEL, None)))
         if self.plan.setup:

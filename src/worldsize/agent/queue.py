@@ -29,7 +29,7 @@ from worldsize.state.array import array_result
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result, status_of
 from worldsize.state.status import CANCELLED_CODE
-from worldsize.trust.procfs import withdraw
+from worldsize.trust.procfs import closed, withdraw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Queue:
         """Until every run has ended; 0."""
         first = _plan(self._waiting[0])
         os.umask(first.umask)
-        withdraw(first.secrets)
+        withdraw(closed(first.secrets, self._environ))
         selector = selectors.DefaultSelector()
         selector.register(self._signals, selectors.EVENT_READ)
         while True:

@@ -21,7 +21,7 @@ from worldsize.plan.paths import RunPaths
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
 from worldsize.state.records import Observation
-from worldsize.trust.procfs import without
+from worldsize.trust.procfs import closed, without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,7 +148,9 @@ class LocalCompute:
         else:
             from worldsize.agent.spawn import spawn_conductor
 
-            pid = spawn_conductor(submission.paths, without(self._environ, submission.plan.secrets))
+            pid = spawn_conductor(
+                submission.paths, without(self._environ, closed(submission.plan.secrets, self._environ))
+            )
         return processes.local_handle(pid, submission.plan.run_id)
 
     def _observe(self, handle: Handle, said: dict[str, str]) -> Observation:

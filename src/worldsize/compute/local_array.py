@@ -19,13 +19,13 @@ from worldsize.plan.array import after_file
 from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import Observation
-from worldsize.trust.procfs import without
+from worldsize.trust.procfs import closed, without
 
 
 def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], fork: bool) -> list[Handle]:
     first = submissions[0]
     root = os.path.dirname(first.paths.root) if first.plan.array else first.paths.root
-    environ = without(environ, first.plan.secrets)
+    environ = without(environ, closed(first.plan.secrets, environ))
     pid = fork_queue(root, first.plan.umask, environ) if fork else spawn_queue(first.paths.agent, root, environ)
     queue = {**processes.local_handle(pid, ""), "queue": root}
     return [{**queue, "run_id": each.plan.run_id} for each in submissions]

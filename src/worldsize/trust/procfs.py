@@ -17,6 +17,15 @@ _ARG_START, _ARG_END, _ENV_START, _ENV_END = 45, 46, 47, 48
 """Of the words of /proc/PID/stat that come after the program's name: proc(5) counts these from 48."""
 
 
+PASSWORD = "WORLDSIZE_HPCPACK_PASSWORD"
+"""Of an account on a cluster: for worldsize's own process alone."""
+
+
+def closed(names: Collection[str], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables that no process of a run but its ranks is to have: these, and an account's password."""
+    return (*names, PASSWORD) if PASSWORD in environ else tuple(names)
+
+
 def without(environ: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in names}
 

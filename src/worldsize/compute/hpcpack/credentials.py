@@ -12,9 +12,9 @@ from functools import cache
 
 from worldsize.errors import ConfigError
 from worldsize.plan.files import display
-from worldsize.trust.procfs import withdraw
+from worldsize.trust.procfs import PASSWORD, withdraw
 
-VARIABLE = "WORLDSIZE_HPCPACK_PASSWORD"
+VARIABLE = PASSWORD
 
 _taken: dict[str, str] = {}
 

@@ -18,7 +18,7 @@ from worldsize.agent import processes
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
 from worldsize.compute.remains import is_alive
 from worldsize.compute.slurm import checks
-from worldsize.compute.slurm.commands import PASSWORD, run_slurm
+from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.compute import SlurmCompute
 from worldsize.compute.slurm.queue import UNANSWERED, query
 from worldsize.errors import SubmitAgain, SubmitRejected
@@ -26,7 +26,7 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.job import Job
 from worldsize.state.records import Observation
-from worldsize.trust.procfs import without
+from worldsize.trust.procfs import PASSWORD, without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

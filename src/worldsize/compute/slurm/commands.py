@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from worldsize.errors import ConfigError, SubmitAgain
+from worldsize.trust.procfs import PASSWORD
 
 if TYPE_CHECKING:
     import subprocess
@@ -14,8 +15,6 @@ TIMEOUT = 30.0
 """Seconds for one answer; Slurm's programs themselves try for MessageTimeout (10 s by default), some several times."""
 
 _BEAT = 0.1
-PASSWORD = "WORLDSIZE_HPCPACK_PASSWORD"
-"""Of another kind of cluster: not for this one."""
 _KEPT = frozenset(("SLURM_CONF", "SLURM_JWT"))
 _SCRUBBED = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SCONTROL_", "PMI")
 
