@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from canaries import NAMED, Canaries
 from driver import Cli
+from webserver import serve
+from wheels import Links
 
 from worldsize.service.secrets import environ_of_builds
 from worldsize.spec.job import Job
@@ -76,3 +78,47 @@ def test_what_a_job_names_is_kept_from_builds_on_a_node(cli: Cli) -> None:
     cli.ok("run", "job.yml", **canaries.environ)
     assert [run["name"].partition(" ")[0] for run in cli.json("list")] == ["test", "build"]
     assert canaries.in_files(cli.root, but=("project/job.yml",)) == []
+
+
+def test_rerun_asks_for_variables_of_the_environment(cli: Cli) -> None:
+    """Found by review: they were left out, without a word."""
+    environment = {"python": ">=3.8", "variables": {"HUB_TOKEN": "1A2b3C4d", "MODE": "fast"}}
+    cli.write("job.yml", json.dumps({"command": "echo $HUB_TOKEN $MODE", "environment": environment}))
+    run = cli.run("job.yml")
+    refused = cli("rerun", run)
+    assert refused.code == 2 and "HUB_TOKEN is not set here" in refused.err, refused
+    again = cli.ok("rerun", run, HUB_TOKEN="5E6f")
+    assert "5E6f fast" in again.out
+    cli.ok("env", "lock", "job.yml")
+    told = cli.ok("run", "--set", "environment=job.lock.json", "--", "true")
+    assert "does not hold what HUB_TOKEN was set to" in told.err
+
+
+def test_a_wheel_at_an_address_is_the_one_that_was_locked(cli: Cli, links: Links) -> None:
+    """Found by review: another one at the same address was installed."""
+    wheel = links.wheel("demo", "1.0")
+    with serve() as site:
+        site.files["/" + wheel.name] = wheel.read_bytes()
+        pip = ["--no-index", "demo @ %s/%s" % (site.url, wheel.name)]
+        cli.write("job.yml", json.dumps({"command": "true", "environment": {"python": ">=3.8", "pip": pip}}))
+        cli.ok("env", "lock", "job.yml")
+        cli.ok("env", "remove", "pip")
+        cli.ok("env", "build", "job.lock.json", UV_CACHE_DIR=cli.root + "/empty-1")
+        cli.ok("env", "remove", "pip")
+        site.files["/" + wheel.name] = links.wheel("demo", "1.0", {"demo.py": "import os\n"}).read_bytes()
+        refused = cli("env", "build", "job.lock.json", UV_CACHE_DIR=cli.root + "/empty-2")
+    assert refused.code == 1 and "demo is not what was locked" in refused.err, refused
+
+
+def test_a_token_in_an_address_that_a_requirement_asks_for(cli: Cli, links: Links) -> None:
+    """Found by review: what is kept of the environment for the group of a shared run had it, and so had locks."""
+    canaries = Canaries()
+    wheel = links.wheel("demo", "1.0")
+    with serve() as site:
+        site.files["/%s/%s" % (canaries("Address"), wheel.name)] = wheel.read_bytes()
+        pip = ["--no-index", "demo @ %s/${DL_TOKEN}/%s" % (site.url, wheel.name)]
+        job = {"command": "python -c 'import demo'", "secrets": ["DL_TOKEN"], "share": "group"}
+        cli.write("job.yml", json.dumps({**job, "environment": {"python": ">=3.8", "pip": pip}}))
+        cli.ok("run", "job.yml", DL_TOKEN=canaries("Address"))
+        cli.ok("env", "lock", "job.yml", DL_TOKEN=canaries("Address"))
+    assert [word for word in canaries.in_files(cli.root) if "/cache/" not in word and "direct_url" not in word] == []

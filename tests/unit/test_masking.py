@@ -179,6 +179,11 @@ def test_what_stays_where_a_masked_one_is_lost(name, value):
     assert mask_tree({name: value}, sparing=True) == {name: value}
 
 
+def test_an_option_and_its_value_in_one_word_hide_no_other() -> None:
+    """Found by review: what stood after `--find-links /x/auth` in a list was taken for its value."""
+    assert mask_argv(["--find-links /x/auth", "demo", "-r /home/pat/r.txt", "b"])[1::2] == ["demo", "b"]
+
+
 def test_numbers_under_the_name_of_a_secret():
     assert mask_tree({"inputs": {"api_key": 12345678, "pad_token": 2, "tokens": 4096, "secret": True}}) == {
         "inputs": {"api_key": MASK, "pad_token": 2, "tokens": 4096, "secret": True}

@@ -147,10 +147,11 @@ def rerun(options: argparse.Namespace) -> int:
     elif job.code is not None:
         job = job._replace(code=former.code)
     if job.environment is not None:
-        from worldsize.environment.sources import is_lock
+        from worldsize.environment.sources import is_lock, lost_variables, read_lock
 
         if is_lock(former.environment):
-            job = job._replace(environment=former.environment)
+            lost = [name for name in lost_variables(read_lock(former.environment)) if name not in job.secrets]
+            job = job._replace(environment=former.environment, secrets=(*job.secrets, *lost))
     return _go(options, job, loaded.warnings, {}, again=True)
 
 

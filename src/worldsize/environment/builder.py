@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,7 +22,7 @@ from worldsize.environment.prefixes import (
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.plan.files import storage_error
 from worldsize.trust.directories import require_reliable_directory
-from worldsize.trust.secrets import mask_text
+from worldsize.trust.secrets import mask_text, mask_values
 
 OWN = "worldsize"
 """The directory in a prefix where build steps are executed."""
@@ -37,8 +37,11 @@ class Work:
     prefix   where it is built, a directory that is there and was empty
     log      a file for what the tools say, opened to append
     inherit  descriptors that every program which is started has to be given: they hold the lock
+    secrets  texts that are told nobody, nor logged
     left     what whoever finds the build abandoned should know, noted with every news
     """
+
+    secrets: Sequence[str] = ()
 
     def __init__(self, prefix: str, lock: Lock, tell: Tell) -> None:
         self.prefix = prefix
@@ -55,7 +58,7 @@ class Work:
 
     def news(self, what: str) -> None:
         """Tells us, and those who wait, without the secrets in it."""
-        masked = mask_text(what)
+        masked = self.masked(what)
         self._note(masked)
         self._tell(masked)
 
@@ -63,7 +66,11 @@ class Work:
         """The same, and the log."""
         self.news(what)
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write("==> %s %s\n" % (time.strftime("%H:%M:%S", time.gmtime()), mask_text(what)))
+            log.write("==> %s %s\n" % (time.strftime("%H:%M:%S", time.gmtime()), self.masked(what)))
+
+    def masked(self, text: str) -> str:
+        """Without secrets, and these `secrets`."""
+        return str(mask_values(mask_text(text), self.secrets))
 
     def _note(self, what: str) -> None:
         self._lock.note(what, **self.left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ from worldsize.trust.directories import make_private_directory
 from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values, secret_values
 from worldsize.version import VERSION
 
+_ASKED = re.compile(r"\$\{([A-Z0-9_]+)\}")
+
 Steps = Callable[[Work, Recipe, Mapping[str, str]], list[dict[str, Any]]]
 """Executes the build steps, with the environment's variables; what they were, for the description."""
 
@@ -33,6 +36,7 @@ def make(work: Work, recipe: Recipe, steps: Steps) -> dict[str, Any]:
     """The environment in `work.prefix`; its description. BuildError; StorageError for a cache that others can write to,
     since what is compiled and fetched there is installed."""
     _refuse_masked(recipe)
+    work.secrets = _secrets(recipe)
     make_private_directory(recipe.cache)
     environ = with_modules(work, recipe.spec.modules, clean(recipe.environ))
     if recipe.spec.build_on == "login":
@@ -164,7 +168,7 @@ def _description(work: Work, recipe: Recipe, conda: list[dict[str, Any]], rows: 
     found = looked_at(work.prefix)
     if found is None:
         raise BuildError("it has no bin/python in the end", work.prefix)
-    spec = recipe.spec
+    spec, secrets = recipe.spec, _secrets(recipe)
     return {
         "format": LOCK_FORMAT,
         "worldsize": VERSION,
@@ -177,11 +181,19 @@ def _description(work: Work, recipe: Recipe, conda: list[dict[str, Any]], rows: 
         "python": "%d.%d" % found.version if found.version else None,
         "base": os.path.realpath(found.python) if found.kind == "venv" else None,
         "upon": recipe.existing.prefix if recipe.existing else None,
-        "spec": mask_values(mask_tree(said(spec), sparing=True), secret_values(spec.variables)),
-        "options": pip.without_secrets(pip.index_options(spec.pip)),
+        "spec": mask_values(mask_tree(said(spec), sparing=True), secrets),
+        "options": mask_values(pip.without_secrets(pip.index_options(spec.pip)), secrets),
         "conda": conda,
-        "pip": rows,
+        "pip": [{**row, "url": mask_values(row.get("url"), secrets)} for row in rows],
     }
+
+
+def _secrets(recipe: Recipe) -> list[str]:
+    """Values that its variables and steps have, or that its requirements ask for, under the names of secrets."""
+    asked = {name for line in recipe.spec.pip for name in _ASKED.findall(line)}
+    known = {name: recipe.environ[name] for name in asked if name in recipe.environ}
+    found = [secret_values(each) for each in (recipe.spec.variables, known, *(s.variables for s in recipe.spec.steps))]
+    return [value for values in found for value in values]
 
 
 def said(spec: EnvironmentSpec) -> dict[str, Any]:

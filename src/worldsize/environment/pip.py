@@ -229,9 +229,11 @@ def relocked(lock: Mapping[str, Any], found: Sequence[Distribution]) -> list[dic
     if wrong:
         raise BuildError("not what the lock says: %s" % ", ".join(sorted(set(wrong))), None, "was the index changed?")
     for name, row in rows.items():
-        if local_directories([row.get("url") or ""]) and row["digest"] not in (None, here[name].digest):
-            what = "%s is not what was locked: the sources have changed since, in %s" % (row["name"], row["url"])
-            raise BuildError(what, None, "bring them back, or lock anew: worldsize env lock")
+        url = row.get("url") or ""
+        exact = local_directories([url]) or re.search(r"\.whl(?:[?#].*)?$", url)  # what is built of others may differ
+        if exact and row["digest"] not in (None, here[name].digest):
+            what = "%s is not what was locked: it has changed since, in %s" % (row["name"], url)
+            raise BuildError(what, None, "bring it back, or lock anew: worldsize env lock")
     return [{**row, "digest": here[name].digest} for name, row in rows.items()]
 
 

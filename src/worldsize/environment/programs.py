@@ -15,7 +15,6 @@ from worldsize.environment.builder import Work
 from worldsize.errors import BuildError
 from worldsize.plan.setup import FAILED, MODULE, as_bash, module_line
 from worldsize.state.exits import signal_name
-from worldsize.trust.secrets import mask_text
 
 _SHOWN = 12
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -141,14 +140,14 @@ def _listened(
     reader.start()
     with open(work.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
         for line in process.stderr:
-            text = mask_text(line.rstrip("\n"))
+            text = work.masked(line.rstrip("\n"))
             log.write(text + "\n")
             log.flush()
             last.append(text)
             heard(text)
         reader.join()
         if order is None and logged:
-            log.write(mask_text(out[0]))
+            log.write(work.masked(out[0]))
     return out[0], last
 
 

@@ -87,6 +87,12 @@ def of_lock(spec: EnvironmentSpec, lock: Mapping[str, Any]) -> EnvironmentSpec:
     return _both(spec._replace(file=None), inner._replace(variables=variables, file=None))
 
 
+def lost_variables(lock: Mapping[str, Any]) -> list[str]:
+    """The names of a lock's variables whose values were masked, and which are left out."""
+    variables = restored(lock.get("spec") or {}).variables
+    return [name for name, value in variables.items() if MASK in value]
+
+
 def restored(value: Mapping[str, Any]) -> EnvironmentSpec:
     """A spec from what JSON holds of it; parts that this worldsize does not know are left out."""
     said = dict(value)

@@ -16,6 +16,9 @@ from worldsize.service.environments import Environment, used
 from worldsize.service.request import Progress
 from worldsize.trust.secrets import mask_values
 
+_SAID = frozenset(("spec", "options", "steps"))
+"""Of a description, what a user wrote."""
+
 
 def make_ready(environment: Environment, progress: Progress) -> bool:
     """Builds the environment unless it is there; whether it was we who built it. Whoever asks for it at the same time
@@ -69,7 +72,9 @@ def keep(environment: Environment, paths: RunPaths, secrets: Collection[str]) ->
         description = environment.description()
         if description is None:
             raise BuildError("it was removed meanwhile", environment.prefix, "start the run again: it is built anew")
-        write_json(paths.environment, {**description, "spec": mask_values(description.get("spec"), secrets)})
+        shown = {key: mask_values(description.get(key), secrets) for key in _SAID.intersection(description)}
+        rows = [{**row, "url": mask_values(row.get("url"), secrets)} for row in description.get("pip", ())]
+        write_json(paths.environment, {**description, **shown, "pip": rows})
         return
     value: dict[str, Any] = {"prefix": found.prefix if found else None, "kind": found.kind if found else None}
     if found:

@@ -140,9 +140,17 @@ def _planned(
     recipe = recipe._replace(fingerprint=print_)
     prefix = place(directory, recipe)
     kind = "conda" if recipe.is_conda else "venv"
-    remarks = (*_remarks(spec), *_unknown_nodes(recipe, settings, compute))
+    remarks = (*_remarks(spec), *_unknown_nodes(recipe, settings, compute), *_lost(lock))
     found = Environment(spec, Existing(prefix, kind, None), recipe, is_ready(prefix), remarks)
     return found._replace(config=config, compute=compute)
+
+
+def _lost(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
+    from worldsize.environment.sources import lost_variables
+
+    names = lost_variables(lock) if lock else []
+    what = "the lock does not hold what %s was set to: name it in `secrets`, or set it in environment_variables"
+    return (what % ", ".join(names),) if names else ()
 
 
 def _unknown_nodes(recipe: Recipe, settings: Settings, compute: str) -> tuple[str, ...]:

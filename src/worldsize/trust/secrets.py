@@ -189,7 +189,7 @@ class _Masking:
             is_option = word.startswith("-")
             hidden = option and not is_option and self._is_secret(option, word)
             masked.append(MASK if hidden and not _is_reference(word) else self.text(word))
-            option = word if is_option and "=" not in word else ""
+            option = word if is_option and "=" not in word and " " not in word else ""
         return masked
 
     def tree(self, value: Any, name: str) -> Any:

@@ -159,10 +159,11 @@ def _by_hand(script: Script) -> list[str]:
 
 
 def _place(script: Script) -> list[str]:
-    """A directory of runs that is gone by now is not made again: others could, and then replace what lies in it."""
-    if script.owner is None:
-        return ['( umask 077; mkdir -p "$RUNS" )']
+    """A directory of runs that is gone by now is not made again: others could, and then replace what lies in it. The
+    home's is, if nobody was sooner."""
     refusal = 'echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1'
+    if script.owner is None:
+        return ['( umask 077; mkdir -p "$RUNS" )', '[ -O "$RUNS" ] || { %s; }' % refusal]
     owners = "0" if script.owner == 0 else "0|%d" % script.owner
     return ['[ -O "$RUNS" ] || case $(stat -Lc %%u "$RUNS") in %s) ;; *) %s ;; esac' % (owners, refusal)]
 
