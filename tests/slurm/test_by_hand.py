@@ -7,6 +7,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -177,3 +178,21 @@ def test_a_directory_of_runs_that_somebody_else_has_made(login: Login) -> None:
         assert ended.returncode == 1 and "no directory of runs that is yours" in Path(path + ".out").read_text()
         assert os.path.exists(runs) == there and (not there or os.listdir(runs) == [])
         os.makedirs(os.path.join(shared, "mine"), exist_ok=True)
+
+
+def test_what_lies_at_the_runs_path_on_another_node(login: Login) -> None:
+    """Found by review: a node that does not see the run's file system executed what somebody else had made there."""
+    text = Path(script(login, "-w", "2x1", "--", "true")).read_text()
+    start = text.index("AGENT='") + len("AGENT='")
+    agent = text[start : text.index("'\n", start)]
+    place = os.path.join(login.project, "theirs")
+    os.makedirs(os.path.join(place, "attempt-0", "logs"))
+    mark = os.path.join(login.project, "executed")
+    with zipfile.ZipFile(os.path.join(place, "agent.pyz"), "w") as file:
+        file.writestr("__main__.py", "open(%r, 'w')" % mark)
+    words = ["sh", "-c", agent, sys.executable, place, "0"]
+    environ = {**login.environ, "SLURM_NODEID": "1"}
+    assert subprocess.run(words, env=environ).returncode == 0 and os.path.exists(mark)
+    os.unlink(mark)
+    os.chown(place, 65534, 65534)
+    assert subprocess.run(words, env=environ).returncode == 73 and not os.path.exists(mark)

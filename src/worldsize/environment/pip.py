@@ -232,7 +232,7 @@ def relocked(lock: Mapping[str, Any], found: Sequence[Distribution]) -> list[dic
         url = row.get("url") or ""
         exact = local_directories([url]) or re.search(r"\.whl(?:[?#].*)?$", url)  # what is built of others may differ
         if exact and row["digest"] not in (None, here[name].digest):
-            what = "%s is not what was locked: it has changed since, in %s" % (row["name"], url)
+            what = "%s is not what was locked: the sources have changed since, in %s" % (row["name"], url)
             raise BuildError(what, None, "bring it back, or lock anew: worldsize env lock")
     return [{**row, "digest": here[name].digest} for name, row in rows.items()]
 

@@ -189,7 +189,8 @@ def _start(nodes: int, more: Sequence[str]) -> list[str]:
         "",
         '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
         "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # of the job, not of this step",
-        'AGENT=\'LOG=$1/attempt-$2/logs/agent-$(printf %04d "$SLURM_NODEID").log',
+        'AGENT=\'[ -O "$1" ] && [ ! -L "$1" ] || exit %d   # on this node it is not yours' % NO_RUN,
+        'LOG=$1/attempt-$2/logs/agent-$(printf %04d "$SLURM_NODEID").log',
         'true >>"$LOG" || exit %d   # this node does not see the run directory, or may not write there' % NO_RUN,
         'exec "$0" -I -S "$1/agent.pyz" "$1" --node-rank-var SLURM_NODEID --attempt "$2" >>"$LOG" 2>&1\'',
         "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
