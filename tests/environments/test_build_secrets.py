@@ -122,3 +122,17 @@ def test_a_token_in_an_address_that_a_requirement_asks_for(cli: Cli, links: Link
         cli.ok("run", "job.yml", DL_TOKEN=canaries("Address"))
         cli.ok("env", "lock", "job.yml", DL_TOKEN=canaries("Address"))
     assert [word for word in canaries.in_files(cli.root) if "/cache/" not in word and "direct_url" not in word] == []
+
+
+def test_what_a_requirement_asks_for_reaches_a_build_on_a_node_as_a_secret(cli: Cli, links: Links) -> None:
+    """Found by review: the run that builds had it in its record for good."""
+    canaries = Canaries()
+    wheel = links.wheel("demo", "1.0")
+    with serve() as site:
+        site.files["/%s/%s" % (canaries("Address"), wheel.name)] = wheel.read_bytes()
+        pip = ["--no-index", "demo @ %s/${HUB_LOGIN}/%s" % (site.url, wheel.name)]
+        environment = {"python": ">=3.8", "pip": pip, "build_on": "compute", "build": ["true"]}
+        cli.write("job.yml", json.dumps({"command": "true", "secrets": ["HUB_LOGIN"], "environment": environment}))
+        cli.ok("run", "job.yml", HUB_LOGIN=canaries("Address"))
+    runs = Path(cli.home, "runs")
+    assert len(list(runs.iterdir())) == 2 and canaries.in_files(str(runs)) == []

@@ -19,6 +19,7 @@ from worldsize.logs.tail import last_lines
 from worldsize.plan.files import read_json, write_json
 from worldsize.service.request import Progress, Request
 from worldsize.service.run import Run
+from worldsize.service.secrets import asked_by_requirements
 from worldsize.spec.config import Config
 from worldsize.spec.job import Job, command_text
 from worldsize.state.records import RunState
@@ -68,7 +69,9 @@ def _steps_of_order(
             "result": result,
         },
     )
-    run = _start(config, compute, environ, job(recipe, work.prefix, order))
+    asked = asked_by_requirements([*recipe.spec.pip, *([recipe.spec.file] if recipe.spec.file else [])])
+    wanted = job(recipe, work.prefix, order)._replace(secrets=tuple(name for name in sorted(asked) if name in environ))
+    run = _start(config, compute, environ, wanted)
     work.left["run"] = run.id
     work.step("build steps wait for a node of %s: run %s" % (compute, run.id))
     _follow(run, work)

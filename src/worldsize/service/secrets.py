@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from worldsize.compute.base import CheckResult
 from worldsize.errors import UsageError
@@ -36,13 +36,14 @@ def environ_of_builds(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     as the login of a repository."""
     if not job.secrets:
         return dict(environ)
-    asked = _asked_by_requirements(job)
+    wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
+    lines = [*_texts(wanted.get("pip")), *_texts((job.stage or {}).get("pip")), *_texts(wanted.get("file"))]
+    asked = asked_by_requirements(lines)
     return {name: value for name, value in environ.items() if name not in job.secrets or name in asked}
 
 
-def _asked_by_requirements(job: Job) -> set[str]:
-    wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
-    lines = [*_texts(wanted.get("pip")), *_texts((job.stage or {}).get("pip")), *_texts(wanted.get("file"))]
+def asked_by_requirements(lines: Iterable[str]) -> set[str]:
+    """The names of variables that requirements, or files of them, want: `${NAME}`."""
     found: set[str] = set()
     for line in lines:
         path = line.partition(" ")[2].strip() if line.startswith("-") else line

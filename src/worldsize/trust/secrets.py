@@ -78,7 +78,7 @@ _SHAPES = (
 
 _RARE_SHAPES = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|(?P<header>\b[Aa]uthorization:\s*\w+\s+)[A-Za-z0-9._~+/=-]{8,}"
+    r"|(?P<header>\b(?:[A-Za-z]+-)*[Aa]uthorization:\s*\w+\s+)[^\s\"']+"
     r"|(?P<field>(?<=[\"'])(?!keys?\b)[A-Za-z][\w.-]*|(?<![\w.-])[A-Za-z]+(?:-[A-Za-z]+)+)(?P<colon>[\"']?:\s*[\"']?)"
     r"(?P<content>(?<=\")(?:\\.|[^\"\\\n])+|(?<=')(?:\\.|[^'\\\n])+|[^\s\"',{}\[\]()]+)"
 )
@@ -90,7 +90,7 @@ _ODD_PASSWORD = (
 )
 """Of an address, with what would have to be written as %27, %22 and %2F."""
 
-_REFERENCE = r"(\"?)\$(?:\w+|\{\w+\})\1|([\"']?)\$\{\{[^{}]*\}\}\2"
+_REFERENCE = r"\"?\$\(.*|(\"?)\$(?:\w+|\{\w+\})\1|([\"']?)\$\{\{[^{}]*\}\}\2"
 _SIMPLE = (
     r"[\"']?(?:[-+]?[0-9][0-9.,:eE+-]{0,15}|[A-Z]?[a-z_]{1,20}|[A-Z_]{1,20}|(?:~|\.{0,2})/[\w.-]+(?:/[\w.-]+)*/?)[\"']?"
 )
