@@ -12,7 +12,7 @@ import pytest
 from driver import Cli, wait_for
 from security.people import Machine, Person
 
-from worldsize.agent.errands import errands
+from worldsize.agent.errands import find_errands
 from worldsize.plan.files import owner_of
 from worldsize.plan.paths import RunPaths
 
@@ -115,10 +115,10 @@ def test_errands_in_a_directory_of_somebody_elses(tmp_path: Path) -> None:
     paths = RunPaths(str(tmp_path / "run"))
     os.makedirs(paths.attempt_dir)
     owner = owner_of(paths.root)
-    assert errands(paths, owner) == set() and os.path.isdir(paths.errands)
+    assert find_errands(paths, owner) == set() and os.path.isdir(paths.errands)
     os.mkdir(os.path.join(paths.errands, "x"))
-    assert errands(paths, owner) == {"x"}
+    assert find_errands(paths, owner) == {"x"}
     os.chown(paths.root, 65534, 65534)
-    assert errands(paths, owner) == set()
+    assert find_errands(paths, owner) == set()
     shutil.rmtree(paths.root)
-    assert errands(paths, owner) == set() and not os.path.exists(paths.root)
+    assert find_errands(paths, owner) == set() and not os.path.exists(paths.root)

@@ -30,15 +30,15 @@ def attend(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
 def _attend(paths: RunPaths, owner: int | None, node_rank: int, environ: Mapping[str, str]) -> None:
     seen: set[str] = set()
     while True:
-        for name in sorted(errands(paths, owner) - seen):
+        for name in sorted(find_errands(paths, owner) - seen):
             if _begin(os.path.join(paths.errands, name), node_rank, environ):
                 seen.add(name)
         time.sleep(EVERY)
 
 
-def errands(paths: RunPaths, owner: int | None) -> set[str]:
-    """The names of the attempt's. `owner`: of the run's directory; one that somebody else has made in its place says
-    nothing."""
+def find_errands(paths: RunPaths, owner: int | None) -> set[str]:
+    """Return the names of the attempt's errands, and make their directory if it is missing. `owner` is the owner of
+    the run's directory; one that somebody else has made in its place says nothing."""
     try:
         if not os.path.isdir(paths.errands):
             os.mkdir(paths.errands)  # what is there is listed anew, what is missing may be cached

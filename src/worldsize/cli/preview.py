@@ -30,7 +30,8 @@ _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
 def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> list[str]:
     """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
     `environ`, and the job's own once for all ranks. The run's id is RUN."""
-    from worldsize.service.secrets import hide, values_of
+    from worldsize.plan.hidden import values_of
+    from worldsize.service.secrets import hide
     from worldsize.trust.secrets import mask, mask_values
 
     plan = settled(hide(prepared.plan)[0], "<local>")

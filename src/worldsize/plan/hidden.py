@@ -56,6 +56,14 @@ def masked_variables(plan: Plan) -> list[str]:
     return [name for key in sorted(VARIABLES) for name, value in getattr(plan, key).items() if value and MASK in value]
 
 
+def values_of(plan: Plan) -> list[str]:
+    """The plan's secrets that are told by a name, wherever else they stand: variables, and inputs, which are some."""
+    from worldsize.trust.secrets import secret_values
+
+    activated = {name: value for name, value in plan.activated.items() if value}
+    return secret_values({**activated, **plan.environment}, plan.secrets)
+
+
 def with_variables(plan: Plan, environ: Mapping[str, str]) -> dict[str, Any]:
     """What is hidden in the plan's variables, as `environ` has it, which has all of `masked_variables`."""
     names = masked_variables(plan)

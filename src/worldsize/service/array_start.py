@@ -13,7 +13,7 @@ from worldsize.compute.base import CheckResult, Compute, ComputeFacts, Submissio
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.plan.array import Array, array_file, element_root, handles_file
 from worldsize.plan.files import link, storage_error, write_json, write_text
-from worldsize.plan.hidden import write_result, write_secrets
+from worldsize.plan.hidden import values_of, write_result, write_secrets
 from worldsize.plan.launch import ArrayPlace, Plan
 from worldsize.plan.local import set_apart
 from worldsize.plan.paths import RunPaths
@@ -23,7 +23,7 @@ from worldsize.service.new_run import new_run
 from worldsize.service.planning import with_inputs
 from worldsize.service.prepare import check_after, needs_more, plan_job, said
 from worldsize.service.request import Prepared, Progress, Request
-from worldsize.service.secrets import hide, masked_text, secrets_of, values_of
+from worldsize.service.secrets import hide, masked_text, secrets_of
 from worldsize.service.travel import travelling
 from worldsize.spec.job import Job
 from worldsize.spec.matrix import Values, element_job, elements

@@ -47,7 +47,7 @@ def write_record(
 ) -> None:
     """`also`: texts that are secrets, besides those of the plan."""
     from worldsize.environment.record import make_record
-    from worldsize.service.secrets import values_of
+    from worldsize.plan.hidden import values_of
     from worldsize.spec.dump import job_tree
     from worldsize.trust.secrets import mask_values
 

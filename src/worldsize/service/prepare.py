@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.errors import PlanError, UsageError
+from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.planning import as_here, make_plan
 from worldsize.service.preflight import offline_findings, preflight
 from worldsize.service.request import Prepared, Request
-from worldsize.service.secrets import check_secrets, environ_of_builds, named_secrets, values_of
+from worldsize.service.secrets import check_secrets, environ_of_builds, named_secrets
 from worldsize.spec.job import Job
 from worldsize.trust.directories import require_shared_place
 from worldsize.trust.secrets import mask_values

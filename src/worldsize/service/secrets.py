@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from worldsize.compute.base import CheckResult
 from worldsize.errors import UsageError
 from worldsize.plan.files import read_file
-from worldsize.plan.hidden import VARIABLES, masked_variables, read_secrets, with_variables, write_secrets
+from worldsize.plan.hidden import VARIABLES, masked_variables, read_secrets, values_of, with_variables, write_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service.places import Places
@@ -76,12 +76,6 @@ def check_secrets(job: Job, environ: Mapping[str, str], places: Places) -> list[
         if name in job.environment_variables
     ]
     return found
-
-
-def values_of(plan: Plan) -> list[str]:
-    """The plan's secrets that are told by a name, wherever else they stand: variables, and inputs, which are some."""
-    activated = {name: value for name, value in plan.activated.items() if value}
-    return secret_values({**activated, **plan.environment}, plan.secrets)
 
 
 def secrets_of(varied: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from worldsize.compute.base import Submission
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.plan.files import storage_error, write_json, write_once, write_text
-from worldsize.plan.hidden import write_result, write_secrets
+from worldsize.plan.hidden import values_of, write_result, write_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service.filling import lay_out, write_after, write_record
@@ -112,7 +112,7 @@ def _conclude(paths: RunPaths, plan: Plan, status: Status) -> None:
 
 def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progress) -> Submission:
     """The whole run directory, record last: a run with a record is complete."""
-    from worldsize.service.secrets import hide, masked_text, values_of
+    from worldsize.service.secrets import hide, masked_text
 
     job, plan = prepared.job, prepared.plan
     shown, secrets = hide(plan)

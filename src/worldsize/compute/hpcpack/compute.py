@@ -12,12 +12,12 @@ from worldsize.compute.hpcpack.elements import parents
 from worldsize.compute.hpcpack.render import Asked, preview, requests, words_of
 from worldsize.compute.hpcpack.settings import Share, access_of, in_handle, said_of_jobs, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
+from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
 from worldsize.state.records import Observation
-from worldsize.trust.secrets import secret_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ class HpcPackCompute:
         asked, access = self._asked(job, share), access_of(self._settings)
         notes = "" if access.verify else ", its certificate not verified"
         notes += ", on behalf of %s" % access.as_user if access.as_user else ""
-        activated = {name: value for name, value in plan.activated.items() if value}
-        secrets = secret_values({**activated, **plan.environment}, plan.secrets)
-        shown = preview(requests(asked, plan, paths), access.base, access.user, notes, secrets)
+        shown = preview(requests(asked, plan, paths), access.base, access.user, notes, values_of(plan))
         return Submission(plan, paths, shown, payload=asked)
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
