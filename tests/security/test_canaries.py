@@ -72,6 +72,28 @@ def test_a_run(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None:
     assert canaries.word not in shown
 
 
+TELLS = """#!/bin/sh
+test "$1" = exec || env > "$SAID/${0##*/}"
+test "$1" != pull || echo image > "$2"
+"""
+
+
+def test_programs_that_are_started_before_the_run(cli: Cli, canaries: Canaries) -> None:
+    """Found by review: what `secrets:` names was in the environment of git and of Apptainer."""
+    for name in ("git", "apptainer"):
+        os.chmod(cli.write("bin/" + name, TELLS), 0o700)
+    subprocess.run(["git", "init", "-q"], cwd=cli.project, check=True)
+    said = os.path.join(cli.root, "said")
+    os.mkdir(said)
+    cli.environ.update(PATH=os.path.join(cli.project, "bin") + os.pathsep + cli.environ["PATH"], SAID=said)
+    cli.environ.update({NAMED: canaries("Named"), "APPTAINER_DOCKER_PASSWORD": "its own"})
+    job = {"command": "true", "code": ".", "environment": {"image": "docker://debian"}}
+    cli.write("job.yml", json.dumps({**job, "secrets": [NAMED, "APPTAINER_DOCKER_PASSWORD"]}))
+    cli("run", "job.yml")
+    found = {name: Path(said, name).read_text() for name in ("git", "apptainer")}
+    assert "APPTAINER_DOCKER_PASSWORD=its own" in found["apptainer"] and canaries.word not in "".join(found.values())
+
+
 SCRIPT = """
 from worldsize import command, submit
 run = submit(command(command="until test -e outputs/go; do sleep 0.05; done", setup=["touch outputs/up", "env"]))

@@ -12,9 +12,13 @@ import pytest
 from driver import Cli, wait_for
 from security.people import Machine, Person
 
+from worldsize.agent import prepare
 from worldsize.agent.errands import find_errands
-from worldsize.plan.files import owner_of
+from worldsize.agent.prepare import unmet
+from worldsize.plan.array import after_file
+from worldsize.plan.files import owner_of, write_json
 from worldsize.plan.paths import RunPaths
+from worldsize.state.records import RunState
 
 WAITS = "import os, time\nopen('%s/up', 'w')\nwhile not os.path.exists('%s/go'): time.sleep(0.05)\n"
 TAKE = """
@@ -47,9 +51,17 @@ class Place:
         self._model = os.path.realpath(attacker.path(attacker.run("-q", "--", "true")))
 
     def take(self, run: str) -> None:
+        root = self.remove(run)
+        self._attacker.python(TAKE, self._model, root, self.mark)
+
+    def take_as_succeeded(self, run: str) -> None:
+        root = self.remove(run)
+        self._attacker.python("import shutil, sys; shutil.copytree(*sys.argv[1:], symlinks=True)", self._model, root)
+
+    def remove(self, run: str) -> str:
         root = os.path.realpath(self._victim.path(run))
         shutil.rmtree(root)
-        self._attacker.python(TAKE, self._model, root, self.mark)
+        return root
 
     def wait(self) -> str:
         """A script that is up, and goes on once there is `go`."""
@@ -95,6 +107,31 @@ def test_a_queue_ends_with_its_directory(victim: Cli, place: Place) -> None:
     wait_for(lambda: not os.path.exists("/proc/%d" % queue))
     place.go()
     assert victim("wait", first).code == 0
+
+
+def test_a_run_that_is_waited_for(victim: Cli, place: Place) -> None:
+    """Found by review: the success of somebody else's run in its place was believed."""
+    first = victim.submit("--", "python", place.wait())
+    second = victim.submit("--after", first, "--", "touch", place.mark)
+    wait_for(place.up)
+    place.take_as_succeeded(first)
+    place.go()
+    assert victim("wait", second).code
+    assert "%s had SUCCEEDED, and that is LOST" % first in victim("status", second).out
+    assert not os.path.exists(place.mark)
+
+
+def test_a_run_that_a_batch_job_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There the scheduler waits, and the run only asks how the other one ended."""
+    monkeypatch.setattr(prepare, "_LAG", 0.0)
+    roots = [str(tmp_path / name) for name in ("first", "second")]
+    for root in roots:
+        os.mkdir(root)
+    write_json(RunPaths(roots[0]).result, {"summary": {"state": RunState.SUCCEEDED}})
+    write_json(after_file(roots[1]), [{"run": "first", "roots": roots[:1], "any_end": False}])
+    assert unmet(RunPaths(roots[1])) == ""
+    os.chown(roots[0], 65534, 65534)
+    assert unmet(RunPaths(roots[1])) == "first had SUCCEEDED, and that is LOST"
 
 
 def test_a_run_whose_setup_takes_its_time(victim: Cli, place: Place) -> None:

@@ -7,7 +7,7 @@ import time
 
 from worldsize.agent import processes
 from worldsize.plan.array import after_file, read_handle
-from worldsize.plan.files import read_json
+from worldsize.plan.files import have_one_owner, read_json
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import RunState
 
@@ -20,16 +20,18 @@ _LAG = 3.0
 
 
 class Dependency:
-    """A run, or the elements of an array: `roots` are those that have not ended yet.
+    """A run, or the elements of an array: `roots` are those that have not ended yet. What somebody else has put in the
+    place of one counts for nothing: who waits is at `waiting`.
 
     refused  why it will never be met; None as long as it may be
     """
 
-    def __init__(self, run_id: str, roots: list[str], any_end: bool) -> None:
+    def __init__(self, run_id: str, roots: list[str], any_end: bool, waiting: str) -> None:
         self.run_id = run_id
         self.refused: str | None = None
         self._roots = roots
         self._any_end = any_end
+        self._waiting = waiting
         self._gone_since: dict[str, float] = {}
 
     def met(self) -> bool:
@@ -46,11 +48,12 @@ class Dependency:
     def _final_state(self, root: str) -> str | None:
         paths = RunPaths(root)
         try:
-            ended = read_json(paths.result)
+            own = have_one_owner(root, self._waiting)
+            ended = read_json(paths.result) if own else None
             if ended is not None:
                 state: str = ended["summary"]["state"]
                 return state
-            alive = _alive(read_handle(paths))
+            alive = own and _alive(read_handle(paths))
         except (OSError, ValueError, KeyError, TypeError):
             alive = False
         if alive:
@@ -70,4 +73,4 @@ def _alive(handle: Any) -> bool:
 def read_dependencies(root: str) -> list[Dependency]:
     """What after.json says; nothing where there is none."""
     listed = read_json(after_file(root)) or []
-    return [Dependency(each["run"], list(each["roots"]), each["any_end"]) for each in listed]
+    return [Dependency(each["run"], list(each["roots"]), each["any_end"], root) for each in listed]

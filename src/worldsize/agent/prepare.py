@@ -15,7 +15,7 @@ from worldsize.agent.signals import STOP, STOP_NOW
 from worldsize.agent.verdict import CANCELLED_CODE
 from worldsize.errors import RunFailed
 from worldsize.plan.array import after_file, array_of
-from worldsize.plan.files import read_file, read_json
+from worldsize.plan.files import have_one_owner, read_file, read_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exits
@@ -65,17 +65,20 @@ def unmet(paths: RunPaths) -> str:
     deadline = time.monotonic() + _LAG
     for each in listed:
         for root in () if each["any_end"] else each["roots"]:
-            state = _state(root)
+            state = _state(root, paths.root)
             while state is None and time.monotonic() < deadline:
                 time.sleep(_PAUSE)
-                state = _state(root)
+                state = _state(root, paths.root)
             if state != RunState.SUCCEEDED:
                 return "%s had SUCCEEDED, and that is %s" % (each["run"], state or "LOST")
     return ""
 
 
-def _state(root: str) -> str | None:
-    """The final state that a run's result tells, else what its records do; None as long as they tell none."""
+def _state(root: str, waiting: str) -> str | None:
+    """The final state that a run's result tells, else what its records do; None as long as they tell none, and where
+    the directory is another user's than that of the run that waits."""
+    if not have_one_owner(root, waiting):
+        return None
     try:
         ended = read_json(RunPaths(root).result)
         if ended is not None:

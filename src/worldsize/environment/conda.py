@@ -123,7 +123,8 @@ def ask(work: Work, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
 
 def _ask(work: Work, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
     argv = [sys.executable, _PROGRAM]
-    own = {**os.environ, **environ}  # rattler's own variables; and rattler itself may be found through PYTHONPATH
+    found_by = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
+    own = {**found_by, **environ}  # rattler itself may be found through PYTHONPATH
     ended = execute(work, argv, own, "conda", lambda line: work.news("conda: " + line), order=json.dumps(order))
     if ended.code == 0:
         return json.loads(ended.out)

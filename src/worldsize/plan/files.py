@@ -132,6 +132,16 @@ def owner_of(path: str) -> int | None:
         return None
 
 
+def have_one_owner(path: str, other: str) -> bool:
+    """Whether one user owns both. On two file systems it cannot be told, since one of them may show a user's files as
+    somebody else's: then it is taken for granted. False where something is missing."""
+    try:
+        here, there = os.lstat(path), os.lstat(other)
+    except OSError:
+        return False
+    return here.st_dev != there.st_dev or here.st_uid == there.st_uid
+
+
 def read_file(path: str, most: int = -1) -> bytes:
     """What a regular file holds, at most the first `most` bytes of it. OSError, also for all of one that is larger than
     a record ever is: a hole of a terabyte takes no space on a disk."""

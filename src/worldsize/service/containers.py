@@ -20,9 +20,11 @@ from worldsize.service.data import data_directory
 from worldsize.service.request import Prepared, Progress, Request
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
+from worldsize.trust.procfs import closed, without
 from worldsize.trust.secrets import mask_text
 
 _DRIVER = "/proc/driver/nvidia/version"
+_LOGINS = ("APPTAINER_", "SINGULARITY_", "ENROOT_")
 
 
 class Runtime(NamedTuple):
@@ -144,7 +146,13 @@ def with_image(request: Request, dry: Prepared, progress: Progress) -> Request:
         return request
     store = Data(data_directory(request.config, dry.plan.compute), progress)
     try:
-        return request._replace(image=container.pulled(image, runtime.kind, program, store, request.environ))
+        return request._replace(image=container.pulled(image, runtime.kind, program, store, _environ(request, dry)))
     except UsageError as error:
         at = request.places.at("environment.image")
         raise UsageError("%s: %s" % (error.where, error.what), at, error.hint) from None
+
+
+def _environ(request: Request, dry: Prepared) -> dict[str, str]:
+    """For the program that fetches an image: of what `secrets:` names, its own logins alone."""
+    hidden = [name for name in dry.job.secrets if not name.startswith(_LOGINS)]
+    return without(request.environ, closed(hidden, request.environ))

@@ -17,6 +17,7 @@ from worldsize.service.preflight import script_of
 from worldsize.service.request import Progress, Request
 from worldsize.service.travel import HOOK, hook_source
 from worldsize.spec.job import Job
+from worldsize.trust.procfs import closed, without
 from worldsize.version import VERSION
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ def lay_out(request: Request, job: Job, paths: RunPaths, progress: Progress) -> 
     if job.share == "group":
         _share(paths, progress)
     if job.code:
-        start_git_diff(job.code, paths.diff, request.environ)
+        start_git_diff(job.code, paths.diff, without(request.environ, closed(job.secrets, request.environ)))
     digest = _snapshot(job, paths, request.config.home, progress)
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type)
