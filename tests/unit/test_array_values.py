@@ -10,7 +10,8 @@ import pytest
 from worldsize.agent.element import complete
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan import array as arrays
-from worldsize.plan.array import Array, array_of, element_root, read_handle, split_element
+from worldsize.plan.array import Array, array_of, element_root, split_element
+from worldsize.plan.handle import read_handle
 from worldsize.plan.paths import RunPaths
 from worldsize.state.array import array_result, array_status, count_states, overall
 from worldsize.state.records import Failure, Status
@@ -81,11 +82,11 @@ def test_an_elements_own_handle_wins_over_its_arrays(tmp_path) -> None:
     element = RunPaths(element_root(paths.root, 1))
     assert read_handle(element) is None
     with open(arrays.handles_file(paths.root), "w") as file:
-        json.dump([{"job": "7_0"}, {"job": "7_1"}, {"job": "7_2"}], file)
-    assert read_handle(element) == {"job": "7_1"}
+        json.dump([{"type": "slurm", "job": "7_%d" % number} for number in range(3)], file)
+    assert read_handle(element) == {"type": "slurm", "job": "7_1", "run_dir": element.root}
     with open(element.handle, "w") as file:
-        json.dump({"pid": 3}, file)
-    assert read_handle(element) == {"pid": 3}
+        json.dump({"type": "local", "pid": 3}, file)
+    assert read_handle(element) == {"type": "local", "pid": 3, "run_dir": element.root}
 
 
 def test_cancelled_with_its_array_or_alone(tmp_path) -> None:

@@ -6,8 +6,9 @@ import socket
 import time
 
 from worldsize.agent import processes
-from worldsize.plan.array import after_file, read_handle
+from worldsize.plan.array import after_file
 from worldsize.plan.files import have_one_owner, read_json
+from worldsize.plan.handle import read_handle
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import RunState
 

@@ -47,7 +47,7 @@ def serve(plan: Plan, world: World, paths: RunPaths, rank: Mapping[str, str]) ->
     head = world.hosts[0]
     names = node_names([host.name for host in world.hosts])
     nodes = ",".join("%s:%d" % (name, len(node.ranks)) for name, node in zip(names, plan.nodes))
-    environment = {**scrub(rank), "WORLDSIZE_RUN_ID": plan.run_id}
+    environment = {**scrub(rank), "WORLDSIZE_RUN_ID": plan.run_id, "WORLDSIZE_RUN_DIR": paths.root}
     with socket.create_server((head.address, head.ports[0]), backlog=plan.world_size) as listener:
         os.set_inheritable(listener.fileno(), True)
         argv = (plan.python, "-c", _SERVER, str(listener.fileno()), nodes, str(plan.world_size))

@@ -89,11 +89,11 @@ class LocalCompute:
             return
         if "queue" in handle:
             self.cancel_all([handle], now)
-        elif remains.is_alive(handle):
+        elif remains.may_be_signalled(handle):
             processes.signal_process(handle["pid"], STOP_NOW if now else signal.SIGTERM)
             processes.signal_process(handle["pid"], signal.SIGCONT)
         else:
-            for pid in remains.marked(handle["run_id"]):
+            for pid in remains.marked(handle["run_id"], handle["run_dir"]):
                 processes.signal_process(pid, signal.SIGKILL if now else signal.SIGTERM)
 
     def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
@@ -109,14 +109,15 @@ class LocalCompute:
     def end_remains(self, handle: Handle) -> int:
         if handle["host"] != socket.gethostname():
             return 0
+        run = (handle["run_id"], handle["run_dir"])
         if "queue" in handle:
-            return remains.end_remains(handle["run_id"])
-        left = len(remains.marked(handle["run_id"]))
+            return remains.end_remains(*run)
+        left = len(remains.marked(*run))
         deadline = time.monotonic() + _PATIENCE
-        while remains.is_alive(handle) and time.monotonic() < deadline:  # it knows best what belongs to the run
+        while remains.may_be_signalled(handle) and time.monotonic() < deadline:  # it knows best what belongs to the run
             self.cancel(handle, now=True)
             time.sleep(_PAUSE)
-        return max(left, remains.end_remains(handle["run_id"], handle["pid"], handle["start_time"]))
+        return max(left, remains.end_remains(*run, handle["pid"], handle["start_time"]))
 
     def nodes(self) -> list[Node]:
         from worldsize.compute.local_steps import nodes
@@ -163,7 +164,7 @@ class LocalCompute:
         if remains.is_alive(handle):
             return Observation("running")
         started = handle["start_time"]
-        over = started is not None and not remains.agents(handle["pid"], started)
+        over = started is not None and not remains.agents(handle["pid"], started, handle["run_dir"])
         return Observation("absent", message="its conductor (process %d) is gone" % handle["pid"], over=over)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from worldsize.agent import processes
 from worldsize.agent.queue import fork_queue, spawn_queue
 from worldsize.compute.base import Handle, Submission
-from worldsize.compute.remains import is_alive
+from worldsize.compute.remains import is_alive, may_be_signalled
 from worldsize.plan.array import after_file
 from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
@@ -47,7 +47,8 @@ def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
 
 def wake(handles: Sequence[Handle]) -> None:
     """Tell the queues that there is something to cancel."""
-    for pid in {handle["pid"] for handle in handles if handle["host"] == socket.gethostname() and is_alive(handle)}:
+    here = [handle for handle in handles if handle["host"] == socket.gethostname()]
+    for pid in {handle["pid"] for handle in here if may_be_signalled(handle)}:
         processes.signal_process(pid, signal.SIGCHLD)
 
 

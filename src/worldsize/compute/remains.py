@@ -1,4 +1,5 @@
-"""What is left of a local run on this machine: its agents by their session, all else by its mark."""
+"""What is left of a local run on this machine: its agents by their session, all else by its mark. Of both only what
+works in the run's own directory counts: a handle, and a run's id, can be written down by anybody."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from worldsize.agent import processes
 from worldsize.compute.base import Handle
+from worldsize.plan.handle import is_below
 from worldsize.trust.owners import owns_process
 
 _PATIENCE = 2.0
@@ -17,7 +19,7 @@ _SESSION, _STARTED = 3, 19
 _FORKED_WITHIN = 60.0
 
 
-def agents(conductor: int, started: int) -> list[int]:
+def agents(conductor: int, started: int, run_dir: str) -> list[int]:
     """What lives of the session that the conductor, which started at `started` clock ticks, has opened: its agents.
 
     They are forked in its first moments, so that nobody who has got the same number since is taken for one of them.
@@ -30,29 +32,32 @@ def agents(conductor: int, started: int) -> list[int]:
         fields = processes.stat_fields(pid)
         if fields is None or fields[0] in b"ZX" or int(fields[_SESSION]) != conductor:
             continue
-        if started <= int(fields[_STARTED]) <= last:
+        if started <= int(fields[_STARTED]) <= last and writes_below(pid, run_dir):
             found.append(pid)
     return found
 
 
-def marked(run_id: str) -> list[int]:
-    """The ranks and whatever they have started, in any session: who carries the run's id in its environment."""
-    return _carrying(b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode())
+def marked(run_id: str, run_dir: str | None) -> list[int]:
+    """The ranks and whatever they have started, in any session: who carries the run's id and directory in its
+    environment. None: any directory, where nobody but the user has named the run."""
+    return _carrying(b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode(), run_dir)
 
 
-def end_remains(run_id: str, conductor: int | None = None, started: int | None = None) -> int:
+def end_remains(run_id: str, run_dir: str | None, conductor: int | None = None, started: int | None = None) -> int:
     """KILL to all that is left, until nothing is (2 s at most); how many processes that were."""
 
     def left() -> list[int]:
-        supervisors = agents(conductor, started) if conductor is not None and started is not None else []
-        return marked(run_id) + supervisors
+        found = marked(run_id, run_dir)
+        if run_dir is not None and conductor is not None and started is not None:
+            found += agents(conductor, started, run_dir)
+        return found
 
     return _end(left)
 
 
-def end_elements(array_id: str) -> int:
-    """The same for the ranks of all elements of an array."""
-    return _end(lambda: _carrying(b"WORLDSIZE_RUN_ID=%s_" % array_id.encode()))
+def end_elements(array_id: str, root: str) -> int:
+    """The same for the ranks of all elements of the array in `root`."""
+    return _end(lambda: _carrying(b"WORLDSIZE_RUN_ID=%s_" % array_id.encode(), root))
 
 
 def _end(find: Callable[[], list[int]]) -> int:
@@ -71,8 +76,17 @@ def _end(find: Callable[[], list[int]]) -> int:
         time.sleep(0.005)
 
 
-def _carrying(mark: bytes) -> list[int]:
-    return [pid for pid in _pids() if mark in _environment(pid)]
+def _carrying(mark: bytes, directory: str | None) -> list[int]:
+    """Whose WORLDSIZE_RUN_DIR is, or lies in, the directory."""
+    found = {pid: entries for pid in _pids() if mark in (entries := _environment(pid))}
+    if directory is None:
+        return list(found)
+    return [pid for pid, entries in found.items() if any(is_below(each, directory) for each in _run_dirs(entries))]
+
+
+def _run_dirs(entries: bytes) -> list[str]:
+    name = b"WORLDSIZE_RUN_DIR="
+    return [os.fsdecode(each[len(name) :]) for each in entries.split(b"\0") if each.startswith(name)]
 
 
 def _pids() -> Iterator[int]:
@@ -97,3 +111,17 @@ def is_alive(handle: Handle) -> bool:
     except ChildProcessError:
         pass
     return handle["start_time"] is not None and processes.start_time(pid) == handle["start_time"]
+
+
+def may_be_signalled(handle: Handle) -> bool:
+    """Whether the process that the handle names still runs, and is one that works for the run, or for its array."""
+    return is_alive(handle) and writes_below(handle["pid"], handle.get("queue", handle["run_dir"]))
+
+
+def writes_below(pid: int, directory: str) -> bool:
+    """Whether the process's standard output goes to a file in the directory, as a conductor's, an agent's and a
+    queue's does."""
+    try:
+        return is_below(os.readlink("/proc/%d/fd/1" % pid), directory)
+    except OSError:
+        return False

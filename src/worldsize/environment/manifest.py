@@ -46,12 +46,13 @@ def write_manifest(path: str, files: Files) -> str:
 def read_manifest(path: str) -> dict[str, Any]:
     """Raises NotFound where there is none, or one that this version does not read."""
     try:
-        manifest = read_json(path)
+        manifest: Any = read_json(path)
     except (OSError, ValueError) as error:
         raise NotFound("cannot read the manifest of the code: %s" % error, display(path)) from None
-    if not isinstance(manifest, dict) or manifest.get("version") != 1 or not isinstance(manifest.get("files"), dict):
+    files = manifest.get("files") if isinstance(manifest, dict) and manifest.get("version") == 1 else None
+    if not isinstance(files, dict) or not all(isinstance(each, list) for each in files.values()):
         raise NotFound("no manifest of the code", display(path), "only runs with a snapshot can be compared")
-    return manifest
+    return dict(manifest)
 
 
 def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> TreeDiff:

@@ -19,8 +19,9 @@ import json
 import os
 from collections.abc import Mapping
 
-from worldsize.plan.files import read_file, read_json
+from worldsize.plan.files import read_file
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import check
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -64,11 +65,13 @@ class Array(NamedTuple):
         if version != ARRAY_VERSION:
             raise ValueError("array version %r, this worldsize reads version %d" % (version, ARRAY_VERSION))
         try:
-            array = cls(**{**value, "values": tuple(value["values"])})
+            array = check(cls(**{**value, "values": tuple(value["values"])}))
         except (KeyError, TypeError) as error:
             raise ValueError("not an array: %s" % error) from None
-        if type(array.elements) is not int or not 0 < array.elements <= MAX_ELEMENTS:
-            raise ValueError("not an array: it says that it has %.40r elements" % array.elements)
+        if not 0 < array.elements <= MAX_ELEMENTS:
+            raise ValueError("not an array: it says that it has %r elements" % array.elements)
+        if len(array.values) not in (0, array.elements):
+            raise ValueError("not an array: it has %d values for %d elements" % (len(array.values), array.elements))
         return array
 
 
@@ -122,16 +125,6 @@ def read_array(root: str) -> Array | None:
         return Array.from_json(read_file(array_file(root)).decode("utf-8"))
     except FileNotFoundError:
         return None
-
-
-def read_handle(paths: RunPaths) -> Any:
-    """The compute's native id of a run: its own, else the one that it was given as an element of its array."""
-    handle = read_json(paths.handle)
-    place = None if handle is not None else array_of(paths)
-    if place is None:
-        return handle
-    handles = read_json(handles_file(place[0]))
-    return handles[place[1]] if handles else None
 
 
 def is_cancelled(paths: RunPaths) -> bool:

@@ -193,7 +193,7 @@ class RunArray(Sequence[Run]):
         if "local" in compute.capabilities:
             from worldsize.compute.remains import end_elements
 
-            return end_elements(self.id)
+            return end_elements(self.id, self.paths.root)
         observations = compute.observe(given)
         left = [each for each, seen in zip(given, observations, strict=True) if seen.phase in ("queued", "running")]
         if left:

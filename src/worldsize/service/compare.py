@@ -64,7 +64,7 @@ def _record(paths: RunPaths) -> Mapping[str, Any]:
         record = read_json(paths.record) or {}
     except ValueError as error:
         raise WorldsizeError("is damaged: %s" % error, paths.record) from None
-    if not isinstance(record, Mapping):
+    if not isinstance(record, Mapping) or not isinstance(record.get("environment", {}), Mapping):
         raise WorldsizeError("is damaged: it holds no record", paths.record)
     return record
 

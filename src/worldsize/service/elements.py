@@ -10,6 +10,7 @@ from worldsize.compute.base import Compute, Handle
 from worldsize.errors import WorldsizeError
 from worldsize.plan.array import Array, element_root, handles_file, is_new
 from worldsize.plan.files import read_json
+from worldsize.plan.handle import handle_of, read_handles
 from worldsize.plan.hidden import write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -81,10 +82,9 @@ class Elements:
     def handles(self) -> list[Handle] | None:
         """As they were given when all were submitted; None before."""
         try:
-            found: list[Handle] | None = read_json(handles_file(self._paths.root))
+            return read_handles(self._paths.root, self._array.elements)
         except ValueError as error:
             raise WorldsizeError("cannot be read: %s" % error, handles_file(self._paths.root)) from None
-        return found
 
     def pending(self) -> list[Pending]:
         """Those that have not ended, as far as `statuses` has found out, and that a compute has."""
@@ -118,6 +118,7 @@ class Elements:
         paths = latest(RunPaths(element_root(self._paths.root, element)))
         try:
             handle = read_json(paths.handle)
+            handle = None if handle is None else handle_of(paths, handle)
         except ValueError:
             handle = None
         handle = handle or (given[element] if given else None)

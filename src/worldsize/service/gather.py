@@ -7,8 +7,10 @@ import time
 
 from worldsize.compute.base import Compute, Handle, Idle
 from worldsize.plan.files import read_file, read_json
+from worldsize.plan.handle import read_handle
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import check
 from worldsize.plan.values import NamedTuple, cast
 from worldsize.service.attempts import of_observation
 from worldsize.service.ownership import is_own
@@ -39,10 +41,15 @@ class Known(NamedTuple):
 
 
 def read_plan(paths: RunPaths) -> Plan | None:
+    """None where there is none (yet). ValueError for what is no plan, OSError."""
     try:
-        return Plan.from_json(read_file(paths.plan).decode("utf-8"))
+        plan = check(Plan.from_json(read_file(paths.plan).decode("utf-8")))
     except FileNotFoundError:
         return None
+    ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
+    if not ranks or ranks != list(range(len(ranks))):
+        raise ValueError("its ranks are not numbered from 0")
+    return plan
 
 
 def read_result(paths: RunPaths) -> Status | None:
@@ -51,12 +58,8 @@ def read_result(paths: RunPaths) -> Status | None:
 
 
 def read_native(paths: RunPaths) -> Handle | None:
-    """The compute's native id of the run: its own, or what its array was given for it."""
-    if "_" in paths.run_id:
-        from worldsize.plan.array import read_handle
-
-        return cast("Handle | None", read_handle(paths))
-    return cast("Handle | None", read_json(paths.handle))
+    """The compute's native id of the run: its own, or what its array was given for it. ValueError for what is none."""
+    return cast("Handle | None", read_handle(paths))
 
 
 def look(

@@ -252,13 +252,13 @@ class Run:
             pass
         from worldsize.compute.remains import end_remains
 
-        return end_remains(self.id)
+        return end_remains(self.id, self.paths.root)
 
     def end_deleted(self) -> int:
         """The same for a run of which only its id is known, by the user: its directory is gone."""
         from worldsize.compute.remains import end_remains
 
-        return 0 if self.is_foreign else end_remains(self.id)
+        return 0 if self.is_foreign else end_remains(self.id, None)
 
     def summary(self) -> dict[str, Any]:
         from worldsize.state.result import summary

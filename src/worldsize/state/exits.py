@@ -8,6 +8,7 @@ import signal
 
 from worldsize.plan.files import read_file
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import check
 from worldsize.state.records import ExitRecord
 
 TYPE_CHECKING = False
@@ -34,8 +35,8 @@ def _event(line: str) -> Dict[str, Any] | None:
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
     try:
-        return ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank))))
-    except (OSError, ValueError, RecursionError):
+        return check(ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank)))))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -6,6 +6,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from worldsize.plan.launch import Plan
+from worldsize.plan.shape import check
 from worldsize.state.records import Failure, Status
 
 TYPE_CHECKING = False
@@ -44,9 +45,8 @@ def status_of(value: dict[str, Any]) -> Status:
     that says of no end what it was: whoever waits would wait for ever."""
     row = value["summary"]
     failure = Failure(**value["failure"]) if value["failure"] else None
-    status = Status(
-        row["state"], row["reason"], row["exit_code"], value["message"], failure, row["started"], row["ended"]
-    )
+    told = (row["state"], row["reason"], row["exit_code"], value["message"], failure, row["started"], row["ended"])
+    status = check(Status(*told))
     if not status.final:
         raise ValueError("%r is no end of a run" % status.state)
     return status

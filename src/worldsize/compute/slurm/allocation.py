@@ -16,7 +16,7 @@ from functools import partial
 
 from worldsize.agent import processes
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
-from worldsize.compute.remains import is_alive
+from worldsize.compute.remains import is_alive, may_be_signalled
 from worldsize.compute.slurm import checks
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.compute import SlurmCompute
@@ -90,7 +90,7 @@ class AllocationCompute:
         here = _is_here(handle)
         if not (now and here) and self._cancel_step(handle, now, here):
             return
-        if here and is_alive(handle):
+        if here and may_be_signalled(handle):
             processes.signal_group(handle["pid"], signal.SIGKILL if now else signal.SIGTERM)
 
     def _cancel_step(self, handle: Handle, now: bool, here: bool) -> bool:

@@ -1,0 +1,77 @@
+"""A run's handle: what its compute calls the job that the run is, as a file of the run's directory tells it.
+
+That file may be anybody's: a run's directory can be copied, or come out of an archive. So a handle counts only in the
+directory of the run that it names, which it carries as `run_dir`: what is signalled must work in there.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from worldsize.plan.files import read_json
+from worldsize.plan.paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List
+
+_JOB = re.compile(r"[0-9]+(_[0-9]+)?")
+_KINDS = {"type": str, "host": str, "run_id": str, "pid": int, "start_time": int, "queue": str}
+
+
+def read_handle(paths: RunPaths) -> Any:
+    """The compute's native id of a run: its own, else the one that it was given as an element of its array. None where
+    it has none (yet); ValueError for what is none."""
+    value = read_json(paths.handle)
+    if value is None and "_" in paths.run_id:
+        from worldsize.plan.array import array_of, handles_file
+
+        place = array_of(paths)
+        given = read_json(handles_file(place[0])) if place else None
+        value = given[place[1]] if place and isinstance(given, list) and place[1] < len(given) else None
+    return None if value is None else handle_of(paths, value)
+
+
+def read_handles(root: str, elements: int) -> List[Any] | None:
+    """Of all elements of the array in `root`, as they were given; None before. ValueError for what is none."""
+    from worldsize.plan.array import element_root, handles_file
+
+    given = read_json(handles_file(root))
+    if given is None:
+        return None
+    if not isinstance(given, list) or len(given) != elements:
+        raise ValueError("it does not hold the handles of %d elements" % elements)
+    return [handle_of(RunPaths(element_root(root, element)), each) for element, each in enumerate(given)]
+
+
+def handle_of(paths: RunPaths, value: Any) -> Any:
+    """`value`, with the run's directory. ValueError for what no compute has written about the run in `paths`."""
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        raise ValueError("it does not say what the compute calls the run")
+    for name, kind in _KINDS.items():
+        if value.get(name) is not None and type(value[name]) is not kind:
+            raise ValueError("%s is %.60r, which no compute says" % (name, value[name]))
+    if "job" in value and not _JOB.fullmatch(str(value["job"])):
+        raise ValueError("job is %.60r, which is no number of a job" % (value["job"],))
+    if value.get("run_id", paths.run_id) != paths.run_id:
+        raise ValueError("it is the handle of another run, %.60s" % value["run_id"])
+    handle = {**value, "run_dir": paths.root}
+    if "queue" in value:
+        handle["queue"] = _queue(paths)
+    return handle
+
+
+def _queue(paths: RunPaths) -> str:
+    """Where what is to start the run was told so."""
+    from worldsize.plan.array import array_of
+
+    place = array_of(paths)
+    return place[0] if place else paths.root
+
+
+def is_below(path: str, directory: str) -> bool:
+    """Whether `path` is the directory, or leads into it, whatever links lead to either."""
+    path, directory = os.path.realpath(path), os.path.realpath(directory)
+    return path == directory or path.startswith(directory + os.sep)
