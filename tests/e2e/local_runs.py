@@ -62,6 +62,7 @@ class LocalRun:
         self.handle = {
             "pid": self.conductor,
             "start_time": processes.start_time(self.conductor),
+            "run_dir": self.paths.root,
             "host": socket.gethostname(),
             "run_id": self.plan.run_id,
         }

@@ -61,7 +61,7 @@ def test_a_workspace_above_a_source_tree(tmp_path: Path, machine: Machine, nobod
     (tree.parent / "requirements.txt").write_text("./pkg\n")
     evil = '[tool.uv.workspace]\nmembers = ["own/pkg"]\n'
     nobody.python("import sys; open(sys.argv[1], 'w').write(sys.argv[2])", shared + "/pyproject.toml", evil)
-    for pip in (["./pkg"], ["-r requirements.txt"], ["pkg @ file://%s" % tree]):
+    for pip in (["./pkg"], ["-r requirements.txt"], ["pkg @ file://%s" % tree], ["pkg @ ./pkg"], ["../own/pkg"]):
         job = tree.parent / "job.yml"
         job.write_text(json.dumps({"command": "true", "environment": {"python": ">=3.8", "pip": pip}}))
         refused = cli("run", "-q", str(job))
@@ -69,7 +69,7 @@ def test_a_workspace_above_a_source_tree(tmp_path: Path, machine: Machine, nobod
     cli.close()
 
 
-@pytest.mark.parametrize("how", ["a source", "an address"])
+@pytest.mark.parametrize("how", ["a source", "an address", "a workspace"])
 @pytest.mark.parametrize("via", ["a tree", "a project"])
 def test_a_workspace_above_a_tree_that_another_names(
     tmp_path: Path, machine: Machine, nobody: Person, how: str, via: str
@@ -82,7 +82,10 @@ def test_a_workspace_above_a_tree_that_another_names(
     (tree / "pyproject.toml").write_text('[project]\nname = "b"\nversion = "1"\n')
     head = '[project]\nname = "a"\nversion = "1"\ndependencies = ["b%s"]\n'
     source = '[tool.uv.sources]\nb = { path = "%s" }\n' % tree
-    cli.write("a/pyproject.toml", head % "" + source if how == "a source" else head % (" @ file://%s" % tree))
+    member = "[tool.uv.sources]\nb = { workspace = true }\n[tool.uv.workspace]\nmembers = ['%s']\n"
+    said = {"a source": head % "" + source, "an address": head % (" @ file://%s" % tree)}
+    said["a workspace"] = head % "" + member % os.path.relpath(tree, os.path.join(cli.project, "a"))
+    cli.write("a/pyproject.toml", said[how])
     evil = '[tool.uv.workspace]\nmembers = ["own/b"]\n'
     nobody.python("import sys; open(sys.argv[1], 'w').write(sys.argv[2])", shared + "/pyproject.toml", evil)
     environment = {"pip": ["./a"]} if via == "a tree" else {"file": "a/pyproject.toml"}

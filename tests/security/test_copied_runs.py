@@ -122,7 +122,7 @@ ODD = [
 def test_words_that_no_compute_says(tmp_path: Path, said: dict[str, object]) -> None:
     """Found by review: an option of scancel's in place of a job's number."""
     paths = RunPaths(str(tmp_path / "20261123-120000-aaaaaa"))
-    with pytest.raises(ValueError, match="handle|compute|number"):
+    with pytest.raises(ValueError, match=r"handle|compute|number"):
         handle_of(paths, {"type": "slurm", "job": "7", "run_id": paths.run_id, **said})
 
 

@@ -170,6 +170,27 @@ def test_trees_whose_other_files_hold_passwords(tmp_path: Path, name: str, said:
     assert refused.value.where == str(tree / name) and "hunter2" not in str(refused.value)
 
 
+def test_members_of_a_workspace_and_its_root(tmp_path: Path) -> None:
+    """Found by review: in neither was a password refused."""
+    root, member, other = tmp_path, tmp_path / "packages" / "a", tmp_path / "packages" / "b"
+    for each in (member, other):
+        each.mkdir(parents=True)
+        (each / "pyproject.toml").write_text("[project]\n")
+    head = "[tool.uv.workspace]\nmembers = ['packages/*']\n"
+    (root / "pyproject.toml").write_text(head)
+    refuse_passwords_of_trees([str(member)])
+    for path, said in (
+        (other / "pyproject.toml", "[project]\ndependencies = ['%s']\n" % ADDRESS),
+        (root / "pyproject.toml", head + "[tool.uv.sources]\ndep = { git = 'https://anna:hunter2@h/dep' }\n"),
+    ):
+        before = path.read_text()
+        path.write_text(said)
+        with pytest.raises(BuildError, match="holds a password") as refused:
+            refuse_passwords_of_trees([str(member)])
+        assert refused.value.where == str(path)
+        path.write_text(before)
+
+
 def test_words_and_files_of_options(tmp_path: Path) -> None:
     """Found by review: what a build step says with `options` reached git as it was."""
     inputs = tmp_path / "inputs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from worldsize.environment.requirements import (
     reached,
 )
 from worldsize.errors import UsageError
+from worldsize.spec.requirement import requirement
 
 
 def project(directory: Path, text: str) -> str:
@@ -97,7 +99,58 @@ def test_trees_however_they_are_named(tmp_path: Path, line: str, monkeypatch: py
 def test_an_address_that_is_no_path() -> None:
     with pytest.raises(UsageError, match="not followed here"):
         local_directories(["pkg @ file:a/b"])
-    assert local_directories(["numpy", "pkg @ https://h/x", "git+https://h/x", "-f file:///x", "pkg @ ${GONE}/x"]) == []
+    assert local_directories(["numpy", "pkg @ https://h/x", "git+https://h/x", "-f file:///x"]) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["pkg @ ${GONE}/x", "${GONE}/x", "${PROJECT_ROOT}/x", "pkg @ a/b", "a/b", "/a#egg=b", "/a;python_version>'3'"],
+)
+def test_a_path_that_cannot_be_followed(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by review: uv and pip took these for source trees, and nobody had looked at them."""
+    monkeypatch.setenv("PROJECT_ROOT", "/elsewhere")
+    with pytest.raises(UsageError, match=r"not followed here|for pip, and in another for uv"):
+        local_directories([line])
+
+
+@pytest.mark.parametrize(
+    ("line", "absolute"),
+    [
+        ("foo @ ../x", "foo @ /x"), ("foo[a]@../x ; marker", "foo[a]@/x ; marker"), ("vendor/x", "/base/vendor/x"),
+        ("foo @ x", "foo @ /base/x"), ("-e ../x", "-e /x"), ("-e../x", "-e/x"), ("--edit=x", "--edit=/base/x"),
+        (".x", "/base/.x"), ("x/y[a] --hash=b:c", "/base/x/y[a] --hash=b:c"), ("x.whl", "/base/x.whl"),
+        ("-c ../x.txt", "-c /x.txt"), ("-f x", "-f /base/x"),
+    ],
+)  # fmt: skip
+def test_a_path_is_made_absolute(line: str, absolute: str) -> None:
+    assert requirement(line, "/base") == absolute
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "foo", "foo==1.0+cpu", "foo [a,b] >=1, <2 ; python_version > '3/4'", "foo (>=1)", "foo>=1 --hash=sha256:ab/cd",
+        "foo @ https://h/x", "foo@git+ssh://git@h/x@main", "https://h/x.whl", "file:///x", "--extra-index-url https://h/x",
+        "--no-binary :all:", "foo bar", "$PREFIX/x", "foo @ ${HERE}/x", "-r https://h/x", "foo # a/b",
+    ],
+)  # fmt: skip
+def test_what_is_no_path_stays(line: str) -> None:
+    assert requirement(line, "/base") == line
+
+
+def test_the_members_of_a_workspace(tmp_path: Path) -> None:
+    """Found by review: only `path` was followed, and nobody looked at members that lay elsewhere."""
+    root = project(
+        tmp_path / "root",
+        "[tool.uv.workspace]\nmembers = ['packages/*', '../apart']\n[tool.uv.sources]\na = { workspace = true }\n",
+    )
+    a, b = (project(tmp_path / "root" / "packages" / name, "[project]\nname = '%s'\n" % name) for name in "ab")
+    apart = project(tmp_path / "apart", "[project]\nname = 'c'\n")
+    (tmp_path / "root" / "packages" / "README").write_text("no tree")
+    assert sorted(reached([a])) == sorted([root, a, b, apart])
+    assert local_sources(root) == sorted([a, b, apart])
+    os.chown(os.path.join(root, "pyproject.toml"), 65534, 65534)
+    assert reached([a]) == [a]
 
 
 ODD = "[project]\nname = 3\n[tool.uv.sources]\na = 1\nb = [2, {}]\nc = { path = 4 }"

@@ -202,7 +202,7 @@ class Conductor:
     def _introduce(self) -> None:
         """Leave our handle, should our starter have died before it could; and hear of a cancel that found none."""
         try:
-            write_json(self.paths.handle, processes.local_handle(os.getpid(), self.plan.run_id))
+            write_json(self.paths.handle, processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root))
         except OSError as error:  # a full disk ends the run, as does a run directory that is gone
             note("no handle written: %s" % error)
         if os.path.exists(self.paths.cancel):

@@ -207,7 +207,7 @@ def start_time(pid: int) -> int | None:
     return None if fields is None or fields[0] in b"ZX" else int(fields[19])
 
 
-def local_handle(pid: int, run_id: str) -> dict[str, Any]:
+def local_handle(pid: int, run_id: str, run_dir: str) -> dict[str, Any]:
     """The native id of a run that the process `pid` of this machine has to start, or has started; the same whoever
     writes it."""
     return {
@@ -216,4 +216,5 @@ def local_handle(pid: int, run_id: str) -> dict[str, Any]:
         "start_time": start_time(pid),
         "host": socket.gethostname(),
         "run_id": run_id,
+        "run_dir": run_dir,
     }

@@ -173,7 +173,7 @@ class Queue:
         finally:
             release()
         self._running[pid] = paths
-        _guard(partial(write_json, paths.handle, processes.local_handle(pid, plan.run_id)))
+        _guard(partial(write_json, paths.handle, processes.local_handle(pid, plan.run_id, paths.root)))
 
     def _conclude_array(self) -> None:
         if self.array is None or not self._is_there(self.paths):

@@ -152,7 +152,7 @@ class LocalCompute:
             pid = spawn_conductor(
                 submission.paths, without(self._environ, closed(submission.plan.secrets, self._environ))
             )
-        return processes.local_handle(pid, submission.plan.run_id)
+        return processes.local_handle(pid, submission.plan.run_id, submission.paths.root)
 
     def _observe(self, handle: Handle, said: dict[str, str]) -> Observation:
         if "queue" in handle:

@@ -27,8 +27,8 @@ def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], f
     root = os.path.dirname(first.paths.root) if first.plan.array else first.paths.root
     environ = without(environ, closed(first.plan.secrets, environ))
     pid = fork_queue(root, first.plan.umask, environ) if fork else spawn_queue(first.paths.agent, root, environ)
-    queue = {**processes.local_handle(pid, ""), "queue": root}
-    return [{**queue, "run_id": each.plan.run_id} for each in submissions]
+    queue = {**processes.local_handle(pid, "", root), "queue": root}
+    return [{**queue, "run_id": each.plan.run_id, "run_dir": each.paths.root} for each in submissions]
 
 
 def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:

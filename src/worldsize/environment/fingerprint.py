@@ -12,8 +12,9 @@ from worldsize.environment.requirements import bare, included, lines_of, local_p
 from worldsize.environment.sources import is_lock, is_project
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display, read_file
-from worldsize.spec.environment import EnvironmentSpec, requirement
+from worldsize.spec.environment import EnvironmentSpec
 from worldsize.spec.paths import is_remote
+from worldsize.spec.requirement import is_editable, requirement
 from worldsize.trust.secrets import mask_text
 
 VERSION = 1
@@ -81,7 +82,7 @@ def _line(line: str, depth: int) -> Iterator[str]:
         for each in _lines(path):
             yield from _line(requirement(each, os.path.dirname(path)), depth + 1)
         return
-    if text.startswith(("-e ", "--editable")):
+    if is_editable(text):
         hint = "leave out -e: what it holds now is installed; or name your own code with `code:`"
         raise UsageError("an environment cannot hold what changes: %s" % mask_text(text), None, hint)
     yield text

@@ -18,8 +18,8 @@ from worldsize.environment.requirements import descriptions, included, lines_of,
 from worldsize.environment.sources import is_project
 from worldsize.errors import BuildError, UsageError
 from worldsize.plan.files import read_file
-from worldsize.spec.environment import requirement
 from worldsize.spec.paths import is_remote
+from worldsize.spec.requirement import requirement
 from worldsize.trust.secrets import MASK, mask_text
 
 _LOGIN = re.compile(r"\b(git\+(https?)://)([^\s/?#]*)@([^\s/?#@]+)([^\s?#;]*)", re.IGNORECASE)

@@ -23,7 +23,8 @@ from worldsize.environment.requirements import (
 from worldsize.environment.sources import is_project
 from worldsize.environment.uv import Uv, install
 from worldsize.errors import BuildError
-from worldsize.spec.environment import EnvironmentSpec, requirement
+from worldsize.spec.environment import EnvironmentSpec
+from worldsize.spec.requirement import requirement
 from worldsize.trust.directories import make_directories
 from worldsize.trust.secrets import MASK, mask_text
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from worldsize.environment.installed import normalized
 from worldsize.environment.requirements import read_lines
 from worldsize.errors import UsageError
-from worldsize.spec.environment import requirement
+from worldsize.spec.requirement import requirement
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*\(?([<>=!~][^;@)]*)?\)?\s*(;.*)?")
 _INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]*(\S.*)")

@@ -6,21 +6,22 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from glob import glob
 from typing import Any
 from urllib.parse import unquote
 
 from worldsize.environment.installed import normalized
 from worldsize.errors import UsageError
 from worldsize.plan.files import read_file
-from worldsize.spec.environment import requirement
+from worldsize.spec.requirement import requirement, split
+from worldsize.trust.owners import is_believed
+from worldsize.trust.secrets import mask_text
 
 _INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
-_EXTRAS = re.compile(r"\[[^\]]*\]$")
 _SOURCE = re.compile(r'^source = \{ (?:editable|directory|path) = "([^"]+)"', re.MULTILINE)
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?")
 _FILE_ADDRESS = re.compile(r"\bfile:(?://(?:localhost)?)?(/[^\s\"'#;,\]]+)", re.IGNORECASE)
 _LIST_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.(?:txt|in)\b")
-_NAME_BEFORE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(?=\S)")
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/[^#?]*)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _COMMENT = re.compile(r"(^|\s)#.*$")
@@ -50,17 +51,25 @@ def included(line: str) -> tuple[str, str] | None:
 
 
 def local_path(line: str) -> str | None:
-    """Of a requirement that is a file or a directory here, and absolute: its path. UsageError for an address of a file
-    that cannot be told from this."""
-    text = with_variables(line.split(" ;", 1)[0].split(" --", 1)[0].strip(), os.environ)
-    text = _NAME_BEFORE.sub("", text)
-    if text[:5].lower() == "file:":
-        found = _FILE.match(text)
+    """Of a requirement that is a file or a directory here: its path. UsageError for one that cannot be told from an
+    address, or that pip and uv take for different ones."""
+    known = {name: value for name, value in os.environ.items() if name != "PROJECT_ROOT"}  # which uv has its own of
+    parts = split(with_variables(line, known))
+    path = parts.path
+    if path[:5].lower() == "file:":
+        found = _FILE.match(path)
         if found is None:
             raise UsageError("an address of a file that is not followed here: %s" % line.strip(), None, "file:///PATH")
-        text = unquote(found[1])
-    path = _EXTRAS.sub("", text)
-    return path if path.startswith("/") else None
+        return unquote(found[1])
+    if not path or parts.is_address:
+        return None
+    if not path.startswith("/") or "#" in path:
+        hint = "write the path from / on, with nothing behind it"
+        raise UsageError("a path that is not followed here: %s" % mask_text(line.strip()), None, hint)
+    if parts.after.startswith(";"):
+        hint = "with a space before the semicolon"
+        raise UsageError("a path that ends in one way for pip, and in another for uv: %s" % line.strip(), None, hint)
+    return path
 
 
 def with_variables(text: str, environ: Mapping[str, str]) -> str:
@@ -94,15 +103,16 @@ def local_sources(directory: str) -> list[str]:
 
 
 def _sources(path: str) -> list[str]:
-    """The paths of [tool.uv.sources]."""
+    """The paths of [tool.uv.sources]; where it names a member of the workspace, those of all members."""
     said = _table(_toml(path), "tool", "uv", "sources").values()
     rows = [row for each in said for row in (each if isinstance(each, list) else [each]) if isinstance(row, dict)]
-    return [row["path"] for row in rows if isinstance(row.get("path"), str)]
+    members = workspace(os.path.dirname(path)) if any(row.get("workspace") is True for row in rows) else []
+    return [*(row["path"] for row in rows if isinstance(row.get("path"), str)), *members]
 
 
 def reached(directories: Iterable[str]) -> list[str]:
-    """These source trees, and all that they take packages from: by [tool.uv.sources], or by a file:// address in what
-    describes them."""
+    """These source trees, and all that they take packages from: by [tool.uv.sources], by a file:// address in what
+    describes them, or as members of a workspace of uv's."""
     found: dict[str, None] = {}
     left = [os.path.abspath(each) for each in directories][::-1]
     while left:
@@ -110,13 +120,29 @@ def reached(directories: Iterable[str]) -> list[str]:
         if directory in found or not os.path.isdir(directory):
             continue
         found[directory] = None
-        named = _sources(os.path.join(directory, "pyproject.toml"))
+        named = [*_sources(os.path.join(directory, "pyproject.toml")), *workspace(directory)]
         for path in descriptions(directory):
             known = {**os.environ, "PROJECT_ROOT": directory}
             text = with_variables(_text_of(path), known)
             named += [unquote(each) for each in _FILE_ADDRESS.findall(text)]
         left += [os.path.abspath(os.path.join(directory, each)) for each in named]
     return list(found)
+
+
+def workspace(directory: str) -> list[str]:
+    """The workspace of uv's that a source tree may be in: its root, whose sources hold for all members, and these. That
+    is the nearest one above; whether it has this tree as a member is uv's to say. None that is somebody else's."""
+    at = os.path.abspath(directory)
+    while True:
+        said = uv_table(at).get("workspace")
+        if isinstance(said, dict):
+            if not is_believed(os.stat(os.path.join(at, "pyproject.toml")).st_uid):
+                return []
+            members = [glob(os.path.join(at, each), recursive=True) for each in _texts(said.get("members"))]
+            return [at, *(os.path.normpath(each) for found in members for each in found if os.path.isdir(each))]
+        if at == os.path.dirname(at):
+            return []
+        at = os.path.dirname(at)
 
 
 def descriptions(directory: str) -> list[str]:

@@ -1,7 +1,8 @@
 """A run's handle: what its compute calls the job that the run is, as a file of the run's directory tells it.
 
 That file may be anybody's: a run's directory can be copied, or come out of an archive. So a handle counts only in the
-directory of the run that it names, which it carries as `run_dir`: what is signalled must work in there.
+directory of the run that it names, and its `run_dir` is where it lies, whatever it says: what is signalled must work
+there.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -47,7 +48,8 @@ def read_handles(root: str, elements: int) -> List[Any] | None:
 
 
 def handle_of(paths: RunPaths, value: Any) -> Any:
-    """`value`, with the run's directory. ValueError for what no compute has written about the run in `paths`."""
+    """`value`, its `run_dir` being the run's directory. ValueError for what no compute has written about the run in
+    `paths`."""
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise ValueError("it does not say what the compute calls the run")
     for name, kind in _KINDS.items():

@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from worldsize.spec.paths import is_remote
+from worldsize.spec.requirement import requirement
 from worldsize.trust.secrets import mask_text
 
 FILE_ENDINGS = (".txt", ".in", ".yml", ".yaml", ".toml", ".lock", ".json")
 _AZURE = re.compile(r"azureml:|azureml-|.*[:@]", re.IGNORECASE)
 _VERSION = re.compile(r"(?:[<>=!~]=?|===)?\s*\d+(?:\.\d+)*(?:\.\*)?(?:\s*,\s*[<>=!~]=?\s*\d+(?:\.\d+)*(?:\.\*)?)*")
-_INCLUDE = re.compile(r"(-r|-c|-f|-e|--requirement|--constraint|--find-links|--editable)(?:\s+|=|(?<=-[rcfe]))(\S.*)")
-_ARCHIVE = re.compile(r"[^@\s]+\.(?:whl|tar\.gz|zip)")
-_EXTRAS = re.compile(r"\[[^\]]*\]$")
 
 
 class Fetch(NamedTuple):
@@ -180,29 +178,6 @@ def with_conda_file(spec: EnvironmentSpec, content: Mapping[str, Any], base: str
         pip=(*spec.pip, *pip),
         variables={**{str(name): str(value) for name, value in variables.items()}, **spec.variables},
     )
-
-
-def requirement(line: str, base: str) -> str:
-    """A line of a requirements file, the local paths in it made absolute against `base`."""
-    text = line.strip()
-    option = _INCLUDE.fullmatch(text)
-    if option:
-        return "%s %s" % (option[1], _absolute(option[2], base, bare=True))
-    return _absolute(text, base, bare=False)
-
-
-def _absolute(text: str, base: str, bare: bool) -> str:
-    """`bare`: a word without a slash is a path too."""
-    extras = _EXTRAS.search(text)
-    path = text[: extras.start()] if extras else text
-    if "://" in path or not (bare or _is_local(path)):
-        return text
-    return os.path.abspath(os.path.join(base, os.path.expanduser(path))) + (extras[0] if extras else "")
-
-
-def _is_local(path: str) -> bool:
-    """Whether pip takes a requirement for a file or a directory."""
-    return path.startswith(("./", "../", "~/", "/")) or path in (".", "..") or _ARCHIVE.fullmatch(path) is not None
 
 
 def as_lines(value: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from worldsize.spec.environment import (
     as_lines,
     is_path,
     is_version,
-    requirement,
     with_conda_file,
 )
 from worldsize.spec.environmentkeys import ENVIRONMENT, STEP
@@ -31,6 +30,7 @@ from worldsize.spec.reading import (
     read_words,
 )
 from worldsize.spec.report import Report
+from worldsize.spec.requirement import requirement
 from worldsize.spec.sizes import EXAMPLE, bytes_of
 from worldsize.spec.tree import Node, plain, shown
 

@@ -181,6 +181,7 @@ class AllocationCompute:
             "start_time": processes.start_time(child.pid),
             "host": socket.gethostname(),
             "run_id": submission.plan.run_id,
+            "run_dir": submission.paths.root,
         }
 
 

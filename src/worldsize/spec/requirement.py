@@ -1,0 +1,77 @@
+"""One line of a requirements file, as pip and uv take it: a package of an index, an address, or a place on this
+machine. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+_INCLUDE = re.compile(r"(-r|-c|-f|--requirement|--constraint|--find-links)(?:\s+|=|(?<=-[rcf]))(\S.*)")
+_EDITABLE = re.compile(r"(-e|--ed[a-z]*)(?:\s+|=|(?<=-e))(?=\S)")
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[^\]]*\])?"
+_OF_INDEX = re.compile(_NAME + r"\s*(?:\(.*\)|(?:===|==|~=|!=|<=|>=|<|>).*)?\s*(?:;.*|\s--.*|\s#.*)?", re.DOTALL)
+_NAME_BEFORE = re.compile(_NAME + r"\s*@\s*(?=\S)")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_ARCHIVE = re.compile(r"[^@\s]+\.(?:whl|tar\.gz|zip)")
+_AFTER = re.compile(r"\s+(?:;|--|#)|;")
+_EXTRAS = re.compile(r"\[[^\]]*\]$")
+
+
+class Parts(NamedTuple):
+    """What stands before and after the `place`, an address or a path; "" for a package of an index, or an option."""
+
+    before: str
+    place: str
+    after: str
+
+    @property
+    def is_address(self) -> bool:
+        return _ADDRESS.match(self.place) is not None
+
+    @property
+    def path(self) -> str:
+        """Of a path: without the extras that are wanted of what is there."""
+        return _EXTRAS.sub("", self.place)
+
+
+def split(line: str) -> Parts:
+    """The line's parts: `foo @ ../tree`, `./tree[all]; python_version > "3"`, `-e ../tree`."""
+    text = line.strip()
+    before = _EDITABLE.match(text) or _NAME_BEFORE.match(text)
+    if before is None and (text.startswith("-") or _is_of_index(text)):
+        return Parts(text, "", "")
+    start = before.end() if before else 0
+    rest = text[start:]
+    after = _AFTER.search(rest)
+    end = after.start() if after else len(rest)
+    return Parts(text[:start], rest[:end], rest[end:])
+
+
+def _is_of_index(text: str) -> bool:
+    """Whether the line names a package, as far as it says anything."""
+    if _ARCHIVE.fullmatch(text) or text.startswith(".") or _ADDRESS.match(text):
+        return False
+    return _OF_INDEX.fullmatch(text) is not None or "/" not in text
+
+
+def is_editable(line: str) -> bool:
+    return _EDITABLE.match(line.strip()) is not None
+
+
+def requirement(line: str, base: str) -> str:
+    """A line of a requirements file, the local paths in it made absolute against `base`. Those that begin with a
+    variable are left as they are."""
+    text = line.strip()
+    option = _INCLUDE.fullmatch(text)
+    if option:
+        return "%s %s" % (option[1], option[2] if "://" in option[2] else _absolute(option[2], base))
+    parts = split(text)
+    if not parts.place or parts.is_address or parts.place.startswith("$"):
+        return text
+    extras = parts.place[len(parts.path) :]
+    return parts.before + _absolute(parts.path, base) + extras + parts.after
+
+
+def _absolute(path: str, base: str) -> str:
+    return os.path.abspath(os.path.join(base, os.path.expanduser(path)))
