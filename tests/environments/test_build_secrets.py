@@ -121,7 +121,19 @@ def test_a_token_in_an_address_that_a_requirement_asks_for(cli: Cli, links: Link
         cli.write("job.yml", json.dumps({**job, "environment": {"python": ">=3.8", "pip": pip}}))
         cli.ok("run", "job.yml", DL_TOKEN=canaries("Address"))
         cli.ok("env", "lock", "job.yml", DL_TOKEN=canaries("Address"))
-    assert [word for word in canaries.in_files(cli.root) if "/cache/" not in word and "direct_url" not in word] == []
+    assert [word for word in canaries.in_files(cli.root) if "/cache/" not in word] == []
+
+
+def test_a_token_behind_an_address(cli: Cli, links: Links) -> None:
+    """Found by review: packs had it, in what pip notes of where a package is from."""
+    canaries = Canaries()
+    wheel = links.wheel("demo", "1.0")
+    with serve() as site:
+        site.files["/" + wheel.name] = wheel.read_bytes()
+        pip = ["--no-index", "demo @ %s/%s?sig=%s" % (site.url, wheel.name, canaries("Sig"))]
+        cli.write("job.yml", json.dumps({"command": "true", "environment": {"python": ">=3.8", "pip": pip}}))
+        cli.ok("env", "build", "job.yml")
+    assert [word for word in canaries.in_files(cli.root) if "/cache/" not in word and "/job.yml" not in word] == []
 
 
 def test_what_a_requirement_asks_for_reaches_a_build_on_a_node_as_a_secret(cli: Cli, links: Links) -> None:

@@ -72,6 +72,27 @@ def test_a_run(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None:
     assert canaries.word not in shown
 
 
+def test_words_of_a_step_and_of_a_setup_that_fails(cli: Cli, canaries: Canaries) -> None:
+    """Found by review: both were kept after the run as they had been written, if nothing looked like a secret."""
+    cli.environ.update({NAMED: canaries("Named")})
+    cli.write("step.sh", "#!/bin/bash\n#SBATCH --ntasks=1\nsrun true $EXPERIMENT\nsrun true x-$EXPERIMENT\n")
+    cli.ok("run", "step.sh", "--set", "secrets=[%s]" % NAMED)
+    steps = Path(cli.path(cli.latest(), "attempt-0", "steps"))
+    records = [json.loads(each.read_text()) for each in sorted(steps.glob("step-*.json"))]
+    assert [record["command"] for record in records] == [["true", "***"], ["true", "x-***"]]
+    word = canaries("Setup")
+    job = {
+        "command": "true",
+        "setup": ["false %s" % word],
+        "environment_variables": {"HF_TOKEN": word},
+        "share": "group",
+    }
+    cli.write("code/job.yml", json.dumps({**job, "code": None}))
+    failed = cli("run", "code/job.yml")
+    assert failed.code == 1 and "false ***" in failed.err and canaries.word not in failed.out + failed.err
+    assert canaries.in_files(cli.root, but=("project/code/job.yml",)) == []
+
+
 TELLS = """#!/bin/sh
 test "$1" = exec || env > "$SAID/${0##*/}"
 test "$1" != pull || echo image > "$2"

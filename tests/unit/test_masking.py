@@ -11,6 +11,7 @@ HF_TOKEN HUGGING_FACE_HUB_TOKEN GITHUB_TOKEN API_TOKENS WANDB_API_KEY OPENAI_API
 DB_PASSWORD dbPassword PGPASSWORD MYSQL_PWD DB_PASS SSH_PASSPHRASE MY_CREDENTIALS AZURE_CLIENT_SECRET clientSecret
 BASIC_AUTH COOKIE SESSION_COOKIES AZURE_STORAGE_SAS AZURE_STORAGE_CONNECTION_STRING connectionString --api-key
 GOOGLE_APPLICATION_CREDENTIALS AccountKey authToken http.proxy.password x_amz_signature
+SSHPASS TS_AUTHKEY PRIVATEKEY SSHKEY BINDPW LDAP_BINDPW PASSKEY APIKEYS
 GITHUB_PAT patHuggingFace PATH_TOKEN PAT_PATH DBPASS pgpass
 """
 
@@ -21,7 +22,8 @@ PAD_TOKEN eos_token_id --mask-token additional_special_tokens
 """
 
 TOKENS = """
-ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ glpat- hf_ xoxb- xoxp- sk- AKIA eyJhbGciOi.
+ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ glpat- hf_ xoxb- xoxp- sk- AKIA eyJhbGciOi. sk_live_ rk_test_ AIza pypi-AgE
+tskey-auth-
 """
 
 
@@ -46,6 +48,10 @@ def test_public_names(name):
         ("Authorization: Bearer abcdefgh.ijkl", "Authorization: Bearer ***"),
         ("token hf_abcdefghijklmnop here", "token *** here"),
         *((token + "0123456789ABCDEFABCD", "***") for token in TOKENS.split()),
+        ("npm_%s" % ("aB3" * 12), "***"),
+        ("npm_config_registry=x npm_lifecycle_event", "npm_config_registry=x npm_lifecycle_event"),
+        ("ASIA0123456789ABCDEF", "***"),
+        ("ASIAN languages in EURASIA", "ASIAN languages in EURASIA"),
         ("a\r--token abc", "a\r--token ***"),
         ("https://a.blob/x?sv=1&sig=ab%3D&se=2", "https://a.blob/x?sv=1&sig=***&se=2"),
         ("Endpoint=x;AccountKey=abc==;More=1", "Endpoint=x;AccountKey=***;More=1"),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from worldsize.agent.processes import signal_group
+from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.setup import as_bash, at_step, failed_step, setup_lines
@@ -41,7 +42,7 @@ def environment_after(
 
     printed = paths.setup_log(node_rank)
     with _open_unnamed_file() as found, open(printed, "ab") as log:
-        lines = setup_lines(plan.setup, os.path.basename(printed))
+        lines = setup_lines(plan.setup, os.path.basename(printed), values_of(plan))
         argv, variable = as_bash([*lines, "exec env -0 >&%d" % found.fileno()])
         child = subprocess.Popen(
             argv,

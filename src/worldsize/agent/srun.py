@@ -13,10 +13,11 @@ from worldsize.agent.stepoptions import Asked, Refused, read_words
 from worldsize.agent.steprecord import Board, step_file
 from worldsize.agent.steprun import StepRun, say
 from worldsize.plan.files import read_file, write_json
+from worldsize.plan.hidden import masked_variables
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.stepsize import Allocation, StepSize, places, step_size
-from worldsize.trust.secrets import mask_argv
+from worldsize.trust.secrets import mask_argv, mask_values
 
 _PAUSE = 0.05
 _VERSION = "slurm 22.05.8 (worldsize, on virtual nodes)"
@@ -49,9 +50,10 @@ def _srun(paths: RunPaths, asked: Asked) -> int:
     started = time.time()
     number, tasks = _place(plan, asked, size, allocation, board)
     step = Step(number, asked, size, hosts, tasks)
+    secrets = [os.environ[name] for name in (*plan.secrets, *masked_variables(plan)) if os.environ.get(name)]
     record = {
         "step": number,
-        "command": mask_argv(asked.program),
+        "command": mask_values(mask_argv(asked.program), secrets),
         "hosts": list(hosts),
         "tasks": size.total,
         "ranks": [task.rank for task in tasks],

@@ -6,10 +6,11 @@ import csv
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from glob import glob
 from typing import Any, NamedTuple
 
-from worldsize.plan.files import read_json
+from worldsize.plan.files import read_json, write_json
 
 _OWN = frozenset(("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json"))
 """Files of a .dist-info that tell of the installing and not of what was installed."""
@@ -133,6 +134,16 @@ def _url(path: str) -> str | None:
     if isinstance(source, dict):
         url = "%s+%s@%s" % (source.get("vcs"), url, source.get("commit_id"))
     return mask_text("%s#subdirectory=%s" % (url, within) if within else url)
+
+
+def mask_addresses(prefix: str, masked: Callable[[str], str]) -> None:
+    """Takes secrets out of where packages say that they are from: whoever is given the environment, or a pack of it,
+    can read that."""
+    for path in glob(os.path.join(site_packages(prefix) or prefix, "*.dist-info", "direct_url.json")):
+        value = _json(path)
+        url = value.get("url")
+        if isinstance(url, str) and masked(url) != url:
+            write_json(path, {**value, "url": masked(url)})
 
 
 def _json(path: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from worldsize.environment import clobber, conda, pip
 from worldsize.environment.builder import Work
 from worldsize.environment.existing import looked_at
-from worldsize.environment.installed import Distribution, distributions, set_digest, site_packages
+from worldsize.environment.installed import Distribution, distributions, mask_addresses, set_digest, site_packages
 from worldsize.environment.machine import platform
 from worldsize.environment.programs import clean, execute, with_modules
 from worldsize.environment.recipe import Recipe
@@ -51,6 +51,7 @@ def make(work: Work, recipe: Recipe, steps: Steps) -> dict[str, Any]:
     clobber.check(found, recipe.spec.clobber)
     if rows and not pip_rows:
         _compile(work, environ)
+    mask_addresses(work.prefix, work.masked)
     closed(work.prefix)
     pip.remove_inputs(work)
     more = {"clobbered": [each._asdict() for each in found], "steps": done}

@@ -6,7 +6,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from worldsize.plan.files import read_file
 
@@ -39,18 +39,20 @@ def module_line(module: str) -> str:
     return "module load %s" % shlex.quote(module)
 
 
-def setup_lines(commands: Sequence[str], log: str = "batch.log") -> list[str]:
-    """Lines of bash that execute `commands` in `$RUN/code`, and end it at the first that fails, saying which it was.
-    A file beside the `log` names the one that is being executed, and is removed once all have been."""
-    from worldsize.trust.secrets import mask_text
+def setup_lines(commands: Sequence[str], log: str = "batch.log", secrets: Collection[str] = ()) -> list[str]:
+    """Lines of bash that execute `commands` in `$RUN/code`, and end it at the first that fails, saying which it was,
+    without the values `secrets`. A file beside the `log` names the one that is being executed, and is removed once all
+    have been."""
+    from worldsize.trust.secrets import mask_text, mask_values
 
+    shown = [mask_text(mask_values(each.split("\n")[0], secrets)) for each in commands]
     at = shlex.quote(log + STEP)
     return [
         'cd "$RUN/code" || exit 1',
         *MODULE,
         'at_step() { STEP=$1; printf \'%%s\\n\' "$STEP" >|"$RUN/"%s || :; }' % at,
         "trap 'code=$?; echo \"%s with code $code: $STEP\" >&2; exit $code' ERR" % FAILED,
-        *(line for each in commands for line in ("at_step %s" % shlex.quote(mask_text(each.split("\n")[0])), each)),
+        *(line for what, each in zip(shown, commands) for line in ("at_step %s" % shlex.quote(what), each)),
         "trap - ERR",
         'rm -f "$RUN/"%s' % at,
     ]

@@ -26,8 +26,9 @@ _SECRET_WORDS = frozenset((
     "SAS", "SECRET", "SECRETS", "SIG", "SIGNATURE", "TOKEN", "TOKENS", "WEBHOOK", "WEBHOOKS",
 ))  # fmt: skip
 _SECRET_ENDS = (
-    "APIKEY", "ACCESSKEY", "ACCOUNTKEY", "SECRETKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN", "ADMINPASS", "DBPASS",
-    "PGPASS", "ROOTPASS", "SQLPASS", "USERPASS",
+    "APIKEY", "APIKEYS", "ACCESSKEY", "ACCOUNTKEY", "AUTHKEY", "PASSKEY", "PRIVATEKEY", "SECRETKEY", "SSHKEY", "BINDPW",
+    "PASSWD", "PASSWORD", "SECRET", "TOKEN", "ADMINPASS", "DBPASS", "PGPASS", "ROOTPASS", "SQLPASS", "SSHPASS",
+    "USERPASS",
 )  # fmt: skip
 _TOKENS_OF_TEXT = frozenset(("BOS", "CLS", "EOS", "MASK", "PAD", "SEP", "SPECIAL", "STOP", "UNK"))
 """With one of these a token is a language model's: PAD_TOKEN."""
@@ -45,7 +46,7 @@ _KEPT_KEYS = frozenset((
 # all the rest.
 _TEXT_MARKS = (
     "@", "Bearer", "Basic", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "hf_", "xox", "sk-",
-    "AKIA", "eyJ",
+    "sk_", "rk_", "AKIA", "ASIA", "AIza", "eyJ", "npm_", "pypi-Ag", "tskey-",
 )  # fmt: skip
 _RARE_MARKS = ("':", '":', ": ", "PRIVATE KEY", "Key:", "-key:", "Token:", "-token:")
 _NAME_MARKS = (
@@ -69,7 +70,8 @@ _SHAPES = (
     r"(?P<scheme>(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^\s/@:'\"]*):[^\s/'\"]*@"
     r"|(?P<web>\bhttps?://)[^\s/@:'\"]+@"
     r"|(?P<bearer>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
-    r"|(?<![\w-])(?:gh[opsur]_|github_pat_|glpat-|hf_|xox[abprs]-|sk-|AKIA|eyJ[A-Za-z0-9_-]+\.)[A-Za-z0-9._-]{10,}"
+    r"|(?<![\w-])(?:gh[opsur]_|github_pat_|glpat-|hf_|xox[abprs]-|sk-|[sr]k_(?:live|test)_|AKIA|AIza"
+    r"|pypi-Ag|tskey-|eyJ[A-Za-z0-9_-]+\.)[A-Za-z0-9._-]{10,}|(?<![\w-])(?:npm_[A-Za-z0-9]{36}|ASIA[A-Z0-9]{16})(?![\w-])"
     r"|(?P<option>(?<![^\s'\"])--?[A-Za-z][\w.-]*)(?P<gap>(?:[ \t]|\\\n)+)"
     r"(?P<word>(?:\"[^\"]*\"|'[^']*'|\\.|[^\s;&|\"'\\-])(?:\\.|[^\s;&|\"'\\]|" + _QUOTE + r")*)"
     r"|(?P<name>(?<![A-Za-z0-9_.-])[A-Za-z_-][A-Za-z0-9_.-]*)=(?!=)"

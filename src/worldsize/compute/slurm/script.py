@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.slurm.options import Option, directive
+from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.setup import ATTEMPT, NO_RUN, setup_lines
@@ -81,7 +82,7 @@ def render(script: Script) -> str:
         *_where(script),
         *(_ready(plan) if plan.array else _by_hand(script)),
         *_ATTEMPT,
-        *(["", *setup_lines(plan.setup), _STILL_OURS] if plan.setup else []),
+        *(["", *setup_lines(plan.setup, secrets=values_of(plan)), _STILL_OURS] if plan.setup else []),
         *(_start_script() if plan.batch else _start(len(plan.nodes), (*_go_on(plan), *plan.step))),
         *([] if plan.array else _travelling(script.files)),
     ]
