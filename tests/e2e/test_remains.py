@@ -152,7 +152,9 @@ def test_agents_that_end_a_run_by_themselves_are_left_to_it(cli: Cli) -> None:
 
 def test_cancel_ends_what_is_left_of_a_final_run_and_says_so(cli: Cli) -> None:
     run = cli.run("--", "sh", "-c", "exit 3", code=3)
-    left = subprocess.Popen(["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run})
+    left = subprocess.Popen(
+        ["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run, "WORLDSIZE_RUN_DIR": cli.path(run)}
+    )
     result = cli.ok("cancel", run)
     assert "FAILED already" in result.err and "ended 1 process that was left of it" in result.err
     assert left.wait(timeout=15) == -signal.SIGKILL
@@ -165,7 +167,9 @@ def test_cancel_of_a_damaged_run_ends_what_bears_its_mark(cli: Cli, damaged: str
     os.unlink(cli.path(run, "result.json"))
     with open(cli.path(run, damaged), "w") as file:
         file.write('{"pid": ')
-    left = subprocess.Popen(["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run})
+    left = subprocess.Popen(
+        ["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run, "WORLDSIZE_RUN_DIR": cli.path(run)}
+    )
     assert "LOST already; ended 1 process that was left of it" in cli.ok("cancel", run).err
     assert left.wait(timeout=15) == -signal.SIGKILL
 

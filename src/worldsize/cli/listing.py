@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from worldsize.cli.output import say, show, show_json_text
+from worldsize.cli.output import say, show, show_json, show_json_text
 from worldsize.cli.shared import (
     add_output,
     add_run,
@@ -65,9 +65,7 @@ def list_runs(options: argparse.Namespace) -> int:
     if not options.all and options.run is None and not options.elements:
         rows = rows[: options.count]
     if options.output == "json":
-        import msgspec
-
-        show_json_text(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        _show_json(rows)
     elif rows:
         headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
         show(*_colour_states(table([_row(row) for row in rows], headers), rows))
@@ -76,6 +74,15 @@ def list_runs(options: argparse.Namespace) -> int:
     elif options.count:
         say("no runs yet: worldsize run -w 1x2 -- python train.py")
     return 0
+
+
+def _show_json(rows: list[Any]) -> None:
+    import msgspec
+
+    try:
+        show_json_text(msgspec.json.format(msgspec.json.encode(rows)).decode())
+    except UnicodeEncodeError:  # the name of a file that is no UTF-8, say
+        show_json(msgspec.to_builtins(rows))
 
 
 def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:

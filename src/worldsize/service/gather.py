@@ -47,7 +47,7 @@ def read_plan(paths: RunPaths) -> Plan | None:
     except FileNotFoundError:
         return None
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
-    if not ranks or ranks != list(range(len(ranks))):
+    if not all(node.ranks for node in plan.nodes) or ranks != list(range(len(ranks))) or not ranks:
         raise ValueError("its ranks are not numbered from 0")
     return plan
 
