@@ -148,3 +148,41 @@ def test_what_a_requirement_asks_for_reaches_a_build_on_a_node_as_a_secret(cli: 
         cli.ok("run", "job.yml", HUB_LOGIN=canaries("Address"))
     runs = Path(cli.home, "runs")
     assert len(list(runs.iterdir())) == 2 and canaries.in_files(str(runs)) == []
+
+
+def test_a_token_that_a_file_asks_for_and_one_that_only_the_job_names(cli: Cli, links: Links) -> None:
+    """Found by review: of both, locks and what is kept of the environment had the values."""
+    canaries = Canaries()
+    environ = {"FILES_TOKEN": canaries("File"), "EXPERIMENT": canaries("Named"), "DEEP_TOKEN": canaries("Deep")}
+    with serve() as site:
+        lines = {}
+        for number, name in enumerate(environ):
+            wheel = links.wheel("demo%d" % number, "1.0")
+            site.files["/%s/%s" % (environ[name], wheel.name)] = wheel.read_bytes()
+            lines[name] = "demo%d @ %s/${%s}/%s" % (number, site.url, name, wheel.name)
+        cli.write("deep/list.txt", lines["DEEP_TOKEN"] + "\n")
+        cli.write("requirements.txt", "-r deep/list.txt\n" + lines["FILES_TOKEN"] + "\n")
+        pip = ["--no-index", "-r requirements.txt", lines["EXPERIMENT"]]
+        job = {"command": "true", "secrets": ["EXPERIMENT"], "share": "group"}
+        cli.write("job.yml", json.dumps({**job, "environment": {"python": ">=3.8", "pip": pip}}))
+        shown = [cli("env", "lock", "job.yml", **environ), cli("run", "job.yml", **environ)]
+        site.files.clear()
+        job["environment"] = {"python": ">=3.8", "pip": [*pip, "gone"]}
+        cli.write("job.yml", json.dumps(job))
+        shown.append(cli("run", "job.yml", UV_CACHE_DIR=cli.root + "/empty", **environ))
+        cli.write("stage.yml", json.dumps({"command": "true", "secrets": ["EXPERIMENT"], "stage": {"pip": pip}}))
+        shown.append(cli("run", "stage.yml", **environ))
+    assert [each.code for each in shown] == [0, 0, 1, 2], shown
+    assert canaries.word not in "".join(each.out + each.err for each in shown)
+    assert [word for word in canaries.in_files(cli.root) if "/cache/" not in word and "/empty/" not in word] == []
+
+
+def test_what_steps_on_a_node_print(cli: Cli) -> None:
+    """Found by review: it stayed in the environment, and went out with a pack of it."""
+    canaries = Canaries()
+    step = {"run": 'echo "with $DEPLOY_TOKEN $VIA_TOKEN $MORE_TOKEN"', "variables": {"MORE_TOKEN": canaries("More")}}
+    variables = {"DEPLOY_TOKEN": canaries("Deploy"), "VIA_TOKEN": "$FILES_TOKEN"}
+    environment = {"python": ">=3.8", "name": "x", "variables": variables, "build_on": "compute", "build": [step]}
+    cli.write("job.yml", json.dumps({"command": "true", "environment": environment}))
+    cli.ok("env", "build", "job.yml", FILES_TOKEN=canaries("Files"))
+    assert canaries.in_files(cli.root, but=("project/job.yml",)) == []

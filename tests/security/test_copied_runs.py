@@ -21,6 +21,7 @@ from worldsize.agent import processes
 from worldsize.plan.handle import handle_of, read_handle
 from worldsize.plan.paths import RunPaths
 
+OTHER = "20261123-120000-000aaa"
 SLEEP = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)\n"
 
 
@@ -39,9 +40,9 @@ def run(cli: Cli) -> Iterator[str]:
     assert cli("wait", run).code == 0, cli("status", run)
 
 
-def copy_of(cli: Cli, run: str, name: str, **handle: object) -> str:
+def copy_of(cli: Cli, run: str, name: str, place: str = "unpacked", **handle: object) -> str:
     """What has ended, as far as it says, in a directory of that name."""
-    root = os.path.join(cli.root, "unpacked", name)
+    root = os.path.join(cli.root, place, name)
     shutil.copytree(cli.path(cli.run("-q", "--", "true")), root, symlinks=True)
     os.unlink(os.path.join(root, "result.json"))
     shutil.rmtree(os.path.join(root, "attempt-0", "exit"))
@@ -59,10 +60,47 @@ def look(cli: Cli, root: str) -> None:
         assert "Traceback" not in shown.err
 
 
-@pytest.mark.parametrize("same_name", [True, False])
-def test_the_ranks_of_another_run(cli: Cli, run: str, same_name: bool) -> None:
+@pytest.mark.parametrize(("name", "place"), [(None, "unpacked"), (OTHER, "unpacked"), (OTHER, "home/runs")])
+def test_the_ranks_of_another_run(cli: Cli, run: str, name: str | None, place: str) -> None:
     """Found by review: what carried the run's id was ended, whoever had named it."""
-    look(cli, copy_of(cli, run, run if same_name else "20261123-120000-aaaaaa"))
+    look(cli, copy_of(cli, run, name or run, place))
+
+
+def test_what_is_refused_of_a_copy(cli: Cli, run: str) -> None:
+    """Found by review: it named any job of a scheduler's, and that was cancelled or entered."""
+    root = copy_of(cli, run, OTHER, type="slurm", job="7", run_id=OTHER)
+    for words in (("cancel", root), ("requeue", root), ("exec", root, "--", "true"), ("shell", root), ("rerun", root)):
+        refused = cli(*words)
+        assert refused.code == 2 and "it is a copy, or was started from another WORLDSIZE_HOME" in refused.err, refused
+    cli("status", root)
+    assert not os.path.exists(os.path.join(root, "result.json"))
+
+
+def test_a_run_of_another_home(cli: Cli, run: str) -> None:
+    """One may look at it, and do more where one says that it is one's own."""
+    root = os.path.realpath(cli.path(run))
+    cli.environ["WORLDSIZE_HOME"], home = os.path.join(cli.root, "elsewhere"), cli.environ["WORLDSIZE_HOME"]
+    assert "RUNNING" in cli.ok("status", root).out and cli("exec", root, "--", "true").code == 2
+    cli.ok("config", "trust", root)
+    assert cli("exec", root, "--", "true").code == 0
+    cli.environ["WORLDSIZE_HOME"] = home
+
+
+def test_an_element_that_is_a_link_to_another_run(cli: Cli, run: str) -> None:
+    """Found by review: a look at the array wrote the end of the run that its link led to, and removed its secrets."""
+    for place in ("unpacked", "home/runs"):
+        array = os.path.join(cli.root, place, OTHER)
+        os.makedirs(array)
+        os.symlink(os.path.realpath(cli.path(run)), array + "/" + OTHER + "_0")
+        told = {"version": 1, "run_id": OTHER, "name": "n", "compute": "local", "created": 1.0, "values": []}
+        Path(array, "array.json").write_text(json.dumps({**told, "nodes": 1, "ranks": 1, "elements": 1, "at_once": 1}))
+        handle = {"type": "local", "host": socket.gethostname(), "pid": 4_000_000, "start_time": 1, "queue": "x"}
+        own = json.loads(cli.read(run, "handle.json"))
+        for more in ({}, {"pid": own["pid"], "start_time": own["start_time"]}):
+            Path(array, "handles.json").write_text(json.dumps([{**handle, "run_id": OTHER + "_0", **more}]))
+            for words in (("status", array), ("list",), ("wait", array), ("cancel", "--now", array)):
+                assert "Traceback" not in cli(*words, timeout=60).err
+        assert cli.status(run)["state"] == "RUNNING" and not os.path.exists(cli.path(run, "result.json"))
 
 
 def test_the_conductor_of_another_run(cli: Cli, run: str) -> None:
@@ -88,7 +126,7 @@ def session(argv: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 def test_processes_that_are_of_no_run(cli: Cli) -> None:
     """Found by review: whatever belonged to a session that had begun then."""
     program = "import os, time\nif os.fork(): os._exit(0)\nprint(flush=True); time.sleep(600)"
-    name = "20261123-120000-aaaaaa"
+    name = OTHER
     with session([sys.executable, "-c", program]) as leader:
         started = processes.start_time(leader.pid)
         assert leader.stdout is not None and leader.stdout.readline() == b"\n"

@@ -65,6 +65,18 @@ def test_a_secret_in_setup(login: Login) -> None:
     assert login.read(run, "batch.log").splitlines()[0] == "had: "
 
 
+def test_a_secret_by_another_name_in_setup(login: Login) -> None:
+    """Found by review: what nothing but a variable's name tells was in the preview, which a group may read."""
+    canaries = Canaries()
+    word = canaries("Word")
+    job = {"command": "true", "setup": ["true login %s" % word], "environment_variables": {"WANDB_API_KEY": word}}
+    login.write("job.yml", json.dumps({**job, "share": "group"}))
+    result = login.ok("run", "job.yml")
+    root = os.path.realpath(login.path(login.latest()))
+    assert "a line of setup holds a secret" in result.err
+    assert canaries.in_files(root) == [] and word not in result.out + result.err
+
+
 def test_a_secret_in_an_option_of_sbatch(login: Login) -> None:
     """Found by review: what is kept of the script, which `share: group` opens, and what is shown of it had it."""
     canaries = Canaries()

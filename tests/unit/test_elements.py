@@ -32,8 +32,9 @@ class Cancelled:
 
 
 @pytest.fixture
-def paths(tmp_path: Path) -> RunPaths:
-    found = RunPaths(str(tmp_path / "r"))
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
+    monkeypatch.setenv("WORLDSIZE_HOME", str(tmp_path))
+    found = RunPaths(str(tmp_path / "runs" / "r"))
     for number in range(NUMBER):
         element = RunPaths(element_root(found.root, number))
         os.makedirs(element.root)

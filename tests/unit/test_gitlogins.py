@@ -170,6 +170,23 @@ def test_trees_whose_other_files_hold_passwords(tmp_path: Path, name: str, said:
     assert refused.value.where == str(tree / name) and "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        'dep = { "git" = "https://anna:hunter2@h/dep" }',
+        'dep = { git = """https://anna:hunter2@h/dep""" }',
+        'dep = { git = "https:\\u002f/anna:hunter2@h/dep" }',
+        "dep = [{ 'git' = 'https://anna:hunter2@h/dep', rev = 'x' }]",
+    ],
+)
+def test_passwords_however_toml_spells_them(tmp_path: Path, said: str) -> None:
+    """Found by review: only the usual spelling of a source was seen."""
+    (tmp_path / "pyproject.toml").write_text("[tool.uv.sources]\n%s\n" % said)
+    with pytest.raises(BuildError, match="holds a password") as refused:
+        refuse_passwords_of_trees([str(tmp_path)])
+    assert "hunter2" not in str(refused.value)
+
+
 def test_members_of_a_workspace_and_its_root(tmp_path: Path) -> None:
     """Found by review: in neither was a password refused."""
     root, member, other = tmp_path, tmp_path / "packages" / "a", tmp_path / "packages" / "b"

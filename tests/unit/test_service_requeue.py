@@ -20,8 +20,9 @@ ENDED = Observation("ended", None, 1, "the job failed", over=True)
 
 
 @pytest.fixture
-def paths(tmp_path: Path) -> RunPaths:
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
     """Of the second attempt, which has been made and not begun."""
+    monkeypatch.setenv("WORLDSIZE_HOME", str(tmp_path / "home"))
     made = RunPaths(create_run(str(tmp_path / "home")).root, 1)
     os.makedirs(made.events_dir)
     return made

@@ -23,8 +23,9 @@ CANCELLED = Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, 130, "Slurm: ca
 
 
 @pytest.fixture
-def elements(tmp_path: Path) -> list[RunPaths]:
-    found = [RunPaths(str(tmp_path / "r" / ("r_%d" % number))) for number in range(4)]
+def elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunPaths]:
+    monkeypatch.setenv("WORLDSIZE_HOME", str(tmp_path))
+    found = [RunPaths(str(tmp_path / "runs" / "r" / ("r_%d" % number))) for number in range(4)]
     for paths in found:
         os.makedirs(paths.root)
     return found

@@ -59,9 +59,17 @@ def _read_json(path: str) -> dict[str, Any]:
 
 def _own(value: dict[str, Any]) -> dict[str, Any] | None:
     known = isinstance(value.get("type"), str) and isinstance(value.get("message"), str)
-    if not known or not isinstance(value.get("frames"), list):
+    frames, stack = value.get("frames"), value.get("stack", [])
+    if not known or not isinstance(frames, list) or not all(map(_is_frame, frames)):
+        return None
+    if not isinstance(stack, list) or not all(isinstance(line, str) for line in stack):
         return None
     return {**value, "time": _seconds(value.get("time"))}
+
+
+def _is_frame(frame: Any) -> bool:
+    texts = ("file", "function", "code")
+    return isinstance(frame, dict) and "line" in frame and all(isinstance(frame.get(key), str) for key in texts)
 
 
 def _from_torchelastic(value: dict[str, Any]) -> dict[str, Any] | None:
@@ -114,7 +122,9 @@ def rank_failure(
         reason = Reason.OUT_OF_MEMORY
     message = "rank %d on node %d (%s) %s" % (rank, node_rank, host, how)
     if said.strip():
-        message += ": " + said.strip().splitlines()[0][:500]
+        from worldsize.trust.secrets import mask_text
+
+        message += ": " + mask_text(said.strip().splitlines()[0][:500])
     raised = error["time"] or ended if error else ended
     return Failure(reason, message, node_rank, rank, code, min(raised, ended))
 

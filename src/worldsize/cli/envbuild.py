@@ -105,7 +105,8 @@ def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = T
 
     config = config_here()
     compute = config.compute(options.compute, "--compute").name
-    found = find_environment(wanted(options.spec, config), config, compute, os.environ, name)
+    named = secrets_named(options.spec, config)
+    found = find_environment(wanted(options.spec, config), config, compute, os.environ, name, named)
     for notice in found.notices if found else ():
         say_message("notice: " + notice)
     if found is None or (found.prefix is None and (prefix or not found.activation(os.environ).lines_needed())):
@@ -122,7 +123,7 @@ def wanted(spec: str, config: Config) -> Any:
     what lies here, which may be somebody else's: that has to be named by a path. UsageError."""
     if spec in config.environments:
         return spec
-    if spec.endswith((".yml", ".yaml")) and os.path.isfile(spec) and _is_job(spec):
+    if _is_job(spec):
         from worldsize.spec.jobfile import load_job
 
         return load_job(spec).job.environment
@@ -134,8 +135,19 @@ def wanted(spec: str, config: Config) -> Any:
     return spec
 
 
+def secrets_named(spec: str, config: Config) -> tuple[str, ...]:
+    """The variables that a job file names as secrets; none of what is no job file."""
+    if spec in config.environments or not _is_job(spec):
+        return ()
+    from worldsize.spec.jobfile import load_job
+
+    return load_job(spec).job.secrets
+
+
 def _is_job(path: str) -> bool:
-    """Whether a YAML file says what to run, rather than what is in an environment."""
+    """Whether it is a YAML file that says what to run, rather than what is in an environment."""
+    if not path.endswith((".yml", ".yaml")) or not os.path.isfile(path):
+        return False
     from worldsize.plan.files import read_file
     from worldsize.spec.yamltext import parse_yaml
 

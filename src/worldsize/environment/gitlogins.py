@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from worldsize.environment.requirements import descriptions, included, lines_of, reached, with_variables
+from worldsize.environment.requirements import descriptions, included, lines_of, plain_toml, reached, with_variables
 from worldsize.environment.sources import is_project
 from worldsize.errors import BuildError, UsageError
 from worldsize.plan.files import read_file
@@ -65,6 +65,8 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
         text = read_file(path).decode("utf-8", "replace")
     except OSError:
         return  # who is given it says so
+    if path.endswith(".toml"):
+        text += "\n" + "\n".join(plain_toml(path))
     known = with_variables("\n".join(but), os.environ)
     for found in _PASSWORD.finditer(with_variables(text, os.environ)):
         if found[1] not in known:

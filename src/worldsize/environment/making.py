@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from worldsize.environment import clobber, conda, pip
 from worldsize.environment.builder import Work
+from worldsize.environment.buildsecrets import secrets_of_build
 from worldsize.environment.existing import looked_at
 from worldsize.environment.installed import Distribution, distributions, mask_addresses, set_digest, site_packages
 from worldsize.environment.machine import platform
@@ -23,10 +23,8 @@ from worldsize.errors import BuildError
 from worldsize.plan.files import write_json, write_text
 from worldsize.spec.environment import EnvironmentSpec
 from worldsize.trust.directories import make_private_directory
-from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values, secret_values
+from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values
 from worldsize.version import VERSION
-
-_ASKED = re.compile(r"\$\{([A-Z0-9_]+)\}")
 
 Steps = Callable[[Work, Recipe, Mapping[str, str]], list[dict[str, Any]]]
 """Executes the build steps, with the environment's variables; what they were, for the description."""
@@ -190,11 +188,7 @@ def _description(work: Work, recipe: Recipe, conda: list[dict[str, Any]], rows: 
 
 
 def _secrets(recipe: Recipe) -> list[str]:
-    """Values that its variables and steps have, or that its requirements ask for, under the names of secrets."""
-    asked = {name for line in recipe.spec.pip for name in _ASKED.findall(line)}
-    known = {name: recipe.environ[name] for name in asked if name in recipe.environ}
-    found = [secret_values(each) for each in (recipe.spec.variables, known, *(s.variables for s in recipe.spec.steps))]
-    return [value for values in found for value in values]
+    return secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
 
 
 def said(spec: EnvironmentSpec) -> dict[str, Any]:

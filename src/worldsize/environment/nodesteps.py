@@ -25,6 +25,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         print("this node does not see %s" % order["prefix"], file=sys.stderr)
         return 2
     work = Scratch(order["prefix"], lambda what: print(what, flush=True), order["log"])
+    work.secrets = order["secrets"]
     try:
         done = run_steps(work, restored(order["spec"]), clean(scrub(environ)), order["cache"], order["sources"])
     except WorldsizeError as error:

@@ -20,6 +20,7 @@ class Recipe(NamedTuple):
     existing     the environment that is built upon
     channels, alias, virtual   for conda: addresses or names; where names are; what the nodes have (empty: as here)
     lock         a lock file's content: exactly these packages
+    secrets      names of variables that hold some, whatever they are called
     """
 
     spec: EnvironmentSpec
@@ -32,6 +33,7 @@ class Recipe(NamedTuple):
     alias: str | None = None
     virtual: tuple[str, ...] = ()
     lock: Mapping[str, Any] | None = None
+    secrets: tuple[str, ...] = ()
 
     @property
     def is_conda(self) -> bool:

@@ -24,6 +24,9 @@ _FILE_ADDRESS = re.compile(r"\bfile:(?://(?:localhost)?)?(/[^\s\"'#;,\]]+)", re.
 _LIST_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.(?:txt|in)\b")
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/[^#?]*)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
+_PLAIN_LISTS = (".txt", ".in")
+_LISTS = (*_PLAIN_LISTS, ".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
+_DEEPEST = 20
 _COMMENT = re.compile(r"(^|\s)#.*$")
 
 
@@ -70,6 +73,26 @@ def local_path(line: str) -> str | None:
         hint = "with a space before the semicolon"
         raise UsageError("a path that ends in one way for pip, and in another for uv: %s" % line.strip(), None, hint)
     return path
+
+
+def asked_variables(lines: Iterable[str], depth: int = 0) -> set[str]:
+    """The names of variables that lines, the files that they include, and projects want: `${NAME}`."""
+    found: set[str] = set()
+    for text in map(bare, lines):
+        found.update(_VARIABLE.findall(text))
+        include = included(text)
+        path = include[1] if include else text
+        if not path.endswith(_LISTS) or depth > _DEEPEST:
+            continue
+        if not path.endswith(_PLAIN_LISTS):
+            found.update(_VARIABLE.findall(_text_of(path)))
+            continue
+        try:
+            inner = [requirement(each, os.path.dirname(path)) for each in lines_of(path)]
+        except OSError:
+            continue  # who is given it says so
+        found |= asked_variables(inner, depth + 1)
+    return found
 
 
 def with_variables(text: str, environ: Mapping[str, str]) -> str:
@@ -225,6 +248,19 @@ def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
         inner = found.get(name)
         found = inner if isinstance(inner, dict) else {}
     return found
+
+
+def plain_toml(path: str) -> list[str]:
+    """Each text of a TOML file as a line `key = "text"`, however the file spells it."""
+
+    def texts(value: Any, key: str) -> list[str]:
+        if isinstance(value, dict):
+            return [line for name, item in value.items() for line in texts(item, name)]
+        if isinstance(value, list):
+            return [line for item in value for line in texts(item, key)]
+        return ['%s = "%s"' % (key, value)] if isinstance(value, str) else []
+
+    return texts(_toml(path), "")
 
 
 def _toml(path: str) -> dict[str, Any]:

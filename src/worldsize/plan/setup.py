@@ -45,7 +45,7 @@ def setup_lines(commands: Sequence[str], log: str = "batch.log", secrets: Collec
     have been."""
     from worldsize.trust.secrets import mask_text, mask_values
 
-    shown = [mask_text(mask_values(each.split("\n")[0], secrets)) for each in commands]
+    shown = [mask_text(mask_values(each, secrets)).split("\n")[0] for each in commands]
     at = shlex.quote(log + STEP)
     return [
         'cd "$RUN/code" || exit 1',

@@ -68,6 +68,9 @@ class Elements:
         number = self._array.elements
         if not os.path.isdir(self._paths.root):
             return [_lost("its run directory was deleted")] * number
+        for element in self._going_on():
+            if os.path.islink(element_root(self._paths.root, element)):  # which may lead to another run
+                self._final[element] = _lost("its run directory is a link")
         going_on = self._going_on()
         self._new = {element for element in going_on if is_new(element_root(self._paths.root, element))}
         for element in going_on:

@@ -13,13 +13,13 @@ from worldsize.environment.ahead import fetch_sources
 from worldsize.environment.builder import OWN, Work
 from worldsize.environment.making import Steps, said
 from worldsize.environment.recipe import Recipe
+from worldsize.environment.requirements import asked_variables
 from worldsize.environment.toolchain import tool_of
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.logs.tail import last_lines
 from worldsize.plan.files import read_json, write_json
 from worldsize.service.request import Progress, Request
 from worldsize.service.run import Run
-from worldsize.service.secrets import asked_by_requirements
 from worldsize.spec.config import Config
 from worldsize.spec.job import Job, command_text
 from worldsize.state.records import RunState
@@ -65,11 +65,12 @@ def _steps_of_order(
             "log": os.path.join(os.path.dirname(order), "steps.log"),
             "spec": said(recipe.spec),
             "cache": recipe.cache,
+            "secrets": work.secrets,
             "sources": fetch_sources(work, recipe.spec, active, recipe.cache),
             "result": result,
         },
     )
-    asked = asked_by_requirements([*recipe.spec.pip, *([recipe.spec.file] if recipe.spec.file else [])])
+    asked = asked_variables([*recipe.spec.pip, *([recipe.spec.file] if recipe.spec.file else [])])
     wanted = job(recipe, work.prefix, order)._replace(secrets=tuple(name for name in sorted(asked) if name in environ))
     run = _start(config, compute, environ, wanted)
     work.left["run"] = run.id

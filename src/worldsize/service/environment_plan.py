@@ -24,7 +24,7 @@ def look_up(
     """The job's environment, and what is to be said of it; nothing is raised for what is wrong with it."""
     at = places.at("environment")
     try:
-        found = find_environment(job.environment, config, compute, environ)
+        found = find_environment(job.environment, config, compute, environ, secrets=job.secrets)
     except WorldsizeError as error:
         what = error.what if not error.where else "%s: %s" % (error.where, error.what)
         return None, [CheckResult("error", what, at, error.hint)]

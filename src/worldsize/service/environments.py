@@ -65,11 +65,12 @@ def find_environment(
     compute: str,
     environ: Mapping[str, str],
     name: str | None = None,
+    secrets: Collection[str] = (),
 ) -> Environment | None:
     """The environment that `wanted`, as a job says it, means on a compute. Builds nothing, and reads little.
 
-    `name`: what it is to be called. None for the current Python, with nothing to say about it. UsageError, NotFound for
-    what is wrong.
+    `name`: what it is to be called; `secrets`: the variables that the job names as such. None for the current Python,
+    with nothing to say about it. UsageError, NotFound for what is wrong.
     """
     resolved = resolve(wanted, config)
     if resolved.spec is None:
@@ -84,7 +85,7 @@ def find_environment(
         return Environment(spec, existing, notices=_remarks(spec))
     if existing is not None and spec.conda:
         _refuse_conda(existing)
-    return _planned(spec, existing, config, compute, environ)
+    return _planned(spec, existing, config, compute, environ, secrets)
 
 
 def _of_archive(spec: EnvironmentSpec, path: str) -> Environment:
@@ -112,7 +113,12 @@ def _refuse_conda(existing: Existing) -> None:
 
 
 def _planned(
-    spec: EnvironmentSpec, existing: Existing | None, config: Config, compute: str, environ: Mapping[str, str]
+    spec: EnvironmentSpec,
+    existing: Existing | None,
+    config: Config,
+    compute: str,
+    environ: Mapping[str, str],
+    secrets: Collection[str],
 ) -> Environment:
     from worldsize.environment.fingerprint import fingerprint, lock_fingerprint
     from worldsize.environment.sources import is_lock, of_lock, read_lock
@@ -135,6 +141,7 @@ def _planned(
         config.conda.get("channel_alias"),
         tuple(virtual),
         lock,
+        tuple(secrets),
     )
     print_ = lock_fingerprint(lock) if lock else fingerprint(spec, _machine(recipe))
     recipe = recipe._replace(fingerprint=print_)

@@ -14,10 +14,11 @@ from worldsize.compute.abilities import CanRequeue
 from worldsize.errors import SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.array import array_of
 from worldsize.plan.files import storage_error
+from worldsize.plan.hidden import forget_secrets
 from worldsize.plan.paths import RunPaths
 from worldsize.service.run import Run
 from worldsize.service.secrets import renew_secrets
-from worldsize.state.records import RunState
+from worldsize.state.records import RunState, Status
 
 _ENDED = (RunState.FAILED, RunState.CANCELLED, RunState.LOST)
 _ON_ITS_WAY = (RunState.STARTING, RunState.RUNNING)
@@ -50,10 +51,18 @@ def requeue(run: Run) -> int:
             ask(handle, attempt)
             _make(run.paths, attempt)
     except SubmitRejected as error:
+        _forget(run.paths, status)
         raise SubmitRejected(error.what, error.where, rerun) from None
     except OSError as error:
+        _forget(run.paths, status)
         raise storage_error(error, run.paths.root) from None
     return attempt
+
+
+def _forget(paths: RunPaths, status: Status) -> None:
+    """What was read anew for a run that has ended and stays so."""
+    if status.final:
+        forget_secrets(paths)
 
 
 def _put_back(paths: RunPaths, attempt: int, ask: Callable[[], None]) -> None:

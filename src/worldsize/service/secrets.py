@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from worldsize.compute.base import CheckResult
+from worldsize.environment.requirements import asked_variables
 from worldsize.errors import UsageError
-from worldsize.plan.files import read_file
 from worldsize.plan.hidden import VARIABLES, masked_variables, read_secrets, values_of, with_variables, write_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -21,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MOST = 1 << 20
 _KEYS = ("argv", "environment", "setup", "options", "activated", "local", "step")
 """Of a plan, those that hold what a user wrote."""
 
@@ -38,29 +36,12 @@ def environ_of_builds(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         return dict(environ)
     wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
     lines = [*_texts(wanted.get("pip")), *_texts((job.stage or {}).get("pip")), *_texts(wanted.get("file"))]
-    asked = asked_by_requirements(lines)
+    asked = asked_variables(lines)
     return {name: value for name, value in environ.items() if name not in job.secrets or name in asked}
-
-
-def asked_by_requirements(lines: Iterable[str]) -> set[str]:
-    """The names of variables that requirements, or files of them, want: `${NAME}`."""
-    found: set[str] = set()
-    for line in lines:
-        path = line.partition(" ")[2].strip() if line.startswith("-") else line
-        for text in (line, _text_of(path)):
-            found.update(re.findall(r"\$\{([A-Z0-9_]+)\}", text))
-    return found
 
 
 def _texts(value: Any) -> list[str]:
     return [each for each in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(each, str)]
-
-
-def _text_of(path: str) -> str:
-    try:
-        return read_file(path, _MOST).decode("utf-8", "replace")
-    except (OSError, ValueError):
-        return ""
 
 
 def check_secrets(job: Job, environ: Mapping[str, str], places: Places) -> list[CheckResult]:

@@ -9,6 +9,7 @@ from worldsize.compute.base import CheckResult
 from worldsize.environment.addresses import shown
 from worldsize.environment.download_rules import Download
 from worldsize.environment.downloads import downloads_of
+from worldsize.environment.requirements import asked_variables
 from worldsize.environment.stage import OFFLINE, Staged, make_stage
 from worldsize.environment.uris import Data
 from worldsize.errors import UsageError, WorldsizeError
@@ -22,6 +23,7 @@ from worldsize.service.secrets import environ_of_builds
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
 from worldsize.spec.stage import Stage, stage_of
+from worldsize.trust.secrets import mask_values, secret_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,9 +50,16 @@ def with_stage(request: Request, dry: Prepared, progress: Progress) -> Request:
         staged = make_stage(stage_of(dry.job.stage), directory, data, python, request.environ, programs)
     except WorldsizeError as error:
         what = "%s: %s" % (error.where, error.what) if error.where else error.what
+        what = mask_values(what, _secrets(dry.job, request.environ))
         kind = UsageError if isinstance(error, UsageError) else WorldsizeError
         raise kind(what, request.places.at("stage"), error.hint) from None
     return request._replace(staged=staged)
+
+
+def _secrets(job: Job, environ: Mapping[str, str]) -> list[str]:
+    """Those that its requirements ask for, which pip repeats in an address that it cannot reach."""
+    asked = asked_variables(stage_of(job.stage).wheels)
+    return secret_values({name: environ[name] for name in asked if name in environ}, job.secrets)
 
 
 def in_force(plan: Plan, staged: Staged | None, settings: Settings, mapped: Mapped) -> Plan:

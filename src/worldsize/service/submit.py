@@ -21,6 +21,7 @@ from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
 from worldsize.state.status import CANCELLED_CODE
 from worldsize.store.runs import discard_run
+from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
     write_text(paths.plan, shown.to_json())
     if secrets:
         write_secrets(paths, secrets)
-    write_text(paths.submission, submission.preview)
+    write_text(paths.submission, mask_values(submission.preview, values_of(plan)))
     if request.after:
         submission = submission._replace(after=request.after)
         write_after(request, paths, prepared.compute.facts(job).mapped)

@@ -160,7 +160,8 @@ def why_replaceable(path: str) -> str | None:
 def refuse_foreign(path: str, danger: str | None, verb: str) -> None:
     """Raise UsageError if a run's directory has a `foreign_danger`."""
     if danger is not None:
-        raise UsageError("%s is for runs of your own: %s" % (verb, danger), path, "whoever started it can do that")
+        hint = "whoever started it can do that; if you trust all that lies there: worldsize config trust %s" % path
+        raise UsageError("%s is for runs of your own: %s" % (verb, danger), path, hint)
 
 
 def refusal(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:

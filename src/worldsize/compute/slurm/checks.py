@@ -14,9 +14,10 @@ from worldsize.compute.slurm.options import Option, directive
 from worldsize.compute.slurm.queue import Run
 from worldsize.compute.slurm.refusals import refusal
 from worldsize.errors import SubmitAgain, WorldsizeError
+from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.nodelist import fold
-from worldsize.trust.secrets import mask_text
+from worldsize.trust.secrets import mask_text, mask_values
 
 _OF_ONE_NODE = ("/tmp", "/dev/shm", "/run", "/var/run")  # nosec B108  # only compared
 _LOCAL_TYPES = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs", "f2fs")
@@ -143,7 +144,8 @@ def check_grace(grace: float, run: Run) -> Iterator[CheckResult]:
 
 def check_setup(plan: Plan) -> Iterator[CheckResult]:
     """Setup lines are part of the batch script: slurmctld keeps it, and operators can read it."""
-    if any(mask_text(line) != line for line in plan.setup):
+    secrets = values_of(plan)
+    if any(mask_text(mask_values(line, secrets)) != line for line in plan.setup):
         what = "a line of setup holds a secret: it becomes part of the batch script, which Slurm keeps"
         yield CheckResult("notice", what, "setup", "let the line read it from a file of yours: $(cat FILE)")
 

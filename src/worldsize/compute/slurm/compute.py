@@ -18,6 +18,7 @@ from worldsize.compute.slurm.queue import query
 from worldsize.compute.slurm.script import Script, render
 from worldsize.compute.slurm.submission import submit_once
 from worldsize.errors import SubmitRejected
+from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import ArrayPlace, Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.config import Compute as Settings
@@ -25,7 +26,7 @@ from worldsize.spec.job import Input, Job
 from worldsize.spec.paths import is_remote
 from worldsize.state.records import Observation
 from worldsize.trust.procfs import without
-from worldsize.trust.secrets import mask_text
+from worldsize.trust.secrets import mask_text, mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,8 +123,9 @@ class SlurmCompute:
             owner=None if runs == links else os.stat(runs).st_uid if os.path.isdir(runs) else os.getuid(),
         )
         text = shown = render(script)
-        setup = tuple(mask_text(line) for line in plan.setup)
-        options_shown = [(name, value and mask_text(value)) for name, value in said]
+        secrets = values_of(plan)
+        setup = tuple(mask_text(mask_values(line, secrets)) for line in plan.setup)
+        options_shown = [(name, value and mask_text(mask_values(value, secrets))) for name, value in said]
         if setup != plan.setup or options_shown != said:
             shown = render(script._replace(plan=plan._replace(setup=setup), options=options_shown))
         return Submission(plan, paths, shown, Payload(text, signal, dict(said).get("dependency")))

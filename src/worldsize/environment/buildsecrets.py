@@ -1,0 +1,39 @@
+"""The secrets that a build is told: whatever is shown or written down of it is without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from worldsize.environment.requirements import asked_variables
+from worldsize.environment.sources import lost_variables
+from worldsize.spec.environment import EnvironmentSpec
+from worldsize.trust.secrets import secret_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+
+
+def secrets_of_build(
+    spec: EnvironmentSpec, environ: Mapping[str, str], named: Collection[str], lock: Mapping[str, Any] | None = None
+) -> list[str]:
+    """The values that requirements and their files, variables and steps have, or ask the environment `environ` for,
+    under the names of secrets, or under those in `named`; shorter than what can be told from other text none is."""
+    asked = asked_variables([*spec.pip, *([spec.file] if spec.file else [])])
+    texts = [*spec.variables.values()]
+    for step in spec.steps:
+        texts += [*step.pip, *step.options, *step.variables.values(), *([step.run] if step.run else [])]
+    asked.update(match[1] or match[2] for text in texts for match in _VARIABLE.finditer(text))
+    asked.update(lost_variables(lock) if lock else ())
+    known = {**environ, **spec.variables}
+    tables: list[Mapping[str, str]] = [{name: environ[name] for name in asked if name in environ}]
+    for table in (spec.variables, *(step.variables for step in spec.steps)):
+        tables += [table, {name: _expanded(value, known) for name, value in table.items()}]
+    return list(dict.fromkeys(value for table in tables for value in secret_values(table, named)))
+
+
+def _expanded(text: str, known: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda found: known.get(found[1] or found[2]) or found[0], text)
