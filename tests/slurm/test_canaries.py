@@ -72,7 +72,7 @@ def test_a_secret_by_another_name_in_setup(login: Login) -> None:
     job = {"command": "true", "setup": ["true login %s" % word], "environment_variables": {"WANDB_API_KEY": word}}
     login.write("job.yml", json.dumps({**job, "share": "group"}))
     result = login.ok("run", "job.yml")
-    root = os.path.realpath(login.path(login.latest()))
+    root = str(Path(login.path(login.latest())).resolve())
     assert "a line of setup holds a secret" in result.err
     assert canaries.in_files(root) == [] and word not in result.out + result.err
 
