@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,17 @@ def test_what_steps_on_a_node_print(cli: Cli) -> None:
     cli.write("job.yml", json.dumps({"command": "true", "environment": environment}))
     cli.ok("env", "build", "job.yml", FILES_TOKEN=canaries("Files"))
     assert canaries.in_files(cli.root, but=("project/job.yml",)) == []
+
+
+def test_a_token_in_an_address_on_top_of_what_exists(cli: Cli, links: Links) -> None:
+    """Found by review: the address was read back from the log, in which `***` stood for the token."""
+    canaries = Canaries()
+    wheel = links.wheel("demo", "1.0")
+    with serve() as site:
+        site.files["/%s/%s" % (canaries("Line"), wheel.name)] = wheel.read_bytes()
+        pip = ["--no-index", "demo @ %s/${LINE_TOKEN}/%s" % (site.url, wheel.name)]
+        environment = {"python": sys.executable, "pip": pip}
+        cli.write("job.yml", json.dumps({"command": "python -c 'import demo'", "environment": environment}))
+        cli.ok("run", "job.yml", LINE_TOKEN=canaries("Line"))
+    found = canaries.in_files(cli.root, but=("project/job.yml",))
+    assert [word for word in found if "/cache/" not in word and "/record.json" not in word] == []

@@ -29,7 +29,8 @@ from worldsize.trust.directories import make_directories
 from worldsize.trust.secrets import MASK, mask_text
 
 _OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
-_WOULD = re.compile(r"^ ([+-]) ([^\s=]+)==(\S+)(?: \(from (.+)\))?$", re.MULTILINE)
+_WOULD = re.compile(r"^ ([+-]) ([^\s=]+)(?:==(\S+)(?: \(from (.+)\))?| @ (\S+))$", re.MULTILINE)
+"""As uv says it: NAME==VERSION, with an address behind it or, for what it has not looked into yet, in its place."""
 _DEEPEST = 20
 _TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
@@ -125,8 +126,8 @@ def install_layer(work: Work, uv: Uv, lines: Sequence[str], base_python: str, ba
     words = ("pip", "install", "--python", base_python, "--dry-run", "--constraints", constraints, "-r", wanted)
     said = uv.told("looking at what is there", *words)
     found = [
-        "%s @ %s" % (name, url) if url else "%s==%s" % (name, version)
-        for sign, name, version, url in _WOULD.findall(said)
+        "%s @ %s" % (name, url or bare_url) if url or bare_url else "%s==%s" % (name, version)
+        for sign, name, version, url, bare_url in _WOULD.findall(said)
         if sign == "+"
     ]
     if found:

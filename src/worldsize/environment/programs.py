@@ -27,6 +27,7 @@ _NOT_OURS = (
 """What an activated environment leaves behind, which is not the one that is built."""
 
 Heard = Callable[[str], None]
+"""Is given a line as it is: what it passes on is to be masked, as `Work.news` does."""
 
 
 class Ended(NamedTuple):
@@ -144,7 +145,7 @@ def _listened(
             log.write(text + "\n")
             log.flush()
             last.append(text)
-            heard(text)
+            heard(line.rstrip("\n"))
         reader.join()
         if order is None and logged:
             log.write(work.masked(out[0]))

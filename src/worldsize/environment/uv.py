@@ -12,7 +12,7 @@ from worldsize.environment.existing import Existing
 from worldsize.environment.gitlogins import GitLogins
 from worldsize.environment.indexlogins import without_logins
 from worldsize.environment.installed import site_packages
-from worldsize.environment.programs import clean, run
+from worldsize.environment.programs import Heard, clean, run
 from worldsize.environment.requirements import local_directories, local_sources, reached
 from worldsize.environment.sources import is_project
 from worldsize.environment.workspaces import (
@@ -74,9 +74,15 @@ class Uv:
         self.offline = environ.get("UV_OFFLINE", "").lower() in ("1", "true", "t", "yes", "y", "on")
 
     def __call__(
-        self, what: str, *words: str, cwd: str | None = None, variables: Mapping[str, str] | None = None
+        self,
+        what: str,
+        *words: str,
+        cwd: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        told: list[str] | None = None,
     ) -> str:
-        """Its standard output. `what` is being done, for people. BuildError."""
+        """Its standard output; the lines that it tells people are put into `told`. `what` is being done, for people.
+        BuildError."""
         inputs = self._work.inputs
         files = [word for word in words if word.startswith(inputs + os.sep)]
         trees = _trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
@@ -89,9 +95,8 @@ class Uv:
             given.append("--no-sources")
         environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
         try:
-            said = run(
-                self._work, [self.program, *given, *_COMMON], environ, what, self._heard(what), cwd or self._directory
-            )
+            argv = [self.program, *given, *_COMMON]
+            said = run(self._work, argv, environ, what, self._make_listener(what, told), cwd or self._directory)
         except BuildError as error:
             raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
         for directory in looked_at:
@@ -122,15 +127,24 @@ class Uv:
         return self(what, "export", *words, "--project", copy, cwd=copy)
 
     def told(self, what: str, *words: str) -> str:
-        """As it tells people: what it puts on its standard error, which stands in the log."""
-        start = os.path.getsize(self._work.log_path)
-        self(what, *words)
-        with open(self._work.log_path, encoding="utf-8", errors="replace") as log:
-            log.seek(start)
-            return log.read()
+        """As it tells people: what it puts on its standard error, which the log has without secrets."""
+        lines: list[str] = []
+        self(what, *words, told=lines)
+        return "".join(line + "\n" for line in lines)
 
     def _heard(self, what: str) -> _News:
         return _News(self._work, what)
+
+    def _make_listener(self, what: str, told: list[str] | None) -> Heard:
+        heard = self._heard(what)
+        if told is None:
+            return heard
+
+        def hear(line: str) -> None:
+            told.append(line)
+            heard(line)
+
+        return hear
 
     def _hint(self, error: BuildError, constrained: bool) -> str | None:
         if _NO_SOLUTION in error.what and constrained:
