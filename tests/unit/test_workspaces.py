@@ -12,6 +12,7 @@ from worldsize.environment.workspaces import (
     has_settings,
     is_workspace,
     searches_among_others,
+    settings_files,
     write_apart,
 )
 
@@ -72,3 +73,24 @@ def test_a_copy_below_a_workspace_that_leaves_it_out(place: Path, tmp_path: Path
     assert [(copy / name).read_text() for name in ("pyproject.toml", "uv.lock")] == ["pyproject.toml", "uv.lock"]
     assert is_workspace(str(copy.parent)) and not searches_among_others(str(copy), is_workspace, os.environ)
     assert copy.stat().st_mode & 0o777 == 0o700
+
+
+def test_where_uv_finds_requirements_beside(tmp_path: Path) -> None:
+    """Found by review: a password of git's in one of these was started with."""
+    project = tmp_path / "a" / "b"
+    project.mkdir(parents=True)
+    environ = {
+        "HOME": str(tmp_path / "home"),
+        "UV_OVERRIDE": "over.txt %s/more.txt" % tmp_path,
+        "UV_CONSTRAINT": "no.txt",
+    }
+    paths = [
+        tmp_path / "home/.config/uv/uv.toml",
+        project / "over.txt",
+        tmp_path / "more.txt",
+        tmp_path / "a" / "uv.toml",
+    ]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    assert settings_files(str(project), environ) == [str(path) for path in paths]

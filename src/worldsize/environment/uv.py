@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.environment.builder import Work
 from worldsize.environment.existing import Existing
-from worldsize.environment.gitlogins import GitLogins
+from worldsize.environment.gitlogins import GitLogins, refuse_passwords
 from worldsize.environment.indexlogins import without_logins
 from worldsize.environment.installed import site_packages
 from worldsize.environment.programs import Heard, clean, run
@@ -21,6 +21,7 @@ from worldsize.environment.workspaces import (
     is_workspace,
     refuse_settings_above,
     searches_among_others,
+    settings_files,
     write_apart,
 )
 from worldsize.errors import BuildError, ConfigError
@@ -89,6 +90,8 @@ class Uv:
         looked_at = [*trees, *([cwd] if cwd else [self._project] if self._project else [])]
         for directory in looked_at:
             refuse_settings_above(directory, self._given)
+        for path in settings_files(cwd or self._directory, self._environ):
+            refuse_passwords(path)
         given = self._without_git_logins(words, files)
         given, indexes = without_logins(given)
         if can_do_without_sources(trees, self._given):

@@ -18,6 +18,7 @@ from worldsize.trust.owners import danger_of
 from worldsize.trust.projects import danger_of_file
 
 _NAMES = ("uv.toml", "pyproject.toml", ".python-version", ".python-versions")
+_FILE_VARIABLES = ("UV_CONFIG_FILE", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT", "UV_OVERRIDE")
 _LONGEST = 1 << 20
 
 
@@ -43,6 +44,20 @@ def _refuse_foreign(path: str, environ: Mapping[str, str]) -> None:
     if danger and not trusted:
         what = "uv would take from it where packages come from, and %s" % danger
         raise BuildError(what, path, "if you trust it: worldsize config trust %s" % path)
+
+
+def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:
+    """The files beside pyproject.toml in which uv, started there, may find requirements: its settings, and the lists
+    that its variables name."""
+    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    found = [os.path.join(home, "uv", "uv.toml"), "/etc/uv/uv.toml"]
+    for name in _FILE_VARIABLES:
+        found += [os.path.join(directory, each) for each in environ.get(name, "").split()]
+    at = os.path.abspath(directory)
+    while at != os.path.dirname(at):
+        found.append(os.path.join(at, "uv.toml"))
+        at = os.path.dirname(at)
+    return [path for path in found if os.path.isfile(path)]
 
 
 def searches_among_others(directory: str, ends: Callable[[str], bool], environ: Mapping[str, str]) -> bool:
