@@ -163,9 +163,10 @@ def test_cancel_again_and_after_the_end(place: Place) -> None:
     assert place.status(done)["state"] == "SUCCEEDED"
 
 
-def test_cancel_before_it_is_submitted(place: Place) -> None:
+def test_cancel_before_it_is_submitted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever cancels a run that is still being prepared is heard: nothing is started."""
     wanted = request(place)
+    monkeypatch.setenv("WORLDSIZE_HOME", wanted.environ["WORLDSIZE_HOME"])
     paths = start(wanted, Progress(), lambda paths: Run(paths, wanted.environ).cancel() and None)
     status = Run(paths, wanted.environ).look()
     assert (status.state, status.exit_code) == ("CANCELLED", 130)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 
 from driver import wait_for
 from targets import Place
@@ -70,3 +71,26 @@ def test_what_the_compute_has_forgotten_stays_as_it_was(place: Place) -> None:
     assert result.code in (1, 2) and "`worldsize rerun %s`" % run in result.err, result
     assert all(place.status(run)[key] == before[key] for key in ("state", "exit_code", "reason", "message", "ended"))
     assert sorted(name for name in os.listdir(place.path(run)) if name.startswith("attempt-")) == ["attempt-0"]
+
+
+def test_nobody_else_may_write_to_any_attempt(place: Place) -> None:
+    """Found by review: what is there was made with the user's own umask, but for the first attempt's directories."""
+    place.job("touch outputs/up-$RANK; test -e outputs/go || exit 3", "2x1", share="group", setup=["echo begun"])
+    former = os.umask(0)
+    try:
+        run = place.submit("job.yml")
+        assert place.ended(run)["state"] == "FAILED"
+        if can(place):
+            place.ok("requeue", run)
+            assert place.ended(run)["state"] == "FAILED"
+            assert os.path.exists(place.path(run, "attempt-1", "exit", "node-0001.json"))
+    finally:
+        os.umask(former)
+    found = {}
+    for folder, names, files in os.walk(place.path(run)):
+        for path in (os.path.join(folder, name) for name in [*names, *files]):
+            status = os.lstat(path)
+            if not stat.S_ISLNK(status.st_mode):
+                found[os.path.relpath(path, place.path(run))] = stat.S_IMODE(status.st_mode)
+    assert "attempt-0/logs/rank-00001.log" in found
+    assert {path: oct(mode) for path, mode in found.items() if mode & 0o027} == {}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.attempt import begin
+from worldsize.agent.attempt import begin, refuse_others
 from worldsize.agent.report import write_unstarted
-from worldsize.errors import RunFailed
+from worldsize.errors import RunFailed, UsageError
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
@@ -117,3 +117,31 @@ def test_elsewhere_an_attempt_that_has_begun_is_over_when_the_job_waits_or_start
     assert of_observation(paths, AGAIN._replace(started=now - 1)).attempt == 0, "it is the one that runs"
     first = Observation("running", counted=False, started=now + 60)
     assert of_observation(paths, first).attempt == 0, "it was never put back, whatever the clocks say"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("attempt-0", 0o770), ("attempt-0/events", 0o777), ("attempt-0/exit", 0o702)]
+)
+def test_what_others_may_have_prepared_is_not_begun(paths: RunPaths, name: str, mode: int) -> None:
+    """Found by review: the group wrote where the head is said to be, and a wrapper that starts the ranks."""
+    os.chmod(paths.root, 0o750)
+    refuse_others(paths)
+    os.chmod(os.path.join(paths.root, name), mode)
+    with pytest.raises(UsageError, match="others may write to it"):
+        refuse_others(paths)
+    os.chmod(paths.root, 0o777)  # a mount that shows everything so
+    refuse_others(paths)
+
+
+def test_nor_through_a_link(paths: RunPaths) -> None:
+    os.rename(paths.events_dir, paths.root + "/elsewhere")
+    os.symlink(paths.root + "/elsewhere", paths.events_dir)
+    with pytest.raises(UsageError, match="somebody else"):
+        refuse_others(paths)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_nor_in_somebody_elses_directory(paths: RunPaths) -> None:
+    os.chown(paths.attempt_dir, 12345, -1)
+    with pytest.raises(UsageError, match="somebody else"):
+        refuse_others(paths)

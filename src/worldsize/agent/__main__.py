@@ -16,6 +16,7 @@ import os
 import sys
 
 from worldsize.agent.address import ADDRESS, own_address
+from worldsize.agent.attempt import refuse_others
 from worldsize.agent.options import Options, read_options
 from worldsize.agent.rendezvous import Head, Rendezvous, open_head, wait_published
 from worldsize.agent.report import note, write_unstarted
@@ -119,6 +120,7 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, address: str | None, unpre
     os.umask(plan.umask)
     for directory in paths.directories():
         os.makedirs(directory, exist_ok=True)
+    refuse_others(paths)
     environ: Mapping[str, str] = os.environ
     if unprepared:
         from worldsize.agent.prepare import prepare

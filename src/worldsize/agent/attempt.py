@@ -1,4 +1,5 @@
-"""Which attempt an agent begins, where a scheduler starts a run again and does not tell how often it has.
+"""Which attempt an agent begins, where a scheduler starts a run again and does not tell how often it has; and where
+none is begun, since others may have prepared it.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -6,9 +7,10 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import os
+import stat
 import time
 
-from worldsize.errors import RunFailed
+from worldsize.errors import RunFailed, UsageError
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -18,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Tuple
 
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OVER = 60.0
 """Seconds after the end of the head's agent in which another node may still begin the same attempt."""
 
@@ -55,3 +58,15 @@ def _was_begun(paths: RunPaths, node_rank: int) -> bool:
         return time.time() - os.stat(paths.exit_record(0)).st_mtime > _OVER
     except OSError:
         return False
+
+
+def refuse_others(paths: RunPaths) -> None:
+    """UsageError for an attempt whose directories, unlike the run's own, are somebody else's, or open to others: what
+    lies there decides where this agent connects to, and what it starts."""
+    run = os.lstat(paths.root)
+    for path in (paths.attempt_dir, paths.events_dir, paths.logs_dir, paths.exit_dir, paths.errors_dir):
+        status = os.lstat(path)
+        if status.st_uid not in (run.st_uid, os.geteuid(), 0) or not stat.S_ISDIR(status.st_mode):
+            raise UsageError("it belongs to somebody else, and the run does not", path)
+        if status.st_mode & _OTHERS_WRITE & ~run.st_mode:
+            raise UsageError("others may write to it, and not to the run's directory", path)

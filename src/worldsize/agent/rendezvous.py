@@ -53,7 +53,12 @@ class Rendezvous(NamedTuple):
         return (self.address, self.control_port) if self.control_port else paths.control_socket
 
     def settled(self, plan: Plan) -> Plan:
-        return plan._replace(launcher=self.launcher) if self.launcher else plan
+        return plan._replace(launcher=self.launcher) if self.launcher and leaves_launcher_open(plan) else plan
+
+
+def leaves_launcher_open(plan: Plan) -> bool:
+    """Whether what starts the ranks is for the head to say, by what it has."""
+    return "otherwise" in plan.options and plan.batch is None
 
 
 class Head(NamedTuple):
@@ -69,7 +74,7 @@ def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, s
     that. Without a `token` the agents get a new one."""
     reservation = PortReservation()
     launcher = ""
-    if "otherwise" in plan.options and plan.batch is None:
+    if leaves_launcher_open(plan):
         from worldsize.agent.launchers import chosen_launcher
 
         launcher = chosen_launcher(plan, environ)

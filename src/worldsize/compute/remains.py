@@ -14,7 +14,7 @@ from worldsize.plan.handle import is_below
 from worldsize.trust.owners import owns_process
 
 _PATIENCE = 2.0
-_SESSION, _STARTED = 3, 19
+_PARENT, _SESSION, _STARTED = 1, 3, 19
 """Where they stand among the fields of `processes.stat_fields`."""
 _FORKED_WITHIN = 60.0
 
@@ -114,8 +114,16 @@ def is_alive(handle: Handle) -> bool:
 
 
 def may_be_signalled(handle: Handle) -> bool:
-    """Whether the process that the handle names still runs, and is one that works for the run, or for its array."""
-    return is_alive(handle) and writes_below(handle["pid"], handle.get("queue", handle["run_dir"]))
+    """Whether the process that the handle names still runs, and is one that works for the run, or for its array: by
+    what it writes to, or because this process has forked it, perhaps a moment ago."""
+    if not is_alive(handle):
+        return False
+    return _is_child(handle["pid"]) or writes_below(handle["pid"], handle.get("queue", handle["run_dir"]))
+
+
+def _is_child(pid: int) -> bool:
+    fields = processes.stat_fields(pid)
+    return fields is not None and int(fields[_PARENT]) == os.getpid()
 
 
 def writes_below(pid: int, directory: str) -> bool:

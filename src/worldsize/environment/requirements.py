@@ -133,9 +133,9 @@ def _sources(path: str) -> list[str]:
     return [*(row["path"] for row in rows if isinstance(row.get("path"), str)), *members]
 
 
-def reached(directories: Iterable[str]) -> list[str]:
+def reached(directories: Iterable[str], workspaces: bool = True) -> list[str]:
     """These source trees, and all that they take packages from: by [tool.uv.sources], by a file:// address in what
-    describes them, or as members of a workspace of uv's."""
+    describes them, or as members of a workspace of uv's. Without `workspaces` not those that are above them."""
     found: dict[str, None] = {}
     left = [os.path.abspath(each) for each in directories][::-1]
     while left:
@@ -143,7 +143,7 @@ def reached(directories: Iterable[str]) -> list[str]:
         if directory in found or not os.path.isdir(directory):
             continue
         found[directory] = None
-        named = [*_sources(os.path.join(directory, "pyproject.toml")), *workspace(directory)]
+        named = [*_sources(os.path.join(directory, "pyproject.toml")), *(workspace(directory) if workspaces else [])]
         for path in descriptions(directory):
             known = {**os.environ, "PROJECT_ROOT": directory}
             text = with_variables(_text_of(path), known)

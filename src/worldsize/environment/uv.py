@@ -87,7 +87,7 @@ class Uv:
         inputs = self._work.inputs
         files = [word for word in words if word.startswith(inputs + os.sep)]
         trees = _trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
-        looked_at = [*trees, *([cwd] if cwd else [self._project] if self._project else [])]
+        looked_at = [*reached(trees), *([cwd] if cwd else [self._project] if self._project else [])]
         for directory in looked_at:
             refuse_settings_above(directory, self._given)
         for path in settings_files(cwd or self._directory, self._environ):
@@ -168,7 +168,7 @@ def _trees(files: Sequence[str]) -> list[str]:
             found += local_directories(["-r " + path])
         except OSError:
             continue
-    return reached(found)
+    return reached(found, workspaces=False)
 
 
 class _News:

@@ -46,10 +46,10 @@ def requeue(run: Run) -> int:
     try:
         renew_secrets(run.paths, run.plan, os.environ)
         if status.final:
-            _put_back(run.paths, attempt, lambda: ask(handle, attempt))
+            _put_back(run.paths, attempt, run.plan.umask, lambda: ask(handle, attempt))
         else:
             ask(handle, attempt)
-            _make(run.paths, attempt)
+            _make(run.paths, attempt, run.plan.umask)
     except SubmitRejected as error:
         _forget(run.paths, status)
         raise SubmitRejected(error.what, error.where, rerun) from None
@@ -65,11 +65,11 @@ def _forget(paths: RunPaths, status: Status) -> None:
         forget_secrets(paths)
 
 
-def _put_back(paths: RunPaths, attempt: int, ask: Callable[[], None]) -> None:
+def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]) -> None:
     """`ask` for it with the run unsettled; where that is refused, everything is as it was."""
     moved = [(paths.cancel, paths.attempt_dir + "/cancel.json"), (paths.result, paths.attempt_dir + "/result.json")]
-    os.makedirs(paths.attempt_dir, exist_ok=True)
-    _make(paths, attempt)
+    _make_directory(paths.attempt_dir, umask)
+    _make(paths, attempt, umask)
     _move(moved)
     try:
         ask()
@@ -82,9 +82,20 @@ def _put_back(paths: RunPaths, attempt: int, ask: Callable[[], None]) -> None:
         os.unlink(paths.result)
 
 
-def _make(paths: RunPaths, attempt: int) -> None:
+def _make(paths: RunPaths, attempt: int, umask: int) -> None:
     """From now on it is the latest one, for whoever looks and for agents, whichever of them never began the last."""
-    os.makedirs(RunPaths(paths.root, attempt).events_dir, exist_ok=True)
+    later = RunPaths(paths.root, attempt)
+    for directory in (later.attempt_dir, later.events_dir):
+        _make_directory(directory, umask)
+
+
+def _make_directory(path: str, umask: int) -> None:
+    """As the run's umask has it, whatever this process's is: agents do what others could write there."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    os.chmod(path, 0o777 & ~umask)
 
 
 def _move(pairs: list[tuple[str, str]]) -> None:

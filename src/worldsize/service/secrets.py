@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 from worldsize.compute.base import CheckResult
-from worldsize.environment.requirements import asked_variables
 from worldsize.errors import UsageError
 from worldsize.plan.hidden import VARIABLES, masked_variables, read_secrets, values_of, with_variables, write_secrets
 from worldsize.plan.launch import Plan
@@ -34,6 +33,8 @@ def environ_of_builds(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     as the login of a repository."""
     if not job.secrets:
         return dict(environ)
+    from worldsize.environment.requirements import asked_variables
+
     wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
     lines = [*_texts(wanted.get("pip")), *_texts((job.stage or {}).get("pip")), *_texts(wanted.get("file"))]
     asked = asked_variables(lines)

@@ -6,6 +6,7 @@ allocation's nodes. Several runs may share the allocation, at the same time too.
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -161,7 +162,8 @@ class AllocationCompute:
     def _start(self, submission: Submission) -> Handle:
         environ = without(self._environ, ("SLURM_RESTART_COUNT", PASSWORD, *submission.plan.secrets))
         environ.update(SLURM_OVERLAP="1", SLURM_ARRAY_TASK_ID=_element(submission.plan))
-        with tempfile.TemporaryFile() as script, open(submission.paths.batch_log, "ab") as log:
+        flags, mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666 & ~submission.plan.umask
+        with tempfile.TemporaryFile() as script, open(os.open(submission.paths.batch_log, flags, mode), "ab") as log:
             script.write(submission.payload.script.encode("utf-8", "surrogateescape"))
             script.seek(0)
             child = subprocess.Popen(

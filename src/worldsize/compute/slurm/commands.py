@@ -15,6 +15,8 @@ TIMEOUT = 30.0
 """Seconds for one answer; Slurm's programs themselves try for MessageTimeout (10 s by default), some several times."""
 
 _BEAT = 0.1
+_OWN_UMASK = -1
+"""This process's."""
 _KEPT = frozenset(("SLURM_CONF", "SLURM_JWT"))
 _SCRUBBED = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SCONTROL_", "PMI")
 
@@ -47,11 +49,12 @@ def call(
     timeout: float = TIMEOUT,
     input: str | None = None,
     idle: Callable[[], None] | None = None,
+    umask: int = _OWN_UMASK,
 ) -> Answer:
     """Run a program found on `environ`'s PATH, in a session of its own, so that a Ctrl-C does not cut it short.
 
     ConfigError: there is none. SubmitAgain: no answer within `timeout` seconds; it and its children were killed.
-    `idle` is called ten times a second until it answers; what that raises ends it in the same way.
+    `umask`: the program's; sbatch makes it the job's. `idle` is called ten times a second until it answers; what that raises ends it in the same way.
     """
     import subprocess
 
@@ -65,6 +68,7 @@ def call(
             stderr=subprocess.PIPE,
             env=clean_environ(environ, asks),
             start_new_session=True,
+            umask=umask,
         )
     except (FileNotFoundError, PermissionError) as error:
         raise _missing(program, error) from None
@@ -108,9 +112,10 @@ def run_slurm(
     timeout: float = TIMEOUT,
     input: str | None = None,
     idle: Callable[[], None] | None = None,
+    umask: int = _OWN_UMASK,
 ) -> str:
     """What the program printed. ConfigError, SubmitAgain and SubmitRejected as `refusals.refusal` sorts them."""
-    answer = call(argv, environ=environ, timeout=timeout, input=input, idle=idle)
+    answer = call(argv, environ=environ, timeout=timeout, input=input, idle=idle, umask=umask)
     if answer.code == 0:
         return answer.out
     from worldsize.compute.slurm.refusals import refusal

@@ -136,7 +136,8 @@ class SlurmCompute:
         name = place.run_id if place else first.plan.run_id
         log = (first.paths.root.removesuffix("0") + "%a" if place else first.paths.root) + "/batch.log"
         argv = ["sbatch", "--parsable", "--open-mode=append", "--output=" + log, *_array(place), *_after(first)]
-        job = submit_once(argv, payload.script, name, without(self._environ, first.plan.secrets))
+        environ = without(self._environ, first.plan.secrets)
+        job = submit_once(argv, payload.script, name, environ, first.plan.umask)
         jobs = ["%s_%d" % (job, element) for element in range(len(submissions))] if place else [job]
         return [
             {

@@ -80,13 +80,19 @@ def render(script: Script) -> str:
         "# %s: %d node(s), world size %d. %s"
         % (_comment(plan.name), len(plan.nodes), plan.world_size, _OWN if plan.batch else _RANKS),
         *_where(script),
+        _umask(plan),
         *(_ready(plan) if plan.array else _by_hand(script)),
         *_ATTEMPT,
-        *(["", *setup_lines(plan.setup, secrets=values_of(plan)), _STILL_OURS] if plan.setup else []),
-        *(_start_script() if plan.batch else _start(len(plan.nodes), (*_go_on(plan), *plan.step))),
+        *(["", *setup_lines(plan.setup, secrets=values_of(plan)), _STILL_OURS, _umask(plan)] if plan.setup else []),
+        *(_start_script() if plan.batch else _start(plan)),
         *([] if plan.array else _travelling(script.files)),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _umask(plan: Plan) -> str:
+    """Whatever was made with the user's own could be another's to write to, and that decides what is started."""
+    return "umask %03o" % plan.umask
 
 
 def _comment(text: str) -> str:
@@ -135,7 +141,6 @@ def _by_hand(script: Script) -> list[str]:
         "fi",
         'if ! ours || [ ! -e "$RUN/plan.json" ]; then',
         '    part() { sed -n "\\|^# begin $1\\$|,/^# end/{/^#/d;p}" "$0" | base64 -d | gzip -d; }',
-        "    umask %03o" % script.plan.umask,
         '    ours || { mkdir "$RUN" && "$PYTHON" -I -S -c %s "$RUN" && chmod %03o "$RUN"; } || exit 1'
         % (shlex.quote(_NO_LISTS), 0o777 & ~script.plan.umask),
         '    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" %s || exit 1' % links,
@@ -180,24 +185,26 @@ def _go_on(plan: Plan) -> tuple[str, ...]:
     return ("--no-kill", "--kill-on-bad-exit=0") if plan.spare else ()
 
 
-def _start(nodes: int, more: Sequence[str]) -> list[str]:
+def _start(plan: Plan) -> list[str]:
     """srun takes this script's place: its exit code and its signals are the job's, and it is never an orphan.
 
     The logs are not srun's --output: a node that does not see the run directory would then start nothing, and srun wait
     for the others all the same ("task 1 launch failed: Slurmd could not connect IO").
     """
+    nodes = len(plan.nodes)
     return [
         "",
         '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
         "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # of the job, not of this step",
         'AGENT=\'[ -O "$1" ] && [ ! -L "$1" ] || exit %d   # on this node it is not yours' % NO_RUN,
+        _umask(plan),
         'LOG=$1/attempt-$2/logs/agent-$(printf %04d "$SLURM_NODEID").log',
         'true >>"$LOG" || exit %d   # this node does not see the run directory, or may not write there' % NO_RUN,
         'exec "$0" -I -S "$1/agent.pyz" "$1" --node-rank-var SLURM_NODEID --attempt "$2" >>"$LOG" 2>&1\'',
         "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
         % (nodes, nodes),
         '    --mpi=none --job-name="$ID" --input=none \\',
-        *("    %s \\" % shlex.quote(word) for word in more),
+        *("    %s \\" % shlex.quote(word) for word in (*_go_on(plan), *plan.step)),
         '    sh -c "$AGENT" "$PYTHON" "$RUN" "$ATTEMPT"',
     ]
 

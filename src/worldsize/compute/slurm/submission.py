@@ -25,11 +25,12 @@ def submit_once(
     script: str,
     name: str,
     environ: Mapping[str, str],
+    umask: int = -1,
     cluster: str | None = None,
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
-    """The job's number. After an answer that was lost the job is looked for by its name, twice, before it is tried
+    """The job's number; `umask` is the job's. After an answer that was lost the job is looked for by its name, twice, before it is tried
     again: slurmctld may still be making it.
 
     SubmitRejected: refused for good. SubmitAgain: nothing was created within `PATIENCE` seconds.
@@ -41,7 +42,7 @@ def submit_once(
         try:
             if looks == 0:
                 looks = _LOOKS
-                text = run_slurm(argv, environ=environ, timeout=_SBATCH_TIMEOUT, input=script)
+                text = run_slurm(argv, environ=environ, timeout=_SBATCH_TIMEOUT, input=script, umask=umask)
                 return text.strip().split(";")[0]
             found = find(name, ask, cluster)
             looks -= 1
