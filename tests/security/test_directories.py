@@ -136,6 +136,21 @@ def test_an_access_list_below_what_is_trusted(machine: Machine) -> None:
         require_reliable_directory(below)
 
 
+def test_the_group_of_what_is_trusted_has_only_a_list(machine: Machine) -> None:
+    """Found by review: its members may not write to what is trusted, where the mode's bits are the list's mask."""
+    lab = made(machine.directory(0o755), "lab", 0o775, 0, BEN)
+    entries = ((1, 7, 0xFFFFFFFF), (2, 7, ANNA), (4, 5, 0xFFFFFFFF), (16, 7, 0xFFFFFFFF), (32, 5, 0xFFFFFFFF))
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    os.setxattr(lab, "system.posix_acl_access", packed)
+    decide(lab, True, os.environ)
+    assert require_reliable_directory(lab)
+    with pytest.raises(StorageError, match="group"):
+        require_reliable_directory(made(lab, "of-the-group", 0o775, 0, BEN))
+    same = made(lab, "of-the-same", 0o775, 0, BEN)
+    os.setxattr(same, "system.posix_acl_access", packed)
+    assert require_reliable_directory(same)
+
+
 def test_a_user_without_a_name(machine: Machine) -> None:
     """As `docker run --user` has it: with a umask of 002 all is writable for a group that is nobody else's."""
     anna: Person = machine.person(ANNA)

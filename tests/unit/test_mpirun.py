@@ -228,6 +228,12 @@ def failures(tmp_path, text: str, code: int, node: int = 0, **errors: str):
     return launched_failures(plan_of(2, 2), paths, node, ["a", "b"], ended, False)
 
 
+def test_a_launchers_last_words_are_told_without_secrets(tmp_path):
+    """Found by review."""
+    (found,) = failures(tmp_path, "cannot fetch https://me:hunter2@host/x\n", 5)
+    assert "cannot fetch" in found.message and "hunter2" not in found.message
+
+
 def test_the_rank_that_mpirun_names_failed_first(tmp_path):
     found = failures(tmp_path, EXITED_4, 5)
     assert [(each.rank, each.node_rank, each.code) for each in found] == [(2, 1, 5)]

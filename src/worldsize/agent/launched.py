@@ -131,4 +131,8 @@ def _last_words(log: str) -> str:
     except OSError:
         return ""
     told = [line for line in lines if line and not line.startswith("---")]
-    return told[-1][:_LINE] if told else ""
+    if not told:
+        return ""
+    from worldsize.trust.secrets import mask_text
+
+    return mask_text(told[-1])[:_LINE]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from worldsize.environment.requirements import asked_variables
 from worldsize.environment.sources import lost_variables
@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_TELLING_LINE = 8
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
@@ -21,7 +22,8 @@ def secrets_of_build(
     spec: EnvironmentSpec, environ: Mapping[str, str], named: Collection[str], lock: Mapping[str, Any] | None = None
 ) -> list[str]:
     """The values that requirements and their files, variables and steps have, or ask the environment `environ` for,
-    under the names of secrets, or under those in `named`; shorter than what can be told from other text none is."""
+    under the names of secrets, or under those in `named`, and the lines of those that have several. None is shorter
+    than what can be told from other text."""
     asked = asked_variables([*spec.pip, *([spec.file] if spec.file else [])])
     texts = [*spec.variables.values()]
     for step in spec.steps:
@@ -32,7 +34,14 @@ def secrets_of_build(
     tables: list[Mapping[str, str]] = [{name: environ[name] for name in asked if name in environ}]
     for table in (spec.variables, *(step.variables for step in spec.steps)):
         tables += [table, {name: _expanded(value, known) for name, value in table.items()}]
-    return list(dict.fromkeys(value for table in tables for value in secret_values(table, named)))
+    return _with_lines(value for table in tables for value in secret_values(table, named))
+
+
+def _with_lines(values: Iterable[str]) -> list[str]:
+    """Also each line of those of several: a program's words are masked line by line."""
+    found = list(dict.fromkeys(values))
+    lines = [line.strip() for value in found if "\n" in value for line in value.split("\n")]
+    return list(dict.fromkeys([*found, *(line for line in lines if len(line) >= _TELLING_LINE)]))
 
 
 def _expanded(text: str, known: Mapping[str, str]) -> str:

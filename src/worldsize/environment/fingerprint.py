@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from worldsize.environment.objects import digest_of
-from worldsize.environment.requirements import bare, included, lines_of, local_path, local_sources
+from worldsize.environment.requirement_lines import bare, lines_of
+from worldsize.environment.requirements import included, local_path, local_sources
 from worldsize.environment.sources import is_lock, is_project
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display, read_file

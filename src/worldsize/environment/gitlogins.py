@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from worldsize.environment.requirements import descriptions, included, lines_of, plain_toml, reached, with_variables
+from worldsize.environment.requirement_lines import lines_of
+from worldsize.environment.requirements import descriptions, included, plain_toml, reached, with_variables
 from worldsize.environment.sources import is_project
 from worldsize.errors import BuildError, UsageError
 from worldsize.plan.files import read_file

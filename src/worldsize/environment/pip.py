@@ -12,14 +12,8 @@ from worldsize.environment.builder import Work
 from worldsize.environment.gitlogins import has_login, refuse_passwords_of_trees
 from worldsize.environment.installed import Distribution, distributions, normalized
 from worldsize.environment.objects import digest_of
-from worldsize.environment.requirements import (
-    bare,
-    git_requirements,
-    included,
-    lines_of,
-    local_directories,
-    project_name,
-)
+from worldsize.environment.requirement_lines import bare, lines_of
+from worldsize.environment.requirements import git_requirements, included, local_directories, project_name
 from worldsize.environment.sources import is_project
 from worldsize.environment.uv import Uv, install
 from worldsize.errors import BuildError

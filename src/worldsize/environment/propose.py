@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from worldsize.environment.installed import normalized
-from worldsize.environment.requirements import read_lines
+from worldsize.environment.requirement_lines import read_lines
 from worldsize.errors import UsageError
 from worldsize.spec.requirement import requirement
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from worldsize.environment.installed import normalized
+from worldsize.environment.requirement_lines import bare, lines_of
 from worldsize.errors import UsageError
 from worldsize.plan.files import read_file
 from worldsize.spec.requirement import requirement, split
@@ -27,24 +28,6 @@ _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _PLAIN_LISTS = (".txt", ".in")
 _LISTS = (*_PLAIN_LISTS, ".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
 _DEEPEST = 20
-_COMMENT = re.compile(r"(^|\s)#.*$")
-
-
-def lines_of(path: str) -> list[str]:
-    """What a file says, line by line: those that end in a backslash go on, comments are left out. OSError."""
-    said = read_lines(path)
-    return [text for text in map(bare, said) if text]
-
-
-def read_lines(path: str) -> list[str]:
-    """Its lines, with those that end in a backslash joined to the next. OSError."""
-    text = read_file(path).decode("utf-8-sig", "surrogateescape")
-    return text.replace("\r\n", "\n").replace("\\\n", "").split("\n")
-
-
-def bare(line: str) -> str:
-    """A line without its comment."""
-    return _COMMENT.sub("", line).strip()
 
 
 def included(line: str) -> tuple[str, str] | None:

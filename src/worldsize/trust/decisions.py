@@ -87,7 +87,8 @@ def _covers(entry: Mapping[str, Any], status: os.stat_result, access: Sequence[A
         return False
     if status.st_mode & stat.S_IWOTH and not mode & stat.S_IWOTH:
         return False
-    same_group = status.st_gid == group and mode & stat.S_IWGRP
+    said_of_group = mode & stat.S_IWGRP and access[3:] == lists  # in a list's place the mode shows its mask
+    same_group = status.st_gid == group and said_of_group
     known = same_group or is_private_group(status.st_gid) or mode & stat.S_IWOTH
     return bool(known) or not status.st_mode & stat.S_IWGRP
 

@@ -54,7 +54,8 @@ def call(
     """Run a program found on `environ`'s PATH, in a session of its own, so that a Ctrl-C does not cut it short.
 
     ConfigError: there is none. SubmitAgain: no answer within `timeout` seconds; it and its children were killed.
-    `umask`: the program's; sbatch makes it the job's. `idle` is called ten times a second until it answers; what that raises ends it in the same way.
+    `umask`: the program's; sbatch makes it the job's. `idle` is called ten times a second until it answers; what that
+    raises ends it in the same way.
     """
     import subprocess
 

@@ -30,8 +30,8 @@ def submit_once(
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
-    """The job's number; `umask` is the job's. After an answer that was lost the job is looked for by its name, twice, before it is tried
-    again: slurmctld may still be making it.
+    """The job's number; `umask` is the job's. After an answer that was lost the job is looked for by its name, twice,
+    before it is tried again: slurmctld may still be making it.
 
     SubmitRejected: refused for good. SubmitAgain: nothing was created within `PATIENCE` seconds.
     """
