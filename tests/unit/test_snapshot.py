@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from worldsize.environment import index, objects, snapshot
+from worldsize.environment.codefiles import CodeFiles
+from worldsize.environment.ignore import Rules
 from worldsize.environment.manifest import diff_trees, read_manifest
 from worldsize.environment.scan import Limits, scan
-from worldsize.environment.snapshot import take_snapshot
+from worldsize.environment.snapshot import materialize, take_snapshot
 from worldsize.errors import NotFound, SnapshotError, StorageError
 from worldsize.store.runs import create_run, objects_dir
 
@@ -376,9 +378,9 @@ class Reads:
 
     def __init__(self, monkeypatch) -> None:
         self.names: list[str] = []
-        real = objects.open_source
+        real = CodeFiles.open_file
         monkeypatch.setattr(
-            objects, "open_source", lambda path: self.names.append(os.path.basename(path)) or real(path)
+            CodeFiles, "open_file", lambda files, name: self.names.append(os.path.basename(name)) or real(files, name)
         )
 
 
@@ -489,4 +491,59 @@ def test_a_link_of_anothers_is_not_followed(tmp_path):
     listing = scan(str(tmp_path / "code"))
     assert [name for name, _ in listing.files] == ["ours"]
     assert listing.links == [("theirs", str(tmp_path / "private"))]
-    assert any("is a link of uid 61002" in warning for warning in listing.warnings)
+    assert any("the link belongs to uid 61002" in warning for warning in listing.warnings)
+
+
+@pytest.fixture
+def dropped(place, tmp_path):
+    """Code with a directory where others may put files, and what they may not read: its text is `precious`."""
+    place.write("incoming/sub/sample", "sample")
+    place.write("incoming/one", "sample")
+    (tmp_path / "private").mkdir()
+    for name in ("sample", "one"):
+        (tmp_path / "private" / name).write_text("precious")
+    return place
+
+
+def replace_by_link(path, target):
+    os.rename(path, str(path) + ".former")
+    os.symlink(target, path)
+
+
+def test_a_file_replaced_by_a_link_once_it_was_listed(dropped, tmp_path):
+    """Found by review: the link was followed, and what it led to was copied to where a group may read it."""
+    listing = scan(dropped.code)
+    replace_by_link(os.path.join(dropped.code, "incoming", "one"), tmp_path / "private" / "one")
+    replace_by_link(os.path.join(dropped.code, "incoming", "sub"), tmp_path / "private")
+    paths = create_run(dropped.home)
+    taken = materialize(listing, paths, dropped.objects)
+    assert len([each for each in taken.warnings if "it vanished meanwhile" in each]) == 2
+    assert [each for each in tree(paths.code).values() if each is not None] == []
+
+
+def test_a_directory_replaced_by_a_link_before_it_is_entered(dropped, tmp_path, monkeypatch):
+    """Found by review."""
+    enter = Rules.enter
+
+    def replace_first(rules, path, prefix, names, warnings):
+        if "sub" in names:
+            replace_by_link(os.path.join(path, "sub"), tmp_path / "private")
+        return enter(rules, path, prefix, names, warnings)
+
+    monkeypatch.setattr(Rules, "enter", replace_first)
+    listing = scan(dropped.code)
+    assert [name for name, _ in listing.files if "sub/" in name] == []
+
+
+def test_a_link_that_leads_to_a_link_of_anothers(tmp_path):
+    """Found by review: whose the first link is was looked at, and no further."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link of somebody else's")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "private").write_text("precious")
+    os.symlink(tmp_path / "private", tmp_path / "theirs")
+    os.chown(tmp_path / "theirs", 61002, 61002, follow_symlinks=False)
+    os.symlink(tmp_path / "theirs", tmp_path / "code" / "ours")
+    listing = scan(str(tmp_path / "code"))
+    assert (listing.files, listing.links) == ([], [("ours", str(tmp_path / "private"))])
+    assert any("the link belongs to uid 61002" in warning for warning in listing.warnings)

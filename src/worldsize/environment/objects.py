@@ -11,8 +11,8 @@ import errno
 import os
 import stat
 
+from worldsize.environment.codefiles import unreadable
 from worldsize.errors import SnapshotError
-from worldsize.plan.files import display
 from worldsize.trust.directories import make_private_directory
 from worldsize.trust.owners import is_ours
 
@@ -53,23 +53,17 @@ class Objects:
             return False
         return _link(path, target, mode)
 
-    def add(self, source: str, executable: bool, target: str) -> tuple[str, int, os.stat_result] | None:
-        """Stores what `source` holds now and makes `target` that content.
+    def add(self, source: int, name: str, executable: bool, target: str) -> tuple[str, int, os.stat_result]:
+        """Stores what the descriptor `source` of the file `name` holds now and makes `target` that content.
 
-        Returns its digest, its size and the stat of `source` after it was read; None where `source` is gone.
+        Returns its digest, its size and the stat of `source` after it was read.
         """
-        descriptor = open_source(source)
-        if descriptor is None:
-            return None
-        try:
-            size = os.fstat(descriptor).st_size
-            if size <= _WHOLE:
-                digest, size = self._add_whole(read_source(descriptor, size, source), executable, target)
-            else:
-                digest, size = self._add_stream(descriptor, size, source, executable, target)
-            return digest, size, os.fstat(descriptor)
-        finally:
-            os.close(descriptor)
+        size = os.fstat(source).st_size
+        if size <= _WHOLE:
+            digest, size = self._add_whole(read_source(source, size, name), executable, target)
+        else:
+            digest, size = self._add_stream(source, size, name, executable, target)
+        return digest, size, os.fstat(source)
 
     def _add_whole(self, data: bytes, executable: bool, target: str) -> tuple[str, int]:
         digest, size = digest_of(data), len(data)
@@ -132,16 +126,6 @@ class Objects:
             os.replace(temporary, path)
 
 
-def open_source(path: str) -> int | None:
-    """A descriptor of a file to read, never waiting for a pipe's other end; None where the file is gone."""
-    try:
-        return os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise _unreadable(error, path) from None
-
-
 def read_source(descriptor: int, size: int, path: str) -> bytes:
     """At most `size` bytes, fewer at the file's end: a growing file is taken as long as it was when opened."""
     try:
@@ -153,7 +137,7 @@ def read_source(descriptor: int, size: int, path: str) -> bytes:
             data = os.read(descriptor, size - sum(map(len, pieces)))
             pieces.append(data)
     except OSError as error:
-        raise _unreadable(error, path) from None
+        raise unreadable(error, path) from None
     return b"".join(pieces)
 
 
@@ -209,11 +193,3 @@ def _copy_object(path: str, target: str, mode: int) -> bool:
     finally:
         os.close(source)
     return True
-
-
-def _unreadable(error: OSError, path: str) -> SnapshotError:
-    return SnapshotError(
-        "cannot read it: %s" % os.strerror(error.errno or 0),
-        display(path),
-        "make it readable, or name it in .amlignore",
-    )

@@ -7,10 +7,12 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 
+from worldsize.environment.codefiles import CodeFiles, unreadable
 from worldsize.environment.ignore import Rules, always_ignored, is_environment
-from worldsize.errors import SnapshotError
+from worldsize.errors import SnapshotError, StorageError
 from worldsize.plan.files import display
 from worldsize.plan.values import NamedTuple
+from worldsize.trust.directories import real_path
 from worldsize.trust.owners import is_believed, user_name
 
 OWN = ("outputs", "logs")
@@ -32,6 +34,7 @@ class Listing(NamedTuple):
     files        with their stat, links to files outside followed
     links        with the target that keeps its meaning inside the snapshot
     started_ns   when the walk began, Unix time
+    followed     of those files that are links: the real path of what they lead to
     """
 
     root: str
@@ -40,6 +43,7 @@ class Listing(NamedTuple):
     links: list[tuple[str, str]]
     warnings: list[str]
     started_ns: int
+    followed: dict[str, str]
 
 
 Tick = Callable[[int, int], None]
@@ -56,15 +60,25 @@ def scan(code_dir: str, limits: Limits | None = None, excluded: Iterable[str] = 
     Raises SnapshotError where something cannot be read, and as soon as a limit is passed.
     """
     root = os.path.realpath(code_dir)
-    listing = Listing(root, [], [], [], [], time.time_ns())
-    _Walk(listing, limits or Limits(), frozenset(map(os.path.realpath, excluded)), tick).run()
+    listing = Listing(root, [], [], [], [], time.time_ns(), {})
+    try:
+        files = CodeFiles(root)
+    except OSError as error:
+        raise unreadable(error, root) from None
+    try:
+        _Walk(listing, files, limits or Limits(), frozenset(map(os.path.realpath, excluded)), tick).run()
+    finally:
+        files.close()
     return listing
 
 
 class _Walk:
-    def __init__(self, listing: Listing, limits: Limits, excluded: frozenset[str], tick: Tick) -> None:
+    def __init__(
+        self, listing: Listing, files: CodeFiles, limits: Limits, excluded: frozenset[str], tick: Tick
+    ) -> None:
         self.tick = tick
         self.listing = listing
+        self.files = files
         self.limits = limits
         self.excluded = excluded
         self.bytes = 0
@@ -77,15 +91,22 @@ class _Walk:
 
     def enter(self, directory: str, rules: Rules) -> list[tuple[str, Rules]]:
         """Takes in one directory's entries; returns the directories below it that remain to be entered."""
+        descriptor = self.files.open_directory(directory)
+        if descriptor is None:
+            return []
+        try:
+            return self.take_entries(descriptor, directory, rules)
+        finally:
+            os.close(descriptor)
+
+    def take_entries(self, descriptor: int, directory: str, rules: Rules) -> list[tuple[str, Rules]]:
         listing = self.listing
         path = "%s/%s" % (listing.root, directory) if directory else listing.root
         try:
-            with os.scandir(path) as iterator:
+            with os.scandir(descriptor) as iterator:
                 entries = list(iterator)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and directory:
-                return []
-            raise _unreadable(error, path) from None
+            raise unreadable(error, path) from None
         names = {entry.name for entry in entries}
         if directory:
             if is_environment(names):
@@ -105,60 +126,70 @@ class _Walk:
                 if "%s/%s" % (listing.root, relative) not in self.excluded:
                     below.append((relative, rules))
             else:
-                self.take(entry, relative)
+                self.take(descriptor, entry, relative)
         self.check()
         return below
 
-    def take(self, entry: os.DirEntry[str], relative: str) -> None:
+    def take(self, directory: int, entry: os.DirEntry[str], relative: str) -> None:
         if relative in OWN:
-            if not (entry.is_symlink() and os.readlink(entry.path) in _OWN_LINKS):
+            if not (entry.is_symlink() and os.readlink(entry.name, dir_fd=directory) in _OWN_LINKS):
                 self.warn(relative, "left out: the run has a directory of that name")
         elif entry.is_symlink():
-            self.take_link(entry, relative)
+            self.take_link(directory, entry.name, relative)
         elif entry.is_file(follow_symlinks=False):
-            self.take_file(entry, relative)
+            try:
+                self.take_file(entry.stat(follow_symlinks=False), relative)
+            except FileNotFoundError:
+                return
         else:
             self.warn(relative, "left out: neither a file, a directory nor a link")
 
-    def take_file(self, entry: os.DirEntry[str], relative: str) -> None:
-        try:
-            status = entry.stat()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise _unreadable(error, entry.path) from None
+    def take_file(self, status: os.stat_result, relative: str) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            return self.warn(relative, "left out: it was replaced meanwhile")
         self.bytes += status.st_size
         self.tick(len(self.listing.files), 0)
         self.listing.files.append((relative, status))
         if self.bytes > self.limits.bytes or len(self.listing.files) > self.limits.files:
             self.check()
 
-    def take_link(self, entry: os.DirEntry[str], relative: str) -> None:
+    def take_link(self, directory: int, name: str, relative: str) -> None:
         root = self.listing.root
         here = os.path.dirname(relative)
         try:
-            target = os.readlink(entry.path)
+            owner, target = _owner_and_target(directory, name)
         except OSError as error:
-            raise _unreadable(error, entry.path) from None
-        real = os.path.realpath(entry.path)
+            raise unreadable(error, "%s/%s" % (root, relative)) from None
+        path = os.path.join(root, here, target)
+        real = os.path.realpath(path)
         if real == root or real.startswith(root.rstrip("/") + "/"):
             plain = os.path.normpath(os.path.join(here, target))
             if os.path.isabs(target) or plain == ".." or plain.startswith("../"):
                 target = os.path.relpath(real, os.path.join(root, here))
             self.listing.links.append((relative, target))
         elif os.path.isfile(real):
-            owner = entry.stat(follow_symlinks=False).st_uid
-            if is_believed(owner):
-                self.take_file(entry, relative)
-                return
-            self.listing.links.append((relative, real))
-            whose = user_name(owner)
-            self.warn(relative, "is a link of %s to %s: kept as a link, its content not recorded", whose, real)
+            self.take_linked_file(relative, path, owner)
         elif os.path.isdir(real):
             self.listing.links.append((relative, real))
             self.warn(relative, "links to %s, outside the code: kept as a link, its content not recorded", real)
         else:
             self.warn(relative, "left out: links to %s, where no file is", target)
+
+    def take_linked_file(self, relative: str, path: str, owner: int) -> None:
+        """Its content, where no link on the way is another user's: what that leads to is theirs to say."""
+        try:
+            if not is_believed(owner):
+                raise StorageError("the link belongs to %s" % user_name(owner), path)
+            real = real_path(path, places=False)
+            status = os.lstat(real)
+        except (OSError, StorageError) as error:
+            real = os.path.realpath(path)
+            self.listing.links.append((relative, real))
+            why = error.what if isinstance(error, StorageError) else error.strerror
+            self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
+            return
+        self.listing.followed[relative] = real
+        self.take_file(status, relative)
 
     def warn(self, relative: str, text: str, *paths: str) -> None:
         self.listing.warnings.append("%s: %s" % (display(relative), text % tuple(map(display, paths))))
@@ -209,12 +240,13 @@ def _largest(listing: Listing) -> str:
     )
 
 
-def _unreadable(error: OSError, path: str) -> SnapshotError:
-    return SnapshotError(
-        "cannot read it: %s" % os.strerror(error.errno or 0),
-        display(path),
-        "make it readable, or name it in .amlignore",
-    )
+def _owner_and_target(directory: int, name: str) -> tuple[int, str]:
+    """Of one and the same link, whatever is put in its place meanwhile. OSError."""
+    link = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return os.fstat(link).st_uid, os.readlink("", dir_fd=link)
+    finally:
+        os.close(link)
 
 
 def is_executable(status: os.stat_result) -> bool:

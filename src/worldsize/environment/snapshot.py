@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from worldsize.environment.codefiles import CodeFiles
 from worldsize.environment.index import Index, stamp
 from worldsize.environment.manifest import write_manifest
-from worldsize.environment.objects import Objects, copy_stream, open_source
+from worldsize.environment.objects import Objects, copy_stream
 from worldsize.environment.scan import OWN, Limits, Listing, Tick, is_executable, no_tick, scan
 from worldsize.plan.files import display, storage_error
 from worldsize.plan.paths import RunPaths
@@ -46,15 +47,20 @@ def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick 
     Raises SnapshotError where a file cannot be read, StorageError where the run cannot be written.
     """
     try:
-        return _Materialize(listing, paths, Objects(objects_dir), tick).run()
+        files = CodeFiles(listing.root, listing.followed)
+        try:
+            return _Materialize(listing, files, paths, Objects(objects_dir), tick).run()
+        finally:
+            files.close()
     except OSError as error:
         raise storage_error(error, error.filename2 or error.filename or paths.code) from None
 
 
 class _Materialize:
-    def __init__(self, listing: Listing, paths: RunPaths, objects: Objects, tick: Tick) -> None:
+    def __init__(self, listing: Listing, files: CodeFiles, paths: RunPaths, objects: Objects, tick: Tick) -> None:
         self.tick = tick
         self.listing = listing
+        self.files = files
         self.paths = paths
         self.objects = objects
         self.manifest: dict[str, tuple[str, int, str]] = {}
@@ -87,10 +93,14 @@ class _Materialize:
         target = "%s/%s" % (self.paths.code, relative)
         digest = index.known(relative, status) if index else None
         if digest is None or not self.objects.link(digest, executable, status.st_size, target):
-            added = self.objects.add("%s/%s" % (self.listing.root, relative), executable, target)
-            if added is None:
+            source = self.files.open_file(relative)
+            if source is None:
                 return self.gone(relative)
-            digest, size, after = added
+            try:
+                name = "%s/%s" % (self.listing.root, relative)
+                digest, size, after = self.objects.add(source, name, executable, target)
+            finally:
+                os.close(source)
             if index and stamp(after) == stamp(status):
                 index.learn(relative, status, digest)
         else:
@@ -98,7 +108,7 @@ class _Materialize:
         self.manifest[relative] = ("exec" if executable else "file", size, digest)
 
     def copy(self, relative: str, status: os.stat_result) -> None:
-        source = open_source("%s/%s" % (self.listing.root, relative))
+        source = self.files.open_file(relative)
         if source is None:
             return self.gone(relative)
         executable = is_executable(status)
