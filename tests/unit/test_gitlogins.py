@@ -152,6 +152,8 @@ ADDRESS = "dep @ git+https://anna:hunter2@h/dep"
         ("setup.cfg", "[options]\ninstall_requires =\n  %s\n" % ADDRESS),
         ("setup.py", "setup(install_requires=['%s'])" % ADDRESS),
         ("req.txt", ADDRESS),
+        ("req.txt", "dep @ git+https://anna@corp.com:hunter2@h/dep"),
+        ("req.txt", "dep @ git+https://anna:it'shunter2@h/dep"),
         ("setup.py", "setup(install_requires=['dep @ git+https://ghp_hunter2hunter2hunter@h/dep'])"),
     ],
 )
@@ -177,6 +179,9 @@ def test_trees_whose_other_files_hold_passwords(tmp_path: Path, name: str, said:
         'dep = { git = """https://anna:hunter2@h/dep""" }',
         'dep = { git = "https:\\u002f/anna:hunter2@h/dep" }',
         "dep = [{ 'git' = 'https://anna:hunter2@h/dep', rev = 'x' }]",
+        'dep = { git = "https://anna@corp.com:hunter2@h/dep" }',
+        'dep = { git = "https://anna:it\'shunter2@h/dep" }',
+        "dep = { git = 'ssh://anna:hunter2\"@h/dep' }",
     ],
 )
 def test_passwords_however_toml_spells_them(tmp_path: Path, said: str) -> None:

@@ -91,6 +91,8 @@ def test_options_of_uv_with_a_login_become_variables() -> None:
     assert kept == ["pip", "install", "--index", BARE, "-r", "req.txt"]
     assert variables == {"UV_INDEX_URL": URL, "UV_FIND_LINKS": URL + ",/x"}
     assert without_logins(["pip", "install", "-i" + URL]) == (["pip", "install"], {"UV_INDEX_URL": URL})
+    token = "http://host/t/hunter2hunter2/simple"  # found by review
+    assert without_logins(["pip", "install", "--index", token]) == (["pip", "install"], {"UV_INDEX": token})
     plain = ["pip", "install", "--index-url", BARE, "--find-links"]
     assert without_logins(plain) == (plain, {})
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from worldsize.trust.secrets import MASK, is_secret_name, mask, mask_argv, mask_text, mask_tree, secret_values
+from worldsize.trust.secrets import (
+    MASK,
+    is_secret_name,
+    mask,
+    mask_argv,
+    mask_text,
+    mask_tree,
+    mask_values,
+    secret_values,
+)
 
 SECRET_NAMES = """
 HF_TOKEN HUGGING_FACE_HUB_TOKEN GITHUB_TOKEN API_TOKENS WANDB_API_KEY OPENAI_API_KEY APIKEY AWS_SECRET_ACCESS_KEY secret
@@ -43,7 +54,12 @@ def test_public_names(name):
         ("postgres://me:pa:ss@w@db/x", "postgres://me:***@db/x"),
         ("http://:p@proxy:3128", "http://:***@proxy:3128"),
         ("clone https://ghp_abc@github.com/x.git", "clone https://***@github.com/x.git"),
+        ("https://anna@corp.com:hunter2@host/x", "https://anna@corp.com:***@host/x"),
+        ("postgresql://anna@srv:S3'c@h/db", "postgresql://anna@srv:***@h/db"),
+        ("https://anna@corp.com:a/b@host/x", "https://***@corp.com:***@host/x"),
+        ("https://to@ken@host/x", "https://***@host/x"),
         ("ssh://git@host/x", "ssh://git@host/x"),
+        ("ssh://git@host:22/a@b", "ssh://git@host:22/a@b"),
         ("http://host:8080/a@b", "http://host:8080/a@b"),
         ("Authorization: Bearer abcdefgh.ijkl", "Authorization: Bearer ***"),
         ("token hf_abcdefghijklmnop here", "token *** here"),
@@ -210,3 +226,17 @@ def test_only_what_can_be_told_from_other_text_is_looked_for_elsewhere():
         "M": "m",
     }
     assert secret_values(named, ["N"]) == ["letmein1", "longwords", "named"]
+
+
+def test_text_that_is_nested_deep_or_long() -> None:
+    """Found by review: each `=` was another call, and words with many hyphens took the square of their length."""
+    assert "hunter2" not in mask_text("a=" * 2000 + "key=hunter2")
+    assert mask_text("XLA_FLAGS=" + ",".join("x%d=1" % number for number in range(20)))[-6:] == ",x19=1"
+    before = time.process_time()
+    mask_text("-".join(["a"] * 200_000) + ": x")
+    assert time.process_time() - before < 5  # it took minutes
+
+
+def test_the_names_of_what_is_looked_for_are_looked_through_too() -> None:
+    """Found by review: a tag's name held what an input had."""
+    assert mask_values({"k hunter2": {"hunter2": 1}}, ["hunter2"]) == {"k ***": {"***": 1}}

@@ -152,6 +152,7 @@ class LocalCompute:
             pid = spawn_conductor(
                 submission.paths, without(self._environ, closed(submission.plan.secrets, self._environ))
             )
+        remains.remember_child(pid)
         return processes.local_handle(pid, submission.plan.run_id, submission.paths.root)
 
     def _observe(self, handle: Handle, said: dict[str, str]) -> Observation:

@@ -14,7 +14,7 @@ from typing import Any
 from worldsize.agent import processes
 from worldsize.agent.queue import fork_queue, spawn_queue
 from worldsize.compute.base import Handle, Submission
-from worldsize.compute.remains import is_alive, may_be_signalled
+from worldsize.compute.remains import is_alive, may_be_signalled, remember_child
 from worldsize.plan.array import after_file
 from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
@@ -27,6 +27,7 @@ def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], f
     root = os.path.dirname(first.paths.root) if first.plan.array else first.paths.root
     environ = without(environ, closed(first.plan.secrets, environ))
     pid = fork_queue(root, first.plan.umask, environ) if fork else spawn_queue(first.paths.agent, root, environ)
+    remember_child(pid)
     queue = {**processes.local_handle(pid, "", root), "queue": root}
     return [{**queue, "run_id": each.plan.run_id, "run_dir": each.paths.root} for each in submissions]
 

@@ -17,6 +17,7 @@ _PATIENCE = 2.0
 _PARENT, _SESSION, _STARTED = 1, 3, 19
 """Where they stand among the fields of `processes.stat_fields`."""
 _FORKED_WITHIN = 60.0
+_started_here: set[int] = set()
 
 
 def agents(conductor: int, started: int, run_dir: str) -> list[int]:
@@ -104,13 +105,19 @@ def _environment(pid: int) -> bytes:
 
 
 def is_alive(handle: Handle) -> bool:
-    """Whether the process that the handle names still runs; one that is our own child is reaped when it does not."""
+    """Whether the process that the handle names still runs; one that was started here is reaped when it does not."""
     pid = handle["pid"]
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
+    if pid in _started_here:
+        try:
+            _started_here.difference_update(os.waitpid(pid, os.WNOHANG)[:1])
+        except ChildProcessError:
+            _started_here.discard(pid)
     return handle["start_time"] is not None and processes.start_time(pid) == handle["start_time"]
+
+
+def remember_child(pid: int) -> None:
+    """Of a process that this one has started for a run: nobody else waits for it. A handle alone is not believed."""
+    _started_here.add(pid)
 
 
 def may_be_signalled(handle: Handle) -> bool:

@@ -25,7 +25,7 @@ from worldsize.trust.secrets import MASK, mask_text
 
 _LOGIN = re.compile(r"\b(git\+(https?)://)([^\s/?#]*)@([^\s/?#@]+)([^\s?#;]*)", re.IGNORECASE)
 _OTHERS = re.compile(
-    r"\b((?!git\+https?:)(git|svn|hg|bzr)\+[a-z-]+://)(?:[^\s/?#@:]*:[^\s/?#]*|[^\s/?#@:]{20,})@([^\s/?#@]*)",
+    r"\b((?!git\+https?:)(git|svn|hg|bzr)\+[a-z-]+://)(?:[^\s/?#:]*:[^\s/?#]*|[^\s/?#:]{20,})@([^\s/?#@]*)",
     re.IGNORECASE,
 )
 """Also of what is too long for the name of a user."""
@@ -34,7 +34,7 @@ _INCLUDES = re.compile(r"^-(?:.*\s-)?(?:[rc]|-req\w*|-const\w*)(?![\w-])|^-(?:.*
 _UNREADABLE = re.compile(r"^['\"]|^file:|\s-")
 _PASSWORD = re.compile(
     r"(?:\bgit\s*=\s*[\"'](?:git\+)?|\b(?:git|svn|hg|bzr)\+)"
-    r"(([a-z-]+://)(?:[^\s/?#\"'@:]*:[^\s/?#\"'@]+|[^\s/?#\"'@:]{20,})@([^\s\"'#@]+))",
+    r"(([a-z-]+://)(?:[^\s/?#:]*:[^\s/?#]+|[^\s/?#:]{20,})@([^\s\"'#@]+))",
     re.IGNORECASE,
 )
 _LINKS = re.compile(r"((?:-f|--find-links)[\s=]+)(\S.*)")

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
 from worldsize.errors import UsageError
+from worldsize.trust.secrets import mask_channel
 
 _LOGIN = re.compile(r"(?<!\+)(https?://)([^\s/?#]+)@([^\s/?#@]\S*)", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?<!\+)https?://[^\s/?#]+", re.IGNORECASE)
@@ -93,7 +94,7 @@ class IndexLogins:
 
 
 def without_logins(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """uv's words without the options that hold a login, and the variables that say the same."""
+    """uv's words without the options that hold a login, or a token, and the variables that say the same."""
     kept: list[tuple[str, ...]] = []
     said: dict[str, list[str]] = {}
     left = list(words)
@@ -108,7 +109,7 @@ def without_logins(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         value = value if equals else left.pop(0)
         said.setdefault(name, []).append(value)
         kept.append((name, value))
-    hidden = {name for name, values in said.items() if any(map(_LOGIN.search, values))}
+    hidden = {name for name, values in said.items() if any(mask_channel(each) != each for each in values)}
     variables = {_OF_UV[name][0]: _OF_UV[name][1].join(said[name]) for name in hidden}
     return [word for words in kept if words[0] not in hidden for word in words], variables
 

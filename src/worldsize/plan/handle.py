@@ -55,6 +55,8 @@ def handle_of(paths: RunPaths, value: Any) -> Any:
     for name, kind in _KINDS.items():
         if value.get(name) is not None and type(value[name]) is not kind:
             raise ValueError("%s is %.60r, which no compute says" % (name, value[name]))
+    if value.get("pid") is not None and value["pid"] < 1:
+        raise ValueError("pid is %d, which is no process" % value["pid"])
     if "job" in value and not _JOB.fullmatch(str(value["job"])):
         raise ValueError("job is %.60r, which is no number of a job" % (value["job"],))
     if value.get("run_id", paths.run_id) != paths.run_id:

@@ -56,6 +56,9 @@ _NAME_MARKS = (
 _TELLING, _TELLING_WORD = 4, 8
 """Characters of a value from which on it is looked for elsewhere; of one that could be any word or number."""
 
+_NESTED = 50
+"""So many names in a value, one within the other, are looked at each for itself."""
+
 _LAST_WORDS = frozenset(("LICENSE", "LICENCE"))
 """What names a file or a server with a word after it: LM_LICENSE_FILE."""
 
@@ -67,8 +70,7 @@ _QUOTE = r"[\"'](?=[^\s,:;)\]}])"
 
 # Each alternative starts only where a word does: linear in the text's length.
 _SHAPES = (
-    r"(?P<scheme>(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^\s/@:'\"]*):[^\s/'\"]*@"
-    r"|(?P<web>\bhttps?://)[^\s/@:'\"]+@"
+    r"(?P<scheme>(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^\s/'\"]*)@"
     r"|(?P<bearer>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<![\w-])(?:gh[opsur]_|github_pat_|glpat-|hf_|xox[abprs]-|sk-|[sr]k_(?:live|test)_|AKIA|AIza"
     r"|pypi-Ag|tskey-|eyJ[A-Za-z0-9_-]+\.)[A-Za-z0-9._-]{10,}|(?<![\w-])(?:npm_[A-Za-z0-9]{36}|ASIA[A-Z0-9]{16})(?![\w-])"
@@ -80,14 +82,14 @@ _SHAPES = (
 
 _RARE_SHAPES = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|(?P<header>\b(?:[A-Za-z]+-)*[Aa]uthorization:\s*\w+\s+)[^\s\"']+"
+    r"|(?P<header>\b(?:[A-Za-z]+-){0,4}[Aa]uthorization:\s*\w+\s+)[^\s\"']+"
     r"|(?P<field>(?<=[\"'])(?!keys?\b)[A-Za-z][\w.-]*|(?<![\w.-])[A-Za-z]+(?:-[A-Za-z]+)+)(?P<colon>[\"']?:\s*[\"']?)"
     r"(?P<content>(?<=\")(?:\\.|[^\"\\\n])+|(?<=')(?:\\.|[^'\\\n])+|[^\s\"',{}\[\]()]+)"
 )
 """Apart, as the next, since to compile them takes as long as all else that is done with most texts."""
 
 _ODD_PASSWORD = (
-    r"((?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://[^\s/@:'\"]*:)(?![0-9]*/)"
+    r"((?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://[^\s/:'\"]*:)(?![0-9]*/)"
     r"(?:[^\s/'\"]|" + _QUOTE + r")+(?:/[^\s@:'\"]*)?@"
 )
 """Of an address, with what would have to be written as %27, %22 and %2F."""
@@ -213,9 +215,7 @@ class _Masking:
 
     def _mask_match(self, match: re.Match[str]) -> str:
         if match["scheme"] is not None:
-            return "%s%s:%s@" % (match["scheme"], match["user"], MASK)
-        if match["web"] is not None:
-            return "%s%s@" % (match["web"], MASK)
+            return "%s%s@" % (match["scheme"], _masked_login(match["scheme"], match["login"]))
         if match["bearer"] is not None:
             return match["bearer"] + MASK
         if match["option"] is not None:
@@ -235,6 +235,8 @@ class _Masking:
         """What names a variable is no secret yet: `--token $TOKEN`."""
         if self._is_secret(name, value):
             return value if _is_reference(value) else MASK
+        if value.count("=") > _NESTED:
+            return MASK if _may_name_secret(value) else value
         return re.sub(_SHAPES, self._mask_match, value)
 
 
@@ -300,7 +302,7 @@ def _is_telling(value: str) -> bool:
 
 
 def mask_values(value: Any, secrets: Collection[str]) -> Any:
-    """A value of JSON's kinds without these texts, wherever they are in it."""
+    """A value of JSON's kinds without these texts, wherever they are in it, names too."""
     if not secrets:
         return value
     if isinstance(value, str):
@@ -308,10 +310,18 @@ def mask_values(value: Any, secrets: Collection[str]) -> Any:
             value = value.replace(secret, MASK)
         return value
     if isinstance(value, Mapping):
-        return {key: mask_values(item, secrets) for key, item in value.items()}
+        return {mask_values(key, secrets): mask_values(item, secrets) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [mask_values(item, secrets) for item in value]
     return value
+
+
+def _masked_login(scheme: str, login: str) -> str:
+    """What stands before the last @ of an address; a user alone is a token where it is for a web server."""
+    user, colon, _ = login.partition(":")
+    if colon:
+        return "%s:%s" % (user, MASK)
+    return MASK if login and scheme.lower() in ("http://", "https://") else login
 
 
 def _without_token(address: re.Match[str]) -> str:

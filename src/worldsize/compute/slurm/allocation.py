@@ -17,7 +17,7 @@ from functools import partial
 
 from worldsize.agent import processes
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
-from worldsize.compute.remains import is_alive, may_be_signalled
+from worldsize.compute.remains import is_alive, may_be_signalled, remember_child
 from worldsize.compute.slurm import checks
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.compute import SlurmCompute
@@ -175,6 +175,7 @@ class AllocationCompute:
                 pass_fds=(script.fileno(),),
                 start_new_session=True,
             )
+        remember_child(child.pid)
         return {
             "type": KIND,
             "job": self._environ["SLURM_JOB_ID"],

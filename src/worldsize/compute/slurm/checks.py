@@ -142,9 +142,13 @@ def check_grace(grace: float, run: Run) -> Iterator[CheckResult]:
                 yield CheckResult("notice", what, "grace")
 
 
-def check_setup(plan: Plan) -> Iterator[CheckResult]:
-    """Setup lines are part of the batch script: slurmctld keeps it, and operators can read it."""
+def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult]:
+    """Setup lines and options are part of the batch script: slurmctld keeps it, and operators can read it."""
     secrets = values_of(plan)
+    for name, value in options:
+        if value and mask_text(mask_values(value, secrets)) != value:
+            what = "the option %s holds a secret: it becomes part of the batch script, which Slurm keeps" % name
+            yield CheckResult("notice", what, "slurm", "leave it out there")
     if any(mask_text(mask_values(line, secrets)) != line for line in plan.setup):
         what = "a line of setup holds a secret: it becomes part of the batch script, which Slurm keeps"
         yield CheckResult("notice", what, "setup", "let the line read it from a file of yours: $(cat FILE)")

@@ -79,7 +79,7 @@ class SlurmCompute:
             return missing
         return [
             *self.check_places(job),
-            *checks.check_setup(plan),
+            *checks.check_secrets(plan, self._options(job, plan)),
             *(self._from_settings(found, job) for found in self._check_slurm(job, plan)),
             *checks.check_grace(plan.grace, self._run),
             *(checks.check_pmix(self._run) if plan.launcher == "srun" else ()),
