@@ -296,6 +296,14 @@ def test_share_group_opens_the_run_to_the_group(cli: Cli) -> None:
         assert not mode & 0o007, (path, oct(mode))
 
 
+@pytest.mark.parametrize("key", ["compute", "environment: {file", "environment: {python", "stage: {huggingface"])
+def test_secrets_stay_out_of_errors(cli: Cli, key: str) -> None:
+    """Found by review: a value that is none was repeated as it stands."""
+    cli.write("job.yml", "command: 'true'\n%s: 'https://me:hunter2-url@host/x'%s\n" % (key, "}" * key.count("{")))
+    refused = cli("run", "--dry-run", "job.yml")
+    assert refused.code != 0 and "https://me:***@host/x" in refused.err and "hunter2" not in refused.err
+
+
 def test_secrets_stay_out_of_the_record(cli: Cli) -> None:
     cli.write("job.yml", "command: test ${#API_TOKEN} = 11\nenvironment_variables:\n  API_TOKEN: x\n")
     words = ("job.yml", "--set", "environment_variables.API_TOKEN=hunter2-job")

@@ -90,6 +90,12 @@ def test_the_reason_of_a_rank(code, said, oom, reason, words):
     assert found.time == (said["time"] if said else 9.0)
 
 
+def test_a_secret_at_the_end_of_what_is_shown():
+    """Found by review: what was cut first had no shape any more."""
+    found = rank_failure(2, 1, "h", 1, 9.0, error("E", "x" * 470 + " https://me:hunter2hunter2@host/"), False)
+    assert "hunter" not in found.message
+
+
 def test_an_abort_as_the_interpreter_ends_after_an_exception_is_no_cause():
     """Threads of gloo's do that now and then; they do it at once."""
     found = rank_failure(2, 1, "h", 134, 9.0, error("ValueError", "v"), False)

@@ -92,6 +92,7 @@ def test_an_account_and_what_a_handle_keeps_of_it() -> None:
         ({"user": "me"}, "does not say `url`"),
         ({"url": "https://head"}, "does not say `user`"),
         ({"url": "http://head", "user": "me"}, "in the clear"),
+        ({"url": "https://me:word@head", "user": "me"}, "a login in an address"),
     ],
 )
 def test_a_table_that_does_not_say_enough(options: dict[str, str], says: str) -> None:

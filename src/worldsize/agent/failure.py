@@ -34,6 +34,9 @@ _OURS = (137, 143)
 _RAISED = 1
 """Python's exit code after an uncaught exception."""
 
+_READ, _SHOWN = 20_000, 500
+"""Characters of an exception's first line: what is cut before it is masked may have lost its shape."""
+
 _ABORT = 134
 _LEAVING_SECONDS = 30
 """An abort so soon after an uncaught exception is its interpreter's end: threads of gloo's that are still there."""
@@ -124,7 +127,7 @@ def rank_failure(
     if said.strip():
         from worldsize.trust.secrets import mask_text
 
-        message += ": " + mask_text(said.strip().splitlines()[0][:500])
+        message += ": " + mask_text(said.strip().splitlines()[0][:_READ])[:_SHOWN]
     raised = error["time"] or ended if error else ended
     return Failure(reason, message, node_rank, rank, code, min(raised, ended))
 

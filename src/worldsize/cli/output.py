@@ -44,12 +44,14 @@ def say_message(text: str) -> None:
 
 
 def say_error(error: WorldsizeError | str) -> None:
-    """How a command ends that could not do what it was asked."""
+    """How a command ends that could not do what it was asked. Values in it that are no values may be secrets."""
+    from worldsize.trust.secrets import mask_text
+
     if isinstance(error, str):
-        say_message("worldsize: " + error)
+        say_message("worldsize: " + mask_text(error))
         return
     what = "%s: %s" % (error.where, error.what) if error.where else error.what
-    say(*lines_of("worldsize: " + what), *(["  → " + error.hint] if error.hint else []))
+    say(*lines_of("worldsize: " + mask_text(what)), *(["  → " + error.hint] if error.hint else []))
 
 
 def lines_of(text: str) -> list[str]:

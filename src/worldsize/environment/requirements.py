@@ -41,20 +41,20 @@ def local_path(line: str) -> str | None:
     address, or that pip and uv take for different ones."""
     known = {name: value for name, value in os.environ.items() if name != "PROJECT_ROOT"}  # which uv has its own of
     parts = split(with_variables(line, known))
-    path = parts.path
+    path, shown = parts.path, mask_text(line.strip())
     if path[:5].lower() == "file:":
         found = _FILE.match(path)
         if found is None:
-            raise UsageError("an address of a file that is not followed here: %s" % line.strip(), None, "file:///PATH")
+            raise UsageError("an address of a file that is not followed here: %s" % shown, None, "file:///PATH")
         return unquote(found[1])
     if not path or parts.is_address:
         return None
     if not path.startswith("/") or "#" in path:
         hint = "write the path from / on, with nothing behind it"
-        raise UsageError("a path that is not followed here: %s" % mask_text(line.strip()), None, hint)
+        raise UsageError("a path that is not followed here: %s" % shown, None, hint)
     if parts.after.startswith(";"):
         hint = "with a space before the semicolon"
-        raise UsageError("a path that ends in one way for pip, and in another for uv: %s" % line.strip(), None, hint)
+        raise UsageError("a path that ends in one way for pip, and in another for uv: %s" % shown, None, hint)
     return path
 
 

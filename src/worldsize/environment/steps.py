@@ -26,6 +26,7 @@ _OLD, _NEW = "HOROVOD_GPU_ALLREDUCE", "HOROVOD_GPU_OPERATIONS"
 _FIRST_NEW = (0, 19, 2)
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)")
 _COMPILES = re.compile(r"\s*Building ")
+_SHOWN = 200
 _LEFT_OUT = (".git", "__pycache__", "build", "dist")
 
 
@@ -77,7 +78,7 @@ def _run_step(
     if step.run is not None:
         directory = os.path.join(work.prefix, OWN)
         os.makedirs(directory, exist_ok=True)
-        bash(work, step.run.split("\n"), environ, step.title, directory, lambda line: work.news(line.strip()[:200]))
+        bash(work, step.run.split("\n"), environ, step.title, directory, lambda line: work.news(_shown(work, line)))
         return found
     return {**found, **_compile(work, step, environ, variables, cache, sources)}
 
@@ -102,7 +103,7 @@ def _compile(
     def heard(line: str) -> None:
         if _COMPILES.match(line):
             built.append(line.strip().split(" ")[1])
-        work.news("%s: %s" % (step.title, line.strip()[:200]))
+        work.news("%s: %s" % (step.title, _shown(work, line)))
 
     uv = _Listening(work, environ, heard)
     options = [*(word for name in names for word in ("--no-binary", name)), *step.options]
@@ -210,3 +211,8 @@ def _python(work: Work) -> str:
     found = looked_at(work.prefix)
     version = found.version if found else None
     return "%d.%d" % version if version else "%d.%d" % sys.version_info[:2]
+
+
+def _shown(work: Work, line: str) -> str:
+    """The beginning of a line; what is cut first may have lost the shape by which a secret is known."""
+    return work.masked(line.strip())[:_SHOWN]

@@ -127,7 +127,7 @@ def _shown(run: Run, work: Work) -> Callable[[], bool]:
         if not lines or lines[-1] == last:
             return False
         last = lines[-1]
-        work.news(last.strip()[:200])
+        work.news(work.masked(last.strip())[:200])
         return True
 
     return show

@@ -56,6 +56,8 @@ _NAME_MARKS = (
 _TELLING, _TELLING_WORD = 4, 8
 """Characters of a value from which on it is looked for elsewhere; of one that could be any word or number."""
 
+_NO_PASSWORDS = ("", "x", "x-oauth-basic")
+_LONG_NAME = 20
 _NESTED = 50
 """So many names in a value, one within the other, are looked at each for itself."""
 
@@ -317,11 +319,19 @@ def mask_values(value: Any, secrets: Collection[str]) -> Any:
 
 
 def _masked_login(scheme: str, login: str) -> str:
-    """What stands before the last @ of an address; a user alone is a token where it is for a web server."""
-    user, colon, _ = login.partition(":")
-    if colon:
-        return "%s:%s" % (user, MASK)
-    return MASK if login and scheme.lower() in ("http://", "https://") else login
+    """What stands before the last @ of an address. A user alone is a token where it is for a web server, also of git;
+    one with nothing, or with a word that says so, in the password's place, too."""
+    user, colon, word = login.partition(":")
+    is_web = scheme.lower().rpartition("+")[2] in ("http://", "https://")
+    if not colon:
+        return MASK if user and (is_web or _is_like_token(user)) else user
+    is_token = user and ((is_web and word in _NO_PASSWORDS) or _is_like_token(user))
+    return "%s:%s" % (MASK if is_token else user, MASK)
+
+
+def _is_like_token(user: str) -> bool:
+    """Whether the name of a user is none, by its length or a service's own shape."""
+    return (len(user) >= _LONG_NAME and any(map(str.isdigit, user))) or _ALL.text(user) != user
 
 
 def _without_token(address: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from worldsize.compute.hpcpack.share import Share, share_of
 from worldsize.errors import ConfigError
 from worldsize.spec.config import Compute as Settings
-from worldsize.spec.hpcpackkeys import HEAD
+from worldsize.spec.hpcpackkeys import HEAD, NO_PASSWORD
 
 _BASE = "/hpc"
 
@@ -51,6 +51,8 @@ def access_of(settings: Settings) -> Access:
     if not said["url"].startswith("https://"):
         what = "%s is no https address: the password would travel in the clear" % said["url"]
         raise ConfigError(what, "compute.%s.url" % settings.name, 'url = "https://HEAD"')
+    if "@" in said["url"].partition("://")[2].partition("/")[0]:
+        raise ConfigError("a login in an address is used nowhere", "compute.%s.url" % settings.name, NO_PASSWORD)
     return Access(**{name: said[name] for name in Access._fields if name in said})
 
 
