@@ -11,12 +11,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from hpcpack.simulator import Simulator, SimulatorError, until
+from hpcpack.simulator import SOURCE, Simulator, SimulatorError, until
 from worldsize.compute.hpcpack.simulator.server import KEEP_ALIVE
 
 pytestmark = pytest.mark.exhaustive
@@ -389,3 +390,24 @@ def test_two_on_one_share(hpcpack: Simulator) -> None:
 def test_bad_options(tmp_path: Any, options: dict[str, object]) -> None:
     assert refused(tmp_path, **options).startswith(("worldsize: ", "usage: "))
     assert os.listdir(tmp_path) in ([], ["requests.log"])
+
+
+def test_what_it_wrote_is_trusted_no_longer_than_it_serves(tmp_path: Path) -> None:
+    """Found by review: whoever wrote the same text there afterwards, and a certificate, got the password."""
+    home = tmp_path / "config"
+    decisions = home / "worldsize" / "trusted.json"
+    words = [sys.executable, "-m", "worldsize", "simulate", "hpcpack", "--nodes=1", "--no-namespaces"]
+    environ = {**os.environ, "PYTHONPATH": SOURCE, "XDG_CONFIG_HOME": str(home)}
+    share = tmp_path / "place" / "share"
+    share.parent.mkdir()
+    with subprocess.Popen([*words, "--share", str(share)], env=environ, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            config = str(share.parent / "worldsize.toml")
+            assert process.stdout is not None
+            while process.stdout.readline().strip() != config:
+                assert process.poll() is None
+            assert config in decisions.read_text()
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+    assert config not in decisions.read_text()

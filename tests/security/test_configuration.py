@@ -119,6 +119,19 @@ def test_what_is_trusted_counts_until_it_changes(victim: Cli, attacker: Person, 
     assert victim.json("config", "trust") == []
 
 
+def test_the_same_text_of_another_user_is_another_decision(machine: Machine, victim: Cli, mark: Path) -> None:
+    """Found by review: once what was trusted was gone, whoever wrote it again decided about the files it names."""
+    place = machine.directory(0o1777)
+    path = os.path.join(place, "worldsize.toml")
+    Path(path).write_text(SETUP % mark)
+    victim.ok("config", "trust", path)
+    assert victim("run", "-q", "--", "true", cwd=place).code == 0 and mark.exists()
+    mark.unlink()
+    os.chown(path, BEN, BEN)
+    assert left_out(victim("run", "-q", "--", "true", cwd=place).err, path) and not mark.exists()
+    assert not victim.json("config", "trust")[0]["holds"]
+
+
 def test_ones_own_file_counts_with_a_notice_where_nobody_can_be_asked(victim: Cli, mark: Path) -> None:
     path = victim.write("worldsize.toml", SETUP % mark)
     result = victim("run", "-q", "--", "true")

@@ -276,6 +276,13 @@ def test_torch_hub_finds_it_without_a_network(site: Site, place: Place) -> None:
     assert lines == ["{'five': 5}", "6 7"]
 
 
+def test_torch_hub_is_sent_no_repository(site: Site, place: Place) -> None:
+    """Found by review: that was a traceback."""
+    site.files["/o/n/zipball/main"] = a_zip({"a/x": "1", "b/x": "2"})
+    with pytest.raises(UsageError, match="no archive of a repository: it holds 2"):
+        place.stage(torch_hub=["o/n:main"])
+
+
 def test_a_checkpoint_is_what_its_name_says(site: Site, place: Place) -> None:
     site.files["/net-0123abcd.pth"] = b"something else"
     with pytest.raises(UsageError, match="does not begin as its name says"):

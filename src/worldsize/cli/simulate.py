@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -56,26 +57,30 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def simulate(options: argparse.Namespace) -> int:
     from worldsize.compute.hpcpack.simulator.server import run
-    from worldsize.trust.decisions import trust_new_file
+    from worldsize.trust.decisions import forget, trust_new_file
     from worldsize.trust.documents import open_document
     from worldsize.trust.procfs import retitle
 
     asked, made_up = _asked(options)
     retitle("worldsize simulate hpcpack")  # its words may hold passwords
+    trusted: list[str] = []
 
     def announce(head: Head, url: str, config: str, text: str) -> None:
         trust_new_file(config, text.encode(), os.environ)
+        trusted.append(config)
         _tell(head, url, config, asked, made_up)
 
-    if not options.requests:
-        run(asked, announce)
-        return 0
     try:
-        log = open_document(options.requests)
+        log = open_document(options.requests) if options.requests else None
     except OSError as error:
         raise UsageError("it cannot be written: %s" % error.strerror, options.requests, "--requests FILE") from None
-    with log:
-        run(asked, announce, log)
+    try:
+        with log or contextlib.nullcontext():
+            run(asked, announce, log)
+    finally:
+        for config in trusted:  # a file of its name is somebody else's from now on
+            with contextlib.suppress(UsageError):
+                forget(config, os.environ)
     return 0
 
 

@@ -134,10 +134,13 @@ def _torch(stage: Stage, data: Data, environ: Mapping[str, str]) -> list[_Links]
         url = "%s/%s/%s/zipball/%s" % (_github(environ), repo.owner, repo.name, ref)
         archive = data.fetch(url, what="torch_hub: %s/%s" % repo[:2])
         folder = data.unpacked(archive, repo.name + ".zip", repo.name).path
-        (top,) = os.listdir(folder)
+        tops = os.listdir(folder)
+        if len(tops) != 1:
+            what = "no archive of a repository: it holds %d directories, and not one" % len(tops)
+            raise UsageError(what, archive.uri, "does the repository exist, and its branch?")
         name = "%s_%s_%s" % (repo.owner, repo.name, ref.replace("/", "_"))
         said = {"%s/%s:%s" % (repo.owner, repo.name, ref): {"url": archive.uri, "sha256": archive.sha256}}
-        found.append(_Links({"torch/hub/" + name: os.path.join(folder, top)}, {}, said))
+        found.append(_Links({"torch/hub/" + name: os.path.join(folder, tops[0])}, {}, said))
         trusted.append("%s_%s" % repo[:2])
     if trusted:
         found.append(_Links({}, {"torch/hub/trusted_list": "\n".join(trusted) + "\n"}, {}))

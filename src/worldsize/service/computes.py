@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
+from worldsize.plan.paths import RunPaths
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.config import Config, load_config
 
@@ -83,9 +84,9 @@ def _head_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str
     """The configured compute with the handle's head node and account, for a run of this user's own."""
     from worldsize.compute.hpcpack.settings import has_account_of
     from worldsize.compute.unreachable import UnreachableCompute
-    from worldsize.trust.directories import foreign_danger
+    from worldsize.service.ownership import why_foreign
 
-    danger = foreign_danger(directory)
+    danger = why_foreign(RunPaths(directory))
     if danger is not None:
         why = "a password is sent for no run but yours, and of its directory: %s" % danger
         return UnreachableCompute(name, why, "whoever started it can ask: worldsize status %s" % directory)

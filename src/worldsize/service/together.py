@@ -1,4 +1,4 @@
-"""Looking at many runs: each compute is asked once, for all of its own."""
+"""Looking at many runs: each scheduler is asked once, for all of its own."""
 
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ from worldsize.state.records import Observation, Status
 
 def look_at(runs: Sequence[Run]) -> list[Status]:
     """The status of each. A compute that cannot be asked leaves its runs as their directories tell them."""
-    groups: dict[str, list[tuple[Run, Handle]]] = {}
+    groups: dict[tuple[str, ...], list[tuple[Run, Handle]]] = {}
     for run in runs:
         handle = _handle(run)
         if handle is not None:
-            groups.setdefault(handle["type"], []).append((run, handle))
+            groups.setdefault(_asked(run, handle), []).append((run, handle))
     seen: dict[str, Observation] = {}
     for group in groups.values():
         if len(group) > 1:
             seen.update(_observe(group))
     return [run.look(seen.get(run.id)) for run in runs]
+
+
+def _asked(run: Run, handle: Handle) -> tuple[str, ...]:
+    """Who is asked for the run: another head node, or account, knows nothing of it. For somebody else's run nobody may
+    be who wants a password."""
+    return handle["type"], str(run.is_own), *(str(handle.get(key)) for key in ("url", "user", "as_user"))
 
 
 def _handle(run: Run) -> Handle | None:

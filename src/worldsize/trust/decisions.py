@@ -1,11 +1,12 @@
 """What this user has said about paths: `worldsize config trust PATH`, or an answer at the terminal.
 
-    ~/.config/worldsize/trusted.json    {"version": 1, "paths": {PATH: {"trusted": true, "sha256": …}}}      a file
-                                                               {PATH: {"trusted": true, "access": [UID, GID, MODE]}}
-                                                               … [UID, GID, MODE, LIST]     with an access list
+    ~/.config/worldsize/trusted.json    {"version": 1, "paths": {PATH: …}}
+        {"trusted": true, "sha256": …, "owner": UID}         a file
+        {"trusted": true, "access": [UID, GID, MODE]}        a directory
+        … [UID, GID, MODE, LIST]                             with an access list
 
-A file is trusted as it is: another content is another decision. A directory is trusted, with all below it and whoever
-may write to it now: a new owner, group or mode is another decision.
+A file is trusted as it is: another content, or owner, is another decision. A directory is trusted, with all below it
+and whoever may write to it now: a new owner, group or mode is another decision.
 """
 
 from __future__ import annotations
@@ -45,10 +46,12 @@ def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> b
     try:
         if _passes_links_of_others(path):
             return None
+        owner = os.stat(path).st_uid
     except OSError:
         return None  # it has gone meanwhile, and nothing was decided about what comes in its place
     entry = _read(environ).get(os.path.realpath(path), {})
-    return bool(entry.get("trusted")) if entry.get("sha256") == _digest(data) else None
+    as_it_was = entry.get("sha256") == _digest(data) and entry.get("owner") == owner
+    return bool(entry.get("trusted")) if as_it_was else None
 
 
 def _passes_links_of_others(path: str, most: int = _MOST_LINKS) -> bool:
@@ -113,7 +116,7 @@ def decide(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | N
     if stat.S_ISDIR(status.st_mode):
         entry["access"] = _access(status, real)
     else:
-        entry["sha256"] = _digest(read_file(real) if data is None else data)
+        entry.update(sha256=_digest(read_file(real) if data is None else data), owner=status.st_uid)
     _write({**_read(environ), real: entry}, environ)
     return Decision(real, trusted, True, "directory" if "access" in entry else "file")
 
@@ -147,7 +150,7 @@ def _holds(path: str, entry: Mapping[str, Any]) -> bool:
     try:
         if "access" in entry:
             return bool(entry["access"] == _access(os.stat(path), path))
-        return bool(entry.get("sha256") == _digest(read_file(path)))
+        return bool(entry.get("owner") == os.stat(path).st_uid and entry.get("sha256") == _digest(read_file(path)))
     except OSError:
         return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idl
 from worldsize.compute.hpcpack.client import PATIENCE, Head
 from worldsize.compute.hpcpack.elements import parents
 from worldsize.compute.hpcpack.render import Asked, preview, requests, words_of
-from worldsize.compute.hpcpack.settings import Share, access_of, in_handle, said_of_jobs, share_of
+from worldsize.compute.hpcpack.settings import Share, access_of, has_account_of, in_handle, said_of_jobs, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
 from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
@@ -137,13 +137,16 @@ class HpcPackCompute:
     def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
         from worldsize.compute.hpcpack.observe import observations
 
-        if not handles:
-            return []
-        try:
-            with self.head(_OBSERVING, idle) as head:
-                return observations(head, handles)
-        except WorldsizeError as error:
-            return [Observation("unknown", message="HPC Pack: %s" % error.what)] * len(handles)
+        ours = [handle for handle in handles if has_account_of(self._settings, handle)]
+        found: Iterator[Observation] = iter(())
+        if ours:
+            try:
+                with self.head(_OBSERVING, idle) as head:
+                    found = iter(observations(head, ours))
+            except WorldsizeError as error:
+                found = iter([Observation("unknown", message="HPC Pack: %s" % error.what)] * len(ours))
+        other = Observation("unknown", message="HPC Pack: it is a job of another head node, or account")
+        return [next(found) if has_account_of(self._settings, handle) else other for handle in handles]
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
         """A head answers for one job in milliseconds, and for a thousand in a second."""
