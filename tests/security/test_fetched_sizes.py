@@ -285,3 +285,31 @@ def test_a_limit_that_is_none(cli: Cli, site: Site, most: str) -> None:
     job(cli, site.url + "/data.bin", most)
     refused = cli("run", "job.yml")
     assert refused.code == 2 and "job.yml:6: inputs.data.max_size" in refused.err and "500 MB" in refused.err
+
+
+@pytest.mark.parametrize("header", ["Content-Length: \xb2", "Content-Length: " + "9" * 5000])
+def test_a_length_that_is_no_number(cli: Cli, header: str) -> None:
+    """Found by review: that was a traceback."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        for _ in range(8):
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.0 200 OK\r\n%s\r\n\r\nabc" % header.encode("latin-1"))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        address = "http://127.0.0.1:%d/x" % listener.getsockname()[1]
+        cli.write("job.yml", "command: cat ${{inputs.d}}\ninputs: {d: {type: uri_file, path: '%s'}}\n" % address)
+        result = cli("run", "job.yml")
+        assert "Traceback" not in result.err, result
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()

@@ -53,7 +53,7 @@ def _srun(paths: RunPaths, asked: Asked) -> int:
     secrets = [os.environ[name] for name in (*plan.secrets, *masked_variables(plan)) if os.environ.get(name)]
     record = {
         "step": number,
-        "command": mask_values(mask_argv(asked.program), secrets),
+        "command": mask_argv(mask_values(asked.program, secrets)),
         "hosts": list(hosts),
         "tasks": size.total,
         "ranks": [task.rank for task in tasks],

@@ -83,7 +83,7 @@ def dry_run(request: Request, preview: Callable[[Request, Prepared, RunPaths], l
     secrets = secrets_of(varied)
     say("%d runs; this is the first" % len(varied))
     for number, values in enumerate(varied[: 2 * _SHOWN] if request.job.matrix else ()):
-        say("%s: %s" % (element_id("RUN", number), values_text(mask_values(mask_tree(values, sparing=True), secrets))))
+        say("%s: %s" % (element_id("RUN", number), values_text(mask_tree(mask_values(values, secrets), sparing=True))))
     if request.job.matrix and len(varied) > 2 * _SHOWN:
         say("… and %d more" % (len(varied) - 2 * _SHOWN))
     show(*mask_values(preview(request, prepared, RunPaths(element_root(paths.root, 0))), secrets))

@@ -70,7 +70,7 @@ class Work:
 
     def masked(self, text: str) -> str:
         """Without secrets, and these `secrets`."""
-        return str(mask_values(mask_text(text), self.secrets))
+        return mask_text(str(mask_values(text, self.secrets)))
 
     def _note(self, what: str) -> None:
         self._lock.note(what, **self.left)

@@ -180,8 +180,8 @@ def _description(work: Work, recipe: Recipe, conda: list[dict[str, Any]], rows: 
         "python": "%d.%d" % found.version if found.version else None,
         "base": os.path.realpath(found.python) if found.kind == "venv" else None,
         "upon": recipe.existing.prefix if recipe.existing else None,
-        "spec": mask_values(mask_tree(said(spec), sparing=True), secrets),
-        "options": mask_values(pip.without_secrets(pip.index_options(spec.pip)), secrets),
+        "spec": mask_tree(mask_values(said(spec), secrets), sparing=True),
+        "options": pip.without_secrets(mask_values(pip.index_options(spec.pip), secrets)),
         "conda": conda,
         "pip": [{**row, "url": mask_values(row.get("url"), secrets)} for row in rows],
     }

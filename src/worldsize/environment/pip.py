@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from worldsize.environment.builder import Work
-from worldsize.environment.gitlogins import has_login, refuse_passwords_of_trees
+from worldsize.environment.gitlogins import has_login
 from worldsize.environment.installed import Distribution, distributions, normalized
 from worldsize.environment.objects import digest_of
 from worldsize.environment.requirement_lines import bare, lines_of
@@ -53,12 +53,16 @@ def install_lines(work: Work, uv: Uv, lines: Sequence[str], before: Sequence[Dis
     constraints = None
     if before:
         constraints = written(work, "constraints.txt", pins(before))
+    rest, options = _set_apart(work, lines)
+    install(uv, work.prefix, rest, constraints, [*options, *_refreshed(lines, uv)])
+
+
+def _set_apart(work: Work, lines: Sequence[str]) -> tuple[str, list[str]]:
+    """A requirements file of the lines, and options of uv for those that include a project."""
     projects = [line for line in lines if _is_included_project(line)]
     rest = written(work, "requirements.txt", placed(work, [line for line in lines if line not in projects]))
     options = [word for line in projects for word in line.split(" ", 1)]
-    options += _overrides(work, [line.split(" ", 1)[1] for line in projects])
-    refuse_passwords_of_trees(local_directories(lines))
-    install(uv, work.prefix, rest, constraints, [*options, *_refreshed(lines, uv)])
+    return rest, [*options, *_overrides(work, [line.split(" ", 1)[1] for line in projects])]
 
 
 def _overrides(work: Work, projects: Iterable[str]) -> list[str]:
@@ -66,9 +70,7 @@ def _overrides(work: Work, projects: Iterable[str]) -> list[str]:
     addresses without these."""
     lines = []
     for path in projects:
-        found = [line for line in git_requirements(path) if has_login(line)]
-        refuse_passwords_of_trees([os.path.dirname(path)], found)
-        lines += found
+        lines += [line for line in git_requirements(path) if has_login(line)]
     return ["--overrides", written(work, "overrides.txt", lines)] if lines else []
 
 
@@ -116,8 +118,19 @@ def install_layer(work: Work, uv: Uv, lines: Sequence[str], base_python: str, ba
     """Installs what an existing environment lacks into a virtual environment on top of it. BuildError where the lines
     want another version of what it has."""
     constraints = written(work, "constraints.txt", pins(base))
-    wanted = written(work, "requirements.txt", placed(work, lines))
-    words = ("pip", "install", "--python", base_python, "--dry-run", "--constraints", constraints, "-r", wanted)
+    wanted, options = _set_apart(work, lines)
+    words = (
+        "pip",
+        "install",
+        "--python",
+        base_python,
+        "--dry-run",
+        "--constraints",
+        constraints,
+        *options,
+        "-r",
+        wanted,
+    )
     said = uv.told("looking at what is there", *words)
     found = [
         "%s @ %s" % (name, url or bare_url) if url or bare_url else "%s==%s" % (name, version)

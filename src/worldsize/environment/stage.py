@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from worldsize.environment.hub import Hub, Snapshot
@@ -55,13 +55,15 @@ def make_stage(
     python: str,
     environ: Mapping[str, str],
     programs: Mapping[str, str] | None = None,
+    secrets: Collection[str] = (),
 ) -> Staged:
-    """Everything, fetched and checked. `programs`: the variables of those that are started. UsageError and
-    WorldsizeError say what cannot be had."""
+    """Everything, fetched and checked. `programs`: the variables of those that are started; what these say is told
+    without `secrets`. UsageError and WorldsizeError say what cannot be had."""
     try:
         parts = [*_hub(stage, directory, data, environ), *_torch(stage, data, environ), *_data(stage, data)]
         if stage.wheels:
-            parts.append(_wheels(stage, directory, data, python, environ if programs is None else programs))
+            given = environ if programs is None else programs
+            parts.append(_wheels(make_wheels(stage.wheels, python, directory, data, given, secrets)))
         links = {name: path for part in parts for name, path in part.links.items()}
         texts = {name: text for part in parts for name, text in part.texts.items()}
         contents = {name: said for part in parts for name, said in part.said.items()}
@@ -180,8 +182,7 @@ def _data(stage: Stage, data: Data) -> list[_Links]:
     return found
 
 
-def _wheels(stage: Stage, directory: str, data: Data, python: str, environ: Mapping[str, str]) -> _Links:
-    path = make_wheels(stage.wheels, python, directory, data, environ)
+def _wheels(path: str) -> _Links:
     said = {name: {"sha256": _sha256(os.path.join(path, name))} for name in sorted(os.listdir(path))}
     return _Links({"wheels": path}, {}, {"wheels": said})
 

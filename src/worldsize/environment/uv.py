@@ -6,13 +6,15 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from worldsize.environment.builder import Work
 from worldsize.environment.existing import Existing
-from worldsize.environment.gitlogins import GitLogins, refuse_passwords
+from worldsize.environment.gitlogins import GitLogins, refuse_passwords, refuse_passwords_of_trees
 from worldsize.environment.indexlogins import without_logins
 from worldsize.environment.installed import site_packages
 from worldsize.environment.programs import Heard, clean, run
+from worldsize.environment.requirement_lines import lines_of
 from worldsize.environment.requirements import local_directories, local_sources, reached
 from worldsize.environment.sources import is_project
 from worldsize.environment.workspaces import (
@@ -33,6 +35,8 @@ _FILE_OPTIONS = frozenset((
     "-r", "--requirement", "--requirements", "-c", "--constraint", "--constraints", "--override", "--overrides",
     "-b", "--build-constraint", "--build-constraints", "--exclude", "--excludes",
 ))  # fmt: skip
+_NOT_BUILT = ("--project", "--directory", "--python", "--cache-dir")
+_SHORT_FILE_OPTIONS = ("-r", "-c", "-b")
 _COMMON = ("--no-progress", "--color=never")
 _NO_SOLUTION = "No solution found"
 _NO_PROJECT = "does not appear to be a Python project"
@@ -87,6 +91,7 @@ class Uv:
         inputs = self._work.inputs
         files = [word for word in words if word.startswith(inputs + os.sep)]
         trees = _trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
+        refuse_passwords_of_trees(_trees(_named(words, cwd or self._directory)), _overridden(words))
         looked_at = [*reached(trees), *([cwd] if cwd else [self._project] if self._project else [])]
         for directory in looked_at:
             refuse_settings_above(directory, self._given)
@@ -115,6 +120,8 @@ class Uv:
                 word = self._logins.strip_file(word, self._work.inputs)
             elif sign and option in _FILE_OPTIONS:
                 word = "%s=%s" % (option, self._logins.strip_file(value, self._work.inputs))
+            elif word[:2] in _SHORT_FILE_OPTIONS and len(word) > 2 and not is_project(word):
+                word = word[:2] + self._logins.strip_file(word[2:], self._work.inputs)
             given.append(self._logins.strip_line(word))
         return given
 
@@ -160,15 +167,44 @@ class Uv:
         return error.hint
 
 
-def _trees(files: Sequence[str]) -> list[str]:
-    """The source trees of requirements files, and projects. What cannot be read, uv tells of."""
-    found = [os.path.dirname(path) for path in files if os.path.basename(path) == "pyproject.toml"]
-    for path in files:
-        try:
-            found += local_directories(["-r " + path])
-        except OSError:
+def _named(words: Sequence[str], directory: str) -> list[str]:
+    """The files of requirements, the projects and the directories that words of uv's name, in any of its ways."""
+    found = []
+    for before, word in pairwise(("", *words)):
+        if before in _NOT_BUILT:
             continue
+        values = [word, word.partition("=")[2]]
+        is_list = before in _FILE_OPTIONS or word.partition("=")[0] in _FILE_OPTIONS
+        if word[:2] in ("-e", *_SHORT_FILE_OPTIONS) and not word.startswith("--"):
+            values.append(word[2:].removeprefix("="))
+            is_list = is_list or word[:2] != "-e"
+        for value in [*values, *(value.rpartition(":")[0] for value in values)]:
+            path = os.path.join(directory, value) if value else ""
+            if os.path.isdir(path) or (os.path.isfile(path) and (is_list or is_project(path))):
+                found.append(path)
+    return found
+
+
+def _trees(paths: Sequence[str]) -> list[str]:
+    """The source trees of requirements files, projects and directories. What cannot be read, uv tells of."""
+    found = []
+    for path in paths:
+        if os.path.isdir(path):
+            found.append(path)
+        elif os.path.basename(path) == "pyproject.toml":
+            found.append(os.path.dirname(path))
+        else:
+            try:
+                found += local_directories(["-r " + path])
+            except OSError:
+                continue
     return reached(found, workspaces=False)
+
+
+def _overridden(words: Sequence[str]) -> list[str]:
+    """What is said once more in place of what projects want."""
+    named = [word for before, word in pairwise(words) if before == "--overrides"]
+    return [line for path in named if os.path.isfile(path) for line in lines_of(path)]
 
 
 class _News:

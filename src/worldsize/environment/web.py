@@ -24,6 +24,7 @@ PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 _TIMEOUT = 30.0
 _CHUNK = 1 << 20
+_DIGITS = 20
 _TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 _HINTS = {
     401: "it wants credentials: a signed URL, or user and password in it",
@@ -168,13 +169,18 @@ def _resumable(part: str) -> Version | None:
 def _version(answer: Any, start: int) -> tuple[Version, int]:
     """And the size of the whole, 0 where it is not said."""
     length = answer.headers.get("Content-Length", "")
-    total = int(length) + (start if answer.status == 206 else 0) if length.isdigit() else 0
+    total = int(length) + (start if answer.status == 206 else 0) if _is_number(length) else 0
     return Version(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), total or None), total
 
 
 def _first_byte(answer: Any) -> int:
     text = answer.headers.get("Content-Range", "").partition(" ")[2].partition("-")[0]
-    return int(text) if text.isdigit() else -1
+    return int(text) if _is_number(text) else -1
+
+
+def _is_number(text: str) -> bool:
+    """A server may send any characters, and any number of them."""
+    return text.isascii() and text.isdigit() and len(text) < _DIGITS
 
 
 def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None:

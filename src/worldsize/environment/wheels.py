@@ -7,14 +7,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from worldsize.environment.gitlogins import GitLogins, refuse_passwords_of_trees
 from worldsize.environment.indexlogins import IndexLogins
 from worldsize.environment.requirements import local_directories
 from worldsize.environment.uris import Data
 from worldsize.errors import UsageError
-from worldsize.trust.secrets import mask_text
+from worldsize.trust.secrets import mask_text, mask_values
 
 _FILES = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(.+)")
 _WORDS = 600
@@ -23,9 +23,15 @@ _ASK = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get
 
 
 def make_wheels(
-    requirements: Sequence[str], python: str, directory: str, data: Data, environ: Mapping[str, str]
+    requirements: Sequence[str],
+    python: str,
+    directory: str,
+    data: Data,
+    environ: Mapping[str, str],
+    secrets: Collection[str] = (),
 ) -> str:
-    """The directory with them, made once for these requirements, the files that they name, and this Python.
+    """The directory with them, made once for these requirements, the files that they name, and this Python. What is
+    told of it is without `secrets`.
 
     UsageError where pip says no, or there is none. What the package index has later does not change it.
     """
@@ -34,8 +40,8 @@ def make_wheels(
 
     def fill(part: str) -> None:
         os.makedirs(part, 0o700)
-        data.say("pip: fetching wheels for %s" % mask_text(", ".join(requirements))[:_WORDS])
-        _run(_pip(python), requirements, part, environ)
+        data.say("pip: fetching wheels for %s" % mask_text(mask_values(", ".join(requirements), secrets))[:_WORDS])
+        _run(_pip(python), requirements, part, environ, secrets)
         for name in os.listdir(part):
             os.chmod(os.path.join(part, name), 0o444)
 
@@ -43,7 +49,9 @@ def make_wheels(
     return path
 
 
-def _run(pip: list[str], requirements: Sequence[str], part: str, environ: Mapping[str, str]) -> None:
+def _run(
+    pip: list[str], requirements: Sequence[str], part: str, environ: Mapping[str, str], secrets: Collection[str]
+) -> None:
     import shutil
 
     refuse_passwords_of_trees(local_directories(requirements))
@@ -63,7 +71,7 @@ def _run(pip: list[str], requirements: Sequence[str], part: str, environ: Mappin
     finally:
         shutil.rmtree(given, ignore_errors=True)
     if done.returncode:
-        said = mask_text(done.stderr.strip() or done.stdout.strip())[-_WORDS:]
+        said = mask_text(mask_values(done.stderr.strip() or done.stdout.strip(), secrets))[-_WORDS:]
         raise UsageError("pip could not fetch them:\n%s" % said, "stage.pip", "mend the requirements")
 
 

@@ -52,10 +52,11 @@ def write_record(
     from worldsize.spec.dump import job_tree
     from worldsize.trust.secrets import mask_values
 
+    values = [*values_of(plan), *also]
     record = make_record(
         VERSION,
-        job_tree(job),
-        request.argv,
+        mask_values(job_tree(job), values),
+        mask_values(list(request.argv), values),
         request.environ,
         request.cwd,
         job.code or "",
@@ -74,7 +75,7 @@ def write_record(
         record["env"] = summary(paths)
     if request.staged:
         record["stage"] = request.staged.contents
-    write_json(paths.record, mask_values(record, [*values_of(plan), *also]))
+    write_json(paths.record, mask_values(record, values))
 
 
 def write_after(request: Request, paths: RunPaths, mapped: Mapped) -> None:

@@ -13,6 +13,7 @@ from worldsize.plan.paths import RunPaths
 from worldsize.service.places import Places
 from worldsize.spec.dump import dump_tree, job_tree
 from worldsize.spec.job import Job
+from worldsize.trust.procfs import closed, without
 from worldsize.trust.secrets import MASK, is_secret, mask_tree, mask_values, secret_values
 
 TYPE_CHECKING = False
@@ -32,13 +33,13 @@ def environ_of_builds(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """For what is built and fetched before the run: without what `secrets:` names, but where a requirement asks for it,
     as the login of a repository."""
     if not job.secrets:
-        return dict(environ)
+        return without(environ, closed((), environ))
     from worldsize.environment.requirements import asked_variables
 
     wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
     lines = [*_texts(wanted.get("pip")), *_texts((job.stage or {}).get("pip")), *_texts(wanted.get("file"))]
     asked = asked_variables(lines)
-    return {name: value for name, value in environ.items() if name not in job.secrets or name in asked}
+    return without(environ, [name for name in closed(job.secrets, environ) if name not in asked])
 
 
 def _texts(value: Any) -> list[str]:
@@ -72,7 +73,7 @@ def masked_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
     variables = {name: value for name, value in job.environment_variables.items() if not is_secret(name, value)}
     names = dict.fromkeys((*job.secrets, *(name for name in job.environment_variables if name not in variables)))
     tree = job_tree(job._replace(environment_variables=variables, secrets=()))
-    masked: dict[str, Any] = mask_values(mask_tree(tree, sparing=True), [*values_of(plan), *also])
+    masked: dict[str, Any] = mask_tree(mask_values(tree, [*values_of(plan), *also]), sparing=True)
     return dump_tree({**masked, "secrets": list(names)} if names else masked)
 
 
@@ -90,7 +91,7 @@ def hide(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
     that are secrets."""
     tree = json.loads(plan.to_json())
     values = [*values_of(plan), *also]
-    masked = {key: mask_values(mask_tree(tree[key], sparing=True), values) for key in _KEYS if tree.get(key)}
+    masked = {key: mask_tree(mask_values(tree[key], values), sparing=True) for key in _KEYS if tree.get(key)}
     for key in {"environment", "activated"} & masked.keys():
         masked[key].update({name: MASK for name in plan.secrets if tree[key].get(name)})
     hidden = {key: tree[key] for key, value in masked.items() if value != tree[key]}

@@ -45,12 +45,13 @@ def with_stage(request: Request, dry: Prepared, progress: Progress) -> Request:
     directory = data_directory(request.config, dry.plan.compute)
     data = Data(directory, progress)
     python = _python(dry.plan, request.environ)
+    secrets = _secrets(dry.job, request.environ)
     try:
         programs = environ_of_builds(dry.job, request.environ)
-        staged = make_stage(stage_of(dry.job.stage), directory, data, python, request.environ, programs)
+        staged = make_stage(stage_of(dry.job.stage), directory, data, python, request.environ, programs, secrets)
     except WorldsizeError as error:
         what = "%s: %s" % (error.where, error.what) if error.where else error.what
-        what = mask_values(what, _secrets(dry.job, request.environ))
+        what = mask_values(what, secrets)
         kind = UsageError if isinstance(error, UsageError) else WorldsizeError
         raise kind(what, request.places.at("stage"), error.hint) from None
     return request._replace(staged=staged)

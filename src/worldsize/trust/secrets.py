@@ -304,7 +304,8 @@ def _is_telling(value: str) -> bool:
 
 
 def mask_values(value: Any, secrets: Collection[str]) -> Any:
-    """A value of JSON's kinds without these texts, wherever they are in it, names too."""
+    """A value of JSON's kinds without these texts, wherever they are in it, names too. Before names and shapes are
+    masked: those may take the beginning of a value alone, and what is left is found no more."""
     if not secrets:
         return value
     if isinstance(value, str):

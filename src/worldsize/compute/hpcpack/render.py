@@ -125,7 +125,7 @@ def preview(made: Requests, base: str, user: str, notes: str = "", secrets: Coll
 
 
 def _block(line: str, values: Properties, secrets: Collection[str]) -> str:
-    shown = mask_values(mask_tree({key: str(value) for key, value in values.items()}, sparing=True), secrets)
+    shown = mask_tree(mask_values({key: str(value) for key, value in values.items()}, secrets), sparing=True)
     return "\n".join([line, *("    %s=%s" % (key, display(value)) for key, value in shown.items())])
 
 
