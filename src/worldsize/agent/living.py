@@ -80,7 +80,7 @@ class Living:
         now = time.time()
         try:
             program = processes.find_program(process.argv[0], process.environment)
-            with processes.bound_to(process.cpus):
+            with processes.BoundTo(process.cpus):
                 pid = processes.spawn(program, process.argv, process.environment, process.log, process.held)
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126

@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import socket
-import threading
 import time
 from collections.abc import Mapping, Sequence
 
@@ -209,6 +208,8 @@ def _threads() -> int:
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:
+        import threading  # 0.4 ms of every start
+
         return threading.active_count()
 
 
