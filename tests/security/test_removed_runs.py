@@ -16,7 +16,7 @@ from worldsize.agent import prepare
 from worldsize.agent.errands import find_errands
 from worldsize.agent.prepare import unmet
 from worldsize.plan.array import after_file
-from worldsize.plan.files import owner_of, write_json
+from worldsize.plan.files import access_of, write_json
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import RunState
 
@@ -151,11 +151,14 @@ def test_errands_in_a_directory_of_somebody_elses(tmp_path: Path) -> None:
     """Found by review: an agent executed what lay there."""
     paths = RunPaths(str(tmp_path / "run"))
     os.makedirs(paths.attempt_dir)
-    owner = owner_of(paths.root)
-    assert find_errands(paths, owner) == set() and os.path.isdir(paths.errands)
+    access = access_of(paths.root)
+    assert find_errands(paths, access) == set() and os.path.isdir(paths.errands)
     os.mkdir(os.path.join(paths.errands, "x"))
-    assert find_errands(paths, owner) == {"x"}
+    assert find_errands(paths, access) == {"x"}
+    os.chmod(paths.root, 0o775)
+    assert find_errands(paths, access) == set(), "others can move a directory there that they can write to"
+    os.chmod(paths.root, 0o755)
     os.chown(paths.root, 65534, 65534)
-    assert find_errands(paths, owner) == set()
+    assert find_errands(paths, access) == set()
     shutil.rmtree(paths.root)
-    assert find_errands(paths, owner) == set() and not os.path.exists(paths.root)
+    assert find_errands(paths, access) == set() and not os.path.exists(paths.root)

@@ -23,7 +23,7 @@ from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, ignore_notice
 from worldsize.agent.supervise import Supervisor
 from worldsize.agent.verdict import CANCEL, Verdict
 from worldsize.errors import WorldsizeError
-from worldsize.plan.files import owner_of, write_json
+from worldsize.plan.files import access_of, write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit
@@ -109,7 +109,7 @@ class Conductor:
         self.paths = paths
         self._closed = closed(plan.secrets, environ)
         self.environ = without(environ, self._closed)  # os.environ decodes every value each time that it is read
-        self._owner = owner_of(paths.root)
+        self._access = access_of(paths.root)
         self._conclusion = Conclusion(plan, paths)
         self._agents: dict[int, int] = {}
         self._lost: dict[int, Verdict] = {}
@@ -132,7 +132,7 @@ class Conductor:
             ended = self._set_up()
             if ended is not None:
                 return self._conclusion.write(dict.fromkeys(self._nodes(), ended))
-            if owner_of(self.paths.root) != self._owner:
+            if access_of(self.paths.root) != self._access:
                 note("%s is not there any more" % self.paths.root)
                 return 1
         if self.plan.rehearsal:

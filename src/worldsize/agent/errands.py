@@ -13,8 +13,12 @@ from collections.abc import Mapping
 from threading import Thread
 
 from worldsize.agent import processes
-from worldsize.plan.files import owner_of
+from worldsize.plan.files import access_of
 from worldsize.plan.paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple
 
 EVERY = 0.5
 """Seconds between two looks; each lists a directory that is nearly always empty."""
@@ -23,29 +27,28 @@ EVERY = 0.5
 def attend(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
     """Begin this node's part of every errand of the attempt, until the agent ends. In a thread of its own: a file
     server that keeps it waiting keeps nobody else."""
-    owner = owner_of(paths.root)
-    Thread(target=_attend, args=(paths, owner, node_rank, environ), daemon=True).start()
+    Thread(target=_attend, args=(paths, access_of(paths.root), node_rank, environ), daemon=True).start()
 
 
-def _attend(paths: RunPaths, owner: int | None, node_rank: int, environ: Mapping[str, str]) -> None:
+def _attend(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, environ: Mapping[str, str]) -> None:
     seen: set[str] = set()
     while True:
-        for name in sorted(find_errands(paths, owner) - seen):
+        for name in sorted(find_errands(paths, access) - seen):
             if _begin(os.path.join(paths.errands, name), node_rank, environ):
                 seen.add(name)
         time.sleep(EVERY)
 
 
-def find_errands(paths: RunPaths, owner: int | None) -> set[str]:
-    """Return the names of the attempt's errands, and make their directory if it is missing. `owner` is the owner of
-    the run's directory; one that somebody else has made in its place says nothing."""
+def find_errands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
+    """Return the names of the attempt's errands, and make their directory if it is missing. `access` is that of the
+    run's directory; one that others have put in its place, made or moved by them, says nothing."""
     try:
         if not os.path.isdir(paths.errands):
             os.mkdir(paths.errands)  # what is there is listed anew, what is missing may be cached
         names = os.listdir(paths.errands)
     except OSError:
         return set()
-    return {name for name in names if not name.startswith(".")} if owner_of(paths.root) == owner else set()
+    return {name for name in names if not name.startswith(".")} if access_of(paths.root) == access else set()
 
 
 def _begin(errand: str, node_rank: int, environ: Mapping[str, str]) -> bool:

@@ -21,7 +21,7 @@ from worldsize.agent.report import note
 from worldsize.agent.signals import STOP, STOP_NOW, Signals, hold, release
 from worldsize.errors import UsageError
 from worldsize.plan.array import array_of, element_root, read_array
-from worldsize.plan.files import owner_of, read_file, read_json, write_json
+from worldsize.plan.files import access_of, read_file, read_json, write_json
 from worldsize.plan.hidden import read_whole_plan, write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -65,7 +65,7 @@ class Queue:
         roots = [element_root(root, k) for k in range(self.array.elements)] if self.array else [root]
         self._at_once = self.array.at_once or len(roots) if self.array else 1
         self._waiting = [RunPaths(each) for each in roots]
-        self._owner = owner_of(root)
+        self._access = access_of(root)
         self._running: dict[int, RunPaths] = {}
         self._told: set[int] = set()
         self._look_at = 0.0
@@ -141,7 +141,7 @@ class Queue:
     def _is_there(self, paths: RunPaths) -> bool:
         """Whether the run's directory, and its array's, are this user's still: what others have made of their names is
         not started, nor written to."""
-        return all(owner_of(root) == self._owner for root in (self.paths.root, paths.root))
+        return all(access_of(root) == self._access for root in (self.paths.root, paths.root))
 
     def _conclude_waiting(self, status: Status) -> None:
         for paths in self._waiting:

@@ -7,9 +7,12 @@ import os
 from collections.abc import Mapping
 
 from worldsize.plan.files import open_regular_file, read_file
-from worldsize.trust.owners import is_believed
+from worldsize.trust.directories import refusal, require_reliable_directory
+from worldsize.trust.owners import danger_of, is_believed
 
 _SYMBOLIC_DEPTH = 5
+_READ_ONLY = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
+"""The user's own git goes first, and nothing is fetched."""
 
 
 def find_git_dir(path: str) -> str | None:
@@ -60,13 +63,18 @@ def read_git(path: str) -> dict[str, str | None] | None:
     git_dir = find_git_dir(path)
     if git_dir is None:
         return None
-    common = _line(os.path.join(git_dir, "commondir"))
-    common_dir = os.path.join(git_dir, common) if common else git_dir
+    common_dir = _common_dir(git_dir)
     head = _line(os.path.join(git_dir, "HEAD")) or ""
     name = _reference(head)
     if name is None:
         return {"commit": _as_commit(head), "branch": None}
     return {"commit": _commit(git_dir, common_dir, name), "branch": name.removeprefix("refs/heads/")}
+
+
+def _common_dir(git_dir: str) -> str:
+    """Of all worktrees of the repository."""
+    common = _line(os.path.join(git_dir, "commondir"))
+    return os.path.join(git_dir, common) if common else git_dir
 
 
 def _reference(line: str) -> str | None:
@@ -83,11 +91,15 @@ def _as_commit(text: str) -> str | None:
 def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> int | None:
     """Starts writing the uncommitted changes below `code_dir` to the file `target` (0600; empty: none).
 
-    Returns the process to give to `finish_git_diff`; None without a repository or without git.
-    Raises OSError where `target` cannot be made.
+    git executes the filters that the repository's configuration names, as for `git status`: without them, files that
+    they store otherwise (Git LFS) would differ. Returns the process to give to `finish_git_diff`; None without a
+    repository or without git. Raises StorageError where others than this user and root can write that configuration;
+    OSError where `target` cannot be made.
     """
-    if find_git_dir(code_dir) is None:
+    git_dir = find_git_dir(code_dir)
+    if git_dir is None:
         return None
+    _require_own_settings(git_dir)
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     argv = ["git", "-C", code_dir, "-c", "core.fsmonitor=false", "diff", "HEAD"]
     argv += ["--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--", "."]
@@ -97,11 +109,24 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
     try:
-        # A group of its own: the terminal's Ctrl-C is not meant for it. No lock: the user's own git goes first.
-        return os.posix_spawnp("git", argv, {**environ, "GIT_OPTIONAL_LOCKS": "0"}, file_actions=actions, setpgroup=0)
+        # A group of its own: the terminal's Ctrl-C is not meant for it.
+        return os.posix_spawnp("git", argv, {**environ, **_READ_ONLY}, file_actions=actions, setpgroup=0)
     except (FileNotFoundError, PermissionError, NotADirectoryError):
         os.unlink(target)
         return None
+
+
+def _require_own_settings(git_dir: str) -> None:
+    common = _common_dir(git_dir)
+    for directory in {git_dir, common, os.path.join(common, "info")}:
+        require_reliable_directory(directory, make=False)
+    for path in (os.path.join(common, "config"), os.path.join(git_dir, "config.worktree")):
+        try:
+            danger = danger_of(os.stat(path), path)
+        except OSError:
+            continue
+        if danger:
+            raise refusal(path, danger)
 
 
 def finish_git_diff(process: int, wait: bool = True) -> bool:

@@ -15,7 +15,7 @@ from worldsize.errors import StorageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Tuple
 
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 LARGEST = 256 << 20
@@ -122,14 +122,15 @@ def open_regular_file(path: str) -> int:
     raise OSError(errno.EINVAL, IRREGULAR, path)
 
 
-def owner_of(path: str) -> int | None:
-    """The uid of what lies there itself, be it a link; None where there is nothing. Where a run's directory is removed
-    from one that others may write to, they can make another of its name: it has another owner, whatever a file server
-    makes of these."""
+def access_of(path: str) -> Tuple[int, int] | None:
+    """The owner of what lies there itself, be it a link, and who else may write to it (bits of the mode); None where
+    there is nothing. Where a run's directory is removed from one that others may write to, they can make another of its
+    name, which has another owner, or move one there that they can write to, whatever a file server makes of these."""
     try:
-        return os.lstat(path).st_uid
+        status = os.lstat(path)
     except OSError:
         return None
+    return status.st_uid, status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def have_one_owner(path: str, other: str) -> bool:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Collection
 
-from worldsize.errors import JobError
+from worldsize.errors import JobError, StorageError
 from worldsize.plan.files import link, write_json, write_text
 from worldsize.plan.launch import Plan
 from worldsize.plan.mapping import there
@@ -33,7 +33,11 @@ def lay_out(request: Request, job: Job, paths: RunPaths, progress: Progress) -> 
     if job.share == "group":
         _share(paths, progress)
     if job.code:
-        start_git_diff(job.code, paths.diff, without(request.environ, closed(job.secrets, request.environ)))
+        environ = without(request.environ, closed(job.secrets, request.environ))
+        try:
+            start_git_diff(job.code, paths.diff, environ)
+        except StorageError as error:
+            progress.notice("git: uncommitted changes are not recorded: %s" % error)
     digest = _snapshot(job, paths, request.config.home, progress)
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type)

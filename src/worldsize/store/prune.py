@@ -11,8 +11,8 @@ from worldsize.plan.files import storage_error
 from worldsize.store.find import is_replaced, list_ids, run_paths
 from worldsize.store.runs import is_run_id, objects_dir, runs_link_dir
 from worldsize.store.summaries import Summary, final_summary
-from worldsize.trust.directories import open_private_directory, remove_tree, require_shared_place
-from worldsize.trust.owners import is_ours, user_name
+from worldsize.trust.directories import foreign_danger, open_private_directory, remove_tree, require_shared_place
+from worldsize.trust.owners import is_ours
 
 _PRUNED = ".pruned-"
 _STALE_TEMPORARY = 3600.0
@@ -84,10 +84,9 @@ def _measure(root: str) -> int:
 def _remove_run(link: str, root: str) -> None:
     """StorageError for one whose directory somebody else has put there, or could have."""
     require_shared_place(os.path.dirname(root))
-    status = os.lstat(root)
-    if not is_ours(status):
-        what = "is not removed: it belongs to %s" % user_name(status.st_uid)
-        raise StorageError(what, root, "its link %s can be removed by hand" % link)
+    danger = foreign_danger(root)
+    if danger:
+        raise StorageError("is not removed: %s" % danger, root, "its link %s can be removed by hand" % link)
     hidden = os.path.join(os.path.dirname(root), "%s%s.%s" % (_PRUNED, os.path.basename(root), os.urandom(6).hex()))
     os.rename(root, hidden)
     if link != root:
@@ -97,7 +96,7 @@ def _remove_run(link: str, root: str) -> None:
 
 def _finish_interrupted(directory: str) -> None:
     """Of this user's runs; another's in the same runs_dir are theirs to finish. Nothing where others could have given
-    such a name to what is none."""
+    such a name to what is none: they can move a directory that they can write to, and no run is one."""
     try:
         require_shared_place(directory)
     except (OSError, StorageError):
@@ -105,6 +104,8 @@ def _finish_interrupted(directory: str) -> None:
     for entry in _entries(directory):
         if entry.name.startswith(_PRUNED) and is_run_id(entry.name[len(_PRUNED) :].partition(".")[0]):
             try:
+                if foreign_danger(entry.path):
+                    continue
                 remove_tree(entry.path)
             except (OSError, StorageError):
                 pass

@@ -94,10 +94,7 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
     replaced = why_replaceable(place)
     if replaced:
         return replaced
-    directory = os.stat(place)
-    replaceable = None
-    if not directory.st_mode & stat.S_ISVTX or not is_believed(directory.st_uid):
-        replaceable = danger_of(directory, place)
+    replaceable = danger_of(os.stat(place), place)  # also with the sticky bit: others can move a file of ours there
     return danger_of(status, path) or (replaceable and "of its directory, %s" % replaceable)
 
 
@@ -112,7 +109,8 @@ def has_authority(path: Sequence[str], value: str) -> bool:
 
 
 _unanswered: set[tuple[str, bytes]] = set()
-"""What was asked about in this process, and not answered: it does not count where it is read again, either."""
+"""What was asked about in this process, without a yes: it does not count where it is read again, either, also where no
+answer can be kept."""
 
 
 def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> Verdict:
@@ -147,16 +145,19 @@ def judge_project_file(
     if switch == "0":
         return Verdict(False, _exclusion(file, "%s is 0" % SWITCH))
     answer = ask(Question(file.path, said)) if ask else None
-    if ask and answer is None:
+    if answer is not None:
+        _keep(file, answer, environ)
+    if ask and not answer:
         _unanswered.add((file.path, file.data))
     if (file.path, file.data) in _unanswered:
-        return Verdict(False, _exclusion(file, "nobody has said yes to it"))
+        return Verdict(
+            False, _exclusion(file, "you have said no to it" if answer is False else "nobody has said yes to it")
+        )
     if answer is None:
         keys = ", ".join(key for key, _ in said[:4]) + (", …" if len(said) > 4 else "")
         what = "%s sets %s; it counts, since only you can write to it. If you have read it: worldsize config trust %s"
         return Verdict(True, what % (file.path, keys, file.path))
-    _keep(file, answer, environ)
-    return Verdict(answer, "" if answer else _exclusion(file, "you have said no to it"))
+    return Verdict(True)
 
 
 def _decision(file: ConfigFile, environ: Mapping[str, str]) -> bool | None:

@@ -38,7 +38,19 @@ _ATTEMPT = (
 )
 """A run that has ended stays so."""
 
-_OURS = 'ours() { [ -O "${1:-$RUN}" ] && [ ! -L "${1:-$RUN}" ]; }'
+_OURS = (
+    "ours() {   # a directory of yours, that nobody else can write to",
+    "    local at=${1:-$RUN}",
+    '    [ -O "$at" ] && [ ! -L "$at" ] || return',
+    '    case $(stat -Lc %A "$at" "${at%/*}/") in',
+    "        d????-??-*) ;;",
+    "        *$'\\n'd????w???[x-] | *$'\\n'd???????w[x-]) ;;   # as the mount shows all of that place, which you trust",
+    "        *) return 1 ;;",
+    "    esac",
+    "}",
+)
+"""A directory of the user's that others can write to can also be moved by them, to where it is taken for a run."""
+
 _NO_LISTS = (
     "import os, sys; "
     '[os.removexattr(sys.argv[1], each) for each in os.listxattr(sys.argv[1]) if each.startswith("system.posix_acl")]'
@@ -117,7 +129,7 @@ def _ready(plan: Plan) -> list[str]:
     the array's, or we, where setup lines want it earlier. Where the array was removed, somebody else may have made one
     of its name."""
     lines = [
-        _OURS,
+        *_OURS,
         'ours "$RUNS" && ours && [ -e "$RUN/plan.json" ] ||',
         '    { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }',
     ]
@@ -131,21 +143,23 @@ def _by_hand(script: Script) -> list[str]:
     links = shlex.quote(script.links)
     lines = [
         *_place(script),
-        _OURS,
+        *_OURS,
         'mine() { ln -s "$SLURM_JOB_ID" "$RUN/job" 2>/dev/null || [ "$(readlink "$RUN/job")" = "$SLURM_JOB_ID" ]; }',
         "",
-        'if ! ours || [ ! -e "$RUN/plan.json" ] || ! mine; then   # submitted by hand: a run of its own',
-        "    FIRST=$ID",
+        'ready() { [ -e "$RUN/plan.json" ] && ours; }',
+        "",
+        "FIRST=$ID",
+        "if ! ready || ! mine; then   # submitted by hand: a run of its own",
         "    ID=$FIRST-$SLURM_JOB_ID",
         "    RUN=$RUNS/$ID",
         "fi",
-        'if ! ours || [ ! -e "$RUN/plan.json" ]; then',
+        'if [ "$ID" != "$FIRST" ] && ! ready; then',
         '    part() { sed -n "\\|^# begin $1\\$|,/^# end/{/^#/d;p}" "$0" | base64 -d | gzip -d; }',
-        '    ours || { mkdir "$RUN" && "$PYTHON" -I -S -c %s "$RUN" && chmod %03o "$RUN"; } || exit 1'
+        '    ours || { mkdir -m 700 "$RUN" && "$PYTHON" -I -S -c %s "$RUN" && chmod %03o "$RUN"; } || exit 1'
         % (shlex.quote(_NO_LISTS), 0o777 & ~script.plan.umask),
         '    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" %s || exit 1' % links,
         *(['    mkdir -p "$RUN/inrank/real"'] if script.plan.batch else []),
-        *['    part %s >"$RUN/%s"' % (name, name) for name in script.files if name != "plan.json"],
+        *['    part %s >"$RUN/%s" || exit 1' % (name, name) for name in script.files if name != "plan.json"],
         *(['    chmod u+x "$RUN/inrank/real/srun"'] if script.plan.batch else []),
     ]
     if script.code is not None:
