@@ -46,7 +46,7 @@ class Canaries:
         nodes, _, each = world.partition("x")
         return {
             "command": "f() { %s; }; f%s ${{inputs.api_key}}" % (_WAIT, self.said()),
-            "display_name": "train --token %s %s" % (self("Name"), self("Variable1")),
+            "display_name": "train --token %s %s %s" % (self("Name"), self("Variable1"), self("Variable4")),
             "description": "with " + self("Variable1"),
             "environment_variables": {
                 "HF_TOKEN": self("Variable1"),
@@ -55,7 +55,13 @@ class Canaries:
                 "PLAIN": "x-%s-y" % self("Variable1"),
             },
             "secrets": [NAMED],
-            "environment": {"variables": {"CONNECTED": "of-$EXPERIMENT-x", "OTHER": "$CONNECTED"}},
+            "environment": {
+                "variables": {
+                    "CONNECTED": "of-$EXPERIMENT-x",
+                    "OTHER": "$CONNECTED",
+                    "DB_PASSWORD": self("Variable4"),
+                }
+            },
             "inputs": {"api_key": self("Input1"), "where": "s3://anna:%s@host/x" % self("Input2")},
             "tags": {"token": self("Tag1")},
             "distribution": {"type": "pytorch", "process_count_per_instance": int(each)},

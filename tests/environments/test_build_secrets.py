@@ -14,7 +14,7 @@ from driver import Cli
 from webserver import serve
 from wheels import Links
 
-from worldsize.service.secrets import environ_of_builds
+from worldsize.service.secrets import environ_of_builds, environ_of_stages
 from worldsize.spec.job import Job
 
 HARMLESS = "--with-auth=pam --sort-key loss KEY=Release"
@@ -61,7 +61,8 @@ def test_what_a_job_names_is_told_to_requirements_that_ask_for_it(tmp_path: Path
         found = environ_of_builds(Job(environment=wanted, secrets=tuple(environ)[:2]), environ)
         assert found == {"GH_TOKEN": "a", "PATH": "c"}
     staged = Job(stage={"pip": ["git+https://${GH_TOKEN}@h/x"]}, secrets=("EXPERIMENT", "GH_TOKEN"))
-    assert environ_of_builds(staged, environ) == {"GH_TOKEN": "a", "PATH": "c"}
+    assert environ_of_stages(staged, environ) == {"GH_TOKEN": "a", "PATH": "c"}
+    assert environ_of_builds(staged, environ) == {"PATH": "c"}  # found by review
     assert environ_of_builds(Job(secrets=("EXPERIMENT", "GH_TOKEN")), environ) == {"PATH": "c"}
 
 
@@ -81,6 +82,17 @@ def test_what_a_job_names_is_kept_from_builds_on_a_node(cli: Cli) -> None:
     cli.ok("run", "job.yml", **canaries.environ)
     assert [run["name"].partition(" ")[0] for run in cli.json("list")] == ["test", "build"]
     assert canaries.in_files(cli.root, but=("project/job.yml",)) == []
+
+
+@pytest.mark.parametrize("place", ["login", "compute"])
+def test_what_a_job_names_is_kept_from_a_build_without_a_run(cli: Cli, place: str) -> None:
+    """Found by review: `env build`, `env lock` and `env pack` gave it to all that they started."""
+    canaries = Canaries()
+    environment = {"name": "own", "python": ">=3.8", "build_on": place, "build": [{"run": "env; test -z $EXPERIMENT"}]}
+    cli.write("job.yml", json.dumps({"command": "true", "secrets": [NAMED], "environment": environment}))
+    for words in (("build", "job.yml"), ("lock", "job.yml"), ("pack", "job.yml")):
+        cli.ok("env", *words, **canaries.environ)
+    assert canaries.in_files(cli.root) == []
 
 
 def test_rerun_asks_for_variables_of_the_environment(cli: Cli) -> None:

@@ -178,7 +178,7 @@ def test_rerun_of_a_command_that_had_a_secret(cli: Cli) -> None:
 def test_an_array(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None:
     if "matrix" in more:
         keys = [canaries("Matrix1"), canaries("Matrix2")]
-        more = {"matrix": {"api_key": keys, "mode": ["of-" + keys[1], "b"]}, "at_once": 4}
+        more = {"matrix": {"api_key": keys, "mode": ["of-" + keys[1], canaries("Named")]}, "at_once": 4}
     job = canaries.job("1x1", share="group")
     job["inputs"]["mode"] = "a"
     cli.write("job.yml", json.dumps({**job, **more}))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from worldsize.environment.builder import Scratch
 from worldsize.environment.gitlogins import GitLogins, has_login, refuse_passwords_of_trees
 from worldsize.environment.requirements import git_requirements
 from worldsize.environment.uv import Uv
@@ -30,6 +31,14 @@ from worldsize.errors import BuildError, UsageError
         ("${REPO}", "git+https://h/a", "https://h/a", ("u", "p")),
         ("one @ ${REPO}", "one @ git+https://h/a", "https://h/a", ("u", "p")),
         ("git+https://[::1]:8/a", "git+https://[::1]:8/a", "https://[::1]:8/a", None),
+        (
+            "a @ https://u:p@h/o/a.git#subdirectory=x",
+            "a @ https://h/o/a.git#subdirectory=x",
+            "https://h/o/a.git",
+            ("u", "p"),
+        ),
+        ("http://u:${WORD}@h/a.GIT ; m", "http://h/a.GIT ; m", "http://h/a.GIT", ("u", "of-a-variable")),
+        ("a @ https://u:p@h/a.whl", "a @ https://u:p@h/a.whl", "https://h/a.whl", None),
         ("git+https://u:p@[::1]:8/a", "git+https://[::1]:8/a", "https://[::1]:8/a", ("u", "p")),
         ("git+https://u:***@h/a", "git+https://h/a", "https://h/a", None),
         ("git+https://***@h/a", "git+https://h/a", "https://h/a", None),
@@ -155,6 +164,8 @@ ADDRESS = "dep @ git+https://anna:hunter2@h/dep"
         ("req.txt", "dep @ git+https://anna@corp.com:hunter2@h/dep"),
         ("req.txt", "dep @ git+https://anna:it'shunter2@h/dep"),
         ("setup.py", "setup(install_requires=['dep @ git+https://ghp_hunter2hunter2hunter@h/dep'])"),
+        ("setup.py", "setup(install_requires=['dep @ https://anna:hunter2@h/dep.git'])"),
+        ("req.txt", "dep @ https://anna:hunter2@h/dep.git#subdirectory=x"),
     ],
 )
 @pytest.mark.parametrize("deep", [False, True])
@@ -236,6 +247,52 @@ def test_words_and_files_of_options(tmp_path: Path) -> None:
     assert "hunter2" in uv._logins.variables().values()
 
 
+@pytest.mark.parametrize("words", [("-qr", "LIST"), ("-Ur", "LIST"), ("-vrLIST",), ("-qr=LIST",), ("-r", "LIST")])
+def test_lists_behind_short_options_together(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Found by review: -qr FILE was taken for one unknown option."""
+    uv, said = started(tmp_path)
+    (tmp_path / "list").write_text(ADDRESS + "\n")
+    uv("pip", "pip", "install", *(word.replace("LIST", str(tmp_path / "list")) for word in words))
+    (copy,) = (word for word in said() if word.startswith(str(tmp_path / "worldsize")))
+    assert Path(copy).read_text() == "dep @ git+https://h/dep\n" and "hunter2" not in "".join(said())
+
+
+def test_an_index_behind_short_options_together(tmp_path: Path) -> None:
+    uv, said = started(tmp_path)
+    uv("pip", "pip", "install", "-qi", "https://anna:hunter2@h/simple", "six")
+    assert said()[:4] == ["pip", "install", "-q", "six"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dep @ https://anna:hunter2@h/dep.whl",),
+        ("--trusted=https://anna:hunter2@h/",),
+        ("-r", "SCRIPT"),
+    ],
+)
+def test_a_login_that_a_command_line_would_show(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Found by review: uv's own words had it, or git's, by a script that lists requirements in its comments."""
+    uv, said = started(tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text('# /// script\n# dependencies = ["%s"]\n# ///\n' % ADDRESS)
+    with pytest.raises(BuildError) as refused:
+        uv("pip", "pip", "install", *(word.replace("SCRIPT", str(script)) for word in words))
+    assert "hunter2" not in str(refused.value) and not said()
+
+
+def started(tmp_path: Path) -> tuple[Uv, Callable[[], list[str]]]:
+    """uv, of which a program of its name notes the words, and these."""
+    noted, program = tmp_path / "noted", tmp_path / "uv"
+    program.write_text('#!/bin/sh\nprintf "%%s\\0" "$@" >%s\n' % noted)
+    program.chmod(0o755)
+    work = Scratch(str(tmp_path), lambda what: None)
+    os.makedirs(work.inputs)
+    uv = Uv(work, {"PATH": os.environ["PATH"]})
+    uv.program = str(program)
+    return uv, lambda: noted.read_text().split("\0")[:-1] if noted.exists() else []
+
+
 def test_what_a_project_wants_of_git(tmp_path: Path) -> None:
     path = tmp_path / "pyproject.toml"
     path.write_text(
@@ -243,7 +300,7 @@ def test_what_a_project_wants_of_git(tmp_path: Path) -> None:
 [project]
 dependencies = [
   "a[x] @ git+https://u:p@h/a ; python_version > '3'", "b>=1; sys_platform == 'linux'", "C.c[y]", "d", "e", "f",
-  "g @ https://u:p@h/g.whl", 5,
+  "g @ https://u:p@h/g.whl", "h @ https://u:p@h/h.git", 5,
 ]
 [tool.uv.sources]
 b = { git = "https://u:p@h/b", tag = "v1", subdirectory = "in", marker = "extra == 'z' or extra == 'w'" }
@@ -256,9 +313,10 @@ e = { path = "e" }
         "a[x] @ git+https://u:p@h/a ; python_version > '3'",
         "b @ git+https://u:p@h/b@v1#subdirectory=in ; (sys_platform == 'linux') and (extra == 'z' or extra == 'w')",
         "C.c[y] @ git+https://h/c",
+        "h @ https://u:p@h/h.git",
     ]
     assert git_requirements(str(tmp_path / "gone.toml")) == []
-    assert [has_login(line) for line in git_requirements(str(path))] == [True, True, False]
+    assert [has_login(line) for line in git_requirements(str(path))] == [True, True, False, True]
 
 
 def test_what_is_taken_out_may_be_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,24 @@ def test_what_pips_own_files_say(tmp_path: Path) -> None:
     assert found["PIP_INDEX_URL"] == "http://mine/"
 
 
+@pytest.mark.parametrize("name", ["PIP_PYPI_URL", "PIP_Index_Url", "PIP_INDEX-URL", "PIP_extra_index_url"])
+def test_variables_however_pip_lets_them_be_spelled(tmp_path: Path, name: str) -> None:
+    """Found by review: pip takes more names than the usual ones, and repeats the address to the pip that it starts."""
+    configured = "global.index-url='http://c:d@other/'" if "xtra" not in name else ""
+    found = IndexLogins().variables({name: URL}, str(tmp_path), configured)
+    assert found[name] == BARE and set(found) == {name, "NETRC"}
+
+
+def test_the_other_name_of_the_index_in_pips_own_files(tmp_path: Path) -> None:
+    found = IndexLogins().variables({}, str(tmp_path), "global.pypi-url='%s'" % URL)
+    assert found["PIP_PYPI_URL"] == BARE
+
+
+def test_a_proxy_in_a_variable_of_another_spelling(tmp_path: Path) -> None:
+    found = IndexLogins().variables({"PIP_Proxy": "http://anna:pw@proxy:3128"}, str(tmp_path))
+    assert found["PIP_Proxy"] == "" and "pw" in found["HTTPS_PROXY"]
+
+
 def test_a_password_with_an_at_in_it(tmp_path: Path) -> None:
     """Found by review: its end stayed in the address."""
     logins = IndexLogins()

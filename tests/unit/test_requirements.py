@@ -69,6 +69,16 @@ def test_what_describes_a_tree(tmp_path: Path) -> None:
     (tmp_path / "a" / "deep").mkdir()
     (tmp_path / "a" / "deep" / "c.in").write_text("")
     assert {"deep/c.in", "other.txt", "setup.py"} < {path.removeprefix(tree + "/") for path in descriptions(tree)}
+    (tmp_path / "a" / "setup.cfg").write_text(
+        "[metadata]\nlong_description = file: README\n"
+        "[options]\ninstall_requires =\n    file: requirements,\n        deep/deps.lst\n"
+        "[options.extras_require]\nx = file: of x\n"
+    )
+    (tmp_path / "a" / "setup.py").write_text("open(os.path.join(here, 'deep', 'base.txt'))")
+    for name in ("README", "requirements", "deep/deps.lst", "of x", "deep/base.txt"):
+        (tmp_path / "a" / name).write_text("")
+    found = {path.removeprefix(tree + "/") for path in descriptions(tree)}  # found by review
+    assert {"requirements", "deep/deps.lst", "of x", "deep/base.txt"} < found and "README" not in found
     assert descriptions(project(tmp_path / "b", "[tool.setuptools]\ndynamic = 3\n")) == [
         str(tmp_path / "b/pyproject.toml")
     ]

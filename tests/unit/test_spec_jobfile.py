@@ -311,6 +311,8 @@ def test_a_wrong_word_is_named_with_the_nearest_right_one(line: str, message: st
 
 
 WRONG_VALUES = [
+    ("inputs: {x: {type: uri_file, path: 'http://[anna'}}", "inputs.x.path: is no address that can be read"),
+    ("stage: {data: {a: 'http://h:x/'}}", "stage.data.a: is no address that can be read"),
     ("name: 3", "name: expected text, found 3 (a whole number)"),
     ("name: ../x", "is not a job's name"),
     ("name: ''", "name: is empty"),

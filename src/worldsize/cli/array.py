@@ -18,6 +18,7 @@ from worldsize.cli.ticker import Notices
 from worldsize.errors import JobError
 from worldsize.plan.array import element_id, element_root
 from worldsize.plan.environ import array_variables
+from worldsize.plan.hidden import values_of
 from worldsize.plan.paths import RunPaths
 from worldsize.service.array import RunArray
 from worldsize.service.array_start import plan_array
@@ -80,7 +81,7 @@ def dry_run(request: Request, preview: Callable[[Request, Prepared, RunPaths], l
     if runs_dir:
         paths = RunPaths(os.path.join(runs_dir, "RUN"))
         prepared = plan_array(request, varied, paths, created, checked=True)
-    secrets = secrets_of(varied)
+    secrets = [*values_of(prepared.plan), *secrets_of(varied)]
     say("%d runs; this is the first" % len(varied))
     for number, values in enumerate(varied[: 2 * _SHOWN] if request.job.matrix else ()):
         say("%s: %s" % (element_id("RUN", number), values_text(mask_tree(mask_values(values, secrets), sparing=True))))

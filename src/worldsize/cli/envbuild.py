@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worldsize.cli.output import say_message, show, show_document, show_json
 from worldsize.cli.shared import add_output, complete_computes, completed_by, config_here
@@ -14,6 +14,9 @@ from worldsize.errors import StorageError, UsageError
 from worldsize.spec.config import Config
 from worldsize.trust.directories import foreign_owner
 from worldsize.trust.documents import write_document
+
+if TYPE_CHECKING:
+    from worldsize.spec.job import Job
 
 _EXAMPLES = {
     "build": """examples:
@@ -102,14 +105,18 @@ def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = T
     from worldsize.cli.ticker import Notices, Ticker
     from worldsize.service.environment_build import make_ready
     from worldsize.service.environments import find_environment
+    from worldsize.service.secrets import environ_of_builds
+    from worldsize.spec.job import Job
 
     config = config_here()
     compute = config.compute(options.compute, "--compute").name
-    named = secrets_named(options.spec, config)
-    found = find_environment(wanted(options.spec, config), config, compute, os.environ, name, named)
+    job = _job_of(options.spec, config)
+    environ = environ_of_builds(job or Job(), os.environ)
+    named = job.secrets if job else ()
+    found = find_environment(wanted(options.spec, config), config, compute, environ, name, named)
     for notice in found.notices if found else ():
         say_message("notice: " + notice)
-    if found is None or (found.prefix is None and (prefix or not found.activation(os.environ).lines_needed())):
+    if found is None or (found.prefix is None and (prefix or not found.activation(environ).lines_needed())):
         raise UsageError("%s: there is nothing to build" % options.spec, None, "worldsize env build --help")
     told = Ticker() if sys.stderr.isatty() else Notices()
     try:
@@ -123,10 +130,9 @@ def wanted(spec: str, config: Config) -> Any:
     what lies here, which may be somebody else's: that has to be named by a path. UsageError."""
     if spec in config.environments:
         return spec
-    if _is_job(spec):
-        from worldsize.spec.jobfile import load_job
-
-        return load_job(spec).job.environment
+    job = _job_of(spec, config)
+    if job is not None:
+        return job.environment
     if os.path.exists(spec):
         others = foreign_owner(spec) if os.sep not in spec else None
         if others:
@@ -135,13 +141,13 @@ def wanted(spec: str, config: Config) -> Any:
     return spec
 
 
-def secrets_named(spec: str, config: Config) -> tuple[str, ...]:
-    """The variables that a job file names as secrets; none of what is no job file."""
+def _job_of(spec: str, config: Config) -> Job | None:
+    """The job of a job file; None for what is none."""
     if spec in config.environments or not _is_job(spec):
-        return ()
+        return None
     from worldsize.spec.jobfile import load_job
 
-    return load_job(spec).job.secrets
+    return load_job(spec).job
 
 
 def _is_job(path: str) -> bool:

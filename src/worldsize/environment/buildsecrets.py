@@ -21,15 +21,15 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 def secrets_of_build(
     spec: EnvironmentSpec, environ: Mapping[str, str], named: Collection[str], lock: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """The values that requirements and their files, variables and steps have, or ask the environment `environ` for,
-    under the names of secrets, or under those in `named`, and the lines of those that have several. None is shorter
-    than what can be told from other text."""
+    """The values that a build is not to tell, and the lines of those that have several: of what requirements, their
+    files, variables and steps have or ask `environ` for, under the names of secrets, and of all in `named`. None is
+    shorter than what can be told from other text."""
     asked = asked_variables([*spec.pip, *([spec.file] if spec.file else [])])
     texts = [*spec.variables.values()]
     for step in spec.steps:
         texts += [*step.pip, *step.options, *step.variables.values(), *([step.run] if step.run else [])]
     asked.update(match[1] or match[2] for text in texts for match in _VARIABLE.finditer(text))
-    asked.update(lost_variables(lock) if lock else ())
+    asked.update(named, lost_variables(lock) if lock else ())
     known = {**environ, **spec.variables}
     tables: list[Mapping[str, str]] = [{name: environ[name] for name in asked if name in environ}]
     for table in (spec.variables, *(step.variables for step in spec.steps)):

@@ -23,7 +23,7 @@ from worldsize.spec.paths import is_remote
 from worldsize.spec.requirement import requirement
 from worldsize.trust.secrets import MASK, mask_text
 
-_LOGIN = re.compile(r"\b(git\+(https?)://)([^\s/?#]*)@([^\s/?#@]+)([^\s?#;]*)", re.IGNORECASE)
+_LOGIN = re.compile(r"(?<![\w+.-])((?:git\+)?(https?)://)([^\s/?#]*)@([^\s/?#@]+)([^\s?#;]*)", re.IGNORECASE)
 _OTHERS = re.compile(
     r"\b((?!git\+https?:)(git|svn|hg|bzr)\+[a-z-]+://)(?:[^\s/?#:]*:[^\s/?#]*|[^\s/?#:]{20,})@([^\s/?#@]*)",
     re.IGNORECASE,
@@ -37,6 +37,12 @@ _PASSWORD = re.compile(
     r"(([a-z-]+://)(?:[^\s/?#:]*:[^\s/?#]+|[^\s/?#:]{20,})@([^\s\"'#@]+))",
     re.IGNORECASE,
 )
+_BARE_PASSWORD = re.compile(
+    r"(?<![\w+.-])((https?://)(?:[^\s/?#:\"']*:[^\s/?#\"']+|[^\s/?#:\"']{20,})@([^\s\"'#@?;]+\.git))(?![\w.-])",
+    re.IGNORECASE,
+)
+"""What uv takes for git's by its end alone."""
+
 _LINKS = re.compile(r"((?:-f|--find-links)[\s=]+)(\S.*)")
 _HELPER = (
     '!f() { if test "$1" = get; then '
@@ -56,7 +62,12 @@ class Login(NamedTuple):
 
 
 def has_login(line: str) -> bool:
-    return _LOGIN.search(line) is not None
+    return any(map(_is_of_git, _LOGIN.finditer(line)))
+
+
+def _is_of_git(address: re.Match[str]) -> bool:
+    """uv takes an address without git+ for git's, too, if its path ends in .git."""
+    return address[1][:4].lower() == "git+" or address[5].lower().endswith(".git")
 
 
 def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
@@ -69,7 +80,8 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
     if path.endswith(".toml"):
         text += "\n" + "\n".join(plain_toml(path))
     known = with_variables("\n".join(but), os.environ)
-    for found in _PASSWORD.finditer(with_variables(text, os.environ)):
+    text = with_variables(text, os.environ)
+    for found in (*_PASSWORD.finditer(text), *_BARE_PASSWORD.finditer(text)):
         if found[1] not in known:
             what = "holds a password, in %s***@%s: git would be started with it, for everybody on the machine to read"
             hint = "leave it out there, and let git know it: a credential helper, or ~/.netrc"
@@ -100,7 +112,7 @@ class GitLogins:
 
     def strip_line(self, line: str) -> str:
         """A requirement. UsageError for what can be no user or password."""
-        if "+" not in line and "${" not in line:
+        if "://" not in line and "${" not in line:
             return line
         full = self._with_variables(line)
         others = _OTHERS.search(full)
@@ -108,7 +120,7 @@ class GitLogins:
             what = "holds a password, in %s***@%s: %s would be started with it, for everybody on the machine to read"
             hint = "leave it out there, and let %s know it by its own means" % others[2]
             raise UsageError("a requirement " + what % (others[1], others[3], others[2]), None, hint)
-        return _LOGIN.sub(self._take, full) if _LOGIN.search(full) else line
+        return _LOGIN.sub(self._take, full) if has_login(full) else line
 
     def variables(self) -> dict[str, str]:
         """For the environment of what is given the stripped lines. The user's own settings of git hold beside them; for
@@ -184,6 +196,8 @@ class GitLogins:
         return line if stripped == include[1] else "%s %s" % (include[0], stripped)
 
     def _take(self, address: re.Match[str]) -> str:
+        if not _is_of_git(address):
+            return address[0]
         start, scheme, said, host, path = address.groups()
         name, colon, word = said.partition(":")
         user, password = unquote(name), unquote(word) if colon else None

@@ -18,9 +18,13 @@ from worldsize.trust.secrets import mask_channel
 
 _LOGIN = re.compile(r"(?<!\+)(https?://)([^\s/?#]+)@([^\s/?#@]\S*)", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?<!\+)https?://[^\s/?#]+", re.IGNORECASE)
-_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
+_SAME = ("PIP_INDEX_URL", "PIP_PYPI_URL")
+"""Two names of one option of pip's."""
+
+_PLACES = (*_SAME, "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
+
 _PROXY = "PIP_PROXY"
-_CONFIGURED = re.compile(r"(global|wheel)\.(index-url|extra-index-url|find-links|proxy)=(.+)")
+_CONFIGURED = re.compile(r"(global|wheel)\.(index-url|pypi-url|extra-index-url|find-links|proxy)=(.+)")
 _OF_UV = {
     "--index-url": ("UV_INDEX_URL", " "),
     "--extra-index-url": ("UV_EXTRA_INDEX_URL", " "),
@@ -50,8 +54,13 @@ class IndexLogins:
         `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints, which its
         variables come before. OSError; UsageError for what pip would show, or send to another server."""
         said = _configured(configured)
-        proxies = _proxies(said.pop(_PROXY, ""), environ)
-        said.update((name, environ[name]) for name in _VARIABLES if name in environ)
+        variables = {name: value for name, value in environ.items() if name.startswith("PIP_")}
+        proxies = _proxies(said.pop(_PROXY, ""), {_spelled(name): (name, value) for name, value in variables.items()})
+        places = {name: value for name, value in variables.items() if _spelled(name) in _PLACES}
+        for name in map(_spelled, places):
+            for other in _SAME if name in _SAME else (name,):
+                said.pop(other, None)
+        said.update(places)
         for text in said.values():
             self._see(text)
         found = {
@@ -129,10 +138,15 @@ def _configured(text: str) -> dict[str, str]:
     return found
 
 
-def _proxies(configured: str, environ: Mapping[str, str]) -> dict[str, str]:
+def _spelled(name: str) -> str:
+    """A variable of pip's as it usually is: pip takes PIP_Index-Url for PIP_INDEX_URL."""
+    return "PIP_" + name[4:].upper().replace("-", "_")
+
+
+def _proxies(configured: str, variables: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """pip tells the other pip its proxy as a word, unless it has it from the variables that all programs go by.
     UsageError for one in its configuration, which no variable replaces."""
-    own = environ.get(_PROXY, "")
+    name, own = variables.get(_PROXY, (_PROXY, ""))
     if not own and "@" in configured:
         hint = "leave it out there, and export HTTPS_PROXY=…"
         what = "the proxy in pip's configuration has a password, which everybody could read"
@@ -142,7 +156,7 @@ def _proxies(configured: str, environ: Mapping[str, str]) -> dict[str, str]:
     if "@" in configured:
         raise UsageError("pip's configuration has a proxy with a password, too", "stage.pip", "leave it out there")
     names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
-    return {_PROXY: "", **dict.fromkeys(names, own)}
+    return {name: "", **dict.fromkeys(names, own)}
 
 
 def _host(address: str) -> str:

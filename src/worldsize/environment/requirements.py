@@ -161,11 +161,21 @@ def descriptions(directory: str) -> list[str]:
     hatch = _table(tool, "hatch", "metadata", "hooks", "requirements_txt")
     named += [*_texts(hatch.get("files")), *_texts(hatch.get("filename"))]
     names = ("pyproject.toml", "setup.cfg", "setup.py")
-    for name in ("setup.cfg", "setup.py"):
-        path = os.path.join(directory, name)
-        named += _LIST_NAME.findall(_text_of(path))
+    named += _lists_of_setup_cfg(_text_of(os.path.join(directory, "setup.cfg")))
+    for name in _LIST_NAME.findall(_text_of(os.path.join(directory, "setup.py"))):
+        named += [name, *glob(os.path.join("*", name), root_dir=directory)]
     paths = [os.path.normpath(os.path.join(directory, name)) for name in (*names, *named)]
     return [path for path in dict.fromkeys(paths) if os.path.isfile(path)]
+
+
+def _lists_of_setup_cfg(text: str) -> list[str]:
+    """The files that its requirements name: `install_requires = file: a.txt, b`."""
+    found = []
+    for section in re.split(r"^\[", text, flags=re.MULTILINE):
+        if section.startswith("options"):
+            for names in re.findall(r"\bfile:((?:.*(?:\n[ \t].*)*))", section):
+                found += [name.strip() for name in re.split(r"[,\n]", names) if name.strip()]
+    return found
 
 
 def _text_of(path: str) -> str:
@@ -198,7 +208,7 @@ def git_requirements(path: str) -> list[str]:
         rows: list[Any] = said if isinstance(said, list) else [said]
         if all(isinstance(row, dict) and isinstance(row.get("git"), str) for row in rows):
             lines += [_of_source(named[0], row, line.partition(";")[2]) for row in rows]
-    return [line for line in lines if "git+" in line]
+    return [line for line in lines if "git+" in line or ".git" in line]
 
 
 def _of_source(name: str, source: dict[str, Any], marker: str) -> str:

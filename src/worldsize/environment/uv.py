@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from worldsize.environment.builder import Work
@@ -27,6 +27,7 @@ from worldsize.environment.workspaces import (
     write_apart,
 )
 from worldsize.errors import BuildError, ConfigError
+from worldsize.trust.secrets import mask_channel
 
 EXTRA = 'pip install "worldsize[env]"'
 _NEWS = re.compile(r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b")
@@ -36,7 +37,10 @@ _FILE_OPTIONS = frozenset((
     "-b", "--build-constraint", "--build-constraints", "--exclude", "--excludes",
 ))  # fmt: skip
 _NOT_BUILT = ("--project", "--directory", "--python", "--cache-dir")
-_SHORT_FILE_OPTIONS = ("-r", "-c", "-b")
+_SHORT_SWITCHES, _SHORT_OPTIONS = "qvUn", "rcbeifpPC"
+_NO_LISTS = (".py", ".toml", ".cfg")
+"""What an option of a list takes, too: a script with its requirements in comments, a lock."""
+
 _COMMON = ("--no-progress", "--color=never")
 _NO_SOLUTION = "No solution found"
 _NO_PROJECT = "does not appear to be a Python project"
@@ -87,7 +91,8 @@ class Uv:
         told: list[str] | None = None,
     ) -> str:
         """Its standard output; the lines that it tells people are put into `told`. `what` is being done, for people.
-        BuildError."""
+        BuildError, also for a word that would show a login."""
+        words = tuple(_apart(words))
         inputs = self._work.inputs
         files = [word for word in words if word.startswith(inputs + os.sep)]
         trees = _trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
@@ -101,6 +106,12 @@ class Uv:
         given, indexes = without_logins(given)
         if can_do_without_sources(trees, self._given):
             given.append("--no-sources")
+        for word in given:
+            if mask_channel(word) != word:
+                hint = "put it into a list of requirements, or into variables: UV_INDEX, UV_FIND_LINKS"
+                raise BuildError(
+                    "a login on a command line, for everybody to read: %s" % mask_channel(word), what, hint
+                )
         environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
         try:
             argv = [self.program, *given, *_COMMON]
@@ -117,13 +128,18 @@ class Uv:
         for word in words:
             option, sign, value = word.partition("=")
             if word in files or (given and given[-1] in _FILE_OPTIONS and not is_project(word)):
-                word = self._logins.strip_file(word, self._work.inputs)
+                word = self._list(word)
             elif sign and option in _FILE_OPTIONS:
-                word = "%s=%s" % (option, self._logins.strip_file(value, self._work.inputs))
-            elif word[:2] in _SHORT_FILE_OPTIONS and len(word) > 2 and not is_project(word):
-                word = word[:2] + self._logins.strip_file(word[2:], self._work.inputs)
+                word = "%s=%s" % (option, self._list(value))
             given.append(self._logins.strip_line(word))
         return given
+
+    def _list(self, path: str) -> str:
+        """A list of requirements without git's logins; what is no plain list may hold none."""
+        if not path.endswith(_NO_LISTS):
+            return self._logins.strip_file(path, self._work.inputs)
+        refuse_passwords(path)
+        return path
 
     def export(self, what: str, directory: str, *words: str) -> str:
         """What `uv export` says of the project in this directory. BuildError."""
@@ -167,6 +183,24 @@ class Uv:
         return error.hint
 
 
+def _apart(words: Sequence[str]) -> Iterator[str]:
+    """Short options each in a word of its own, and before its value: -qrFILE is -q -r FILE."""
+    for word in words:
+        if not re.fullmatch("-[%s]*(?:[%s](?s:.*))?" % (_SHORT_SWITCHES, _SHORT_OPTIONS), word):
+            yield word
+            continue
+        left = word[1:]
+        if not left:
+            yield word
+        while left and left[0] in _SHORT_SWITCHES:
+            yield "-" + left[0]
+            left = left[1:]
+        if left:
+            yield "-" + left[0]
+        if left[1:]:
+            yield left[1:].removeprefix("=")
+
+
 def _named(words: Sequence[str], directory: str) -> list[str]:
     """The files of requirements, the projects and the directories that words of uv's name, in any of its ways."""
     found = []
@@ -175,9 +209,6 @@ def _named(words: Sequence[str], directory: str) -> list[str]:
             continue
         values = [word, word.partition("=")[2]]
         is_list = before in _FILE_OPTIONS or word.partition("=")[0] in _FILE_OPTIONS
-        if word[:2] in ("-e", *_SHORT_FILE_OPTIONS) and not word.startswith("--"):
-            values.append(word[2:].removeprefix("="))
-            is_list = is_list or word[:2] != "-e"
         for value in [*values, *(value.rpartition(":")[0] for value in values)]:
             path = os.path.join(directory, value) if value else ""
             if os.path.isdir(path) or (os.path.isfile(path) and (is_list or is_project(path))):

@@ -35,13 +35,15 @@ def make_wheels(
 
     UsageError where pip says no, or there is none. What the package index has later does not change it.
     """
-    key = hashlib.sha256(repr((list(requirements), _contents(requirements), _tags(python))).encode()).hexdigest()[:32]
+    key = hashlib.sha256(
+        repr((list(requirements), _contents(requirements), _tags(python, environ))).encode()
+    ).hexdigest()[:32]
     path = os.path.join(directory, "wheels", key)
 
     def fill(part: str) -> None:
         os.makedirs(part, 0o700)
         data.say("pip: fetching wheels for %s" % mask_text(mask_values(", ".join(requirements), secrets))[:_WORDS])
-        _run(_pip(python), requirements, part, environ, secrets)
+        _run(_pip(python, environ), requirements, part, environ, secrets)
         for name in os.listdir(part):
             os.chmod(os.path.join(part, name), 0o444)
 
@@ -75,11 +77,11 @@ def _run(
         raise UsageError("pip could not fetch them:\n%s" % said, "stage.pip", "mend the requirements")
 
 
-def _pip(python: str) -> list[str]:
+def _pip(python: str, environ: Mapping[str, str]) -> list[str]:
     """The job's own pip; else ours, for the job's Python."""
-    if _works([python, "-m", "pip", "--version"]):
+    if _works([python, "-m", "pip", "--version"], environ):
         return [python, "-m", "pip"]
-    if _works([sys.executable, "-m", "pip", "--version"]):
+    if _works([sys.executable, "-m", "pip", "--version"], environ):
         return [sys.executable, "-m", "pip", "--python", python]
     hint = "install pip there: %s -m ensurepip, or `uv pip install pip`" % python
     raise UsageError("neither the job's Python nor worldsize's has pip", "stage.pip", hint)
@@ -93,16 +95,18 @@ def _configured(pip: list[str], environ: Mapping[str, str]) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def _works(argv: list[str]) -> bool:
+def _works(argv: list[str], environ: Mapping[str, str]) -> bool:
     try:
-        return subprocess.call(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=os.sep) == 0
+        nothing = subprocess.DEVNULL
+        return subprocess.call(argv, env=environ, stdout=nothing, stderr=nothing, cwd=os.sep) == 0
     except OSError:
         return False
 
 
-def _tags(python: str) -> str:
+def _tags(python: str, environ: Mapping[str, str]) -> str:
     try:
-        return subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True, cwd=os.sep).stdout
+        argv = [python, "-c", _ASK]
+        return subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, cwd=os.sep).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError("the job's Python does not run: %s" % error, python) from None
 

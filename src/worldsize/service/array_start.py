@@ -138,7 +138,7 @@ def _fill(
     at_once = plan.array.at_once if plan.array else None
     values: tuple[Values, ...] = ()
     if job.matrix:
-        values = tuple(mask_tree(mask_values(each, secrets), sparing=True) for each in varied)
+        values = tuple(mask_tree(mask_values(each, [*values_of(plan), *secrets]), sparing=True) for each in varied)
     size = (len(plan.nodes), plan.world_size, len(varied))
     array = Array(paths.run_id, plan.name, plan.compute, plan.created, *size, at_once, values)
     write_text(array_file(paths.root), array.to_json())

@@ -70,7 +70,7 @@ def _steps_of_order(
             "result": result,
         },
     )
-    asked = asked_variables([*recipe.spec.pip, *([recipe.spec.file] if recipe.spec.file else [])])
+    asked = {*asked_variables([*recipe.spec.pip, *([recipe.spec.file] if recipe.spec.file else [])]), *recipe.secrets}
     wanted = job(recipe, work.prefix, order)._replace(secrets=tuple(name for name in sorted(asked) if name in environ))
     run = _start(config, compute, environ, wanted)
     work.left["run"] = run.id

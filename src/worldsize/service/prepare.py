@@ -68,6 +68,7 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
         findings += offline_findings(job, request.places)
     if job.environment is not None:
         environment, plan, said = _with_environment(request, job, facts, plan)
+        plan = plan._replace(name=mask_values(plan.name, values_of(plan)))  # with its variables
         findings = [] if checked else sorted([*findings, *said], key=lambda finding: finding.level != "error")
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:

@@ -30,14 +30,22 @@ def named_secrets(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def environ_of_builds(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """For what is built and fetched before the run: without what `secrets:` names, but where a requirement asks for it,
-    as the login of a repository."""
+    """For what builds a job's environment: without what `secrets:` names, but where a requirement asks for it, as the
+    login of a repository."""
+    wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
+    return _environ_for([*_texts(wanted.get("pip")), *_texts(wanted.get("file"))], job, environ)
+
+
+def environ_of_stages(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """The same for what fetches what a job stages."""
+    return _environ_for(_texts((job.stage or {}).get("pip")), job, environ)
+
+
+def _environ_for(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     if not job.secrets:
         return without(environ, closed((), environ))
     from worldsize.environment.requirements import asked_variables
 
-    wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
-    lines = [*_texts(wanted.get("pip")), *_texts((job.stage or {}).get("pip")), *_texts(wanted.get("file"))]
     asked = asked_variables(lines)
     return without(environ, [name for name in closed(job.secrets, environ) if name not in asked])
 

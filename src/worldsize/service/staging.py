@@ -19,7 +19,7 @@ from worldsize.plan.mapping import there
 from worldsize.service.data import data_directory
 from worldsize.service.places import Places
 from worldsize.service.request import Prepared, Progress, Request
-from worldsize.service.secrets import environ_of_builds
+from worldsize.service.secrets import environ_of_stages
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
 from worldsize.spec.stage import Stage, stage_of
@@ -47,7 +47,7 @@ def with_stage(request: Request, dry: Prepared, progress: Progress) -> Request:
     python = _python(dry.plan, request.environ)
     secrets = _secrets(dry.job, request.environ)
     try:
-        programs = environ_of_builds(dry.job, request.environ)
+        programs = environ_of_stages(dry.job, request.environ)
         staged = make_stage(stage_of(dry.job.stage), directory, data, python, request.environ, programs, secrets)
     except WorldsizeError as error:
         what = "%s: %s" % (error.where, error.what) if error.where else error.what

@@ -15,6 +15,19 @@ def is_remote(path: str) -> bool:
     return _REMOTE.match(path) is not None and not path.startswith("file:")
 
 
+def is_malformed(path: str) -> bool:
+    """Whether `path` begins like a URI that cannot be taken apart: http://[anna@host."""
+    if not is_remote(path):
+        return False
+    from urllib.parse import urlsplit
+
+    try:
+        _ = urlsplit(path).port
+    except ValueError:
+        return True
+    return False
+
+
 def absolute(path: str, base: str) -> str:
     """`path` made absolute against `base` (the current directory when empty); what is remote stays as it is."""
     if is_remote(path):

@@ -7,7 +7,7 @@ from typing import Any
 
 from worldsize.spec.key import Key, Keys
 from worldsize.spec.nearest import did_you_mean
-from worldsize.spec.paths import absolute
+from worldsize.spec.paths import absolute, is_malformed
 from worldsize.spec.report import Report
 from worldsize.spec.tree import Node, plain, shown
 
@@ -92,6 +92,9 @@ def read_flag(node: Node, path: str, key: Key, report: Report) -> bool | None:
 
 def read_path(node: Node, path: str, key: Key, report: Report) -> str | None:
     text = read_text(node, path, key, report)
+    if text is not None and is_malformed(text):
+        report.problem(node, path, "is no address that can be read", "check its brackets and its port")
+        return None
     return None if text is None else absolute(text, report.base)
 
 

@@ -72,7 +72,7 @@ _QUOTE = r"[\"'](?=[^\s,:;)\]}])"
 
 # Each alternative starts only where a word does: linear in the text's length.
 _SHAPES = (
-    r"(?P<scheme>(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^\s/'\"]*)@"
+    r"(?P<scheme>(?:(?<![A-Za-z0-9+.-])|(?<=\s-)|(?<=^-))[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^\s/'\"]*)@"
     r"|(?P<bearer>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<![\w-])(?:gh[opsur]_|github_pat_|glpat-|hf_|xox[abprs]-|sk-|[sr]k_(?:live|test)_|AKIA|AIza"
     r"|pypi-Ag|tskey-|eyJ[A-Za-z0-9_-]+\.)[A-Za-z0-9._-]{10,}|(?<![\w-])(?:npm_[A-Za-z0-9]{36}|ASIA[A-Z0-9]{16})(?![\w-])"
