@@ -13,7 +13,7 @@ from security.people import ANNA, BEN, Machine, Person
 from terminal import Terminal
 
 from worldsize.trust.decisions import decision_about_file
-from worldsize.trust.projects import danger_of_file
+from worldsize.trust.projects import ConfigFile, danger_of_file, judge_project_file
 
 SETUP = '[compute.local]\nsetup = ["id -u > %s"]\n'
 
@@ -68,6 +68,25 @@ def test_ones_own_file_in_a_directory_that_others_could_replace(
     victim.ok("config", "trust", lab)
     victim.ok("run", "-q", "--", "true", cwd=project)
     assert mark.exists()
+
+
+def test_ones_own_file_that_another_has_moved(
+    victim: Cli, attacker: Person, mark: Path, machine: Machine, uid: int
+) -> None:
+    """Found by review: from where it did not count, since others may write there, it came to where it did. Its relative
+    paths were of a directory in which they could make what was executed."""
+    lab, shared = machine.directory(0o777), machine.directory(0o1777)
+    path = os.path.join(lab, "worldsize.toml")
+    Path(path).write_text(SETUP % mark)
+    project = os.path.join(shared, "project")
+    os.mkdir(project)
+    for each in (path, project):
+        os.chown(each, uid, uid)
+    assert left_out(victim("run", "-q", "--", "true", cwd=lab).err, path) and not mark.exists()
+    attacker.python("import os, sys; os.rename(*sys.argv[1:])", path, shared + "/worldsize.toml")
+    result = victim("run", "-q", "--", "true", cwd=project)
+    assert result.code == 0 and not mark.exists()
+    assert left_out(result.err, shared + "/worldsize.toml") and "of its directory, everybody may" in result.err
 
 
 @pytest.mark.parametrize("kind", ["file", "directory"])
@@ -295,6 +314,19 @@ def test_no_answer_holds_for_all_of_a_command(tmp_path: Path, monkeypatch: pytes
     asked = load_config(str(tmp_path), environ, lambda question: None)
     again = load_config(str(tmp_path), environ)
     assert not asked.computes["local"].options and not again.computes["local"].options
+
+
+def test_a_no_that_cannot_be_kept_holds_for_all_of_a_command(tmp_path: Path) -> None:
+    """Found by review: the file was read again without a question, and counted."""
+    path = tmp_path / "worldsize.toml"
+    path.write_text(SETUP % (tmp_path / "mark"))
+    file, environ = ConfigFile(str(path), path.read_bytes()), {"HOME": "/dev/null"}
+    said = [("compute.local.setup", "id -u")]
+    asked = judge_project_file(file, lambda: said, environ, lambda question: False)
+    again = judge_project_file(file, lambda: said, environ, None)
+    assert not asked.counts and "you have said no to it" in asked.notice
+    assert decision_about_file(file.path, file.data, environ) is None, "it was kept"
+    assert not again.counts and "does not count" in again.notice
 
 
 def test_a_job_in_the_background_is_not_stopped(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
-"""A repository of somebody else's in a directory above one's code, where everybody may make one, as in /tmp."""
+"""A repository of somebody else's in a directory above one's code, where everybody may make one, as in /tmp; and one's
+own, to which others can write."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
-from driver import Cli
+from driver import Cli, wait_for
 from security.people import Machine, Person
 
 POINTER = """
@@ -59,3 +61,107 @@ def test_ones_own_is_read_in_it(victim: Cli, machine: Machine, uid: int) -> None
     assert victim("run", "-q", "--", "true", cwd=project).code == 0
     with open(victim.path(victim.json("list")[0]["id"], "record.json")) as file:
         assert json.load(file)["git"] == {"commit": None, "branch": "side"}
+
+
+FILTER = """
+import os, sys
+config, mark = sys.argv[1:]
+text = open(config).read()
+if not os.access(config, os.W_OK):
+    os.unlink(config)
+open(config, "w").write(text + '[filter "x"]\\n\\tclean = "id -u > %s; cat"\\n' % mark)
+"""
+
+
+def repository(machine: Machine, uid: int, *words: str) -> str:
+    """One with a change that is not committed, to a file that a filter is named for, as Git LFS has it."""
+    project = machine.directory(0o755)
+    Path(project, ".gitattributes").write_text("*.py filter=x\n")
+    Path(project, "train.py").write_text("print(1)\n")
+    own = ("-c", "user.name=a", "-c", "user.email=a")
+    for each in (("init", "-q", *words), ("add", "."), (*own, "commit", "-q", "-m", "first")):
+        subprocess.run(["git", "-C", project, *each], check=True)
+    Path(project, "train.py").write_text("print(2)\n")
+    for path in (project, *map(str, Path(project).rglob("*"))):
+        os.chown(path, uid, uid)
+    return project
+
+
+def changed(victim: Cli, run: str) -> bool:
+    """Whether git has written the change by now."""
+    return os.path.exists(victim.path(run, "code.diff")) and "+print(2)\n" in victim.read(run, "code.diff")
+
+
+def test_what_has_changed_in_ones_own(victim: Cli, machine: Machine, uid: int) -> None:
+    assert victim("run", "-q", "--", "true", cwd=repository(machine, uid)).code == 0
+    wait_for(lambda: changed(victim, victim.latest()))
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o777])
+def test_ones_own_that_others_can_write_to(
+    victim: Cli, attacker: Person, machine: Machine, uid: int, mode: int
+) -> None:
+    """Found by review: git executed what others had named as a filter in its configuration."""
+    project, mark = repository(machine, uid), Path(machine.directory(0o777), "mark")
+    git_dir = os.path.join(project, ".git")
+    os.chown(git_dir, -1, attacker.uid)
+    os.chmod(git_dir, mode)
+    attacker.python(FILTER, git_dir + "/config", str(mark))
+    unrecorded(victim, project, git_dir)
+    assert not mark.exists()
+    victim.ok("config", "trust", git_dir)
+    recorded(victim, project)
+    assert mark.read_text() == "%d\n" % uid
+
+
+def test_ones_own_that_a_group_shares(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:
+    project = repository(machine, uid, "--shared=group")
+    for path in Path(project, ".git").rglob("*"):
+        os.chown(path, -1, attacker.uid)
+    git_dir = os.path.join(project, ".git")
+    os.chown(git_dir, -1, attacker.uid)
+    os.chmod(git_dir, 0o2775)
+    unrecorded(victim, project, git_dir)
+    victim.ok("config", "trust", git_dir)
+    recorded(victim, project)
+
+
+def test_ones_own_whose_settings_others_can_write(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:
+    project, mark = repository(machine, uid), Path(machine.directory(0o777), "mark")
+    config = os.path.join(project, ".git", "config")
+    os.chmod(config, 0o666)
+    attacker.python(FILTER, config, str(mark))
+    unrecorded(victim, project, os.path.join(project, ".git"))
+    assert not mark.exists()
+    os.chmod(config, 0o644)
+    recorded(victim, project)
+
+
+def test_settings_of_a_submodule(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:
+    """Found by review: git looks for changes in each submodule, by its configuration."""
+    module, project, mark = repository(machine, 0), repository(machine, uid), Path(machine.directory(0o777), "mark")
+    words = ("-c", "protocol.file.allow=always", "-c", "safe.directory=*", "submodule", "--quiet", "add")
+    subprocess.run(["git", "-C", project, *words, "file://" + module, "module"], check=True)
+    Path(project, "module", "train.py").write_text("print(3)\n")
+    for directory, names, files in os.walk(project):
+        for name in (*names, *files):
+            os.chown(os.path.join(directory, name), uid, uid, follow_symlinks=False)
+    config = os.path.join(project, ".git", "modules", "module", "config")
+    os.chmod(config, 0o666)
+    attacker.python(FILTER, config, str(mark))
+    recorded(victim, project)
+    assert not mark.exists()
+
+
+def unrecorded(victim: Cli, project: str, why: str) -> None:
+    """The file of changes is made before git starts: without it, git has not."""
+    result = victim("run", "-q", "--", "true", cwd=project)
+    assert result.code == 0 and "git: uncommitted changes are not recorded: %s: " % why in result.err, result
+    assert "may write to it" in result.err, result
+    assert not os.path.exists(victim.path(victim.latest(), "code.diff"))
+
+
+def recorded(victim: Cli, project: str) -> None:
+    result = victim("run", "-q", "--", "true", cwd=project)
+    assert result.code == 0 and "uncommitted changes" not in result.err, result
+    wait_for(lambda: changed(victim, victim.latest()))

@@ -37,6 +37,7 @@ import os, sys
 path, link = sys.argv[1:3]
 os.symlink(link, path) if link else os.mkdir(path, 0o777)
 """
+MOVE = "import os, sys; os.rename(*sys.argv[1:])"
 
 
 def pre_made(attacker: Person, path: str, link: str = "") -> None:
@@ -179,10 +180,44 @@ def test_prune_where_others_may_write_by_now(victim: Cli, attacker: Person, mach
     os.chown(precious, uid, uid)
     os.chmod(directory, 0o777)
     name = directory + "/.pruned-20261123-000000-000000"
-    attacker.python("import os, sys; os.rename(*sys.argv[1:])", precious, name)
+    attacker.python(MOVE, precious, name)
     refused = victim("prune", "--keep", "0")
     assert refused.code == 1 and "everybody may write to it" in refused.err and os.path.isdir(name)
     assert victim("prune", "--keep", "1").code == 0 and os.path.isdir(name)
+
+
+@pytest.fixture(params=[0o775, 0o777], ids=["a group's", "everybody's"])
+def movable(request: pytest.FixtureRequest, machine: Machine, uid: int, attacker: Person) -> str:
+    """A directory of the victim's that others can write to, in one where they can too: they can move it."""
+    path = os.path.join(machine.directory(0o777), "project")
+    os.makedirs(path + "/results")
+    Path(path, "results", "model.pt").write_text("precious")
+    for each in (path, path + "/results", path + "/results/model.pt"):
+        os.chown(each, uid, attacker.uid)
+    os.chmod(path, request.param)
+    return path
+
+
+def test_prune_where_others_have_moved_a_directory(victim: Cli, attacker: Person, shared: str, movable: str) -> None:
+    """Found by review: under the name of a removal that was interrupted, it was removed."""
+    use(victim, shared)
+    victim.run("-q", "--", "true")
+    name = shared + "/.pruned-20261123-000000-000000.x"
+    attacker.python(MOVE, movable, name)
+    assert "removed 1 run(s)" in victim.ok("prune", "--keep", "0").err
+    assert _read(name + "/results/model.pt") == "precious"
+
+
+def test_prune_of_a_run_whose_name_others_have_given(victim: Cli, attacker: Person, shared: str, movable: str) -> None:
+    """Found by review: once a run was moved away by hand, a directory of the victim's in its place was removed."""
+    use(victim, shared)
+    root = os.path.realpath(victim.path(victim.run("-q", "--", "true")))
+    os.rename(root, movable + "/run")
+    os.rename(movable + "/run/result.json", movable + "/result.json")
+    attacker.python(MOVE, movable, root)
+    refused = victim("prune", "--keep", "0")
+    assert refused.code == 1 and "is not removed: " in refused.err and "may write to it" in refused.err
+    assert _read(root + "/results/model.pt") == "precious"
 
 
 def test_data_that_another_put_under_a_checksum(

@@ -15,6 +15,7 @@ import pytest
 from driver import wait_for
 
 from slurm.login import OVER, PATIENCE, UP, Login
+from worldsize.compute.slurm.script import _OURS as OURS
 
 ALL = 0xFFFFFFFF
 
@@ -81,24 +82,40 @@ def test_what_we_submitted_ourselves_can_be_submitted_again(login: Login) -> Non
     assert login.ended(again)["state"] == "SUCCEEDED" and login.ok("logs", again).out == "0:0: hi\n"
 
 
+def with_runs_in(login: Login, name: str, mode: int) -> str:
+    """A directory of runs beside the home, of this mode."""
+    runs = os.path.join(os.path.dirname(login.home), name)
+    os.mkdir(runs)
+    os.chmod(runs, mode)
+    login.write(
+        "worldsize.toml", 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\nruns_dir = "%s"\n' % runs
+    )
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode"), [(65534, 0o777), (0, 0o775), (0, 0o777)], ids=["somebody else's", "a group's", "everybody's"]
+)
 @pytest.mark.parametrize("taken", ["the run's", "the job's"])
-def test_a_directory_of_somebody_elses_is_no_run_of_ours(login: Login, taken: str) -> None:
-    """Found by review: where others may write to the directory of runs, they could have their own agent executed."""
+def test_a_directory_of_somebody_elses_is_no_run_of_ours(login: Login, taken: str, owner: int, mode: int) -> None:
+    """Found by review: where others may write to the directory of runs, they could have their own agent executed; also
+    from a directory of the user's that they could write to, and so move there."""
+    runs = with_runs_in(login, "shared-runs", 0o1777)
     path = script(login, "-w", "1x1", "--", "true")
     (line,) = (line for line in open(path) if line.startswith("ID="))
     first, mark = line.strip()[3:], os.path.join(login.project, "executed")
     jobs = login.cluster.command("sbatch", "--parsable", "--hold", "--output=/dev/null", path).strip()
     names = [first] if taken == "the run's" else ["%s-%d" % (first, int(jobs) + 1 + more) for more in range(5)]
     for name in names:
-        folder = os.path.join(login.home, "runs", name)
-        os.makedirs(folder)
+        folder = os.path.join(runs, name)
+        os.mkdir(folder)
         with open(os.path.join(folder, "agent.pyz"), "w") as file:
             file.write("open(%r, 'w')\n" % mark)
         with open(os.path.join(folder, "plan.json"), "w") as file:
             file.write("{}")
         for each in (folder, *(os.path.join(folder, name) for name in os.listdir(folder))):
-            os.chown(each, 65534, 65534)
-        os.chmod(folder, 0o777)
+            os.chown(each, owner, 65534)
+        os.chmod(folder, mode)
     login.cluster.command("scancel", jobs)
     out = path + ".out"
     argv = ["sbatch", "--wait", "--parsable", "--output=" + out, path]
@@ -110,14 +127,57 @@ def test_a_directory_of_somebody_elses_is_no_run_of_ours(login: Login, taken: st
         assert ended.returncode == 1 and "File exists" in open(out).read()
 
 
+def is_ours(run: Path) -> bool:
+    """As the script asks it of its run's directory."""
+    words = ["bash", "-c", "\n".join((*OURS, "ours"))]
+    return subprocess.run(words, env={**os.environ, "RUN": str(run)}).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "above", "ours"),
+    [
+        (0o700, 0o1777, True),
+        (0o750, 0o1777, True),
+        (0o755, 0o1777, True),
+        (0o775, 0o1777, False),
+        (0o770, 0o3770, False),
+        (0o757, 0o1777, False),
+        (0o777, 0o1777, False),
+        (0o777, 0o1770, False),
+        (0o777, 0o777, True),
+        (0o770, 0o770, True),
+    ],
+)
+def test_a_directory_that_others_can_write_to(tmp_path: Path, mode: int, above: int, ours: bool) -> None:
+    """Found by review: they can move it to where a script looks for its run. Where others could replace every run, as
+    some file servers show all that they hold, the user trusts them."""
+    run = tmp_path / "runs" / "run"
+    run.mkdir(parents=True)
+    run.chmod(mode)
+    run.parent.chmod(above)
+    assert is_ours(run) is ours
+
+
+def test_what_is_no_directory_of_ones_own(tmp_path: Path) -> None:
+    run, link = tmp_path / "run", tmp_path / "link"
+    run.mkdir(0o700)
+    link.symlink_to(run)
+    assert is_ours(run) and not is_ours(link) and not is_ours(tmp_path / "missing")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
+@pytest.mark.parametrize("above", [0o1777, 0o777])
+def test_what_is_a_directory_of_somebody_elses(tmp_path: Path, above: int) -> None:
+    run = tmp_path / "runs" / "run"
+    run.mkdir(parents=True)
+    run.parent.chmod(above)
+    os.chown(run, 65534, 65534)
+    assert not is_ours(run)
+
+
 def test_an_array_whose_directory_somebody_else_has_made(login: Login) -> None:
     """Found by review: where an array was removed while it was queued, whatever lay under its name was executed."""
-    shared = os.path.join(os.path.dirname(login.home), "shared-runs")
-    os.mkdir(shared)
-    os.chmod(shared, 0o1777)
-    login.write(
-        "worldsize.toml", 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\nruns_dir = "%s"\n' % shared
-    )
+    shared = with_runs_in(login, "shared-runs", 0o1777)
     run = login.begin("true", "1x1", slurm={"sbatch_options": {"begin": "now+1hour"}}, count=2)
     job = json.loads(Path(shared, run, "handles.json").read_text())[0]["job"].partition("_")[0]
     shutil.rmtree(os.path.join(shared, run))
@@ -135,22 +195,34 @@ def test_an_array_whose_directory_somebody_else_has_made(login: Login) -> None:
     assert not os.path.exists(executed)
 
 
-def test_an_access_list_above(login: Login) -> None:
-    """Found by review: a run of a script that was submitted by hand inherited it, and others could write its agent."""
-    runs = os.path.join(os.path.dirname(login.home), "listed")
-    os.mkdir(runs)
+def with_listed_runs(login: Login) -> str:
+    """A directory of runs of which all that is made there inherits that somebody else may write to it."""
+    runs = with_runs_in(login, "listed", 0o755)
     entries = ((1, 7, ALL), (2, 7, 61002), (4, 7, ALL), (16, 7, ALL), (32, 0, ALL))
     packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
     os.setxattr(runs, "system.posix_acl_default", packed)
-    login.write(
-        "worldsize.toml", 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\nruns_dir = "%s"\n' % runs
-    )
+    return runs
+
+
+def test_an_access_list_above(login: Login) -> None:
+    """Found by review: a run of a script that was submitted by hand inherited it, and others could write its agent."""
+    runs = with_listed_runs(login)
     run = submit(login, script(login, "-w", "1x1", "--", "true"))
     assert login.ended(run)["state"] == "SUCCEEDED"
     for path in (Path(runs, run), *Path(runs, run).rglob("*")):
         if not path.is_symlink():
             assert not [name for name in os.listxattr(path) if "acl" in name], path
             assert path.stat().st_mode & 0o022 == 0, path
+
+
+def test_an_access_list_above_opens_no_run_for_a_moment(login: Login) -> None:
+    """Found by review: until the script had dropped the list, others could put an agent there."""
+    runs = with_listed_runs(login)
+    path, seen = script(login, "-w", "1x1", "--", "true"), os.path.join(login.project, "seen")
+    mkdir = '"$REAL" "$@" && for each; do [ "${each%%/*}" != %s ] || stat -c %%a "$each" >>%s; done' % (runs, seen)
+    argv = ["sbatch", "--wait", "--parsable", "--output=%s.out" % path, path]
+    subprocess.run(argv, env={**login.environ, **login.shadow("mkdir", mkdir)}, check=True)
+    assert Path(seen).read_text() == "700\n"
 
 
 def test_a_directory_of_runs_that_somebody_else_has_made(login: Login) -> None:

@@ -4,9 +4,11 @@ nothing waits for."""
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 
 from worldsize.plan.files import open_regular_file, read_file
+from worldsize.trust.decisions import decision_about_directory
 from worldsize.trust.directories import refusal, require_reliable_directory
 from worldsize.trust.owners import danger_of, is_believed
 
@@ -93,8 +95,9 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
 
     git executes the filters that the repository's configuration names, as for `git status`: without them, files that
     they store otherwise (Git LFS) would differ. Returns the process to give to `finish_git_diff`; None without a
-    repository or without git. Raises StorageError where others than this user and root can write that configuration;
-    OSError where `target` cannot be made.
+    repository or without git. Of a submodule only another commit is a change: its own configuration is not looked at.
+    Raises StorageError where others than this user and root can write the configuration; OSError where `target` cannot
+    be made.
     """
     git_dir = find_git_dir(code_dir)
     if git_dir is None:
@@ -102,7 +105,7 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
     _require_own_settings(git_dir)
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     argv = ["git", "-C", code_dir, "-c", "core.fsmonitor=false", "diff", "HEAD"]
-    argv += ["--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--", "."]
+    argv += ["--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--", "."]
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, target, os.O_WRONLY, 0),
@@ -117,16 +120,21 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
 
 
 def _require_own_settings(git_dir: str) -> None:
+    """StorageError where others can write what decides which programs git starts, unless this user trusts the git
+    directory: then who can write there may write to its files, too."""
     common = _common_dir(git_dir)
     for directory in {git_dir, common, os.path.join(common, "info")}:
         require_reliable_directory(directory, make=False)
-    for path in (os.path.join(common, "config"), os.path.join(git_dir, "config.worktree")):
+    for directory, name in ((common, "config"), (git_dir, "config.worktree")):
+        path = os.path.join(directory, name)
         try:
-            danger = danger_of(os.stat(path), path)
+            status, above = os.stat(path), os.stat(directory)
         except OSError:
             continue
-        if danger:
-            raise refusal(path, danger)
+        danger = danger_of(status, path)
+        opened = status.st_mode & stat.S_IWOTH & ~above.st_mode
+        if danger and (opened or not decision_about_directory(directory, above, os.environ)):
+            raise refusal(directory, "of its %s, %s" % (name, danger))
 
 
 def finish_git_diff(process: int, wait: bool = True) -> bool:
