@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from worldsize.plan.launch import Plan
+from worldsize.plan.layout import node_major
+from worldsize.service.batch_check import check_batch
 from worldsize.spec.batchcheck import Finding, check_script, most_tasks, script_launches
+from worldsize.spec.batchjob import load_script
 from worldsize.spec.batchscript import parse_script
 from worldsize.spec.batchsize import asked
 
@@ -115,3 +121,24 @@ def test_ranks_of_a_run_are_those_of_its_largest_step(options: str, line: str, m
     script = parse_script("#!/bin/bash\n#SBATCH %s\n%s\n" % (options, line), "job.slurm")
     size = asked(script, "job.slurm")
     assert most_tasks(script_launches(script, size), size) == most
+
+
+def missing(tmp_path: Path, *body: str, interpreter: str = "/bin/bash") -> list[int]:
+    """The lines that name a program that is not there."""
+    path = tmp_path / "job.slurm"
+    path.write_text("\n".join(["#!" + interpreter, *body, ""]))
+    job = load_script(str(path), str(tmp_path)).job
+    found = check_batch(job, Plan("-", "x", "local", 0.0, 0, node_major(1, 1), ("true",), {}))
+    return [int((each.where or "").rpartition(":")[2]) for each in found if "script not found" in each.what]
+
+
+def test_a_script_of_many_lines(tmp_path: Path) -> None:
+    """Found by review: from each line on, all that follow were read. The time limit of every test is the bound."""
+    assert missing(tmp_path, *[""] * 400_000, interpreter="/usr/bin/python3") == []
+    assert missing(tmp_path, *[""] * 20_000, "python gone.py") == [20_002]
+
+
+def test_programs_of_a_script_that_changes_directory(tmp_path: Path) -> None:
+    assert missing(tmp_path, "# cd there", "echo # cd there", "python gone.py") == [4]
+    assert missing(tmp_path, "python gone.py", "true && cd there # now") == []
+    assert missing(tmp_path, "pushd there", "python gone.py") == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,8 @@ from worldsize.errors import JobError
 from worldsize.plan.slurmoptions import read_options, sbatch_table, srun_table
 from worldsize.spec.batchjob import load_script
 from worldsize.spec.batchscript import BatchScript, looks_like_batch_script, parse_script, split_words
-from worldsize.spec.batchsize import array_of, asked
+from worldsize.spec.batchsize import Asked, array_of, asked
+from worldsize.spec.batchvariables import sbatch_variables
 from worldsize.spec.dump import dump_job
 from worldsize.spec.jobfile import parse_job
 
@@ -159,7 +162,7 @@ def test_sizes(lines: list[str], tasks: tuple[int, ...], gpus: int | None, cpus:
     ("text", "seconds"),
     [
         ("30", 1800), ("1:30", 90), ("2:00:00", 7200), ("1-12", 129600), ("1-12:30", 131400), ("0-0:0:10", 10),
-        ("UNLIMITED", None), ("0", None),
+        ("UNLIMITED", None), ("0", None), ("9999-00:00:00", 863913600),
     ],
 )  # fmt: skip
 def test_time_limits(text: str, seconds: float | None) -> None:
@@ -183,6 +186,85 @@ def test_values_that_are_none_are_named_with_their_line(line: str) -> None:
         read = script(line)
         asked(read, "job.slurm")
         array_of(read, "job.slurm")
+
+
+def refused(line: str, option: str) -> None:
+    """With the option, its line, and little memory."""
+    tracemalloc.start()
+    try:
+        read = script(line)
+        with pytest.raises(JobError, match=r"job\.slurm:2: --%s=" % option):
+            asked(read, "job.slurm")
+            array_of(read, "job.slurm")
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [
+        *("0-3000000", "1-100001", "0-3000000:2,5", "0-49999," * 2 + "0-49999"),
+        *("9" * 5000, "1-" + "9" * 5000, "1-2:" + "9" * 5000, "1%" + "9" * 5000, "\u0661", "1%\xb2"),
+    ],
+)
+def test_an_array_without_an_end(indices: str) -> None:
+    """Found by review: all of its indices were in memory before they were too many; a long number was a traceback."""
+    refused("--array=" + indices, "array")
+
+
+def test_an_array_as_long_as_can_be() -> None:
+    for indices in ("0-99999", "1-999990:10,7%50"):
+        array = array_of(script("--array=" + indices), "job.slurm")
+        assert array is not None and len(set(array.indices)) == len(array.indices) == 100_000
+    assert array_of(script("--array=0-99999"), "job.slurm") == (tuple(range(100_000)), None)
+
+
+@pytest.mark.parametrize("number", ["9" * 12, "9" * 5000, "\xb2"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "ntasks-per-gpu"),
+        *("gpus", "gpus-per-node", "gpus-per-task", "time"),
+    ],
+)
+def test_numbers_that_nobody_means(option: str, number: str) -> None:
+    """Found by review: the numbers of so many GPUs were written one by one, for ever; a long number was a traceback."""
+    refused("--%s=%s" % (option, number), option)
+
+
+@pytest.mark.parametrize(
+    ("lines", "option"),
+    [
+        (["--gres=gpu:%s" % ("9" * 12)], "gres"),
+        (["--gres=gpu:9000,gpu:a100:9000"], "gres"),
+        (["--gpus=9999999"], "gpus"),
+        (["--gpus-per-task=9000 -n 9000"], "gpus-per-task"),
+        (["--mem=%sG" % ("9" * 400)], "mem"),
+        (["--mem-per-cpu=%s" % ("9" * 5000)], "mem-per-cpu"),
+        (["-w n[0-65535]" + "[0-65535]" * 40], "nodelist"),
+    ],
+)
+def test_numbers_that_make_too_many(lines: list[str], option: str) -> None:
+    """Found by review, as those before: of several numbers what they make together counts."""
+    refused(" ".join(lines), option)
+
+
+def test_memory_and_gpus_of_people() -> None:
+    read = script("-N2 --gpus-per-node=a100:8 --mem=1.5T --mem-per-cpu=4000")
+    found = sbatch_variables(read, asked(read, "job.slurm"), ("a", "b"))
+    assert (found["SLURM_JOB_GPUS"], found["SLURM_MEM_PER_CPU"]) == ("0,1,2,3,4,5,6,7", "4000")
+    assert "SLURM_MEM_PER_NODE" not in found
+    read = script("-N2 --gpus=20000 -N 10000 --mem=4G")
+    assert asked(read, "job.slurm").gpus == 2
+    assert sbatch_variables(read, asked(read, "job.slurm"), ("a",))["SLURM_MEM_PER_NODE"] == "4096"
+
+
+@pytest.mark.parametrize("size", ["\xb2", "9" * 400 + "G", "9" * 5000])
+def test_memory_that_is_no_number_is_no_variable(size: str) -> None:
+    """Found by review: a traceback."""
+    found = sbatch_variables(script("--mem=" + size), Asked((1,)), ("a",))
+    assert "SLURM_MEM_PER_NODE" not in found
 
 
 def test_as_a_job(tmp_path) -> None:

@@ -283,6 +283,7 @@ def test_uv_beside_this_python_or_on_the_path(tmp_path: Path, monkeypatch: pytes
         ("torch >= 2.0, <3", "pytorch >=2.0,<3"),
         ("opencv_python==4.8.0.76", "py-opencv ==4.8.0.76"),
         ("a===1.0", "a ==1.0"),
+        ("a  (>= 1.0 ,\t<2  )", "a >=1.0,<2"),
         ("a~=1.2 --hash=sha256:00", "a ~=1.2"),
         ("a[x]", None),
         ("a ; python_version < '3'", None),
@@ -298,6 +299,12 @@ def test_a_requirement_as_conda_would_be_asked(line: str, spec: str | None) -> N
     found = wanted(line)
     assert found.spec == spec
     assert bool(found.why) is (spec is None)
+
+
+@pytest.mark.parametrize("text", ["a%sx", "a%s@", "a [b]%sx", "a ==1%s@", "a (%sx", "-e%sx"])
+def test_a_requirement_of_many_blanks(text: str) -> None:
+    """Found by review: its blanks were shared out in all ways, for ever. The time limit of every test is the bound."""
+    assert wanted(text % (" " * 300_000)).spec is None
 
 
 def test_lists_are_read_with_what_they_include(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from worldsize.environment.pack import pack
 from worldsize.environment.packed import existing_of
 from worldsize.errors import UsageError
 from worldsize.plan.local import ENVIRONMENT, Archive
-from worldsize.plan.pack import DESCRIPTION, HEADER, VERSION, member
+from worldsize.plan.pack import DESCRIPTION, HEADER, PIECE, VERSION, content, member, member_length
 
 MIB = 1 << 20
 DESCRIBED = {"version": VERSION, "kind": "venv", "prefix": "/x", "python": [3, 11]}
@@ -73,6 +73,14 @@ def zeros(first: bytes, mib: int, said: int) -> bytes:
     return template[:16] + length.to_bytes(8, "little") + body + bytes(4) + said.to_bytes(4, "little")
 
 
+def looked_at(path: Path) -> str:
+    """What is said of it, with little memory."""
+    environ = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(worldsize.__file__))}
+    done = subprocess.run([sys.executable, "-c", LOOK, str(path)], env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
 def refused(tmp_path: Path, data: bytes) -> str:
     path = tmp_path / "env.tar.gz"
     path.write_bytes(data)
@@ -106,9 +114,36 @@ def test_a_member_that_inflates_to_gigabytes(tmp_path: Path, size: str, said: in
     path = tmp_path / "bomb.tar.gz"
     path.write_bytes(zeros(header(size), 3000, said))
     assert path.stat().st_size < 4 * MIB
-    environ = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(worldsize.__file__))}
-    done = subprocess.run([sys.executable, "-c", LOOK, str(path)], env=environ, capture_output=True, text=True)
-    assert done.returncode == 0 and "is no packed environment" in done.stdout, done.stderr[-2000:]
+    assert "is no packed environment" in looked_at(path)
+
+
+@pytest.mark.parametrize("length", [(1 << 30) - 1, 100 * MIB])
+def test_a_member_that_is_a_hole(tmp_path: Path, length: int) -> None:
+    """Found by review: a file that takes no place on the disk took three gigabytes of memory to be looked at."""
+    path = tmp_path / "hole.tar.gz"
+    with open(path, "wb") as file:
+        file.write(member(b"", 6)[:16] + length.to_bytes(8, "little"))
+        file.truncate(1 << 30)
+    assert "is no packed environment" in looked_at(path)
+
+
+@pytest.mark.parametrize("mib", [20, 5, 4])
+@pytest.mark.parametrize("value", [b"[]", b"{}", b"0.5"])
+def test_a_description_of_many_values(tmp_path: Path, mib: int, value: bytes) -> None:
+    """Found by review: thirty kilobytes took nine hundred megabytes of memory to be looked at."""
+    count = mib * MIB // (len(value) + 1) - 2
+    data = b"[" + (value + b",") * count + b"0]"
+    whole = header("%011o" % len(data)) + data + bytes(-len(data) % 512)
+    path = tmp_path / "env.tar.gz"
+    path.write_bytes(b"".join(member(whole[at : at + PIECE], 9) for at in range(0, len(whole), PIECE)))
+    assert path.stat().st_size < MIB and "what it says of itself" in looked_at(path)
+
+
+def test_the_largest_member_of_ours(tmp_path: Path) -> None:
+    """What cannot be compressed becomes longer."""
+    whole = member(os.urandom(PIECE), 6)
+    assert len(whole) > PIECE and member_length(whole[:HEADER]) == len(whole)
+    assert content(whole, bounded=True) == content(whole)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@ are refused. Those of people are read as before."""
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
+from types import FrameType
 
 import pytest
 
@@ -19,6 +21,23 @@ GIVEN = {"N": "2", "T": "4"}
 def last(*lines: str) -> tuple[str, ...]:
     """The words of the last command."""
     return scan("\n".join(lines), GIVEN)[-1].words
+
+
+def scanned(text: str, most: int) -> list[tuple[str, ...]]:
+    """The words of each command, found with at most so many calls of functions."""
+    steps = 0
+
+    def step(frame: FrameType, event: str, value: object) -> None:
+        nonlocal steps
+        steps += 1
+        if steps > most:
+            raise AssertionError("more than %d steps" % most)
+
+    sys.setprofile(step)
+    try:
+        return [each.words for each in scan(text, GIVEN)]
+    finally:
+        sys.setprofile(None)
 
 
 @pytest.mark.parametrize("line", ['A="$A$A"', "A=$A$A", "A=${A}x$A", 'export A="$A$A"', "B=$A$A; A=$B"])
@@ -147,3 +166,17 @@ def test_many_variables_that_change_between_commands() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 64 << 20, peak
+
+
+@pytest.mark.parametrize("sign", ["\xa0", "\f", "\v", "\u2028", "\u2029", "\x85", "\x1c", "\u3000"])
+def test_blanks_that_are_none_of_bash(sign: str) -> None:
+    """Found by review: a word ended there, the next one began there, and so for ever. They are parts of words."""
+    text = "srun%s--exact python%strain.py >%sout %s\necho end" % ((sign,) * 4)
+    assert scanned(text, 10_000) == [("srun%s--exact" % sign, "python%strain.py" % sign, sign), ("echo", "end")]
+    text = "cat <<E%sF\necho in\nE%sF\necho end" % (sign, sign)
+    assert scanned(text, 10_000) == [("cat",), ("echo", "end")]
+
+
+def test_blanks_of_bash() -> None:
+    """A carriage return counts as one: scripts come from Windows too."""
+    assert scanned("a\tb  c\r\nd\\\n e\r", 10_000) == [("a", "b", "c"), ("d", "e")]

@@ -12,10 +12,12 @@ from hpcpack_server import Asked, Reply, props, serving, several
 from worldsize.compute.abilities import Node
 from worldsize.compute.base import CheckResult
 from worldsize.compute.hpcpack.checks import check_head, check_nodes
+from worldsize.compute.hpcpack.execute import Job as ErrandJob
 from worldsize.compute.hpcpack.placing import check_lines, check_share
 from worldsize.compute.hpcpack.render import Asked as AskedOf
 from worldsize.compute.hpcpack.share import Share
 from worldsize.compute.hpcpack.tell import nodes, usages
+from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.spec.job import Input, Job, Output
@@ -258,6 +260,45 @@ def test_a_head_without_metrics_tells_of_nodes_all_the_same() -> None:
 
     with serving(answer) as server, server.head() as head:
         assert [each.name for each in nodes(head)] == ["N1"]
+
+
+@pytest.mark.parametrize("name", [None, "", "n 1", "n[1-2]", "n,m", "n\n", "1" * 5000, 5.5e300, {"a": 1}])
+@pytest.mark.parametrize("generation", ["2016", "2019"])
+def test_nodes_without_usable_names(name: object, generation: str) -> None:
+    """Found by review: with names that no host can have, `worldsize nodes` ended in a traceback."""
+    new = {"Name": name, "State": "Online"} if name is not None else {"State": "Online"}
+    reply = Reply(body=[new] if generation == "2019" else several(new))
+    refused = pytest.raises(SubmitRejected, match="the answer is not understood")
+    with serving(lambda _: reply) as server, server.head(generation=generation) as head, refused:
+        nodes(head)
+
+
+@pytest.mark.parametrize(
+    "task", [{}, {"Name": ""}, {"Name": "node-2"}, {"Name": "node-x"}, {"Name": "node-%s" % ("9" * 5000)}]
+)
+def test_tasks_that_are_none_of_the_errand(task: dict[str, str], tmp_path: Path) -> None:
+    """Found by review: a head that numbers or names tasks otherwise was a traceback."""
+
+    def answer(asked: Asked) -> Reply:
+        if asked.path.endswith("/tasks"):
+            return Reply(body=several({"Name": "node-1", "State": "Running"}, {**task, "State": "Finished"}))
+        return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
+
+    with serving(answer) as server:
+        backing = ErrandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
+        with pytest.raises(SubmitAgain, match="the head node's answer is not understood"):
+            backing.look()
+
+
+def test_tasks_of_the_errand(tmp_path: Path) -> None:
+    def answer(asked: Asked) -> Reply:
+        if asked.path.endswith("/tasks"):
+            return Reply(body=several({"Name": "node-1", "State": "Failed"}, {"Name": "node-0", "State": "Running"}))
+        return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
+
+    with serving(answer) as server:
+        backing = ErrandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
+        assert list(backing.look().gone) == [5]
 
 
 def test_what_a_run_used() -> None:

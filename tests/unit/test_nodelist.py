@@ -94,7 +94,7 @@ def test_fold(names: list[str], text: str) -> None:
     assert fold(names) == text
 
 
-@pytest.mark.parametrize("name", ["", "n[1]", "n1,n2", "n 1"])
+@pytest.mark.parametrize("name", ["", "n[1]", "n1,n2", "n 1", "n1\n", "n" + "1" * 5000, "1" * 5000 + "n1"])
 def test_what_is_no_name_cannot_be_folded(name: str) -> None:
     with pytest.raises(ValueError, match="no node's name"):
         fold(["n1", name])

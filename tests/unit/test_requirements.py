@@ -15,7 +15,7 @@ from worldsize.environment.requirements import (
     reached,
 )
 from worldsize.errors import UsageError
-from worldsize.spec.requirement import requirement
+from worldsize.spec.requirement import requirement, split
 
 
 def project(directory: Path, text: str) -> str:
@@ -129,7 +129,7 @@ def test_a_path_that_cannot_be_followed(line: str, monkeypatch: pytest.MonkeyPat
         ("foo @ ../x", "foo @ /x"), ("foo[a]@../x ; marker", "foo[a]@/x ; marker"), ("vendor/x", "/base/vendor/x"),
         ("foo @ x", "foo @ /base/x"), ("-e ../x", "-e /x"), ("-e../x", "-e/x"), ("--edit=x", "--edit=/base/x"),
         (".x", "/base/.x"), ("x/y[a] --hash=b:c", "/base/x/y[a] --hash=b:c"), ("x.whl", "/base/x.whl"),
-        ("-c ../x.txt", "-c /x.txt"), ("-f x", "-f /base/x"),
+        ("-c ../x.txt", "-c /x.txt"), ("-f x", "-f /base/x"), ("foo  [a]  @  ../x  ;  m", "foo  [a]  @  /x  ;  m"),
     ],
 )  # fmt: skip
 def test_a_path_is_made_absolute(line: str, absolute: str) -> None:
@@ -142,10 +142,26 @@ def test_a_path_is_made_absolute(line: str, absolute: str) -> None:
         "foo", "foo==1.0+cpu", "foo [a,b] >=1, <2 ; python_version > '3/4'", "foo (>=1)", "foo>=1 --hash=sha256:ab/cd",
         "foo @ https://h/x", "foo@git+ssh://git@h/x@main", "https://h/x.whl", "file:///x", "--extra-index-url https://h/x",
         "--no-binary :all:", "foo bar", "$PREFIX/x", "foo @ ${HERE}/x", "-r https://h/x", "foo # a/b",
+        "foo  [a]  (>=1)  ;  m / n", "foo  >=1  --hash=sha256:ab/cd", "foo  [a]  --hash=sha256:ab/cd", "foo  # a/b",
     ],
 )  # fmt: skip
 def test_what_is_no_path_stays(line: str) -> None:
     assert requirement(line, "/base") == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("a" + " " * 300_000 + "x", "a [b" + " " * 300_000 + "x", "a[b]" + " " * 300_000 + "x", "[" * 300_000),
+        *("a >=1" + " " * 300_000 + "x", "a (>=1)" + " " * 300_000 + "x", "a (" * 100_000, "a" + " " * 300_000 + "@"),
+        *("./a" + " " * 300_000 + "x", "a @ ../b" + " " * 300_000 + "x", "-e" + " " * 300_000, "./a" + "[" * 300_000),
+    ],
+)
+def test_a_line_of_many_blanks(line: str) -> None:
+    """Found by review: its blanks were shared out in all ways, for ever. The time limit of every test is the bound."""
+    parts = split(line)
+    assert "".join(parts) == line.strip()
+    assert len(requirement(line, "/base")) <= len(line) + len("/base/")
 
 
 def test_the_members_of_a_workspace(tmp_path: Path) -> None:

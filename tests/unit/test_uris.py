@@ -9,7 +9,9 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from http.client import IncompleteRead
 from pathlib import Path
+from ssl import SSLError
 
 import pytest
 from webserver import Site, serve
@@ -159,6 +161,68 @@ def test_a_server_without_ranges_or_tags_starts_anew(site: Site, data: Data, ran
     site.breaks = [1 << 20]
     assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
     assert site.statuses() == [200, 206 if ranges else 200]
+
+
+def test_a_server_that_breaks_off_for_ever(site: Site, data: Data) -> None:
+    """Found by review: whatever arrived counted as progress, though each attempt began anew."""
+    site.ranges = False
+    site.breaks = [100] * 50
+    with pytest.raises(WorldsizeError, match="broke after 100 of 3145728 bytes"):
+        data.fetch(site.url + "/set/train.bin")
+    assert len(site.asked) == 4
+    site.breaks = [100, 50, 100, 101, 7, 101]
+    assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
+
+
+@pytest.mark.parametrize("target", ["ftp://127.0.0.1:9/x?key=verysecret", "FTP://127.0.0.1:9/x?key=verysecret"])
+def test_an_answer_that_leads_elsewhere_than_to_the_web(site: Site, data: Data, target: str) -> None:
+    """Found by review: files were fetched by ftp, too."""
+    site.replies["/moved"] = (302, {"Location": target}, b"")
+    with pytest.raises(UsageError, match="leads to neither http nor https") as refused:
+        data.fetch(site.url + "/moved")
+    assert "verysecret" not in str(refused.value) and site.statuses() == [302]
+
+
+def test_an_answer_that_leads_on(site: Site, data: Data) -> None:
+    site.replies["/moved"] = (302, {"Location": "/set/train.bin"}, b"")
+    assert read(data.fetch(site.url + "/moved")) == CONTENT
+
+
+@pytest.mark.parametrize(
+    "error", [IncompleteRead(b"ab", 5), TimeoutError("timed out"), ConnectionResetError("reset"), SSLError("broken")]
+)
+def test_a_small_file_whose_connection_breaks(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by review: only what happens before the first byte was looked at; the rest was a traceback."""
+
+    class Answer(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise error
+
+    answers: list[Answer] = []
+
+    def opened(*_: object) -> Answer:
+        answers.append(Answer())
+        return answers[-1]
+
+    monkeypatch.setattr(web, "_open", opened)
+    with pytest.raises(WorldsizeError, match="cannot be fetched: the connection broke") as failed:
+        web.read("http://host/x?key=verysecret", 1000, pauses=(0.0, 0.0))
+    assert len(answers) == 3 and all(each.closed for each in answers) and "verysecret" not in str(failed.value)
+
+
+def test_a_small_file_that_is_cut_off(site: Site) -> None:
+    """Found by review: a chunk that ends early was a traceback. Fewer bytes than were said were all that there is."""
+    site.acts = lambda *_: (200, {"Transfer-Encoding": "chunked"}, b"ff\r\nabc")
+    site.breaks = [7] * 2
+    with pytest.raises(WorldsizeError, match="the connection broke"):
+        web.read(site.url + "/x", 1000, pauses=(0.0,))
+    site.acts, site.breaks = None, [5] * 2
+    with pytest.raises(WorldsizeError, match="the connection broke after 5 bytes"):
+        web.read(site.url + "/set/train.bin", len(CONTENT), pauses=(0.0,))
+    site.breaks = [5]
+    assert web.read(site.url + "/set/train.bin", len(CONTENT), pauses=(0.0,)) == CONTENT
+    with pytest.raises(UsageError, match="is larger than 9 bytes"):
+        web.read(site.url + "/set/train.bin", 9, pauses=(0.0,))
 
 
 def test_trouble_of_the_server_is_waited_for_and_a_refusal_is_not(site: Site, data: Data) -> None:

@@ -27,7 +27,8 @@ _BLOCK = 512
 _SMALL = 1 << 20
 _FILES_AHEAD = 256
 _MODES = 0o755
-_LONGEST_DESCRIPTION = 32 << 20
+_LONGEST_DESCRIPTION = 16 << 20
+"""Bytes. A hundred thousand files that hold the old path fit in; parsed, it may take many times as much memory."""
 
 
 class Damaged(OSError):

@@ -74,7 +74,7 @@ def wanted(line: str) -> Wanted:
         return Wanted(line, why="is an option of pip's")
     if "://" in line or line.startswith("/") or " @ " in line:
         return Wanted(line, why="is no package of a channel")
-    match = _REQUIREMENT.fullmatch(re.sub(r"\s--hash=\S+", "", line).strip())
+    match = _REQUIREMENT.fullmatch(" ".join(re.sub(r"\s--hash=\S+", "", line).split()))
     if not match:
         return Wanted(line, why="is understood by pip alone")
     name, extras, versions, marker = match[1], match[2], (match[3] or "").replace(" ", ""), match[4]

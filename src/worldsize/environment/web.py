@@ -20,7 +20,7 @@ Tick = Callable[[int, int], None]
 """Called with the bytes that are here and those of the whole, 0 where nobody said."""
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds between attempts that brought nothing; whenever something came, counting begins anew."""
+"""Seconds between attempts that brought nothing; whenever more is here than ever before, counting begins anew."""
 
 _TIMEOUT = 30.0
 _CHUNK = 1 << 20
@@ -48,11 +48,11 @@ class Version(NamedTuple):
 
 
 class _Again(Exception):
-    """It may go better the next time. `got`: bytes were added meanwhile."""
+    """It may go better the next time. `done`: how many bytes of the file are here now."""
 
-    def __init__(self, what: str, got: bool = False) -> None:
+    def __init__(self, what: str, done: int = 0) -> None:
         super().__init__(what)
-        self.got = got
+        self.done = done
 
 
 class _NoSuchPart(_Again):
@@ -81,13 +81,13 @@ def download(
     (`known_content`); what `tick` raises ends it. WorldsizeError: it failed again and again; the part stays for the
     next time.
     """
-    left = list(pauses)
+    left, most = list(pauses), 0
     while True:
         try:
             return _attempt(url, part, known, tick, headers or {}, known_content)
         except _Again as error:
-            if error.got:
-                left = list(pauses)
+            if error.done > most:
+                left, most = list(pauses), error.done
             if not left:
                 hint = "try again: what has arrived is kept" if os.path.exists(part) else "is the network up?"
                 raise WorldsizeError("cannot be fetched: %s" % error, shown(url), hint) from None
@@ -99,8 +99,7 @@ def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses:
     left = list(pauses)
     while True:
         try:
-            with _open(url, headers or {}) as answer:
-                data: bytes = answer.read(limit + 1)
+            data = _small(url, limit, headers or {})
         except _Again as error:
             if not left:
                 raise WorldsizeError("cannot be fetched: %s" % error, shown(url), "is the network up?") from None
@@ -109,6 +108,20 @@ def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses:
         if len(data) > limit:
             raise UsageError("is larger than %d bytes" % limit, shown(url))
         return data
+
+
+def _small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
+    """The content; of a larger file one byte more than the limit."""
+    from http.client import HTTPException
+
+    with _open(url, headers) as answer:
+        try:
+            data: bytes = answer.read(limit + 1)
+        except (HTTPException, OSError) as error:
+            raise _Again("the connection broke (%s)" % _words(error)) from None
+        if len(data) <= limit and answer.length:
+            raise _Again("the connection broke after %d bytes" % len(data))
+    return data
 
 
 def headers_of(url: str, headers: Mapping[str, str] | None = None) -> Mapping[str, str]:
@@ -196,9 +209,9 @@ def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None
                 done += len(data)
                 tick(done, total)
         except (HTTPException, TimeoutError, ConnectionError) as error:
-            raise _Again("the connection broke after %d bytes (%s)" % (done, _words(error)), done > start) from None
+            raise _Again("the connection broke after %d bytes (%s)" % (done, _words(error)), done) from None
     if total and done < total:
-        raise _Again("the connection broke after %d of %d bytes" % (done, total), done > start)
+        raise _Again("the connection broke after %d of %d bytes" % (done, total), done)
 
 
 def _open(
@@ -244,6 +257,8 @@ def _redirects(follow: bool, downgrade: bool) -> Any:
         def redirect_request(self, asked: Any, file: Any, code: int, words: str, headers: Any, url: str) -> Any:
             if not follow:
                 return None
+            if not url.lower().startswith(("http:", "https:")):
+                raise UsageError("leads to neither http nor https: %s" % shown(url), shown(asked.full_url))
             if not downgrade and asked.type == "https" and not url.lower().startswith("https:"):
                 what = "leads from https to http, where others could answer: %s" % shown(url)
                 raise UsageError(what, shown(asked.full_url), "give the file's sha256, or another address")

@@ -16,6 +16,8 @@ LIMIT = 65536
 """So many names a text may stand for; Slurm's own limit of one range (MAX_RANGE in its hostlist.c) is the same."""
 
 _NO_NUMBER = -1
+_LONGEST_NAME = 255
+"""Of a host, as DNS has it."""
 
 _LITERAL = re.compile(r"[A-Za-z0-9._-]+")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
@@ -66,9 +68,15 @@ def fold(names: Iterable[str]) -> str:
     return ",".join(group.text() for group in found)
 
 
+def is_name(text: str) -> bool:
+    """Whether it can be one node's name."""
+    return len(text) <= _LONGEST_NAME and _LITERAL.fullmatch(text) is not None
+
+
 def _name(text: str, position: int) -> tuple[list[list[str]], int]:
     """The parts of one name, each a list of alternatives, and where it ends."""
     parts: list[list[str]] = []
+    count = 1
     while position < len(text) and text[position] != ",":
         literal = _LITERAL.match(text, position)
         if literal:
@@ -77,6 +85,9 @@ def _name(text: str, position: int) -> tuple[list[list[str]], int]:
         elif text[position] == "[":
             part, position = _bracket(text, position + 1)
             parts.append(part)
+            count *= len(part)
+            if count > LIMIT:
+                raise ValueError("%r stands for more than %d nodes" % (_short(text), LIMIT))
         else:
             raise _nonsense(text, position)
     if not parts:
@@ -142,8 +153,8 @@ class _Group(NamedTuple):
 
 def _split_all(names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     for name in dict.fromkeys(names):
-        if not _LITERAL.fullmatch(name):
-            raise ValueError("%r is no node's name" % name)
+        if not is_name(name):
+            raise ValueError("%r is no node's name" % _short(name))
         host, dot, domain = name.partition(".")
         pieces = _NUMBER.split(host)
         if len(pieces) < 3 or len(pieces[-2]) > 18:

@@ -24,8 +24,9 @@ BASE = ".base"
 HEADER = 24
 _MAGIC = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"
 _MARK = b"WS\x08\0"
-_LONGEST = 1 << 30
-_LARGEST_PIECE = 64 << 20
+_LARGEST_PIECE = 4 * PIECE
+_LONGEST = _LARGEST_PIECE + (1 << 20)
+"""Of a whole member: what cannot be compressed becomes longer by a thousandth."""
 
 
 def member(data: bytes, level: int) -> bytes:
@@ -49,9 +50,11 @@ def content(whole: bytes, bounded: bool = False) -> bytes:
     """What a member holds. ValueError for a damaged one; with `bounded`, which takes ten times as long, also for one
     that holds more than any of ours, before it is in memory."""
     body, length = whole[HEADER:-8], int.from_bytes(whole[-4:], "little")
+    if length > _LARGEST_PIECE:
+        raise ValueError("a part of it is larger than any of ours")
     try:
         if bounded:
-            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(body, min(length, _LARGEST_PIECE) + 1)
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(body, length + 1)
         else:
             data = zlib.decompress(body, -zlib.MAX_WBITS, length or 1)
     except zlib.error as error:

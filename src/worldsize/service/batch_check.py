@@ -64,7 +64,7 @@ def _line(job: Job, script: BatchScript, name: str) -> str:
 
 def _missing_programs(job: Job, launches: list[Launch], script: BatchScript) -> Iterator[CheckResult]:
     """Python scripts that are named relative to the code and are not there. Not where the script changes directory."""
-    if job.code is None or re.search(r"^[^#]*\b(cd|pushd)\b", script.text, re.MULTILINE):
+    if job.code is None or re.search(r"^[^#\n]*\b(cd|pushd)\b", script.text, re.MULTILINE):
         return
     for launch in launches:
         names = [word for word in launch.program if word.endswith(".py")]

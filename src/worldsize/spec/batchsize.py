@@ -10,8 +10,16 @@ from worldsize.plan.nodelist import expand
 from worldsize.plan.slurmtime import limit_seconds
 from worldsize.spec.batchscript import BatchScript
 
-_INDICES = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_WHOLE = re.compile(r"[0-9]{1,15}")
+_LEAST = re.compile(r"[0-9]{1,15}(?![0-9])")
+_TOO_LONG = re.compile(r"[0-9]{16}")
+_INDICES = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15})(?::([0-9]{1,15}))?)?")
 _MAX_INDICES = 100_000
+_MAX_GPUS = 10_000
+"""Of one node: each of them has a number in a variable of the script."""
+
+_MAX_MINUTES = 1 << 32
+"""Slurm's own limit of a time limit."""
 
 
 class Asked(NamedTuple):
@@ -48,6 +56,7 @@ class Array(NamedTuple):
 def asked(script: BatchScript, source: str) -> Asked:
     """Raises JobError with the line of a value that is none."""
     read = _Reader(script, source)
+    read.check_memory()
     nodes, tasks, per_node = read.nodes(), read.number("ntasks"), read.number("ntasks-per-node")
     gpus = _gpus(read, nodes)
     if nodes is None:
@@ -71,36 +80,49 @@ def array_of(script: BatchScript, source: str) -> Array | None:
     if option is None:
         return None
     text, percent, limit = (option.value or "").partition("%")
-    found: set[int] = set()
+    found, at_once = _indices(text), _whole(limit) if percent else None
+    if not found or (percent and not at_once):
+        what = "--array=%.40s is no list of at most %d indices" % (option.value, _MAX_INDICES)
+        raise JobError(what, "%s:%d" % (source, option.line))
+    return Array(tuple(sorted(set(found))), at_once)
+
+
+def _indices(text: str) -> list[int]:
+    """As written; none for what is no list of them, or too long a one."""
+    found: list[int] = []
     for part in text.split(","):
         match = _INDICES.fullmatch(part.strip())
-        if match is None or (match[2] and int(match[2]) < int(match[1])) or match[3] == "0":
-            break
-        found.update(range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1)))
-        if len(found) > _MAX_INDICES:
-            break
-    else:
-        if not percent or (limit.isdigit() and int(limit) > 0):
-            return Array(tuple(sorted(found)), int(limit) if percent else None)
-    raise JobError("--array=%.40s is no list of indices" % option.value, "%s:%d" % (source, option.line))
+        step = int(match[3] or 1) if match else 0
+        if match is None or not step:
+            return []
+        each = range(int(match[1]), int(match[2] or match[1]) + 1, step)
+        if not each or len(found) + len(each) > _MAX_INDICES:
+            return []
+        found += each
+    return found
+
+
+def _whole(text: str) -> int | None:
+    """None for what is no whole number, or has more digits than anybody means."""
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def _gpus(read: _Reader, nodes: int | None) -> int | None:
     """Of each node: from --gpus-per-node, --gres=gpu:…, --gpus over the nodes, or --gpus-per-task."""
     per_node = read.count("gpus-per-node")
     if per_node is not None:
-        return per_node
+        return read.on_one_node(per_node, "gpus-per-node")
     found = [read.counted(part) for part in read.parts("gres") if re.match(r"(gres[:/])?gpu\b", part)]
     if found:
-        return sum(found)
+        return read.on_one_node(sum(found), "gres")
     total = read.count("gpus")
     if total is not None:
-        return -(-total // (nodes or 1))
+        return read.on_one_node(-(-total // (nodes or 1)), "gpus")
     per_task = read.count("gpus-per-task")
     if per_task is None:
         return None
     tasks = read.number("ntasks-per-node") or -(-(read.number("ntasks") or nodes or 1) // (nodes or 1))
-    return per_task * tasks
+    return read.on_one_node(per_task * tasks, "gpus-per-task")
 
 
 class _Reader:
@@ -114,16 +136,17 @@ class _Reader:
         value = self._script.value(name)
         if value is None:
             return None
-        if not value.strip().isdigit() or not 0 < int(value) < 10**7:
+        number = _whole(value.strip())
+        if number is None or not 0 < number < 10**7:
             raise self._wrong(name, "no number")
-        return int(value)
+        return number
 
     def nodes(self) -> int | None:
         """The least that will do: 2 of `2-4`."""
         value = self._script.value("nodes")
         if value is None:
             return None
-        least = re.match(r"\d+", value.strip())
+        least = _LEAST.match(value.strip())
         if least is None or not 0 < int(least[0]) < 10**6:
             raise self._wrong("nodes", "no number of nodes")
         return int(least[0])
@@ -135,11 +158,22 @@ class _Reader:
 
     def counted(self, part: str, name: str = "gres") -> int:
         number = part.partition("(")[0].rpartition(":")[2]
-        if number.isdigit():
-            return int(number)
-        if name == "gres":
+        if name == "gres" and not number.isdigit():
             return 1
-        raise self._wrong(name, "no number of GPUs")
+        found = _whole(number)
+        if found is None:
+            raise self._wrong(name, "no number of GPUs")
+        return found
+
+    def on_one_node(self, gpus: int, name: str) -> int:
+        if gpus > _MAX_GPUS:
+            raise self._wrong(name, "more than %d GPUs on a node" % _MAX_GPUS)
+        return gpus
+
+    def check_memory(self) -> None:
+        for name in ("mem", "mem-per-cpu"):
+            if _TOO_LONG.search(self._script.value(name) or ""):
+                raise self._wrong(name, "no size of memory")
 
     def parts(self, name: str) -> list[str]:
         return [part for part in (self._script.value(name) or "").split(",") if part]
@@ -153,9 +187,12 @@ class _Reader:
 
     def seconds(self) -> float | None:
         try:
-            return limit_seconds(self._script.value("time"))
-        except ValueError:
+            seconds = limit_seconds(self._script.value("time"))
+        except (ValueError, OverflowError):
             raise self._wrong("time", "no time limit") from None
+        if seconds is not None and seconds > 60 * _MAX_MINUTES:
+            raise self._wrong("time", "longer than %d minutes" % _MAX_MINUTES)
+        return seconds
 
     def _wrong(self, name: str, what: str) -> JobError:
         line = self._script.line(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from worldsize.plan.nodelist import fold
 from worldsize.plan.stepsize import repeated
 from worldsize.spec.batchscript import BatchScript
@@ -36,7 +38,8 @@ ONLY_WHEN_SAID = {
 }
 """Variables that are empty unless the script says the option: a common mistake is to rely on one all the same."""
 
-_UNITS = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+_UNITS = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
+_SIZE = re.compile(r"([0-9]{1,15})([KMGTkmgt]?)")
 
 
 def of_size(script: BatchScript, asked: Asked) -> dict[str, str]:
@@ -92,7 +95,5 @@ def sbatch_variables(script: BatchScript, asked: Asked, hosts: tuple[str, ...]) 
 
 
 def _megabytes(text: str | None) -> str | None:
-    if not text:
-        return None
-    number, unit = (text[:-1], text[-1].upper()) if text[-1].isalpha() else (text, "M")
-    return str(int(float(number) * _UNITS[unit])) if number.isdigit() and unit in _UNITS else None
+    size = _SIZE.fullmatch(text or "")
+    return str(int(int(size[1]) * _UNITS[size[2].upper()])) if size else None

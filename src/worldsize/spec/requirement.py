@@ -9,13 +9,15 @@ from typing import NamedTuple
 
 _INCLUDE = re.compile(r"(-r|-c|-f|--requirement|--constraint|--find-links)(?:\s+|=|(?<=-[rcf]))(\S.*)")
 _EDITABLE = re.compile(r"(-e|--ed[a-z]*)(?:\s+|=|(?<=-e))(?=\S)")
-_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[^\]]*\])?"
-_OF_INDEX = re.compile(_NAME + r"\s*(?:\(.*\)|(?:===|==|~=|!=|<=|>=|<|>).*)?\s*(?:;.*|\s--.*|\s#.*)?", re.DOTALL)
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\s*\[[^\]]*\])?"
+"""Blanks belong to what they stand before: where two parts could share them, a line of blanks takes for ever."""
+
+_OF_INDEX = re.compile(_NAME + r"(?:\s*(?:\(.*\)|(?:===|==|~=|!=|<=|>=|<|>).*))?\s*(?:;.*|\s--.*|\s#.*)?", re.DOTALL)
 _NAME_BEFORE = re.compile(_NAME + r"\s*@\s*(?=\S)")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ARCHIVE = re.compile(r"[^@\s]+\.(?:whl|tar\.gz|zip)")
-_AFTER = re.compile(r"\s+(?:;|--|#)|;")
-_EXTRAS = re.compile(r"\[[^\]]*\]$")
+_AFTER = re.compile(r"(?<!\s)\s+(?:;|--|#)|;")
+_EXTRAS = re.compile(r"\[[^\[\]]*\]$")
 
 
 class Parts(NamedTuple):

@@ -13,9 +13,17 @@ from typing import NamedTuple
 LITERAL, VARIABLE, ARITHMETIC, ELEMENTS, OTHER = "literal", "variable", "arithmetic", "elements", "other"
 _OPENING = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
 _JOINING = ("then", "do", "else", "elif", "!", "time")
+_BLANKS = " \t\r"
+"""What stands between words: bash's own blanks, and what Windows puts before the end of a line. All others are parts of
+words."""
+
+_ENDS = "\n;&|()"
+"""What ends a command. A word ends there too, before blanks and before redirections, and nowhere else: what neither
+skips nor takes would be looked at for ever."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
-_HERE = re.compile(r"<<-?\s*(?:'([^']*)'|\"([^\"]*)\"|\\?([^\s;|&<>()]+))")
-_REDIRECTION = re.compile(r"(?:\d+|&)?(?:<<<|<&|>&|<>|>>|>\||<|>)\s*")
+_HERE = re.compile(r"<<-?[ \t\r]*(?:'([^']*)'|\"([^\"]*)\"|\\?([^ \t\r\n;|&<>()]+))")
+_REDIRECTION = re.compile(r"(?:\d+|&)?(?:<<<|<&|>&|<>|>>|>\||<|>)[ \t\r]*")
 
 
 class Part(NamedTuple):
@@ -69,7 +77,7 @@ class _Reader:
         line = 0
         while True:
             self._skip_blanks()
-            if self._at >= len(self._text) or self._peek() in "\n;&|()":
+            if self._at >= len(self._text) or self._peek() in _ENDS:
                 redirection = _REDIRECTION.match(self._text, self._at)
                 if not redirection:
                     return line or self._line, words
@@ -131,7 +139,7 @@ class _Reader:
         while self._at < len(text):
             if text.startswith("\\\n", self._at):
                 self._take(self._at + 2)
-            elif text[self._at] in " \t\r":
+            elif text[self._at] in _BLANKS:
                 self._at += 1
             elif text[self._at] == "#":
                 end = text.find("\n", self._at)
@@ -146,7 +154,7 @@ class _Reader:
             if character == "(" and parts and parts[-1].text.endswith("="):
                 parts.append(self._until(self._balanced(self._at, "(", ")"), ELEMENTS))
                 continue
-            if character.isspace() or character in ";&|()<>":
+            if character in _BLANKS or character in _ENDS or character in "<>":
                 break
             if character == "'":
                 end = self._find("'", self._at + 1)

@@ -22,7 +22,7 @@ from worldsize.compute.hpcpack.render import LONGEST_LINE, Asked, Requests, requ
 from worldsize.compute.hpcpack.share import Share
 from worldsize.compute.hpcpack.states import TASKS_OVER, state_of
 from worldsize.compute.hpcpack.submission import Wanted, submit_all
-from worldsize.compute.hpcpack.wire import Properties, properties
+from worldsize.compute.hpcpack.wire import Properties, number_of, properties
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
@@ -120,9 +120,12 @@ class Job:
         return ("HPC Pack job %d %s" % (self._job, words),)
 
     def _see_tasks(self, row: Properties) -> None:
+        """ValueError for a task that is none of ours."""
         over = state_of(row.get("state", "")).phase == "ended"
         for task in tasks_of(self._head, self._job):
-            number = int(task["name"].rpartition("-")[2])
+            number = number_of(task.get("name", "").rpartition("-")[2])
+            if number is None or not 0 <= number < len(self._nodes):
+                raise ValueError("%.80r is no task of it" % task.get("name"))
             if over or task.get("state") in TASKS_OVER:
                 self._gone[self._nodes[number]] = self._why(row, [task])
 

@@ -13,6 +13,7 @@ from worldsize.compute.hpcpack.refusals import Missing
 from worldsize.compute.hpcpack.states import why_unusable
 from worldsize.compute.hpcpack.wire import Properties, names_of, number_of, rows, time_of
 from worldsize.errors import SubmitRejected, WorldsizeError
+from worldsize.plan.nodelist import is_name
 
 _IN_USE = "HPCCoresInUse"
 _METRICS = ("HPCCpuUsage", _IN_USE)
@@ -80,13 +81,17 @@ def _listed(head: Head, gpus: int | None) -> list[Node]:
 
 
 def _node(said: Mapping[str, Any], gpus: int | None) -> Node:
+    """ValueError for one that has no name, or none that a host can have."""
+    name = str(said.get("name", ""))
+    if not is_name(name):
+        raise ValueError("%.80r is no node's name" % name)
     state, health = str(said.get("state") or "Unknown"), str(said.get("health") or "")
     if not health and str(said.get("reachable", "")).lower() == "false":
         health = "Error"
     why = why_unusable(state, health)
     groups = said.get("groups", said.get("nodegroups")) or ()
     return Node(
-        name=str(said.get("name", "")),
+        name=name,
         state=state,
         note="" if health in ("", "OK") else health,
         usable=not why,
