@@ -63,7 +63,8 @@ def read_config(path: str, limit: int) -> ConfigFile:
     try:
         with open(open_regular_file(path), "rb") as file:
             status = os.fstat(file.fileno())
-            return ConfigFile(path, file.read(limit + 1), danger_of_file(path, status))
+            danger = danger_of_file(path, status) or _danger_of_place(path)
+            return ConfigFile(path, file.read(limit + 1), danger)
     except OSError as error:
         others = _foreign_owner(path)
         if others:
@@ -94,8 +95,17 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
     replaced = why_replaceable(place)
     if replaced:
         return replaced
-    replaceable = danger_of(os.stat(place), place)  # also with the sticky bit: others can move a file of ours there
-    return danger_of(status, path) or (replaceable and "of its directory, %s" % replaceable)
+    directory = os.stat(place)
+    sticky = directory.st_mode & stat.S_ISVTX and is_believed(directory.st_uid)
+    return danger_of(status, path) or (None if sticky else _danger_of_place(path))
+
+
+def _danger_of_place(path: str) -> str | None:
+    """How others could put files into its directory: with the sticky bit none of their own in its place, but one of
+    this user's from elsewhere, whose relative paths would then be of that directory."""
+    place = os.path.dirname(path) or "."
+    danger = danger_of(os.stat(place), place)
+    return danger and "of its directory, %s" % danger
 
 
 def has_authority(path: Sequence[str], value: str) -> bool:
