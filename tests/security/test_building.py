@@ -126,5 +126,6 @@ def test_python_is_asked_in_no_directory_of_anothers(tmp_path: Path, monkeypatch
     mark = tmp_path / "mark"
     (tmp_path / "sysconfig.py").write_text("open(%r, 'w')\n" % str(mark))
     monkeypatch.chdir(tmp_path)
-    assert wheels._tags(sys.executable) and wheels._works([sys.executable, "-m", "pip", "--version"]) is not None
+    assert wheels._tags(sys.executable, os.environ)
+    assert wheels._works([sys.executable, "-m", "pip", "--version"], os.environ) is not None
     assert not mark.exists()

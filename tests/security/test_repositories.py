@@ -137,6 +137,41 @@ def test_ones_own_whose_settings_others_can_write(victim: Cli, attacker: Person,
     recorded(victim, project)
 
 
+BARE = """
+import os, shutil, subprocess, sys
+place, mark = sys.argv[1:]
+subprocess.run(["git", "init", "-q", place + "/new"], check=True)
+for name in ("HEAD", "objects", "refs", "config", "info"):
+    shutil.move(place + "/new/.git/" + name, place)
+open(place + "/info/attributes", "w").write("* filter=x\\n")
+core = "[core]\\nrepositoryformatversion = 0\\nbare = false\\nworktree = .\\n"
+open(place + "/config", "w").write(core + '[filter "x"]\\nclean = "id -u > %s; cat"\\n' % mark)
+for words in (("add", "code/own.py"), ("-c", "user.name=b", "-c", "user.email=b", "commit", "-q", "-m", "x")):
+    subprocess.run(["git", "--git-dir", place, "--work-tree", place, *words], check=True)
+"""
+
+
+def test_a_git_directory_under_another_name(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:
+    """Found by review: git takes any directory on the way for a repository that looks like one, and its configuration
+    was another than what was looked at."""
+    project, mark = repository(machine, uid), Path(machine.directory(0o777), "mark")
+    shared = os.path.join(project, "shared")
+    code = os.path.join(shared, "code")
+    os.makedirs(code)
+    Path(code, "own.py").write_text("print(4)\n")
+    for path in (shared, code, os.path.join(code, "own.py")):
+        os.chown(path, uid, uid)
+    os.chmod(shared, 0o1777)
+    attacker.python(BARE, shared, str(mark))
+    mark.unlink()
+    Path(code, "own.py").touch()
+    result = victim("run", "-q", "--", "true", cwd=code)
+    assert result.code == 0, result
+    with open(victim.path(victim.latest(), "record.json")) as file:
+        assert json.load(file)["git"]["branch"]
+    assert not mark.exists()
+
+
 def test_settings_of_a_submodule(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:
     """Found by review: git looks for changes in each submodule, by its configuration."""
     module, project, mark = repository(machine, 0), repository(machine, uid), Path(machine.directory(0o777), "mark")

@@ -239,16 +239,21 @@ def test_a_directory_of_runs_that_somebody_else_has_made(login: Login) -> None:
     os.makedirs(runs, mode=0o700)
     path = script(login, "-w", "1x1", "--", "true")
     argv = ["sbatch", "--wait", "--parsable", "--output=%s.out" % path, path]
-    for there in (False, True):
+    for there in ("", "directory", "link"):
         shutil.rmtree(os.path.join(shared, "mine"))
-        if there:
+        if there == "link":  # to a directory of the user's, at first
+            os.mkdir(os.path.dirname(runs))
+            os.mkdir(os.path.join(shared, "own"), 0o700)
+            os.symlink(os.path.join(shared, "own"), runs)
+            os.chown(runs, 65534, 65534, follow_symlinks=False)
+        elif there:
             os.makedirs(runs)
             for each in (os.path.dirname(runs), runs):
                 os.chown(each, 65534, 65534)
                 os.chmod(each, 0o777)
         ended = subprocess.run(argv, env=login.environ, stdout=subprocess.PIPE, text=True)
         assert ended.returncode == 1 and "no directory of runs that is yours" in Path(path + ".out").read_text()
-        assert os.path.exists(runs) == there and (not there or os.listdir(runs) == [])
+        assert os.path.exists(runs) == bool(there) and (not there or os.listdir(runs) == [])
         os.makedirs(os.path.join(shared, "mine"), exist_ok=True)
 
 

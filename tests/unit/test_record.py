@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import worldsize.errors
-from worldsize.environment.git import find_git_dir, finish_git_diff, read_git, start_git_diff
+from worldsize.environment.git import find_repository, finish_git_diff, read_git, start_git_diff
 from worldsize.environment.record import installed_packages, make_record
 
 SOURCE = os.path.dirname(os.path.dirname(worldsize.errors.__file__))
@@ -129,7 +129,7 @@ def test_no_commit_yet_and_no_repository(tmp_path):
     (tmp_path / "odd" / ".git").write_bytes(b"\xff\0 nonsense")
     (tmp_path / "broken" / ".git").mkdir(parents=True)
     assert read_git(str(tmp_path / "broken")) == {"commit": None, "branch": None}
-    if find_git_dir(str(tmp_path.parent)) is None:
+    if find_repository(str(tmp_path.parent)) is None:
         assert read_git(str(tmp_path / "odd")) is None
 
 
@@ -185,7 +185,7 @@ def test_no_diff_without_git_or_repository(repository, tmp_path, monkeypatch):
     target = str(tmp_path / "code.diff")
     outside = tmp_path / "outside"
     outside.mkdir()
-    if find_git_dir(str(outside)) is None:
+    if find_repository(str(outside)) is None:
         assert start_git_diff(str(outside), target, os.environ) is None
     monkeypatch.setenv("PATH", str(outside))
     assert shutil.which("git") is None

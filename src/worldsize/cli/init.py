@@ -12,7 +12,7 @@ from worldsize.cli.detect import Cluster, Option, Script
 from worldsize.cli.output import ask, say
 from worldsize.cli.shared import here
 from worldsize.errors import JobError, NotFound, UsageError
-from worldsize.trust.documents import write_document
+from worldsize.trust.documents import open_document, write_document
 
 JOB = "job.yml"
 CONFIG = "worldsize.toml"
@@ -167,7 +167,7 @@ def _write(directory: str, shown: str, name: str, text: str, force: bool) -> boo
         if force:
             write_document(os.path.join(directory, name), text.encode())
         else:
-            with open(os.path.join(directory, name), "x", encoding="utf-8") as file:
+            with open_document(os.path.join(directory, name), new=True) as file:
                 file.write(text)
     except FileExistsError:
         say("kept   %s" % place)

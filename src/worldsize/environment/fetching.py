@@ -61,6 +61,7 @@ class _News:
 
 def _place(work: Work, wanted: Fetch, path: str, cache: str) -> None:
     name, target = file_name(wanted.url), wanted.to or default_place(work.prefix)
+    require_shared_place(target, make=False)
     os.makedirs(target, exist_ok=True)
     require_shared_place(target)
     mark = os.path.join(cache, "unpacked", "%s-%s.json" % (wanted.sha256[:16], os.path.basename(target)))

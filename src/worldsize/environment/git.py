@@ -17,9 +17,10 @@ _READ_ONLY = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
 """The user's own git goes first, and nothing is fetched."""
 
 
-def find_git_dir(path: str) -> str | None:
-    """The git directory of the repository that `path` lies in; a worktree's or submodule's own. None where the one that
-    git would take is another user's, as for git itself (safe.directory): what it holds would be followed, or executed.
+def find_repository(path: str) -> tuple[str, str] | None:
+    """The directory with .git that `path` lies in, and its git directory; a worktree's or submodule's own. None where
+    the one that git would take is another user's, as for git itself (safe.directory): what it holds would be followed,
+    or executed. A directory that is a git directory itself, without that name, is none: any archive may hold one.
     """
     path = os.path.abspath(path)
     while True:
@@ -33,7 +34,7 @@ def find_git_dir(path: str) -> str | None:
                 return None
             found = _git_dir_at(candidate)
             if found is not None:
-                return found if _is_believed(found) else None
+                return (path, found) if _is_believed(found) else None
         parent = os.path.dirname(path)
         if parent == path:
             return None
@@ -62,9 +63,10 @@ def read_git(path: str) -> dict[str, str | None] | None:
     `branch` is None for a detached HEAD; `commit` before the first commit, or where it cannot be read. Only a commit's
     number and a branch's name are taken from a file, wherever HEAD leads.
     """
-    git_dir = find_git_dir(path)
-    if git_dir is None:
+    repository = find_repository(path)
+    if repository is None:
         return None
+    git_dir = repository[1]
     common_dir = _common_dir(git_dir)
     head = _line(os.path.join(git_dir, "HEAD")) or ""
     name = _reference(head)
@@ -94,17 +96,31 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
     """Starts writing the uncommitted changes below `code_dir` to the file `target` (0600; empty: none).
 
     git executes the filters that the repository's configuration names, as for `git status`: without them, files that
-    they store otherwise (Git LFS) would differ. Returns the process to give to `finish_git_diff`; None without a
+    they store otherwise (Git LFS) would differ. It does not search for the repository by itself: it would take other
+    directories, too. Returns the process to give to `finish_git_diff`; None without a
     repository or without git. Of a submodule only another commit is a change: its own configuration is not looked at.
     Raises StorageError where others than this user and root can write the configuration; OSError where `target` cannot
     be made.
     """
-    git_dir = find_git_dir(code_dir)
-    if git_dir is None:
+    repository = find_repository(code_dir)
+    if repository is None:
         return None
+    top, git_dir = repository
     _require_own_settings(git_dir)
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-    argv = ["git", "-C", code_dir, "-c", "core.fsmonitor=false", "diff", "HEAD"]
+    argv = [
+        "git",
+        "-C",
+        code_dir,
+        "--git-dir",
+        git_dir,
+        "--work-tree",
+        top,
+        "-c",
+        "core.fsmonitor=false",
+        "diff",
+        "HEAD",
+    ]
     argv += ["--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--", "."]
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -33,11 +33,12 @@ def write_document(path: str, data: bytes) -> None:
         os.close(directory)
 
 
-def open_document(path: str) -> TextIO:
-    """An empty file at `path`, to be written little by little; links as with `write_document`. OSError."""
+def open_document(path: str, new: bool = False) -> TextIO:
+    """An empty file at `path`, to be written little by little; links as with `write_document`. OSError; with `new`
+    FileExistsError where something is there."""
     directory, name = _open_place(path)
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_EXCL if new else os.O_TRUNC)
         return open(os.open(name, flags, 0o666, dir_fd=directory), "w", encoding="utf-8")
     finally:
         os.close(directory)

@@ -14,6 +14,7 @@ from worldsize.compute.slurm.backoff import pause
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.elements import folded
 from worldsize.compute.slurm.observe import observation
+from worldsize.compute.slurm.place import trusted_on_the_way
 from worldsize.compute.slurm.queue import query
 from worldsize.compute.slurm.script import Script, render
 from worldsize.compute.slurm.submission import submit_once
@@ -111,6 +112,8 @@ class SlurmCompute:
         said = self._options(job, plan)
         signal = options.signal_of(asked["signal"])[1] if "signal" in asked else None
         links, runs = os.path.join(self._home, "runs"), os.path.dirname(paths.root)
+        if plan.array:
+            runs = os.path.dirname(runs)
         script = Script(
             plan=plan,
             paths=paths,
@@ -120,7 +123,8 @@ class SlurmCompute:
             links=links,
             files=files(),
             signal=signal,
-            owner=None if runs == links else os.stat(runs).st_uid if os.path.isdir(runs) else os.getuid(),
+            trusted=trusted_on_the_way(runs),
+            makes_runs=runs == links,
         )
         text = shown = render(script)
         secrets = values_of(plan)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.slurm.options import Option, directive
+from worldsize.compute.slurm.place import RELIABLE
 from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -69,7 +70,8 @@ class Script(NamedTuple):
     links    where a script submitted by hand makes its run known: the home's runs
     files    what travels: content by name in the run directory
     signal   seconds before the limit at which the job asks for a signal
-    owner    whose the directory of runs is, where that is not the home's
+    trusted  what others may change on the way to the directory of runs, as `place.trusted_on_the_way` says
+    makes_runs  whether the directory of runs, which is the home's, is made where it is missing
     """
 
     plan: Plan
@@ -80,7 +82,8 @@ class Script(NamedTuple):
     links: str
     files: Mapping[str, bytes]
     signal: int | None = None
-    owner: int | None = None
+    trusted: str = ""
+    makes_runs: bool = True
 
 
 def render(script: Script) -> str:
@@ -121,6 +124,7 @@ def _where(script: Script) -> list[str]:
         "PYTHON=%s" % python,
         'command -v "$PYTHON" >/dev/null || PYTHON=python3',
         "RUN=$RUNS/$ID",
+        *_place(script),
     ]
 
 
@@ -142,7 +146,6 @@ def _by_hand(script: Script) -> list[str]:
     lies in it: job numbers can be guessed, and others may write to some runs_dir."""
     links = shlex.quote(script.links)
     lines = [
-        *_place(script),
         *_OURS,
         'mine() { ln -s "$SLURM_JOB_ID" "$RUN/job" 2>/dev/null || [ "$(readlink "$RUN/job")" = "$SLURM_JOB_ID" ]; }',
         "",
@@ -181,11 +184,14 @@ def _by_hand(script: Script) -> list[str]:
 def _place(script: Script) -> list[str]:
     """A directory of runs that is gone by now is not made again: others could, and then replace what lies in it. The
     home's is, if nobody was sooner."""
-    refusal = 'echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1'
-    if script.owner is None:
-        return ['( umask 077; mkdir -p "$RUNS" )', '[ -O "$RUNS" ] || { %s; }' % refusal]
-    owners = "0" if script.owner == 0 else "0|%d" % script.owner
-    return ['[ -O "$RUNS" ] || case $(stat -Lc %%u "$RUNS") in %s) ;; *) %s ;; esac' % (owners, refusal)]
+    array = script.plan.array is not None
+    return [
+        "TRUSTED=%s" % shlex.quote(script.trusted),
+        *RELIABLE,
+        *(['( umask 077; mkdir -p "$RUNS" )'] if script.makes_runs and not array else []),
+        'reliable "${RUNS%/*}" ||' if array else 'reliable "$RUNS" ||',
+        '    { echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1; }',
+    ]
 
 
 def _handle(script: Script) -> str:

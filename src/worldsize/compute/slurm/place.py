@@ -1,0 +1,60 @@
+"""Where a batch script finds its directory of runs: when the job starts, nobody else may be able to put something in
+its place. Pure, but for the look at what is trusted now."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+RELIABLE = (
+    "reliable() {   # nobody else can put anything in the place of what this path leads to",
+    "    local at=$1 all=(/) links=() said owner group mode name",
+    '    [ "${2:-0}" -lt 40 ] || return',
+    '    while [ -n "$at" ]; do all+=("$at"); at=${at%/*}; done',
+    '    said=$(stat -c %u:%g:%A:%n "${all[@]}") || return',
+    "    while IFS=: read -r owner group mode name; do",
+    '        case $TRUSTED in *"|$owner:$group:$mode:$name|"*) continue ;; esac',
+    '        [ "$owner" = 0 ] || [ "$owner" = "$EUID" ] || return',
+    '        case $mode in l*) links+=("$name") ;; d????-??-* | d*[tT]) ;; *) return 1 ;; esac',
+    '    done <<<"$said"',
+    '    for name in "${links[@]}"; do',
+    '        at=$(readlink "$name")',
+    "        case $at in /*) ;; *) at=${name%/*}/$at ;; esac",
+    '        reliable "$at" $((${2:-0} + 1)) || return',
+    "    done",
+    "}",
+)
+"""A function of bash. Each directory on the way, also to where links lead, is root's or the user's and closed to
+others, or sticky, or as TRUSTED has it."""
+
+_MOST_LINKS = 40
+
+
+def trusted_on_the_way(path: str) -> str:
+    """The value of TRUSTED for a directory that passes `require_shared_place`: what on the way to it, and to where
+    links lead, passes for another reason than its owner and mode: the user trusts it, or the group is their own."""
+    found: dict[str, str] = {}
+    left, most = [path], _MOST_LINKS
+    while left and most:
+        at, most = left.pop(), most - 1
+        while True:
+            try:
+                status = os.lstat(at or os.sep)
+            except OSError:
+                pass  # it is made later, or refused then
+            else:
+                mode = stat.filemode(status.st_mode)
+                if stat.S_ISLNK(status.st_mode):
+                    target = os.readlink(at)
+                    left.append(target if os.path.isabs(target) else "%s/%s" % (at.rpartition("/")[0], target))
+                if not _is_plain(status, mode):
+                    found[at or os.sep] = "%d:%d:%s:%s" % (status.st_uid, status.st_gid, mode, at or os.sep)
+            if not at:
+                break
+            at = at.rpartition("/")[0]
+    return "|%s|" % "|".join(found.values()) if found else ""
+
+
+def _is_plain(status: os.stat_result, mode: str) -> bool:
+    closed = mode[0] == "l" or mode[-1] in "tT" or (mode[5] == "-" and mode[8] == "-")
+    return closed and status.st_uid in (0, os.geteuid())

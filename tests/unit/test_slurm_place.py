@@ -1,0 +1,75 @@
+"""Where a batch script finds its directory of runs: what bash says of it, when the job starts."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from worldsize.compute.slurm.place import RELIABLE, trusted_on_the_way
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
+
+
+def is_reliable(path: object, trusted: str = "") -> bool:
+    script = "\n".join(("TRUSTED=%s" % shlex.quote(trusted), *RELIABLE, 'reliable "$1"'))
+    return subprocess.run(["bash", "-c", script, "job.sh", str(path)], stderr=subprocess.DEVNULL).returncode == 0
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    path = tmp_path / "of: all [a-z]" / "runs"
+    path.mkdir(parents=True)
+    return path
+
+
+def test_a_directory_of_ones_own(runs: Path) -> None:
+    assert is_reliable(runs) and trusted_on_the_way(str(runs)) == ""
+    assert not is_reliable(runs / "missing")
+    runs.chmod(0o1777)
+    assert is_reliable(runs), "others cannot touch what is there"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_directory_that_others_can_write_to(runs: Path, mode: int, deep: bool) -> None:
+    opened = runs.parent if deep else runs
+    opened.chmod(mode)
+    assert not is_reliable(runs)
+    trusted = trusted_on_the_way(str(runs))
+    assert is_reliable(runs, trusted), "as it was when the script was written"
+    opened.chmod(0o733)
+    assert not is_reliable(runs, trusted)
+
+
+def test_links_of_ones_own(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(runs.parent)
+    (tmp_path / "relative").symlink_to("link/../%s/runs" % runs.parent.name)
+    assert is_reliable(tmp_path / "link" / "runs") and is_reliable(tmp_path / "relative")
+    runs.parent.chmod(0o777)
+    for path in (tmp_path / "link" / "runs", tmp_path / "relative"):
+        assert not is_reliable(path)
+        assert is_reliable(path, trusted_on_the_way(str(path)))
+    (tmp_path / "loop").symlink_to("loop")
+    assert not is_reliable(tmp_path / "loop") and trusted_on_the_way(str(tmp_path / "missing" / "loop")) == ""
+
+
+@as_root
+def test_a_link_of_anothers(runs: Path, tmp_path: Path) -> None:
+    """Found by review: a link led to a directory of the user's while it was looked at, and elsewhere afterwards."""
+    (tmp_path / "theirs").symlink_to(runs)
+    (tmp_path / "own").symlink_to("theirs")
+    os.chown(tmp_path / "theirs", 65534, 65534, follow_symlinks=False)
+    assert not is_reliable(tmp_path / "theirs") and not is_reliable(tmp_path / "own")
+
+
+@as_root
+def test_a_directory_of_anothers(runs: Path) -> None:
+    os.chown(runs.parent, 65534, 65534)
+    assert not is_reliable(runs)
+    assert is_reliable(runs, trusted_on_the_way(str(runs)))
+    os.chown(runs.parent, 65533, 65534)
+    assert not is_reliable(runs, "|65534:65534:drwxr-xr-x:%s|" % runs.parent)
