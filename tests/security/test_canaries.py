@@ -249,3 +249,26 @@ def test_a_search(cli: Cli, canaries: Canaries) -> None:
     assert b'"kind":"join"' in said and not [token for token in tokens if token.encode() in said]
     assert cli("list").out.count("SUCCEEDED") == 1 and ",measured" in cli.read(run, "outputs", "trials.csv")
     assert during + canaries.in_files(cli.root, but=(THE_JOB,)) == []
+
+
+def test_another_computes_runs_inside_the_code(cli: Cli, canaries: Canaries, tmp_path: Path) -> None:
+    """Found by review: they were copied with the code, with the secrets of runs that went on, for a group to read."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    cli.write(
+        "worldsize.toml",
+        '[compute.one]\ntype = "local"\nruns_dir = "runs"\nenvs_dir = "envs"\n'
+        '[compute.two]\ntype = "local"\nruns_dir = "%s"\n' % elsewhere,
+    )
+    cli.write("envs/mine.txt", "x")
+    job = {"command": "touch outputs/up-$RANK; until test -e outputs/go; do sleep 0.05; done", "secrets": [NAMED]}
+    cli.write("one.yml", json.dumps({**job, "compute": "one"}))
+    cli.write("two.yml", json.dumps({"command": "true", "compute": "two", "code": ".", "share": "group"}))
+    first = cli.ok("submit", "one.yml", **canaries.environ).out.strip()
+    wait_for(lambda: begun(cli, first, 1))
+    second = cli.run("-q", "two.yml")
+    Path(cli.path(first, "outputs", "go")).touch()
+    assert cli("wait", first).code == 0
+    copied = os.listdir(cli.path(second, "code"))
+    assert "one.yml" in copied and not {"runs", "envs"}.intersection(copied)
+    assert canaries.in_files(cli.root, str(elsewhere)) == []

@@ -38,6 +38,11 @@ from worldsize.errors import BuildError, UsageError
             ("u", "p"),
         ),
         ("http://u:${WORD}@h/a.GIT ; m", "http://h/a.GIT ; m", "http://h/a.GIT", ("u", "of-a-variable")),
+        ("a @ https://u:p@h/a.git/", "a @ https://h/a.git/", "https://h/a.git/", ("u", "p")),
+        ("https://u:p@h/a.git/x/..", "https://h/a.git/x/..", "https://h/a.git/x/..", ("u", "p")),
+        ("https://u:p@h/a;x.git", "https://h/a;x.git", "https://h/a;x.git", ("u", "p")),
+        ("https://u:p@h/a.GIT/.?a=b", "https://h/a.GIT/.?a=b", "https://h/a.GIT/.", ("u", "p")),
+        ("https://u:p@h\\a.git\\", "https://h\\a.git\\", "https://h", ("u", "p")),
         ("a @ https://u:p@h/a.whl", "a @ https://u:p@h/a.whl", "https://h/a.whl", None),
         ("git+https://u:p@[::1]:8/a", "git+https://[::1]:8/a", "https://[::1]:8/a", ("u", "p")),
         ("git+https://u:***@h/a", "git+https://h/a", "https://h/a", None),
@@ -166,6 +171,7 @@ ADDRESS = "dep @ git+https://anna:hunter2@h/dep"
         ("setup.py", "setup(install_requires=['dep @ git+https://ghp_hunter2hunter2hunter@h/dep'])"),
         ("setup.py", "setup(install_requires=['dep @ https://anna:hunter2@h/dep.git'])"),
         ("req.txt", "dep @ https://anna:hunter2@h/dep.git#subdirectory=x"),
+        ("req.txt", "dep @ https://anna:hunter2@h/x;dep.git/"),
     ],
 )
 @pytest.mark.parametrize("deep", [False, True])

@@ -53,6 +53,20 @@ def test_words_are_left_alone_where_there_is_nothing_to_name():
     assert caught.value.where == "argv"
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxTail python3 -c 1", "python3"),
+        ("MODE=fast bin/train --token=a/b", "train"),
+        ("TOKEN=x/y.py python tools/train.py", "train"),
+        ("", "run"),
+    ],
+)
+def test_a_run_is_called_after_its_program(command, name):
+    """Found by review: of a variable before it, the end of a secret was the name."""
+    assert plan(Job(command or "A=1")).name == name
+
+
 def test_other_inputs_make_another_plan_of_the_same_shape():
     job = Job("echo ${{inputs.lr}} ${{outputs.m}}", inputs={"lr": 0.1}, outputs={"m": Output()})
     other, elsewhere = (

@@ -155,6 +155,15 @@ def test_home_inside_the_code_is_left_out(tmp_path):
     assert names_in(paths) == {"train.py"}
 
 
+@pytest.mark.parametrize("name", ["20261124-100000-abcdef", "kept"])
+def test_runs_inside_the_code_are_left_out(place, name):
+    """Found by review: with the secrets of those that go on, for all to read who may read the new run."""
+    for each in ("agent.pyz", "plan.json", "secrets.json", "outputs/model.pt"):
+        place.write("runs/%s/%s" % (name, each))
+    place.write("runs/mine.txt")
+    assert names_in(place.take()[0]) == {"runs/mine.txt"}
+
+
 def test_nested_gitignore_the_deepest_decides(place):
     place.write(".gitignore", "*.ckpt\r\n/data/\n# comment\nbuild/\nname with space\n\u00fc.txt\n")
     place.write("sub/.gitignore", "!keep.ckpt\n/only_here\n")

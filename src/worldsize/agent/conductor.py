@@ -125,7 +125,7 @@ class Conductor:
     def run(self) -> int:
         """Start the agents, wait for all of them, write the result; the run's exit code."""
         processes.become_subreaper()
-        withdraw(self._closed)
+        withdraw([*self._closed, *(name for name in os.environ if name not in self.environ)])
         if os.path.exists(self.paths.cancel) or os.path.exists(self.paths.result):
             return self._conclusion.write(dict.fromkeys(self._nodes(), Verdict(CANCEL, None)))
         if self.plan.setup:

@@ -11,6 +11,7 @@ import tempfile
 from worldsize.cli.output import say, show_document, show_json
 from worldsize.cli.shared import add_output, config_here
 from worldsize.errors import NotFound, UsageError
+from worldsize.trust.secrets import mask_text
 
 _EXAMPLES = """examples:
   worldsize env propose requirements.txt > environment.yml
@@ -63,6 +64,6 @@ def propose_split(options: argparse.Namespace) -> int:
         show_json({"name": name, "channels": list(channels), **proposal._asdict()})
         return 0
     for line, why in proposal.why.items():
-        say("pip: %s %s" % (line, why))
+        say("pip: %s %s" % (mask_text(line), why))
     show_document(as_yaml(proposal, name, channels))
     return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from worldsize.spec.paths import is_remote
 from worldsize.spec.requirement import requirement
 from worldsize.trust.secrets import MASK, mask_text
 
-_LOGIN = re.compile(r"(?<![\w+.-])((?:git\+)?(https?)://)([^\s/?#]*)@([^\s/?#@]+)([^\s?#;]*)", re.IGNORECASE)
+_LOGIN = re.compile(r"(?<![\w+.-])((?:git\+)?(https?)://)([^\s/?#]*)@([^\s/\\?#@]+)([^\s?#]*)", re.IGNORECASE)
 _OTHERS = re.compile(
     r"\b((?!git\+https?:)(git|svn|hg|bzr)\+[a-z-]+://)(?:[^\s/?#:]*:[^\s/?#]*|[^\s/?#:]{20,})@([^\s/?#@]*)",
     re.IGNORECASE,
@@ -38,7 +39,7 @@ _PASSWORD = re.compile(
     re.IGNORECASE,
 )
 _BARE_PASSWORD = re.compile(
-    r"(?<![\w+.-])((https?://)(?:[^\s/?#:\"']*:[^\s/?#\"']+|[^\s/?#:\"']{20,})@([^\s\"'#@?;]+\.git))(?![\w.-])",
+    r"(?<![\w+.-])((https?://)(?:[^\s/?#:\"']*:[^\s/?#\"']+|[^\s/?#:\"']{20,})@([^\s\"'#@?]+\.git))(?![\w.-])",
     re.IGNORECASE,
 )
 """What uv takes for git's by its end alone."""
@@ -66,8 +67,11 @@ def has_login(line: str) -> bool:
 
 
 def _is_of_git(address: re.Match[str]) -> bool:
-    """uv takes an address without git+ for git's, too, if its path ends in .git."""
-    return address[1][:4].lower() == "git+" or address[5].lower().endswith(".git")
+    """uv takes an address without git+ for git's, too, if the last part of its path ends in .git."""
+    if address[1][:4].lower() == "git+":
+        return True
+    path = address[5].lower().replace("\\", "/").replace("%2e", ".")
+    return posixpath.normpath(path).endswith(".git")
 
 
 def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:

@@ -58,6 +58,11 @@ def is_environment(names: set[str]) -> bool:
     return not _ENVIRONMENT_MARKS.isdisjoint(names)
 
 
+def is_run(names: set[str]) -> bool:
+    """Whether a directory that holds `names` is that of a run or an array, with the secrets of one that goes on."""
+    return "agent.pyz" in names
+
+
 def _read(path: str, warnings: list[str]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from worldsize.environment.codefiles import CodeFiles, unreadable
-from worldsize.environment.ignore import Rules, always_ignored, is_environment
+from worldsize.environment.ignore import Rules, always_ignored, is_environment, is_run
 from worldsize.errors import SnapshotError, StorageError
 from worldsize.plan.files import display
 from worldsize.plan.values import NamedTuple
@@ -109,7 +109,7 @@ class _Walk:
             raise unreadable(error, path) from None
         names = {entry.name for entry in entries}
         if directory:
-            if is_environment(names):
+            if is_environment(names) or is_run(names):
                 return []
             listing.directories.append(directory)
         prefix = directory + "/" if directory else ""

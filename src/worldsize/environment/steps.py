@@ -52,7 +52,7 @@ def run_steps(
     for number, step in enumerate(spec.steps, 1):
         if step.when and not toolchain.has(step.when, active):
             work.step("build %d of %d: %s is left out: only with %s" % (number, len(spec.steps), step.title, step.when))
-            done.append({"name": step.title, "left_out": step.when})
+            done.append({"name": work.masked(step.title), "left_out": step.when})
             continue
         work.step("build %d of %d: %s" % (number, len(spec.steps), step.title))
         done.append(_run_step(work, step, active, cache, sources))
@@ -74,7 +74,7 @@ def _run_step(
     if said:
         work.step(said)
     environ = {**active, **variables}
-    found: dict[str, Any] = {"name": step.title, "variables": sorted(variables)}
+    found: dict[str, Any] = {"name": work.masked(step.title), "variables": sorted(variables)}
     if step.run is not None:
         directory = os.path.join(work.prefix, OWN)
         os.makedirs(directory, exist_ok=True)

@@ -23,6 +23,7 @@ from worldsize.version import VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.plan.mapping import Mapped
+    from worldsize.spec.config import Config
 
 
 def lay_out(request: Request, job: Job, paths: RunPaths, progress: Progress) -> str | None:
@@ -38,7 +39,7 @@ def lay_out(request: Request, job: Job, paths: RunPaths, progress: Progress) -> 
             start_git_diff(job.code, paths.diff, environ)
         except StorageError as error:
             progress.notice("git: uncommitted changes are not recorded: %s" % error)
-    digest = _snapshot(job, paths, request.config.home, progress)
+    digest = _snapshot(job, paths, request.config, progress)
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type)
     cache = os.path.join(request.config.home, "cache")
@@ -102,7 +103,15 @@ def _share(paths: RunPaths, progress: Progress) -> None:
         progress.notice("share: the group cannot enter %s (name a runs_dir that it can: worldsize.toml)" % closed)
 
 
-def _snapshot(job: Job, paths: RunPaths, home: str, progress: Progress) -> str | None:
+def _own_directories(config: Config) -> list[str]:
+    """What worldsize keeps, of whichever compute: no code, and not for those to read who may read a run's."""
+    named = [config.envs_dir]
+    for each in config.computes.values():
+        named += [each.runs_dir, each.envs_dir, each.data_dir]
+    return [path for path in named if path]
+
+
+def _snapshot(job: Job, paths: RunPaths, config: Config, progress: Progress) -> str | None:
     """The digest of the code as it is now in the run, None for no code."""
     if job.code is None:
         return None
@@ -113,7 +122,8 @@ def _snapshot(job: Job, paths: RunPaths, home: str, progress: Progress) -> str |
         progress.step("snapshot", done, total)
 
     runs_dir = os.path.dirname(paths.root)
-    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=[runs_dir, home], tick=tick)
+    excluded = [runs_dir, config.home, *_own_directories(config)]
+    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=excluded, tick=tick)
     if job.share == "group":
         from worldsize.service.share import open_code
 

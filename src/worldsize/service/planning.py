@@ -15,7 +15,7 @@ from worldsize.service.inrank import PROGRAMS, packages_of
 from worldsize.spec.distributions.plain import PlainDistribution
 from worldsize.spec.expressions import input_text, resolve
 from worldsize.spec.job import Input, Job, Output
-from worldsize.trust.secrets import mask_text
+from worldsize.trust.secrets import mask_argv, mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,8 +228,10 @@ def _values(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
 
 
 def _name(job: Job) -> str:
-    words = job.argv or tuple(job.command.split())
-    script = next((word for word in words if word.endswith((".py", ".sh"))), words[0] if words else "run")
+    """Of the script, else of the program: from words without secrets, since what is cut first loses their shape."""
+    words = mask_argv(job.argv) if job.argv else mask_text(job.command).split()
+    program = next((word for word in words if not re.match(r"\w+=", word)), "run")
+    script = next((word for word in words if word.endswith((".py", ".sh"))), program)
     return os.path.splitext(os.path.basename(script))[0][:40]
 
 
