@@ -41,7 +41,7 @@ def _attend(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, env
 
 def find_errands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
     """Return the names of the attempt's errands, and make their directory if it is missing. `access` is that of the
-    run's directory; one that others have put in its place, made or moved by them, says nothing."""
+    run's directory when the agent began: a directory that others have put in its place has no errands."""
     try:
         if not os.path.isdir(paths.errands):
             os.mkdir(paths.errands)  # what is there is listed anew, what is missing may be cached

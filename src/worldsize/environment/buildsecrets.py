@@ -21,9 +21,9 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 def secrets_of_build(
     spec: EnvironmentSpec, environ: Mapping[str, str], named: Collection[str], lock: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """The values that a build is not to tell, and the lines of those that have several: of what requirements, their
-    files, variables and steps have or ask `environ` for, under the names of secrets, and of all in `named`. None is
-    shorter than what can be told from other text."""
+    """The values that no output or record of a build may hold, and each line of those with several lines: values of
+    variables in `named`, and of those with a secret's name that requirements, their files, variables or steps set or
+    ask `environ` for. Values that are too short to be recognised are left out."""
     asked = asked_variables([*spec.pip, *([spec.file] if spec.file else [])])
     texts = [*spec.variables.values()]
     for step in spec.steps:

@@ -14,7 +14,7 @@ from worldsize.trust.owners import danger_of, is_believed
 
 _SYMBOLIC_DEPTH = 5
 _READ_ONLY = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
-"""The user's own git goes first, and nothing is fetched."""
+"""No lock that the user's own git would wait for, and nothing is fetched."""
 
 
 def find_repository(path: str) -> tuple[str, str] | None:
@@ -136,8 +136,8 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
 
 
 def _require_own_settings(git_dir: str) -> None:
-    """StorageError where others can write what decides which programs git starts, unless this user trusts the git
-    directory: then who can write there may write to its files, too."""
+    """StorageError if other users can write the configuration, which decides what git executes; not if this user
+    trusts the git directory with everybody who can write there."""
     common = _common_dir(git_dir)
     for directory in {git_dir, common, os.path.join(common, "info")}:
         require_reliable_directory(directory, make=False)

@@ -59,7 +59,7 @@ def is_environment(names: set[str]) -> bool:
 
 
 def is_run(names: set[str]) -> bool:
-    """Whether a directory that holds `names` is that of a run or an array, with the secrets of one that goes on."""
+    """Whether a directory that holds `names` belongs to a run or an array, which may hold secrets."""
     return "agent.pyz" in names
 
 

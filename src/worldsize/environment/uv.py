@@ -135,7 +135,7 @@ class Uv:
         return given
 
     def _list(self, path: str) -> str:
-        """A list of requirements without git's logins; what is no plain list may hold none."""
+        """A list of requirements without git's logins. BuildError for a login in a file of another format."""
         if not path.endswith(_NO_LISTS):
             return self._logins.strip_file(path, self._work.inputs)
         refuse_passwords(path)

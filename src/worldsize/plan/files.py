@@ -123,9 +123,9 @@ def open_regular_file(path: str) -> int:
 
 
 def access_of(path: str) -> Tuple[int, int] | None:
-    """The owner of what lies there itself, be it a link, and who else may write to it (bits of the mode); None where
-    there is nothing. Where a run's directory is removed from one that others may write to, they can make another of its
-    name, which has another owner, or move one there that they can write to, whatever a file server makes of these."""
+    """The owner of a file, directory or link itself, and the bits of its mode that let others write; None if there is
+    nothing. If a run's directory is removed from a shared one, others can make a new one of its name, which has another
+    owner, or move one there that they can write to: a change of either value shows it, on any file server."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -104,7 +104,8 @@ def _share(paths: RunPaths, progress: Progress) -> None:
 
 
 def _own_directories(config: Config) -> list[str]:
-    """What worldsize keeps, of whichever compute: no code, and not for those to read who may read a run's."""
+    """Where worldsize keeps runs, environments and data, for all computes: none of it is code, and the group that may
+    read a run's code may not read it."""
     named = [config.envs_dir]
     for each in config.computes.values():
         named += [each.runs_dir, each.envs_dir, each.data_dir]

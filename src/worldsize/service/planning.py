@@ -228,7 +228,8 @@ def _values(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
 
 
 def _name(job: Job) -> str:
-    """Of the script, else of the program: from words without secrets, since what is cut first loses their shape."""
+    """The name of the script, else of the program. Words are masked before they are cut: a part of a secret has no
+    shape that masking recognises."""
     words = mask_argv(job.argv) if job.argv else mask_text(job.command).split()
     program = next((word for word in words if not re.match(r"\w+=", word)), "run")
     script = next((word for word in words if word.endswith((".py", ".sh"))), program)

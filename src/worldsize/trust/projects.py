@@ -101,8 +101,8 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
 
 
 def _danger_of_place(path: str) -> str | None:
-    """How others could put files into its directory: with the sticky bit none of their own in its place, but one of
-    this user's from elsewhere, whose relative paths would then be of that directory."""
+    """How others could put files into its directory. Even with the sticky bit they could move a file of this user's
+    there, whose relative paths would then start at that directory."""
     place = os.path.dirname(path) or "."
     danger = danger_of(os.stat(place), place)
     return danger and "of its directory, %s" % danger
@@ -119,8 +119,8 @@ def has_authority(path: Sequence[str], value: str) -> bool:
 
 
 _unanswered: set[tuple[str, bytes]] = set()
-"""What was asked about in this process, without a yes: it does not count where it is read again, either, also where no
-answer can be kept."""
+"""Files that were asked about in this process and not confirmed: they do not count when they are read again, even if
+no answer can be stored."""
 
 
 def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> Verdict:

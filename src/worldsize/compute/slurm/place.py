@@ -1,5 +1,4 @@
-"""Where a batch script finds its directory of runs: when the job starts, nobody else may be able to put something in
-its place. Pure, but for the look at what is trusted now."""
+"""The directory of runs as a batch script checks it when its job starts: no other user may be able to replace it."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import os
 import stat
 
 RELIABLE = (
-    "reliable() {   # nobody else can put anything in the place of what this path leads to",
+    "reliable() {   # no other user can replace what this path leads to",
     "    local at=$1 all=(/) links=() said owner group mode name",
     '    [ "${2:-0}" -lt 40 ] || return',
     '    while [ -n "$at" ]; do all+=("$at"); at=${at%/*}; done',
@@ -24,15 +23,16 @@ RELIABLE = (
     "    done",
     "}",
 )
-"""A function of bash. Each directory on the way, also to where links lead, is root's or the user's and closed to
-others, or sticky, or as TRUSTED has it."""
+"""A bash function. It succeeds if each directory of the path, and of the paths that links lead to, belongs to root or
+the user and is closed to others, or is sticky, or is listed in TRUSTED as it is now. It fails for a missing one."""
 
 _MOST_LINKS = 40
 
 
 def trusted_on_the_way(path: str) -> str:
-    """The value of TRUSTED for a directory that passes `require_shared_place`: what on the way to it, and to where
-    links lead, passes for another reason than its owner and mode: the user trusts it, or the group is their own."""
+    """The value of TRUSTED for a directory that passes `require_shared_place`: the directories of its path that pass
+    for another reason than owner and mode (the user trusts them, or their group is the user's own), each as
+    UID:GID:MODE:PATH between "|"; "" without any. What is missing is left out."""
     found: dict[str, str] = {}
     left, most = [path], _MOST_LINKS
     while left and most:
@@ -41,7 +41,7 @@ def trusted_on_the_way(path: str) -> str:
             try:
                 status = os.lstat(at or os.sep)
             except OSError:
-                pass  # it is made later, or refused then
+                pass  # it will be made, or refused when the job starts
             else:
                 mode = stat.filemode(status.st_mode)
                 if stat.S_ISLNK(status.st_mode):

@@ -40,7 +40,7 @@ _ATTEMPT = (
 """A run that has ended stays so."""
 
 _OURS = (
-    "ours() {   # a directory of yours, that nobody else can write to",
+    "ours() {   # a directory of yours that no other user can write to",
     "    local at=${1:-$RUN}",
     '    [ -O "$at" ] && [ ! -L "$at" ] || return',
     '    case $(stat -Lc %A "$at" "${at%/*}/") in',
@@ -50,7 +50,7 @@ _OURS = (
     "    esac",
     "}",
 )
-"""A directory of the user's that others can write to can also be moved by them, to where it is taken for a run."""
+"""Other users can move a directory that they can write to: it could be moved to where the script looks for its run."""
 
 _NO_LISTS = (
     "import os, sys; "
