@@ -46,7 +46,7 @@ def test_directories_above_count(machine: Machine, check, mode: int, uid: int, g
     """Found by review: whoever may write above a directory can put another in its place once it was looked at."""
     above = made(machine.directory(0o755), "above", mode, uid, gid)
     own = made(made(above, "between"), "own", 0o700)
-    for path in (own, own + "/missing/too"):
+    for path in (own, own + "/missing/too", made(above, "directly", 0o700)):
         with pytest.raises(StorageError, match=why) as caught:
             check(path)
         assert caught.value.where == above

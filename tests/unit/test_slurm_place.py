@@ -21,7 +21,7 @@ def is_reliable(path: object, trusted: str = "") -> bool:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    path = tmp_path / "of: all [a-z]" / "runs"
+    path = tmp_path / "of: all [a-z]:" / "runs"
     path.mkdir(parents=True)
     return path
 
@@ -61,9 +61,11 @@ def test_links_of_ones_own(runs: Path, tmp_path: Path) -> None:
 def test_a_link_of_anothers(runs: Path, tmp_path: Path) -> None:
     """Found by review: a link led to a directory of the user's while it was looked at, and elsewhere afterwards."""
     (tmp_path / "theirs").symlink_to(runs)
-    (tmp_path / "own").symlink_to("theirs")
+    for name in ("own", "own:"):
+        (tmp_path / name).symlink_to("theirs")
     os.chown(tmp_path / "theirs", 65534, 65534, follow_symlinks=False)
-    assert not is_reliable(tmp_path / "theirs") and not is_reliable(tmp_path / "own")
+    for name in ("theirs", "own", "own:"):
+        assert not is_reliable(tmp_path / name)
 
 
 @as_root

@@ -166,7 +166,11 @@ def _settled(requirement: str, cache: str) -> str:
     place = os.path.join(cache, "sources", digest, os.path.basename(os.path.abspath(requirement)))
     if not os.path.isdir(place):
         part = "%s.%s.part" % (os.path.dirname(place), os.urandom(4).hex())
-        shutil.copytree(requirement, os.path.join(part, os.path.basename(place)), symlinks=True, ignore=_ignored)
+        copy = os.path.join(part, os.path.basename(place))
+        shutil.copytree(requirement, copy, symlinks=True, ignore=_ignored)
+        if _content(copy) != digest:
+            shutil.rmtree(part, ignore_errors=True)
+            raise BuildError("has changed while it was copied", requirement, "try again")
         try:
             os.rename(part, os.path.dirname(place))
         except OSError:

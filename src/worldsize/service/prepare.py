@@ -48,8 +48,8 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
             "virtual_gpus",
             "worldsize rehearse runs the job on this machine; without virtual_gpus it runs on %s" % name,
         )
-    runs_dir = request.config.computes[name].runs_dir
-    if runs_dir and not checked:  # what is shown, to be submitted by hand, lies there as what is submitted does
+    if not checked:  # what is shown, to be submitted by hand, lies there as what is submitted does
+        runs_dir = request.config.computes[name].runs_dir or os.path.join(request.config.home, "runs")
         require_shared_place(os.path.abspath(runs_dir), make=False)
     offline = job.offline or request.config.computes[name].offline
     facts: ComputeFacts = compute.facts(job)

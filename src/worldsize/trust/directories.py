@@ -48,6 +48,7 @@ def open_private_directory(path: str, make: bool = True) -> int:
             raise refusal(path, "it is a link") from None
         raise
     try:
+        _check_place(os.path.dirname(real), os.environ)
         _check_private(real, directory)
     except BaseException:
         os.close(directory)
