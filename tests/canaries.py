@@ -26,7 +26,7 @@ class Canaries:
 
     def __init__(self) -> None:
         self.word = "Canary" + os.urandom(3).hex()
-        self.environ = {NAMED: self("Named"), PASSWORD: self("Password")}
+        self.environ = {NAMED: self("Named"), PASSWORD: self("Password"), "HF_TOKEN": self("Variable1")}
         """Of the command line."""
 
     def __call__(self, place: str) -> str:
@@ -60,6 +60,7 @@ class Canaries:
                     "CONNECTED": "of-$EXPERIMENT-x",
                     "OTHER": "$CONNECTED",
                     "DB_PASSWORD": self("Variable4"),
+                    "AZUREML_CONN": "of-$EXPERIMENT-y",
                 }
             },
             "inputs": {"api_key": self("Input1"), "where": "s3://anna:%s@host/x" % self("Input2")},

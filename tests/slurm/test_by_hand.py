@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
 import sys
 import zipfile
+import zlib
+from binascii import a2b_base64
 from pathlib import Path
 
 import pytest
@@ -53,6 +56,31 @@ def test_it_trains_and_the_run_is_known_as_any_other(login: Login) -> None:
     assert [login.read(run, "outputs", "sum-%d" % rank) for rank in range(4)] == ["10"] * 4
     assert login.json("list", "-n", "1")[0]["id"] == run
     assert not os.path.exists(os.path.join(login.project, "outputs"))
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_script_of_a_shared_run_is_for_its_owner(login: Login, by_hand: bool) -> None:
+    """Found by review: it travels in the preview, and was made for the group to read where it was submitted by hand."""
+    path = login.write("step.sh", "#!/bin/bash\n#SBATCH -N 1\nexport HF_TOKEN=hunter2\nsrun true\n")
+    login.write(".amlignore", "*.sh\n*.out\n")
+    words = (os.path.basename(path), "--set", "share=group")
+    if by_hand:
+        run = submit(login, script(login, *words))
+        assert login.ended(run)["state"] == "SUCCEEDED"
+    else:
+        login.ok("run", *words)
+        run = login.latest()
+    root = Path(login.path(run)).resolve()
+    assert root.stat().st_mode & 0o777 == 0o750
+    files = [each for each in root.rglob("*") if each.is_file() and not each.is_symlink()]
+    with_script = [each for each in files if holds(each.read_bytes(), b"hunter2")]
+    assert with_script and [each for each in with_script if each.stat().st_mode & 0o077] == []
+
+
+def holds(data: bytes, word: bytes) -> bool:
+    """Also in what travels in a script."""
+    parts = re.findall(rb"^# begin \S+\n(.*?)^# end$", data, re.MULTILINE | re.DOTALL)
+    return word in data or any(word in zlib.decompress(a2b_base64(part), 31) for part in parts)
 
 
 @pytest.mark.exhaustive

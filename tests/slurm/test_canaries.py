@@ -134,6 +134,7 @@ def test_what_sbatch_is_asked_before_and_afterwards(login: Login) -> None:
     canaries = Canaries()
     seen = login.path("..", "..", "seen")
     environ = {**canaries.environ, **login.shadow("sbatch", 'echo "$*" >>%s; env >>%s; exec $REAL "$@"' % (seen, seen))}
+    del environ["HF_TOKEN"]  # which no key of this job names
     fill(login, "--partition=low", "--time=3:00:00")
     job = {"secrets": [NAMED], "slurm": {"partition": "low", "time": "1:00:00"}}
     login.ok("run", "--dry-run", login.job("true", **job), **environ)

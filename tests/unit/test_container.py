@@ -13,6 +13,7 @@ from worldsize.environment.container import (
     apptainer_words,
     for_apptainer,
     for_enroot,
+    has_password,
     is_file,
     pulled,
     pyxis_options,
@@ -47,6 +48,15 @@ def test_names(image: str, apptainer: str, enroot: str) -> None:
     if "oras" not in image:
         assert for_enroot(image) == enroot
     assert is_file(image) is image.endswith(("sif", "sqsh"))
+
+
+@pytest.mark.parametrize("login", ["anna:hunter2@", "a@b:hunter2@", "anna:@"])
+@pytest.mark.parametrize("image", ["registry.example.org/team/img:1", "registry.example.org:5000#team/img"])
+def test_an_address_with_a_password(login: str, image: str) -> None:
+    for scheme in ("", "docker://"):
+        assert has_password(scheme + login + image)
+        assert not has_password(scheme + image) and not has_password(scheme + "anna@" + image)
+    assert not has_password("team/img@sha256:0123")
 
 
 def test_the_words_of_apptainer() -> None:

@@ -172,6 +172,8 @@ ADDRESS = "dep @ git+https://anna:hunter2@h/dep"
         ("setup.py", "setup(install_requires=['dep @ https://anna:hunter2@h/dep.git'])"),
         ("req.txt", "dep @ https://anna:hunter2@h/dep.git#subdirectory=x"),
         ("req.txt", "dep @ https://anna:hunter2@h/x;dep.git/"),
+        ("req.txt", "dep @ git+https://hunter2:@h/x"),
+        ("setup.cfg", "[options]\ninstall_requires = dep @ https://hunter2:@h/x.git\n"),
     ],
 )
 @pytest.mark.parametrize("deep", [False, True])

@@ -127,6 +127,14 @@ def test_mpirun_sees_no_other_launcher_and_no_scheduler():
     assert launcher["PATH"] == "/runs/r/attempt-0/launch:" + ranks[0].environment["PATH"]
 
 
+def test_what_an_environment_sets_is_in_no_file_of_a_rank():
+    """Found by review: under a name that mpirun is not to see otherwise, it was, for good, with secrets."""
+    own = {"AZUREML_CONN": "db-hunter2", "CCP_PASSWORD": "hunter2", "SLURM_OWN": "hunter2"}
+    ranks, launcher = started(plan_of(2, 2, activated=own), 1)
+    assert {name: launcher[name] for name in own} == own
+    assert "hunter2" not in rank_lines(ranks[0], "mpirun", launcher)
+
+
 def test_what_mpirun_started_becomes_the_rank(tmp_path):
     awkward = {"Q": 'it\'s "so"', "LINES": "1\n2", "EMPTY": "", "DOLLAR": "$HOME `id`", "SPACE": " a  b "}
     ranks, launcher = started(plan_of(2, 2, environment=awkward, kept=("SLURM_JOB_ID",)), 1)

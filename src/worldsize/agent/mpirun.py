@@ -138,8 +138,10 @@ def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
 
 def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], crowded: bool = False) -> dict[str, str]:
     """mpirun's own, from that of one of the node's ranks: without anything of other launchers or of a scheduler, which
-    it would take for its own business. `crowded`: more ranks than cores, which then give way to each other."""
-    ours = {name: rank[name] for name in _OURS if name in rank}
+    it would take for its own business. What the job and its environment set stays, whatever it is called: the files of
+    ranks, which hold what differs, would keep it. `crowded`: more ranks than cores, which then give way to each
+    other."""
+    ours = {name: rank[name] for name in (*_OURS, *plan.activated) if name in rank}
     environment = {
         **_QUICKER,
         **_STACK,

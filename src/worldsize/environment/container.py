@@ -50,6 +50,12 @@ def for_enroot(image: str) -> str:
     return "%s#%s" % (first, rest)
 
 
+def has_password(image: str) -> bool:
+    """Whether an image's address holds a user and a password."""
+    login, at, _ = image.removeprefix("docker://").partition("/")[0].rpartition("@")
+    return bool(at) and ":" in login
+
+
 def apptainer_words(
     program: str, image: str, binds: Sequence[str], gpus: bool, options: Sequence[str]
 ) -> tuple[str, ...]:

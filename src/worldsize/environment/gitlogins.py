@@ -35,11 +35,11 @@ _INCLUDES = re.compile(r"^-(?:.*\s-)?(?:[rc]|-req\w*|-const\w*)(?![\w-])|^-(?:.*
 _UNREADABLE = re.compile(r"^['\"]|^file:|\s-")
 _PASSWORD = re.compile(
     r"(?:\bgit\s*=\s*[\"'](?:git\+)?|\b(?:git|svn|hg|bzr)\+)"
-    r"(([a-z-]+://)(?:[^\s/?#:]*:[^\s/?#]+|[^\s/?#:]{20,})@([^\s\"'#@]+))",
+    r"(([a-z-]+://)(?:[^\s/?#:]+:[^\s/?#]*|:[^\s/?#]+|[^\s/?#:]{20,})@([^\s\"'#@]+))",
     re.IGNORECASE,
 )
 _BARE_PASSWORD = re.compile(
-    r"(?<![\w+.-])((https?://)(?:[^\s/?#:\"']*:[^\s/?#\"']+|[^\s/?#:\"']{20,})@([^\s\"'#@?]+\.git))(?![\w.-])",
+    r"(?<![\w+.-])((https?://)(?:[^\s/?#:\"']+:[^\s/?#\"']*|:[^\s/?#\"']+|[^\s/?#:\"']{20,})@([^\s\"'#@?]+\.git))(?![\w.-])",
     re.IGNORECASE,
 )
 """What uv takes for git's by its end alone."""

@@ -67,9 +67,9 @@ def write_bytes(path: str, data: bytes, private: bool = False) -> None:
         raise
 
 
-def write_text(path: str, text: str) -> None:
+def write_text(path: str, text: str, private: bool = False) -> None:
     """`write_bytes` of UTF-8; undecodable bytes kept as surrogates go back as they were."""
-    write_bytes(path, text.encode("utf-8", "surrogateescape"))
+    write_bytes(path, text.encode("utf-8", "surrogateescape"), private)
 
 
 def write_json(path: str, value: Any, private: bool = False) -> None:

@@ -124,7 +124,8 @@ def _fill(
     files = lambda: travelling(prepared.job, plan, request.config.home)  # noqa: E731
     rendered = prepared.compute.render(prepared.job, plan, first, files)
     write_text(paths.job, masked_text(job, plan, secrets))
-    write_text(paths.submission, mask_values(rendered.preview, [*values_of(plan), *secrets]))
+    shown = mask_values(rendered.preview, [*values_of(plan), *secrets])
+    write_text(paths.submission, shown, private=plan.batch is not None)
     if request.after:
         write_after(request, paths, prepared.compute.facts(prepared.job).mapped)
     if prepared.environment is not None:

@@ -125,6 +125,11 @@ def _impossible(plan: Plan, job: Job, image: str, runtime: Runtime | None, key: 
     if plan.launcher == "torchrun" and runtime.kind == APPTAINER:
         what = "launcher: torchrun would run outside of the image"
         return CheckResult("error", what, key, "launcher: direct, or torchrun in the command")
+    if runtime.kind == PYXIS and container.has_password(image):
+        what = "enroot takes no password in an image's address: %s" % mask_text(image)
+        return CheckResult(
+            "error", what, key, "leave it out, and put it into ~/.config/enroot/.credentials on the nodes"
+        )
     if container.is_file(image) and not os.path.exists(os.path.expanduser(image)):
         return CheckResult("error", "no such image: %s" % mask_text(image), key)
     return None

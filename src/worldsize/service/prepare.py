@@ -14,7 +14,7 @@ from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.planning import as_here, make_plan
 from worldsize.service.preflight import offline_findings, preflight
 from worldsize.service.request import Prepared, Request
-from worldsize.service.secrets import check_secrets, environ_of_builds, named_secrets
+from worldsize.service.secrets import check_secrets, closed_variables, environ_of_builds, named_secrets
 from worldsize.spec.job import Job
 from worldsize.trust.directories import require_shared_place
 from worldsize.trust.secrets import mask_values
@@ -57,9 +57,10 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
         job = as_here(job, facts.mapped)
     data, planned, local = _with_data(request, job, name, facts) if names_data(job) else ({}, job, None)
     plan = make_plan(planned, facts, name, paths, created, _python_path(request, name, facts))
-    if job.secrets:
+    closed = closed_variables(job)
+    if closed:
         secrets = named_secrets(job, request.environ)
-        plan = plan._replace(environment={**plan.environment, **secrets}, secrets=job.secrets)
+        plan = plan._replace(environment={**plan.environment, **secrets}, secrets=closed)
     plan = plan._replace(name=mask_values(plan.name, values_of(plan)))
     environment, findings = None, [] if checked else preflight(job, plan, compute, request.places, facts.mapped)
     if job.secrets and not checked:

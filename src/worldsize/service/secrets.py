@@ -29,6 +29,13 @@ def named_secrets(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in job.secrets if name in environ}
 
 
+def closed_variables(job: Job) -> tuple[str, ...]:
+    """Those that only ranks are to have: what `secrets:` names, and variables of the job with a secret in them, which a
+    shell may export, too."""
+    own = (name for name, value in job.environment_variables.items() if is_secret(name, value))
+    return (*job.secrets, *(name for name in own if name not in job.secrets))
+
+
 def environ_of_builds(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """For what builds a job's environment: without what `secrets:` names, but where a requirement asks for it, as the
     login of a repository."""

@@ -123,7 +123,8 @@ def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progr
     write_text(paths.plan, shown.to_json())
     if secrets:
         write_secrets(paths, secrets)
-    write_text(paths.submission, mask_values(submission.preview, values_of(plan)))
+    private = plan.batch is not None  # a batch script travels in it as it is
+    write_text(paths.submission, mask_values(submission.preview, values_of(plan)), private)
     if request.after:
         submission = submission._replace(after=request.after)
         write_after(request, paths, prepared.compute.facts(job).mapped)

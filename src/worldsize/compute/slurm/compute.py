@@ -27,7 +27,7 @@ from worldsize.spec.job import Input, Job
 from worldsize.spec.paths import is_remote
 from worldsize.state.records import Observation
 from worldsize.trust.procfs import without
-from worldsize.trust.secrets import mask_text, mask_values
+from worldsize.trust.secrets import mask_argv, mask_text, mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,9 +129,10 @@ class SlurmCompute:
         text = shown = render(script)
         secrets = values_of(plan)
         setup = tuple(mask_text(mask_values(line, secrets)) for line in plan.setup)
+        step = tuple(mask_argv(mask_values(list(plan.step), secrets)))
         options_shown = [(name, value and mask_text(mask_values(value, secrets))) for name, value in said]
-        if setup != plan.setup or options_shown != said:
-            shown = render(script._replace(plan=plan._replace(setup=setup), options=options_shown))
+        if (setup, step) != (plan.setup, plan.step) or options_shown != said:
+            shown = render(script._replace(plan=plan._replace(setup=setup, step=step), options=options_shown))
         return Submission(plan, paths, shown, Payload(text, signal, dict(said).get("dependency")))
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:

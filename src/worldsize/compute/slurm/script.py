@@ -162,7 +162,8 @@ def _by_hand(script: Script) -> list[str]:
         % (shlex.quote(_NO_LISTS), 0o777 & ~script.plan.umask),
         '    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" %s || exit 1' % links,
         *(['    mkdir -p "$RUN/inrank/real"'] if script.plan.batch else []),
-        *['    part %s >"$RUN/%s" || exit 1' % (name, name) for name in script.files if name != "plan.json"],
+        '    put() { ( umask 077; part "$1" >"$RUN/$1" ) || exit; }',
+        *["    put %s" % name for name in script.files if name != "plan.json"],
         *(['    chmod u+x "$RUN/inrank/real/srun"'] if script.plan.batch else []),
     ]
     if script.code is not None:
