@@ -304,7 +304,8 @@ def traces(folder: str, link: str) -> list[str]:
 
 @pytest.fixture
 def owned() -> Iterator[tuple[subprocess.Popen[str], Cluster, set[str]]]:
-    """A process that owns a cluster, and the PID namespaces of that cluster."""
+    """A process that owns a cluster, and the PID namespaces of that cluster, whose numbers stay theirs meanwhile: an open
+    descriptor keeps another cluster from getting them."""
     folder = os.path.dirname(os.path.dirname(PROGRAM))
     script = (
         "import sys, time; sys.path.insert(0, %r)\n"
@@ -316,10 +317,13 @@ def owned() -> Iterator[tuple[subprocess.Popen[str], Cluster, set[str]]]:
         cluster = Cluster(owner.stdout.readline().strip())
         submit(cluster, "-N2", script="exec srun sleep 60")
         assert until(lambda: all(cluster.processes(node) for node in cluster.node_names))
-        firsts = [cluster.guard(), *map(cluster.power, cluster.node_names)]
+        firsts = [first for first in (cluster.guard(), *map(cluster.power, cluster.node_names)) if first is not None]
+        held = [os.open("/proc/%d/ns/pid" % first.pid, os.O_RDONLY) for first in firsts]
         try:
-            yield owner, cluster, {first.space for first in firsts if first is not None}
+            yield owner, cluster, {first.space for first in firsts}
         finally:
+            for each in held:
+                os.close(each)
             owner.kill()
             sweep()
 
@@ -331,7 +335,7 @@ def test_nothing_is_left_when_the_owner_dies(
     owner, cluster, spaces = owned
     owner.send_signal(number)
     assert until(lambda: not traces(cluster.folder, cluster.network.link)), traces(cluster.folder, cluster.network.link)
-    assert not [process for process in processes.living() if process.space in spaces]
+    assert until(lambda: not [process for process in processes.living() if process.space in spaces])
 
 
 def test_nothing_but_files_is_left_when_its_guard_is_killed_and_sweep_removes_those(
