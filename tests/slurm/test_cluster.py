@@ -304,8 +304,8 @@ def traces(folder: str, link: str) -> list[str]:
 
 @pytest.fixture
 def owned() -> Iterator[tuple[subprocess.Popen[str], Cluster, set[str]]]:
-    """A process that owns a cluster, and the PID namespaces of that cluster. An open descriptor of each keeps its number
-    from being given to another cluster's meanwhile."""
+    """A process that owns a cluster, and the PID namespaces of that cluster. An open descriptor of each keeps its
+    number from being given to another cluster meanwhile."""
     folder = os.path.dirname(os.path.dirname(PROGRAM))
     script = (
         "import sys, time; sys.path.insert(0, %r)\n"
