@@ -6,8 +6,6 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -234,11 +232,9 @@ def test_members_of_a_workspace_and_its_root(tmp_path: Path) -> None:
 
 def test_words_and_files_of_options(tmp_path: Path) -> None:
     """Found by review: what a build step says with `options` reached git as it was."""
-    inputs = tmp_path / "inputs"
-    inputs.mkdir()
+    uv, _ = started(tmp_path)
+    inputs = tmp_path / "worldsize"
     (tmp_path / "over.txt").write_text(ADDRESS + "\n")
-    work: Any = SimpleNamespace(inputs=str(inputs))
-    uv = Uv(work, {"PATH": os.environ["PATH"]})
     words = [
         "pip",
         "install",
@@ -296,7 +292,7 @@ def started(tmp_path: Path) -> tuple[Uv, Callable[[], list[str]]]:
     program.chmod(0o755)
     work = Scratch(str(tmp_path), lambda what: None)
     os.makedirs(work.inputs)
-    uv = Uv(work, {"PATH": os.environ["PATH"]})
+    uv = Uv(work, {"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])})
     uv.program = str(program)
     return uv, lambda: noted.read_text().split("\0")[:-1] if noted.exists() else []
 
