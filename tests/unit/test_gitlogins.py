@@ -36,6 +36,7 @@ from worldsize.errors import BuildError, UsageError
             ("u", "p"),
         ),
         ("http://u:${WORD}@h/a.GIT ; m", "http://h/a.GIT ; m", "http://h/a.GIT", ("u", "of-a-variable")),
+        ("git+https://u:p\xa0q@h/a", "git+https://h/a", "https://h/a", ("u", "p\xa0q")),
         ("a @ https://u:p@h/a.git/", "a @ https://h/a.git/", "https://h/a.git/", ("u", "p")),
         ("https://u:p@h/a.git/x/..", "https://h/a.git/x/..", "https://h/a.git/x/..", ("u", "p")),
         ("https://u:p@h/a;x.git", "https://h/a;x.git", "https://h/a;x.git", ("u", "p")),

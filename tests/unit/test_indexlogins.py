@@ -155,10 +155,14 @@ def test_lines_that_are_followed_or_include_nothing(tmp_path: Path, line: str) -
         ("bzr+ssh://", "anna:p@w"),
         ("git+ssh://", "anna:pw"),
         ("GIT+FTP://", "anna:pw"),
+        ("ssh://", "anna:pw"),
+        ("git://", "anna:"),
+        ("ftp://", "0123456789abcdef0123"),
     ],
 )
 def test_a_password_that_another_program_would_show(start: str, login: str) -> None:
-    """Found by review: of git only https was looked at, of the others no more than that."""
+    """Found by review: of git only https was looked at, of the others no more than that; and uv makes a path of git's
+    of ssh:// without git+."""
     with pytest.raises(UsageError, match=start[:3]) as refused:
         GitLogins({}).strip_line("pkg @ %s%s@host/x" % (start, login))
     assert login not in str(refused.value)
@@ -166,7 +170,9 @@ def test_a_password_that_another_program_would_show(start: str, login: str) -> N
         assert GitLogins({}).strip_line(line) == line
 
 
-@pytest.mark.parametrize("said", ["git = 'ssh://a:pw@h/x'", "x @ hg+https://a:pw@h/x", "x @ git+https://a:pw@h/x"])
+@pytest.mark.parametrize(
+    "said", ["git = 'ssh://a:pw@h/x'", "x @ ssh://a:pw@h/x.git", "x @ hg+https://a:pw@h/x", "x @ git+https://a:pw@h/x"]
+)
 def test_a_project_that_describes_passwords(tmp_path: Path, said: str) -> None:
     path = tmp_path / "pyproject.toml"
     path.write_text(said + "\n")

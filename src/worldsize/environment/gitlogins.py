@@ -24,23 +24,26 @@ from worldsize.spec.paths import is_remote
 from worldsize.spec.requirement import requirement
 from worldsize.trust.secrets import MASK, mask_text
 
-_LOGIN = re.compile(r"(?<![\w+.-])((?:git\+)?(https?)://)([^\s/?#]*)@([^\s/\\?#@]+)([^\s?#]*)", re.IGNORECASE)
-_OTHERS = re.compile(
-    r"\b((?!git\+https?:)(git|svn|hg|bzr)\+[a-z-]+://)(?:[^\s/?#:]*:[^\s/?#]*|[^\s/?#:]{20,})@([^\s/?#@]*)",
-    re.IGNORECASE,
+_LOGIN = re.compile(
+    r"(?<![\w+.-])((?:git\+)?(https?)://)([^\s/?#]*)@([^\s/\\?#@]+)([^\s?#]*)", re.IGNORECASE | re.ASCII
 )
-"""Also of what is too long for the name of a user."""
+_OTHERS = re.compile(
+    r"(?<![\w+.-])((?!(?:git\+)?https?:)(?:(git|svn|hg|bzr)\+)?[a-z][a-z0-9.-]*://)"
+    r"(?:[^\s/?#:]*:[^\s/?#]*|[^\s/?#:]{20,})@([^\s/?#@]*)",
+    re.IGNORECASE | re.ASCII,
+)
+"""Also of what is too long for the name of a user. Of ssh://… without git+, uv makes a path for git."""
 
 _INCLUDES = re.compile(r"^-(?:.*\s-)?(?:[rc]|-req\w*|-const\w*)(?![\w-])|^-(?:.*\s-)?[rc]['\"]")
 _UNREADABLE = re.compile(r"^['\"]|^file:|\s-")
 _PASSWORD = re.compile(
-    r"(?:\bgit\s*=\s*[\"'](?:git\+)?|\b(?:git|svn|hg|bzr)\+)"
+    r"(?:\bgit\s*=\s*[\"'](?:git\+)?|\b(?:git|svn|hg|bzr)\+|(?<![\w+.-])(?=(?:ssh|git|svn|hg|bzr|ftp)://))"
     r"(([a-z-]+://)(?:[^\s/?#:]+:[^\s/?#]*|:[^\s/?#]+|[^\s/?#:]{20,})@([^\s\"'#@]+))",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _BARE_PASSWORD = re.compile(
     r"(?<![\w+.-])((https?://)(?:[^\s/?#:\"']+:[^\s/?#\"']*|:[^\s/?#\"']+|[^\s/?#:\"']{20,})@([^\s\"'#@?]+\.git))(?![\w.-])",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 """What uv takes for git's by its end alone."""
 
@@ -122,8 +125,9 @@ class GitLogins:
         others = _OTHERS.search(full)
         if others:
             what = "holds a password, in %s***@%s: %s would be started with it, for everybody on the machine to read"
-            hint = "leave it out there, and let %s know it by its own means" % others[2]
-            raise UsageError("a requirement " + what % (others[1], others[3], others[2]), None, hint)
+            program = others[2] or "git"
+            hint = "leave it out there, and let %s know it by its own means" % program
+            raise UsageError("a requirement " + what % (others[1], others[3], program), None, hint)
         return _LOGIN.sub(self._take, full) if has_login(full) else line
 
     def variables(self) -> dict[str, str]:
