@@ -16,6 +16,7 @@ from worldsize.service.environments import Environment
 from worldsize.service.request import Prepared, Progress, Request
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
+from worldsize.trust.directories import make_private_directory
 
 SHARED, LOCAL, AUTO = "shared", "local", "auto"
 
@@ -82,4 +83,5 @@ def _packed(request: Request, dry: Prepared, environment: Environment, progress:
         return pack_once(found, found.prefix + SUFFIX, progress)
     name = "%s-%s%s" % (os.path.basename(found.prefix), content_key(found.prefix), SUFFIX)
     directory = os.path.join(data_directory(request.config, dry.plan.compute), "packs")
+    make_private_directory(directory)
     return pack_once(found, os.path.join(directory, name), progress)

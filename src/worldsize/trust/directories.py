@@ -246,8 +246,7 @@ def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool =
         if not stat.S_ISLNK(status.st_mode):
             real = child
             continue
-        if not is_believed(status.st_uid) and not (real == os.sep and is_unknown(status.st_uid)):
-            raise refusal(child, "the link belongs to %s" % user_name(status.st_uid))
+        require_component(child, status, environ)
         links += 1
         if links > _MOST_LINKS:
             raise StorageError("too many links", path)
@@ -258,8 +257,20 @@ def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool =
     return real
 
 
+def require_component(path: str, status: os.stat_result, environ: Mapping[str, str] = os.environ) -> None:
+    """Check one component of a path by its own status (lstat): a link of this user's or root's, or a directory in which
+    others cannot replace anything, or that this user trusts. StorageError."""
+    if not stat.S_ISLNK(status.st_mode):
+        _require_place(path, status, environ)
+    elif not is_believed(status.st_uid) and not (os.path.dirname(path) == os.sep and is_unknown(status.st_uid)):
+        raise refusal(path, "the link belongs to %s" % user_name(status.st_uid))
+
+
 def _check_place(directory: str, environ: Mapping[str, str]) -> None:
-    status = os.stat(directory)
+    _require_place(directory, os.stat(directory), environ)
+
+
+def _require_place(directory: str, status: os.stat_result, environ: Mapping[str, str]) -> None:
     if is_unknown(status.st_uid) and os.path.dirname(directory) == os.sep:
         status = _as_roots(status)
     danger = None if _is_sticky(status) else danger_of(status, directory)

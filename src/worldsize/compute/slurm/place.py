@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from worldsize.trust.directories import require_component
+
 RELIABLE = (
     "reliable() {   # no other user can replace what this path leads to",
     "    local at=$1 all=(/) links=() said owner group mode name",
@@ -33,7 +35,8 @@ _MOST_LINKS = 40
 def trusted_on_the_way(path: str) -> str:
     """The value of TRUSTED for a directory that passes `require_shared_place`: the directories of its path that pass
     for another reason than owner and mode (the user trusts them, or their group is the user's own), each as
-    UID:GID:MODE:PATH between "|"; "" without any. What is missing is left out."""
+    UID:GID:MODE:PATH between "|"; "" without any. What is missing is left out: it is refused when the job starts. Each
+    is judged by what is written down of it. StorageError for one that does not pass, perhaps since a moment ago."""
     found: dict[str, str] = {}
     left, most = [path], _MOST_LINKS
     while left and most:
@@ -49,6 +52,7 @@ def trusted_on_the_way(path: str) -> str:
                     target = os.readlink(at)
                     left.append(target if os.path.isabs(target) else "%s/%s" % (at.rpartition("/")[0], target))
                 if not _is_plain(status, mode):
+                    require_component(at or os.sep, status)
                     found[at or os.sep] = "%d:%d:%s:%s" % (status.st_uid, status.st_gid, mode, at or os.sep)
             if not at:
                 break
