@@ -46,7 +46,7 @@ def test_a_directory_of_ones_own(runs: Path) -> None:
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_directory_that_others_can_write_to(runs: Path, deep: bool) -> None:
-    """Found by review: one that nobody trusts was written down as trusted, where it came after it had been looked at."""
+    """Found by review: one that nobody trusts was written down as trusted, if it came after the check."""
     opened = runs.parent if deep else runs
     opened.chmod(0o777)
     assert not is_reliable(runs)
