@@ -50,7 +50,10 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
         )
     if not checked:  # what is shown, to be submitted by hand, lies there as what is submitted does
         runs_dir = request.config.computes[name].runs_dir or os.path.join(request.config.home, "runs")
-        require_shared_place(os.path.abspath(runs_dir), make=False)
+        try:
+            require_shared_place(os.path.abspath(runs_dir), make=False)
+        except NotADirectoryError:
+            pass  # the run that is made there says so, and where the path comes from
     offline = job.offline or request.config.computes[name].offline
     facts: ComputeFacts = compute.facts(job)
     if facts.mapped:
