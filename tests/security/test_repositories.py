@@ -97,6 +97,26 @@ def test_what_has_changed_in_ones_own(victim: Cli, machine: Machine, uid: int) -
     wait_for(lambda: changed(victim, victim.latest()))
 
 
+HOOK = """
+import os, sys
+hook, mark = sys.argv[1:]
+with open(hook, "w") as file:
+    os.fchmod(file.fileno(), 0o755)
+    file.write("#!/bin/sh\\nid -u > %s\\n" % mark)
+"""
+
+
+def test_hooks_that_others_can_write(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:
+    """Found by review: git writes the index anew when a file's time has changed, and executes a hook then."""
+    project, mark = repository(machine, uid), Path(machine.directory(0o777), "mark")
+    hooks = os.path.join(project, ".git", "hooks")
+    os.chmod(hooks, 0o777)
+    attacker.python(HOOK, hooks + "/post-index-change", str(mark))
+    os.utime(Path(project, ".gitattributes"), (1, 1))
+    recorded(victim, project)
+    assert not mark.exists()
+
+
 @pytest.mark.parametrize("mode", [0o775, 0o777])
 def test_ones_own_that_others_can_write_to(
     victim: Cli, attacker: Person, machine: Machine, uid: int, mode: int

@@ -295,9 +295,14 @@ def test_what_lies_at_the_runs_path_on_another_node(login: Login) -> None:
     mark = os.path.join(login.project, "executed")
     with zipfile.ZipFile(os.path.join(place, "agent.pyz"), "w") as file:
         file.writestr("__main__.py", "open(%r, 'w')" % mark)
-    words = ["sh", "-c", agent, sys.executable, place, "0"]
+    words = ["sh", "-c", agent, sys.executable, place, "0", str(os.geteuid())]
     environ = {**login.environ, "SLURM_NODEID": "1"}
     assert subprocess.run(words, env=environ).returncode == 0 and os.path.exists(mark)
     os.unlink(mark)
+    os.rename(place, place + ".moved")
+    os.symlink(place + ".moved", place)
+    assert subprocess.run(words, env=environ).returncode == 73 and not os.path.exists(mark)
+    os.unlink(place)
+    os.rename(place + ".moved", place)
     os.chown(place, 65534, 65534)
     assert subprocess.run(words, env=environ).returncode == 73 and not os.path.exists(mark)

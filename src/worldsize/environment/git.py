@@ -13,6 +13,9 @@ from worldsize.trust.directories import refusal, require_reliable_directory
 from worldsize.trust.owners import danger_of, is_believed
 
 _SYMBOLIC_DEPTH = 5
+_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.autoRefreshIndex=false")
+"""git would write the index anew, and execute a hook after that."""
+
 _READ_ONLY = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
 """No lock that the user's own git would wait for, and nothing is fetched."""
 
@@ -108,19 +111,7 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
     top, git_dir = repository
     _require_own_settings(git_dir)
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-    argv = [
-        "git",
-        "-C",
-        code_dir,
-        "--git-dir",
-        git_dir,
-        "--work-tree",
-        top,
-        "-c",
-        "core.fsmonitor=false",
-        "diff",
-        "HEAD",
-    ]
+    argv = ["git", "-C", code_dir, "--git-dir", git_dir, "--work-tree", top, *_SETTINGS, "diff", "HEAD"]
     argv += ["--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--", "."]
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -109,11 +109,13 @@ def foreign_owner(path: str) -> str | None:
     """Who else owns this directory, or the link that it is, in words; None if it is this user's own, trusted, or
     missing."""
     try:
-        link, status = os.lstat(path), os.stat(path)
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            if not is_believed(status.st_uid):
+                return "it is a link of %s" % user_name(status.st_uid)
+            status = os.stat(path)
     except OSError:
         return None
-    if not is_believed(link.st_uid) and stat.S_ISLNK(link.st_mode):
-        return "it is a link of %s" % user_name(link.st_uid)
     if is_ours(status) or _is_trusted(path, status, os.environ):
         return None
     return "it belongs to %s" % user_name(status.st_uid)

@@ -41,16 +41,18 @@ _ATTEMPT = (
 
 _OURS = (
     "ours() {   # a directory of yours that no other user can write to",
-    "    local at=${1:-$RUN}",
-    '    [ -O "$at" ] && [ ! -L "$at" ] || return',
-    '    case $(stat -Lc %A "$at" "${at%/*}/") in',
-    "        d????-??-*) ;;",
-    "        *$'\\n'd????w???[x-] | *$'\\n'd???????w[x-]) ;;   # as the mount shows all of that place, which you trust",
+    "    local at=${1:-$RUN} said",
+    '    said=$(stat -c %u:%A "$at" "${at%/*}/" 2>/dev/null) || return',
+    "    case $said in",
+    '        "$EUID":d????-??-*) ;;',
+    "        \"$EUID\":d*$'\\n'*:d????w???[x-]) ;;   # as the mount shows all of that place, which you trust",
+    "        \"$EUID\":d*$'\\n'*:d???????w[x-]) ;;",
     "        *) return 1 ;;",
     "    esac",
     "}",
 )
-"""Other users can move a directory that they can write to: it could be moved to where the script looks for its run."""
+"""Other users can move a directory that they can write to, and exchange what is not the user's for a link while it is
+looked at: so one look tells owner, kind and mode, and what it finds stays there."""
 
 _NO_LISTS = (
     "import os, sys; "
@@ -217,7 +219,8 @@ def _start(plan: Plan) -> list[str]:
         "",
         '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
         "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # of the job, not of this step",
-        'AGENT=\'[ -O "$1" ] && [ ! -L "$1" ] || exit %d   # on this node it is not yours' % NO_RUN,
+        'AGENT=\'case $(stat -c %%u:%%A "$1" 2>/dev/null) in "$3":d*) ;; *) exit %d ;; esac   # not yours on this node'
+        % NO_RUN,
         _umask(plan),
         'LOG=$1/attempt-$2/logs/agent-$(printf %04d "$SLURM_NODEID").log',
         'true >>"$LOG" || exit %d   # this node does not see the run directory, or may not write there' % NO_RUN,
@@ -226,7 +229,7 @@ def _start(plan: Plan) -> list[str]:
         % (nodes, nodes),
         '    --mpi=none --job-name="$ID" --input=none \\',
         *("    %s \\" % shlex.quote(word) for word in (*_go_on(plan), *plan.step)),
-        '    sh -c "$AGENT" "$PYTHON" "$RUN" "$ATTEMPT"',
+        '    sh -c "$AGENT" "$PYTHON" "$RUN" "$ATTEMPT" "$EUID"',
     ]
 
 
