@@ -98,12 +98,13 @@ def _as_commit(text: str) -> str | None:
 def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> int | None:
     """Starts writing the uncommitted changes below `code_dir` to the file `target` (0600; empty: none).
 
-    git executes the filters that the repository's configuration names, as for `git status`: without them, files that
-    they store otherwise (Git LFS) would differ. It does not search for the repository by itself: it would take other
-    directories, too. Returns the process to give to `finish_git_diff`; None without a
-    repository or without git. Of a submodule only another commit is a change: its own configuration is not looked at.
-    Raises StorageError where others than this user and root can write the configuration; OSError where `target` cannot
-    be made.
+    git executes the filters that the repository's configuration names, as `git status` does: without them, files that
+    they store otherwise (Git LFS) would differ. It executes no hooks, and is told which repository to use: by itself it
+    would also take a directory that only looks like one. Of a submodule only another commit is a change: its own
+    configuration is not checked.
+
+    Returns the process to give to `finish_git_diff`; None without a repository or without git. Raises StorageError if
+    other users can write the configuration; OSError if `target` cannot be made.
     """
     repository = find_repository(code_dir)
     if repository is None:
