@@ -242,7 +242,7 @@ def test_alternatives_of_a_project_and_trees_of_this_machine(cli: Cli, host: Hos
     cli.write("job.yml", "command: python -c 'import one; print(one.VALUE)'\nenvironment: pyproject.toml\n")
     result = cli("run", "job.yml", timeout=BUILDING)
     assert result.code == 0 and host.granted() == {"one"}, result
-    assert not [line for line in host.said() if "Canary" in line]
+    assert not [line for line in host.said() if "CanaryOf" in line]
     cli.write("lib/pyproject.toml", PROJECT.format("lib") + 'dependencies = ["two @ git+%s/two.git"]\n' % anna)
     cli.write("requirements.txt", with_setuptools.requirements() + "./lib\n")
     cli.write("job.yml", "command: 'true'\nenvironment: requirements.txt\n")
@@ -296,5 +296,5 @@ def test_what_pip_builds_in_isolation_is_told_no_password(
     assert "pkg-1.0-py3-none-any.whl" in result.out, result
     assert "Basic " + base64.b64encode(b"bob:CanaryOfTheIndex").decode() in logins
     assert any("pip" in line and "/simple" in line for line in lines) and not [
-        each for each in lines if "Canary" in each
+        each for each in lines if "CanaryOf" in each
     ]

@@ -208,6 +208,46 @@ def test_settings_of_a_submodule(victim: Cli, attacker: Person, machine: Machine
     assert not mark.exists()
 
 
+EXTERNAL = """
+import os, shutil, subprocess, sys
+module, git_dir, mark = sys.argv[1:]
+if os.access(module, os.W_OK):
+    os.unlink(module + "/.git")
+    shutil.copytree(git_dir, module + "/.git")
+    git_dir = module + "/.git"
+with open(git_dir + "/config") as file:
+    lines = [line for line in file if "worktree" not in line]
+with open(git_dir + "/config", "w") as file:
+    file.writelines([*lines, '[diff]\\n\\texternal = "id -u > %s; true"\\n' % mark])
+"""
+
+
+@pytest.mark.parametrize("where", ["settings", "directory"])
+def test_a_submodules_own_differences(victim: Cli, attacker: Person, machine: Machine, uid: int, where: str) -> None:
+    """Found by review: with `diff.submodule = diff`, git starts another git in a submodule with another commit, which
+    is told nothing of ours and executes what that one's configuration names."""
+    module, project, mark = repository(machine, 0), repository(machine, uid), Path(machine.directory(0o777), "mark")
+    words = ("-c", "protocol.file.allow=always", "-c", "safe.directory=*", "-c", "user.name=a", "-c", "user.email=a")
+    git = ("git", "-C", project, *words)
+    subprocess.run([*git, "submodule", "--quiet", "add", "file://" + module, "module"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "with a module", "--", ".gitmodules", "module"], check=True)
+    inner = os.path.join(project, "module")
+    Path(inner, "train.py").write_text("print(5)\n")
+    subprocess.run([*git, "-C", inner, "commit", "-q", "-m", "changed", "."], check=True)
+    for directory, names, files in os.walk(project):
+        for name in (*names, *files):
+            os.chown(os.path.join(directory, name), uid, uid, follow_symlinks=False)
+    git_dir = os.path.join(project, ".git", "modules", "module")
+    if where == "settings":
+        os.chmod(os.path.join(git_dir, "config"), 0o666)
+    else:
+        os.chmod(inner, 0o777)
+    Path(victim.root, ".gitconfig").write_text("[diff]\n\tsubmodule = diff\n")
+    attacker.python(EXTERNAL, inner, git_dir, str(mark))
+    recorded(victim, project)
+    assert not mark.exists()
+
+
 def unrecorded(victim: Cli, project: str, why: str) -> None:
     """The file of changes is made before git starts: without it, git has not."""
     result = victim("run", "-q", "--", "true", cwd=project)

@@ -19,6 +19,7 @@ from driver import wait_for
 
 from slurm.login import OVER, PATIENCE, UP, Login
 from worldsize.compute.slurm.script import _OURS as OURS
+from worldsize.compute.slurm.script import _OURS_THERE as OURS_THERE
 
 ALL = 0xFFFFFFFF
 
@@ -156,9 +157,12 @@ def test_a_directory_of_somebody_elses_is_no_run_of_ours(login: Login, taken: st
 
 
 def is_ours(run: Path) -> bool:
-    """As the script asks it of its run's directory."""
-    words = ["bash", "-c", "\n".join((*OURS, "ours"))]
-    return subprocess.run(words, env={**os.environ, "RUN": str(run)}).returncode == 0
+    """As the script asks it of its run's directory, on its first node and on all others."""
+    first = ["bash", "-c", "\n".join((*OURS, "ours"))]
+    other = ["sh", "-c", "\n".join(OURS_THERE), "sh", str(run), "0", str(os.geteuid())]
+    codes = [subprocess.run(words, env={**os.environ, "RUN": str(run)}).returncode for words in (first, other)]
+    assert codes in ([0, 0], [1, 73])
+    return codes[0] == 0
 
 
 @pytest.mark.parametrize(

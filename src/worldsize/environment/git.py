@@ -100,8 +100,8 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
 
     git executes the filters that the repository's configuration names, as `git status` does: without them, files that
     they store otherwise (Git LFS) would differ. It executes no hooks, and is told which repository to use: by itself it
-    would also take a directory that only looks like one. Of a submodule only another commit is a change: its own
-    configuration is not checked.
+    would also take a directory that only looks like one. Of a submodule only another commit is a change, and only
+    its name is told: a git in there would go by a configuration that is not checked.
 
     Returns the process to give to `finish_git_diff`; None without a repository or without git. Raises StorageError if
     other users can write the configuration; OSError if `target` cannot be made.
@@ -113,7 +113,8 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
     _require_own_settings(git_dir)
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     argv = ["git", "-C", code_dir, "--git-dir", git_dir, "--work-tree", top, *_SETTINGS, "diff", "HEAD"]
-    argv += ["--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--", "."]
+    argv += ["--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"]
+    argv += ["--submodule=short", "--", "."]
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, target, os.O_WRONLY, 0),

@@ -54,6 +54,20 @@ _OURS = (
 """Other users can move a directory that they can write to, and exchange what is not the user's for a link while it is
 looked at: so one look tells owner, kind and mode, and what it finds stays there."""
 
+_OURS_THERE = (
+    'said=$(stat -c %%u:%%A "$1" "${1%%/*}/" 2>/dev/null) || exit %d   # the same on this node: $1 is a directory of $3'
+    % NO_RUN,
+    "case $said in",
+    '    "$3":d????-??-*) ;;',
+    '    "$3":d*"',
+    '"*:d????w???[x-]) ;;',
+    '    "$3":d*"',
+    '"*:d???????w[x-]) ;;',
+    "    *) exit %d ;;" % NO_RUN,
+    "esac",
+)
+"""For sh, which knows no $'\\n'."""
+
 _NO_LISTS = (
     "import os, sys; "
     '[os.removexattr(sys.argv[1], each) for each in os.listxattr(sys.argv[1]) if each.startswith("system.posix_acl")]'
@@ -219,8 +233,8 @@ def _start(plan: Plan) -> list[str]:
         "",
         '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
         "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # of the job, not of this step",
-        'AGENT=\'case $(stat -c %%u:%%A "$1" 2>/dev/null) in "$3":d*) ;; *) exit %d ;; esac   # not yours on this node'
-        % NO_RUN,
+        "AGENT='" + _OURS_THERE[0],
+        *_OURS_THERE[1:],
         _umask(plan),
         'LOG=$1/attempt-$2/logs/agent-$(printf %04d "$SLURM_NODEID").log',
         'true >>"$LOG" || exit %d   # this node does not see the run directory, or may not write there' % NO_RUN,
