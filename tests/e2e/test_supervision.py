@@ -477,6 +477,21 @@ def test_the_run_directory_is_deleted_under_the_run(start):
     assert not os.path.exists(run.paths.root), "nothing brings it back"
 
 
+def test_another_directory_of_the_name_gives_the_ranks_no_grace(start):
+    """Found by review: as long as they held out, their Pythons loaded what somebody else had put there."""
+    import shutil
+
+    run = start.sh("trap '' TERM; echo ready; while :; do sleep 0.1; done", grace=600)
+    run.said("ready")
+    agents = run.agents()
+    os.rename(run.paths.root, run.paths.root + ".deleted")
+    os.mkdir(run.paths.root)
+    shutil.rmtree(run.paths.root + ".deleted")
+    until(run.over)
+    until(lambda: not run.marked())
+    assert all(not os.path.exists("/proc/%d" % pid) for pid in agents)
+
+
 # output
 
 

@@ -168,8 +168,8 @@ def test_the_length_of_a_command_line(tmp_path: Path) -> None:
 
     assert lines("/app") == []
     (result,) = lines("/" + "a" * 200)
-    assert result.level == "error" and "HPC Pack takes 480: python3 -I -S /aaa" in result.what
-    assert lines("/" + "a" * 155) == [] and lines("/" + "a" * 155, "-_0") != [], "an element's is longer"
+    assert result.level == "error" and "HPC Pack takes 480: python3 -I -S -c " in result.what
+    assert lines("/" + "a" * 80) == [] and lines("/" + "a" * 80, "-_0") != [], "an element's is longer"
 
 
 # the head node

@@ -97,6 +97,22 @@ FAILED = row(State="Failed", ErrorMessage="Task 14.2 failed, and so does the job
             ["node cn02 does not see the share at /app", "never started", "worldsize hpcpack share"],
         ),
         (
+            {
+                "Output": 'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\n'
+                "FileNotFoundError: [Errno 2] No such file or directory: '/app/runs/x'\n",
+                "ExitCode": 1,
+            },
+            "ENVIRONMENT",
+            1,
+            ["node cn02 does not see the share at /app", "(FileNotFoundError: [Errno 2] No such file"],
+        ),
+        (
+            {"Output": "worldsize agent: not your run\n", "ExitCode": 1},
+            "EXIT_CODE",
+            1,
+            ["node cn02: not your run"],
+        ),
+        (
             {"ErrorMessage": "The working directory /app does not exist."},
             "ENVIRONMENT",
             1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.compute.hpcpack.elements import parents
+from worldsize.compute.hpcpack.render import _START as START
 from worldsize.compute.hpcpack.render import LONGEST_LINE, Asked, preview, requests
 from worldsize.compute.hpcpack.share import Share
 from worldsize.errors import JobError
@@ -43,8 +45,8 @@ def test_a_job_of_whole_nodes_with_an_agent_on_each() -> None:
     }
     assert tasks[1] == {
         "Name": "node-1",
-        "CommandLine": "python3 -I -S /app/runs/%s/agent.pyz /app/runs/%s --node-rank 1"
-        " --attempt-var WORLDSIZE_ATTEMPT --prepare" % (RUN, RUN),
+        "CommandLine": "python3 -I -S -c %s /app/runs/%s --node-rank 1 --attempt-var WORLDSIZE_ATTEMPT --prepare"
+        % (shlex.quote(START), RUN),
         "WorkDirectory": "/app",
         "MinNodes": "1",
         "MaxNodes": "1",
@@ -99,7 +101,8 @@ def test_named_nodes_keep_their_order_wherever_torchrun_meets() -> None:
 def test_what_a_shell_would_split_is_quoted() -> None:
     share = Share("", "/my app", "/mnt/app")
     _, tasks = requests(Asked({}, share, "/opt/my env/python"), plan(1), PATHS)
-    assert tasks[0]["CommandLine"].startswith("'/opt/my env/python' -I -S '/my app/runs/%s/agent.pyz'" % RUN)
+    assert tasks[0]["CommandLine"].startswith("'/opt/my env/python' -I -S -c 'import ")
+    assert tasks[0]["CommandLine"].split("' ")[2].startswith("'/my app/runs/%s" % RUN)
 
 
 @pytest.mark.parametrize(

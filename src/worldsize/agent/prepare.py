@@ -15,7 +15,7 @@ from worldsize.agent.signals import STOP, STOP_NOW
 from worldsize.agent.verdict import CANCELLED_CODE
 from worldsize.errors import RunFailed
 from worldsize.plan.array import after_file, array_of
-from worldsize.plan.files import have_one_owner, read_file, read_json
+from worldsize.plan.files import access_of, have_one_owner, read_file, read_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exits
@@ -41,6 +41,7 @@ def prepare(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, s
         return environ
     if plan.array:
         _complete(paths)
+    access = access_of(paths.root)
     told: list[int] = []
     before = {number: signal.signal(number, lambda heard, _: told.append(heard)) for number in (*STOP, STOP_NOW)}
     try:
@@ -50,6 +51,8 @@ def prepare(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, s
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if access_of(paths.root) != access:
+        raise RunFailed("the run's directory is not there any more", 1)
     if found is None:
         raise _ended(plan, paths, node_rank, "cancelled", None, CANCELLED_CODE)
     return found

@@ -31,6 +31,7 @@ class Report:
     def __init__(self, paths: RunPaths, node_rank: int, ranks: int) -> None:
         self.full = False
         self._file = -1
+        self._root = paths.root
         self._record = paths.exit_record(node_rank)
         self._spare = self._record + ".spare"
         self._guard(lambda: self._open(paths.events(node_rank)))
@@ -51,6 +52,11 @@ class Report:
             return os.fstat(self._file).st_nlink == 0
         except OSError:
             return not self.full
+
+    def replaced(self) -> bool:
+        """Whether another directory has the name of the one that was removed under us: what ranks start from now on
+        would load what lies there."""
+        return self.deleted() and os.path.lexists(self._root)
 
     def _open(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -183,7 +183,8 @@ class Supervisor:
         if before is None:
             self._blame.drop()
             self._stopped_at = time.time()
-            self._kill_at = time.monotonic() + self.plan.grace
+            grace = 0.0 if self._report.replaced() else self.plan.grace
+            self._kill_at = time.monotonic() + grace
             self._ranks.terminate()
 
     def _signalled(self, numbers: set[int]) -> None:

@@ -119,5 +119,7 @@ def _first_words(task: Properties) -> str:
 
 
 def _first(text: str) -> str:
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    """The first line; of an uncaught exception of Python's the last, which tells what it was."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = (lines[-1] if lines[0].startswith("Traceback ") else lines[0]) if lines else ""
     return line if len(line) <= _MOST else line[: _MOST - 1] + "…"

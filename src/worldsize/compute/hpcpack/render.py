@@ -18,6 +18,16 @@ from worldsize.trust.secrets import mask_tree, mask_values
 LONGEST_LINE = 480
 """Characters of a task's command line: HPC Pack's own limit."""
 
+_START = (
+    "import os,runpy,sys;f=os.open(sys.argv[1],os.O_NOFOLLOW);s=os.fstat(f);p=os.stat('.');m=p.st_mode;"
+    "s.st_uid in(os.getuid(),0,p.st_uid)and not s.st_mode&18&~(m*(not m&512))"
+    "or sys.exit('worldsize agent: not your run');runpy.run_path('/proc/self/fd/%d/agent.pyz'%f,None,'__main__')"
+).replace("'", '"')
+"""Starts the agent in the run's directory, with the share's root as working directory. The run may have been removed
+while it waited, and where users can make directories, somebody else may have made one of its name. So it must belong to
+the account, to root, or to whom the mount shows as the owner of all; and be open to others only as the mount shows all,
+which is never so below a root with the sticky bit. What is executed then lies in the directory that was looked at."""
+
 ATTEMPT = "WORLDSIZE_ATTEMPT"
 """The job's variable that says which attempt is to begin; agents without it find that out."""
 
@@ -88,8 +98,7 @@ def requests(asked: Asked, plan: Plan, paths: RunPaths) -> Requests:
 
 def command_lines(asked: Asked, plan: Plan, paths: RunPaths) -> list[str]:
     """What each node executes, in node order."""
-    root = asked.share.at_node(paths.root)
-    words = [asked.python, "-I", "-S", root + "/agent.pyz", root]
+    words = [asked.python, "-I", "-S", "-c", _START, asked.share.at_node(paths.root)]
     ends = ["--attempt-var", ATTEMPT, "--prepare"]
     return [shlex.join([*words, "--node-rank", str(node.node_rank), *ends]) for node in plan.agents]
 
