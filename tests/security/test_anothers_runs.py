@@ -163,12 +163,14 @@ def test_what_another_put_in_the_place_of_a_removed_run(
 ) -> None:
     """Found by review: where several people's runs lie, the name of a run that was removed is free for everybody."""
     shared = machine.directory(0o1777)
+    place = os.path.join(shared, "runs-%d" % uid)
     victim.environ["WORLDSIZE_TRUST_PROJECT"] = "1"
     victim.write("worldsize.toml", '[compute.local]\nruns_dir = "%s"\n' % shared)
     run = victim.run("-q", "--", "false", code=1)
     root = os.path.realpath(victim.path(run))
     other = os.path.realpath(victim.path(victim.run("-q", "--", "true")))
     os.rename(root, root + "-aside")
+    os.chmod(place, 0o1777)  # as nobody should
     if how == "a directory":
         script = "import shutil, sys; shutil.copytree(*sys.argv[1:], symlinks=True)"
         attacker.python(script, readable(root + "-aside"), root)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import shutil
 import stat
 import struct
 from pathlib import Path
@@ -28,14 +30,24 @@ def use(victim: Cli, runs_dir: str, more: str = "") -> None:
     victim.write("worldsize.toml", '[compute.local]\nruns_dir = "%s"\n%s' % (runs_dir, more))
 
 
+def place(uid: int, runs_dir: str) -> str:
+    """What is the victim's of a directory of runs that is sticky."""
+    return "%s/runs-%d" % (runs_dir, uid)
+
+
 def of(uid: int, runs_dir: str, kind: str) -> str:
-    return "%s/.%s-%d" % (runs_dir, kind, uid)
+    return "%s/.%s-%d" % (place(uid, runs_dir) if os.stat(runs_dir).st_mode & stat.S_ISVTX else runs_dir, kind, uid)
 
 
 MAKE = """
 import os, sys
 path, link = sys.argv[1:3]
 os.symlink(link, path) if link else os.mkdir(path, 0o777)
+"""
+TRY_TO_MAKE = """
+import os, sys
+try: os.mkdir(sys.argv[1])
+except OSError as error: print(error.errno)
 """
 MOVE = "import os, sys; os.rename(*sys.argv[1:])"
 
@@ -44,11 +56,22 @@ def pre_made(attacker: Person, path: str, link: str = "") -> None:
     attacker.python(MAKE, path, link)
 
 
-def test_a_sticky_runs_dir_of_roots_is_a_place_for_all(victim: Cli, shared: str) -> None:
+def test_a_sticky_runs_dir_of_roots_is_a_place_for_all(victim: Cli, shared: str, uid: int) -> None:
     use(victim, shared)
     run = victim.run("-q", "--", "true")
     root = Path(os.path.realpath(victim.path(run)))
-    assert root.parent == Path(shared) and stat.S_IMODE(root.stat().st_mode) == 0o700
+    assert str(root.parent) == place(uid, shared) and stat.S_IMODE(root.stat().st_mode) == 0o700
+    assert stat.S_IMODE(root.parent.stat().st_mode) == 0o711, "a group may enter what it may read"
+
+
+def test_what_was_removed_there_nobody_else_can_make(victim: Cli, attacker: Person, shared: str, uid: int) -> None:
+    """Found by review: runs that waited, scripts submitted by hand and commands on nodes executed what somebody else
+    had made of a run, an environment or a directory of commands that was missing for a while."""
+    use(victim, shared)
+    root = os.path.realpath(victim.path(victim.run("-q", "--", "true")))
+    shutil.rmtree(root)
+    for path in (root, of(uid, shared, "envs"), of(uid, shared, "data"), of(uid, shared, "exec")):
+        assert attacker.python(TRY_TO_MAKE, path) == "%d\n" % errno.EACCES, path
 
 
 def test_a_run_has_no_access_list(tmp_path: Path, machine: Machine) -> None:
@@ -97,7 +120,7 @@ def test_an_environment_that_another_made_is_not_executed(victim: Cli, attacker:
     """Found by review: an environment's name follows from its public description, and so it could be made first."""
     use(victim, shared)
     victim.write("job.yml", JOB)
-    pre_made(attacker, of(uid, shared, "envs"))
+    pre_made(attacker, place(uid, shared))
     for words in (("run", "-q", "job.yml"), ("run", "--dry-run", "job.yml"), ("env", "build", "job.yml")):
         refused = victim(*words)
         assert refused.code in (1, 2) and "belongs to" in refused.err, (words, refused)
@@ -114,7 +137,7 @@ def test_a_built_environment_in_a_directory_of_anothers(victim: Cli, attacker: P
 def test_stored_code_that_another_made(victim: Cli, attacker: Person, shared: str, uid: int) -> None:
     use(victim, shared)
     victim.write("train.py", "print(1)\n")
-    pre_made(attacker, of(uid, shared, "objects"))
+    pre_made(attacker, place(uid, shared))
     refused = victim("run", "-q", "--", "python", "train.py")
     assert refused.code == 1 and "belongs to" in refused.err
 
@@ -214,7 +237,7 @@ def test_prune_of_a_run_whose_name_others_have_given(victim: Cli, attacker: Pers
     root = os.path.realpath(victim.path(victim.run("-q", "--", "true")))
     os.rename(root, movable + "/run")
     os.rename(movable + "/run/result.json", movable + "/result.json")
-    attacker.python(MOVE, movable, root)
+    os.rename(movable, root)
     refused = victim("prune", "--keep", "0")
     assert refused.code == 1 and "is not removed: " in refused.err and "may write to it" in refused.err
     assert _read(root + "/results/model.pt") == "precious"

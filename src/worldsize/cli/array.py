@@ -77,7 +77,7 @@ def dry_run(request: Request, preview: Callable[[Request, Prepared, RunPaths], l
     prepared = plan_array(request, varied, paths, created)
     for notice in prepared.notices:
         Notices().notice(notice.what)
-    runs_dir = request.config.computes[prepared.plan.compute].runs_dir
+    runs_dir = request.config.computes[prepared.plan.compute].runs_place
     if runs_dir:
         paths = RunPaths(os.path.join(runs_dir, "RUN"))
         prepared = plan_array(request, varied, paths, created, checked=True)

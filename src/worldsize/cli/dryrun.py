@@ -10,8 +10,10 @@ from worldsize.cli.ticker import Notices
 from worldsize.errors import StorageError
 from worldsize.plan.files import display
 from worldsize.plan.paths import RunPaths
+from worldsize.service.environment_place import envs_dir
 from worldsize.service.prepare import plan_job, said
 from worldsize.service.request import Prepared, Request
+from worldsize.trust.directories import others_could_make, own_place
 
 
 def dry_run(request: Request) -> int:
@@ -23,11 +25,11 @@ def dry_run(request: Request) -> int:
     prepared = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "RUN")), created)
     for notice in prepared.notices:
         Notices().notice(said(notice))
-    runs_dir = request.config.computes[prepared.plan.compute].runs_dir or os.path.join(request.config.home, "runs")
+    settings = request.config.computes[prepared.plan.compute]
+    runs_dir = settings.runs_place or os.path.join(request.config.home, "runs")
     scripted = "script" in prepared.compute.capabilities
-    if scripted and request.config.computes[prepared.plan.compute].runs_dir and not os.path.isdir(runs_dir):
-        what = "is not there, and a script that is submitted by hand does not make it: others could, sooner"
-        raise StorageError(what, display(runs_dir), "mkdir -p -m 700 %s" % display(runs_dir))
+    if scripted:
+        _require_places(settings.runs_place, envs_dir(request.config, settings) if request.job.environment else None)
     paths = RunPaths(os.path.join(runs_dir, _free_id(created) if scripted else "RUN"))
     prepared = plan_job(request, paths, created, checked=True)
     if scripted:
@@ -35,6 +37,16 @@ def dry_run(request: Request) -> int:
     else:
         show(*_preview(request, prepared, paths))
     return 0
+
+
+def _require_places(runs_dir: str | None, environments: str | None) -> None:
+    """A script that is submitted by hand makes no directory that others could make sooner, and executes what lies in
+    it. StorageError."""
+    for path in (runs_dir, environments):
+        if path and (not os.path.isdir(path) if path == runs_dir else others_could_make(path)):
+            what = "is not there, and a script that is submitted by hand does not make it: others could, sooner"
+            mode = 711 if path == own_place(os.path.dirname(path)) else 700
+            raise StorageError(what, display(path), "mkdir -p -m %d %s" % (mode, display(path)))
 
 
 def _free_id(now: float) -> str:

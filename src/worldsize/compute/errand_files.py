@@ -11,7 +11,7 @@ from typing import Any
 from worldsize.agent import visit
 from worldsize.compute.errands import program
 from worldsize.plan.files import storage_error
-from worldsize.trust.directories import make_directories, make_private_directory, require_shared_place
+from worldsize.trust.directories import make_directories, make_private_directory, own_place, require_shared_place
 
 LEASE = 5.0
 """Seconds without a change of the lease after which nodes take us for gone."""
@@ -22,7 +22,7 @@ _WIDTH = 16
 def place_on(share: str) -> str:
     """This user's own directory for errands on a share of several users, made if it is missing: what lies in it is
     executed, and removed. StorageError where others could put something in its place."""
-    path = os.path.join(share, ".exec-%d" % os.getuid())
+    path = os.path.join(own_place(share), ".exec-%d" % os.getuid())
     try:
         require_shared_place(share)
         return make_private_directory(path)

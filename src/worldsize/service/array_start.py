@@ -68,7 +68,7 @@ def start_array(request: Request, progress: Progress, submitting: Callable[[RunP
     def submit(filled: tuple[Compute, list[Submission]], paths: RunPaths) -> None:
         _submit(*filled, home, paths)
 
-    return new_run(home, request.config.computes[dry.plan.compute].runs_dir, fill, submit, array=True)
+    return new_run(home, request.config.computes[dry.plan.compute].runs_place, fill, submit, array=True)
 
 
 def plan_array(

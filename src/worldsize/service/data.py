@@ -28,8 +28,8 @@ def data_directory(config: Config, compute: str) -> str:
     settings = config.computes[compute]
     if settings.data_dir:
         return require_reliable_directory(settings.data_dir, make=False)
-    if settings.runs_dir:
-        return require_reliable_directory(os.path.join(settings.runs_dir, ".data-%d" % os.getuid()), make=False)
+    if settings.runs_place:
+        return require_reliable_directory(os.path.join(settings.runs_place, ".data-%d" % os.getuid()), make=False)
     return require_reliable_directory(os.path.join(config.home, "data"), make=False)
 
 

@@ -24,8 +24,8 @@ def envs_dir(config: Config, settings: Settings) -> str:
 def _envs_dir(config: Config, settings: Settings) -> str:
     if settings.envs_dir or config.envs_dir:
         return settings.envs_dir or config.envs_dir or ""
-    if settings.runs_dir:
-        return os.path.join(settings.runs_dir, ".envs-%d" % os.getuid())
+    if settings.runs_place:
+        return os.path.join(settings.runs_place, ".envs-%d" % os.getuid())
     return os.path.join(config.home, "envs")
 
 

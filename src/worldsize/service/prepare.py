@@ -49,7 +49,7 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
             "worldsize rehearse runs the job on this machine; without virtual_gpus it runs on %s" % name,
         )
     if not checked:  # what is shown, to be submitted by hand, lies there as what is submitted does
-        runs_dir = request.config.computes[name].runs_dir or os.path.join(request.config.home, "runs")
+        runs_dir = request.config.computes[name].runs_place or os.path.join(request.config.home, "runs")
         try:
             require_shared_place(os.path.abspath(runs_dir), make=False)
         except NotADirectoryError:

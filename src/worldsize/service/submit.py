@@ -62,7 +62,7 @@ def start(request: Request, progress: Progress, submitting: Callable[[RunPaths],
     def submit(filled: tuple[Prepared, Submission], paths: RunPaths) -> None:
         _submit(*filled, home, paths)
 
-    return new_run(home, request.config.computes[dry.plan.compute].runs_dir, fill, submit)
+    return new_run(home, request.config.computes[dry.plan.compute].runs_place, fill, submit)
 
 
 def _provided(request: Request, dry: Prepared, progress: Progress) -> Request:

@@ -66,6 +66,13 @@ class Compute(NamedTuple):
     envs_dir: str | None = None
     virtual_packages: tuple[str, ...] = ()
 
+    @property
+    def runs_place(self) -> str | None:
+        """`runs_dir`, or this user's own directory in one where others make directories too."""
+        from worldsize.trust.directories import own_place  # few commands need it
+
+        return self.runs_dir and own_place(self.runs_dir)
+
 
 class Config(NamedTuple):
     """What is configured. `origins` tells for each dotted key where its value comes from: a file, an environment

@@ -3,6 +3,7 @@
 make_private_directory      worldsize's own, below a home or a runs_dir: this user's alone, never a link
 require_reliable_directory  one that a person named: only this user and root can change it, or the user trusts it
 require_shared_place        one where several people may make directories, and nobody can touch another's
+own_place                   a directory of this user's in such a place, for all that is to last there
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from worldsize.errors import StorageError, UsageError
 from worldsize.trust.owners import danger_of, is_believed, is_ours, is_unknown, user_name
 
 _MOST_LINKS = 40
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -41,6 +43,10 @@ def open_private_directory(path: str, make: bool = True) -> int:
     except FileNotFoundError:
         if not make:
             raise
+        above = os.path.dirname(real)
+        while not os.path.isdir(above) and above != os.sep:
+            above = os.path.dirname(above)
+        _check_place(above, os.environ)
         make_directories(real)
         return open_private_directory(path, make=False)
     except OSError:
@@ -98,6 +104,27 @@ def require_shared_place(path: str, make: bool = True, environ: Mapping[str, str
     if stat.S_ISDIR(status.st_mode) and _is_sticky(status):
         return path
     return require_reliable_directory(path, make, environ)
+
+
+def own_place(path: str, uid: int | None = None) -> str:
+    """Where this user keeps things in a directory that a person named: in it; or, where others can make entries in it
+    too, as in /tmp, in its subdirectory `runs-UID`. What is removed from that, nobody else can make anew, and what is
+    not made yet, nobody else can make sooner."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return path
+    shared = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX and status.st_mode & _OTHERS_WRITE
+    return os.path.join(path, "runs-%d" % (os.getuid() if uid is None else uid)) if shared else path
+
+
+def others_could_make(path: str) -> bool:
+    """Whether `path` is missing, and another user could make it now."""
+    path = os.path.abspath(path)
+    if os.path.lexists(path):
+        return False
+    parent = os.path.dirname(path)
+    return others_could_make(parent) or (os.path.isdir(parent) and bool(os.stat(parent).st_mode & _OTHERS_WRITE))
 
 
 def _is_sticky(status: os.stat_result) -> bool:
@@ -179,12 +206,13 @@ def refusal(path: str, danger: str, what: str = "what lies there cannot be relie
 
 
 def make_directories(directory: str) -> None:
-    """Make `directory` and those above it that are missing: unlike os.makedirs, 0700 each. OSError."""
+    """Make `directory` and those above it that are missing: unlike os.makedirs, 0700 each, and 0711 an `own_place`, in
+    which there may be runs for a group to read. OSError."""
     parent = os.path.dirname(directory)
     if parent != directory and not os.path.isdir(parent):
         make_directories(parent)
     try:
-        os.mkdir(directory, 0o700)
+        os.mkdir(directory, 0o711 if directory == own_place(parent) else 0o700)
         drop_access_lists(directory)
     except FileExistsError:
         if not os.path.isdir(directory):

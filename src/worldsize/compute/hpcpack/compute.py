@@ -73,7 +73,7 @@ class HpcPackCompute:
             return [
                 CheckResult("error", what, "batch_script", "say `command`: `worldsize import` makes a job of a script")
             ]
-        share, runs_dir = self._share, self._settings.runs_dir
+        share, runs_dir = self._share, self._settings.runs_place
         found = list(check_share(share, runs_dir, job))
         if share is not None and runs_dir:
             found += check_lines(self._asked(job, share), plan, runs_dir)

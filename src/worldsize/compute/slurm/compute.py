@@ -239,7 +239,7 @@ class SlurmCompute:
 
     @property
     def _runs_dir(self) -> str:
-        return self._settings.runs_dir or self._home
+        return self._settings.runs_place or self._home
 
 
 def _array(place: ArrayPlace | None) -> list[str]:
