@@ -90,7 +90,7 @@ def test_a_dry_run_shows_the_requests_and_makes_none(client: Client) -> None:
         "    Priority=Highest",
         "    RequestedNodes=cn03,cn01",
         "    RequiredNodes=cn01",
-        "    CommandLine=python3 -I -S -c 'import os,runpy,sys;f=os.open(sys.argv[1],os.O_NOFOLLOW);",
+        "    CommandLine=python3 -I -S -c 'import os,runpy,sys;f=os.open(sys.argv[1],os.O_NOFOLLOW|os.O_DIRECTORY);",
         "WORLDSIZE_RUN_DIR=/app/runs/RUN",
         "POST /jobs/{job}/submit",
     ):

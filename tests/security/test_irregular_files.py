@@ -165,3 +165,12 @@ def test_records_of_a_run(cli: Cli, example: str, settled: bool, record: str, pl
     if record in NAMED:
         assert os.path.basename(record) in said
         assert (WORDS in said) if place is not place_hole else ("too large" in said or "larger" in said)
+
+
+@KINDS
+def test_a_script_to_convert(cli: Cli, place: Place) -> None:
+    """Found by review: a pipe was waited for without an end."""
+    pytest.importorskip("libcst")
+    place(os.path.join(cli.project, "train.py"))
+    refused = ends(cli, "convert", "train.py")
+    assert refused.code == 2 and "train.py" in refused.err and WORDS in refused.err, refused

@@ -112,13 +112,17 @@ def test_what_we_submitted_ourselves_can_be_submitted_again(login: Login) -> Non
 
 
 def with_runs_in(login: Login, name: str, mode: int) -> str:
-    """A directory of runs beside the home, of this mode."""
+    """A directory of runs beside the home, of this mode; where others may write to it, our own one in it."""
     runs = os.path.join(os.path.dirname(login.home), name)
     os.mkdir(runs)
     os.chmod(runs, mode)
     login.write(
         "worldsize.toml", 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\nruns_dir = "%s"\n' % runs
     )
+    if mode == 0o1777:
+        runs = os.path.join(runs, "runs-%d" % os.geteuid())
+        os.mkdir(runs)
+        os.chmod(runs, 0o711)
     return runs
 
 

@@ -6,6 +6,7 @@ import argparse
 
 from worldsize.cli.output import say, show_document
 from worldsize.errors import UsageError
+from worldsize.plan.files import read_file
 from worldsize.trust.documents import write_document
 
 _EXAMPLES = """examples:
@@ -55,8 +56,7 @@ def convert(options: argparse.Namespace) -> int:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
+        return read_file(path).decode("utf-8")
     except OSError as error:
         raise UsageError("cannot be read: %s" % error.strerror, path or "convert") from None
     except ValueError:

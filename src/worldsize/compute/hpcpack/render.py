@@ -19,7 +19,7 @@ LONGEST_LINE = 480
 """Characters of a task's command line: HPC Pack's own limit."""
 
 _START = (
-    "import os,runpy,sys;f=os.open(sys.argv[1],os.O_NOFOLLOW);s=os.fstat(f);p=os.stat('.');m=p.st_mode;"
+    "import os,runpy,sys;f=os.open(sys.argv[1],os.O_NOFOLLOW|os.O_DIRECTORY);s=os.fstat(f);p=os.stat('.');m=p.st_mode;"
     "s.st_uid in(os.getuid(),0,p.st_uid)and not s.st_mode&18&~(m*(not m&512))"
     "or sys.exit('worldsize agent: not your run');runpy.run_path('/proc/self/fd/%d/agent.pyz'%f,None,'__main__')"
 ).replace("'", '"')
