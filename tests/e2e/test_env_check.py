@@ -26,6 +26,13 @@ def test_an_environment_on_this_machine(cli: Cli) -> None:
     assert value["nodes"][0]["prefix"] == prefix and value["nodes"][0]["imports"]["json"]["version"]
 
 
+def test_an_environment_that_is_not_built(cli: Cli) -> None:
+    """Found by review: nodes executed what somebody else had made in its place."""
+    cli.write("job.yml", "command: 'true'\nenvironment: {name: torch, build: [{run: 'true'}]}\n")
+    refused = cli("env", "check", "job.yml")
+    assert refused.code == 2 and "is not built" in refused.err and "worldsize env build" in refused.err, refused
+
+
 @pytest.mark.training
 def test_the_current_python_has_what_is_known_to_matter(cli: Cli) -> None:
     pytest.importorskip("torch")

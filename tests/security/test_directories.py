@@ -13,6 +13,7 @@ from worldsize.errors import StorageError
 from worldsize.trust.decisions import decide
 from worldsize.trust.directories import (
     make_private_directory,
+    others_could_make,
     real_path,
     require_reliable_directory,
     require_shared_place,
@@ -160,3 +161,15 @@ def test_a_user_without_a_name(machine: Machine) -> None:
     os.chmod(path, 0o664)
     assert "does not count" not in anna("run", "-q", "--", "true").err
     anna.close()
+
+
+def test_what_others_could_make_sooner(machine: Machine, tmp_path: Path) -> None:
+    """Found by review: a link of one's own may lead to what is not there yet."""
+    sticky, own = machine.directory(0o1777), machine.directory(0o755)
+    os.symlink(sticky + "/later", tmp_path / "to the end")
+    os.symlink(sticky + "/later/more", tmp_path / "on the way")
+    os.symlink(own + "/later", tmp_path / "own")
+    for path in (sticky + "/new", sticky + "/a/b/c", tmp_path / "to the end", tmp_path / "on the way" / "x"):
+        assert others_could_make(str(path)), path
+    for path in (sticky, own + "/new", own + "/a/b", tmp_path / "own", tmp_path / "own" / "x", "/proc/none"):
+        assert not others_could_make(str(path)), path

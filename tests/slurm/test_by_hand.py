@@ -293,6 +293,25 @@ def test_a_directory_of_runs_that_somebody_else_has_made(login: Login) -> None:
         os.makedirs(os.path.join(shared, "mine"), exist_ok=True)
 
 
+@pytest.mark.parametrize("key", ["envs_dir", "data_dir"])
+@pytest.mark.parametrize("linked", [False, True], ids=["named", "behind a link"])
+def test_a_place_that_somebody_else_could_make_sooner(login: Login, key: str, linked: bool) -> None:
+    """Found by review: what was not there when the script was written was executed once another user had made it."""
+    runs = with_runs_in(login, "mine", 0o755)
+    open_to_all = os.path.join(os.path.dirname(login.home), "scratch")
+    os.mkdir(open_to_all)
+    os.chmod(open_to_all, 0o1777)
+    place = os.path.join(open_to_all, "later")
+    if linked:
+        os.symlink(place, os.path.join(login.project, "link"))
+    config = 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\nruns_dir = "%s"\n%s = "%s"\n'
+    login.write("worldsize.toml", config % (runs, key, "link" if linked else place))
+    refused = login("run", "--dry-run", "--", "true")
+    assert refused.code == 1 and "others could, sooner" in refused.err and not refused.out, refused
+    os.mkdir(place)
+    script(login, "--", "true")
+
+
 def test_what_lies_at_the_runs_path_on_another_node(login: Login) -> None:
     """Found by review: a node that does not see the run's file system executed what somebody else had made there."""
     text = Path(script(login, "-w", "2x1", "--", "true")).read_text()

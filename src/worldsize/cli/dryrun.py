@@ -10,6 +10,7 @@ from worldsize.cli.ticker import Notices
 from worldsize.errors import StorageError
 from worldsize.plan.files import display
 from worldsize.plan.paths import RunPaths
+from worldsize.service.data import data_directory
 from worldsize.service.environment_place import envs_dir
 from worldsize.service.prepare import plan_job, said
 from worldsize.service.request import Prepared, Request
@@ -29,7 +30,10 @@ def dry_run(request: Request) -> int:
     runs_dir = settings.runs_place or os.path.join(request.config.home, "runs")
     scripted = "script" in prepared.compute.capabilities
     if scripted:
-        _require_places(settings.runs_place, envs_dir(request.config, settings) if request.job.environment else None)
+        _require_places(request, prepared)
+        if prepared.environment is not None and not prepared.environment.ready:
+            what = "the environment is not built, and this script does not build it (worldsize env build): %s"
+            Notices().notice(what % display(prepared.environment.prefix or ""))
     paths = RunPaths(os.path.join(runs_dir, _free_id(created) if scripted else "RUN"))
     prepared = plan_job(request, paths, created, checked=True)
     if scripted:
@@ -39,10 +43,13 @@ def dry_run(request: Request) -> int:
     return 0
 
 
-def _require_places(runs_dir: str | None, environments: str | None) -> None:
-    """A script that is submitted by hand makes no directory that others could make sooner, and executes what lies in
-    it. StorageError."""
-    for path in (runs_dir, environments):
+def _require_places(request: Request, prepared: Prepared) -> None:
+    """A script that is submitted by hand makes no directory that others could make sooner, and executes, or hands to
+    ranks, what lies in it. StorageError."""
+    config, name = request.config, prepared.plan.compute
+    runs_dir = config.computes[name].runs_place
+    others = (envs_dir(config, config.computes[name]), data_directory(config, name))
+    for path in (runs_dir, *others):
         if path and (not os.path.isdir(path) if path == runs_dir else others_could_make(path)):
             what = "is not there, and a script that is submitted by hand does not make it: others could, sooner"
             mode = 711 if path == own_place(os.path.dirname(path)) else 700

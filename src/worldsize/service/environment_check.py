@@ -28,10 +28,13 @@ def check_on_nodes(
     environ: Mapping[str, str],
 ) -> tuple[list[Row], int]:
     """What each node says, of all that can be used or of `count` of their own; and how many were left out. UsageError
-    for a compute without such an ability, or a packed environment."""
+    for a compute without such an ability, and for an environment that is packed or not built."""
     if environment is not None and environment.archive:
         what = "a packed environment is only there while a run has it"
         raise UsageError(what, environment.archive, "name the prefix that it was packed from")
+    if environment is not None and not environment.ready:
+        what = "is not built, so there is nothing to check yet"
+        raise UsageError(what, environment.prefix, "worldsize env build, with the same words")
     names, left_out = ((), 0) if count is not None else errands.usable(compute)
     number = count if count is not None else len(names)
     argv, variables = _argv(compute, config, environment, modules, environ)

@@ -119,12 +119,14 @@ def own_place(path: str, uid: int | None = None) -> str:
 
 
 def others_could_make(path: str) -> bool:
-    """Whether `path` is missing, and another user could make it now."""
-    path = os.path.abspath(path)
-    if os.path.lexists(path):
-        return False
-    parent = os.path.dirname(path)
-    return others_could_make(parent) or (os.path.isdir(parent) and bool(os.stat(parent).st_mode & _OTHERS_WRITE))
+    """Whether what `path` leads to, also by links, is missing, and another user could make it now."""
+    path = os.path.realpath(path)
+    while not os.path.lexists(path):
+        parent = os.path.dirname(path)
+        if os.path.isdir(parent):
+            return bool(os.stat(parent).st_mode & _OTHERS_WRITE)
+        path = parent
+    return False
 
 
 def _is_sticky(status: os.stat_result) -> bool:
