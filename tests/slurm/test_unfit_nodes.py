@@ -20,8 +20,10 @@ FIRST, SECOND = "node1", "node2"
 def mounted(login: Login, node: str, path: str, *words: str) -> Iterator[None]:
     """Something else lies over `path` on a node for a while."""
     subprocess.check_call(login.cluster.on_node(node, ["mount", *words, path]))
-    yield
-    subprocess.check_call(login.cluster.on_node(node, ["umount", "--lazy", path]))
+    try:
+        yield
+    finally:
+        subprocess.check_call(login.cluster.on_node(node, ["umount", "--lazy", path]))
 
 
 def told(login: Login, run: str) -> tuple[str, str]:
