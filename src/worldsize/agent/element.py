@@ -42,11 +42,13 @@ def _link_tree(source: str, target: str, without: tuple[str, ...] = ()) -> None:
 
 
 def _copy_tree(source: str, target: str) -> None:
-    """What the job writes to is its own."""
+    """What the job writes to is its own. Links stay links: others may have made them."""
     with os.scandir(source) as entries:
         for entry in entries:
             path = os.path.join(target, entry.name)
-            if entry.is_dir():
+            if entry.is_symlink():
+                _link(os.readlink(entry.path), path)
+            elif entry.is_dir(follow_symlinks=False):
                 os.makedirs(path, exist_ok=True)
                 _copy_tree(entry.path, path)
             elif not os.path.lexists(path):
@@ -72,4 +74,4 @@ def _link_file(source: str, path: str) -> None:
 def _copy(source: str, path: str) -> None:
     import shutil
 
-    shutil.copy2(source, path)
+    shutil.copy2(source, path, follow_symlinks=False)
