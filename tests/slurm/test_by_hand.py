@@ -293,6 +293,12 @@ def test_a_directory_of_runs_that_somebody_else_has_made(login: Login) -> None:
         os.makedirs(os.path.join(shared, "mine"), exist_ok=True)
 
 
+def test_an_environment_that_is_not_built_is_said(login: Login) -> None:
+    login.write("job.yml", "command: 'true'\nenvironment: {name: torch, build: [{run: 'true'}]}\n")
+    result = login.ok("run", "--dry-run", "job.yml")
+    assert "the environment is not built, and this script does not build it" in result.err, result
+
+
 @pytest.mark.parametrize("key", ["envs_dir", "data_dir"])
 @pytest.mark.parametrize("linked", [False, True], ids=["named", "behind a link"])
 def test_a_place_that_somebody_else_could_make_sooner(login: Login, key: str, linked: bool) -> None:

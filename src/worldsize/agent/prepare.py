@@ -33,7 +33,8 @@ _PAUSE = 0.25
 
 
 def prepare(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment for the ranks. RunFailed, once the exit record is written, where they are not to start."""
+    """The environment for the ranks. RunFailed where they are not to start: once the exit record is written, or
+    without one where another directory has the run's name by now."""
     why = unmet(paths)
     if why:
         raise _ended(plan, paths, node_rank, "it was to start after %s" % why, Reason.DEPENDENCY, 1)

@@ -48,12 +48,12 @@ def _require_places(request: Request, prepared: Prepared) -> None:
     ranks, what lies in it. StorageError."""
     config, name = request.config, prepared.plan.compute
     runs_dir = config.computes[name].runs_place
-    others = (envs_dir(config, config.computes[name]), data_directory(config, name))
-    for path in (runs_dir, *others):
-        if path and (not os.path.isdir(path) if path == runs_dir else others_could_make(path)):
-            what = "is not there, and a script that is submitted by hand does not make it: others could, sooner"
-            mode = 711 if path == own_place(os.path.dirname(path)) else 700
-            raise StorageError(what, display(path), "mkdir -p -m %d %s" % (mode, display(path)))
+    missing = [runs_dir] if runs_dir and not os.path.isdir(runs_dir) else []
+    missing += filter(others_could_make, (envs_dir(config, config.computes[name]), data_directory(config, name)))
+    for path in missing:
+        what = "is not there, and a script that is submitted by hand does not make it: others could, sooner"
+        mode = 711 if path == own_place(os.path.dirname(path)) else 700
+        raise StorageError(what, display(path), "mkdir -p -m %d %s" % (mode, display(path)))
 
 
 def _free_id(now: float) -> str:

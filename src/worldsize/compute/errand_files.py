@@ -49,7 +49,7 @@ def stage(directory: str, wanted: Mapping[str, Any]) -> None:
 
 
 def new_name() -> str:
-    """Of an errand: nobody else's."""
+    """A name for an errand, which no other errand has."""
     return "%d-%s" % (time.time(), os.urandom(4).hex())
 
 

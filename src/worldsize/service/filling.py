@@ -108,7 +108,7 @@ def _own_directories(config: Config) -> list[str]:
     read a run's code may not read it."""
     named = [config.envs_dir]
     for each in config.computes.values():
-        named += [each.runs_place, each.envs_dir, each.data_dir]
+        named += [each.runs_dir, each.envs_dir, each.data_dir]
     return [path for path in named if path]
 
 

@@ -106,7 +106,7 @@ def require_shared_place(path: str, make: bool = True, environ: Mapping[str, str
     return require_reliable_directory(path, make, environ)
 
 
-def own_place(path: str, uid: int | None = None) -> str:
+def own_place(path: str) -> str:
     """Where this user keeps things in a directory that a person named: in it; or, where others can make entries in it
     too, as in /tmp, in its subdirectory `runs-UID`. What is removed from that, nobody else can make anew, and what is
     not made yet, nobody else can make sooner."""
@@ -115,7 +115,7 @@ def own_place(path: str, uid: int | None = None) -> str:
     except OSError:
         return path
     shared = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX and status.st_mode & _OTHERS_WRITE
-    return os.path.join(path, "runs-%d" % (os.getuid() if uid is None else uid)) if shared else path
+    return os.path.join(path, "runs-%d" % os.getuid()) if shared else path
 
 
 def others_could_make(path: str) -> bool:

@@ -82,7 +82,7 @@ class Requests(NamedTuple):
 
 
 def job_name(run_id: str) -> str:
-    """By which a job is found whose id nobody heard."""
+    """The name of a run's job in HPC Pack. A job is found by it when the answer with its id was lost."""
     return "worldsize %s" % run_id
 
 
