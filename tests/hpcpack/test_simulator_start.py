@@ -346,6 +346,12 @@ def test_a_configuration_that_is_somebody_elses(tmp_path: Any, text: str) -> Non
     assert not (tmp_path / "share").exists()
 
 
+def test_an_authority_that_is_somebody_elses(tmp_path: Any) -> None:
+    (tmp_path / "hpcpack-ca.pem").write_text("mine")
+    assert "not the simulator's" in refused(tmp_path)
+    assert (tmp_path / "hpcpack-ca.pem").read_text() == "mine"
+
+
 def test_a_configuration_that_a_killed_one_has_left(tmp_path: Any) -> None:
     first = Simulator.start(str(tmp_path), 1, no_namespaces=True)
     first.stop(signal.SIGKILL)

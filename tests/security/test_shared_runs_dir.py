@@ -280,6 +280,20 @@ def test_a_home_that_others_can_write_to(victim: Cli, attacker: Person, machine:
     assert refused.code == 1 and "belongs to" in refused.err
 
 
+def test_what_nodes_have_is_not_kept_in_a_home_of_somebody_else(
+    victim: Cli, attacker: Person, machine: Machine, uid: int
+) -> None:
+    """Found by review: `env probe` replaced a file of the victim's, through a link in the attacker's home."""
+    home, away = machine.directory(0o755, attacker.uid), machine.directory(0o700, uid)
+    kept = Path(away, "local.json")
+    kept.write_text("precious")
+    attacker.python("import os, sys; os.symlink(*sys.argv[1:])", away, home + "/probed")
+    refused = victim("env", "probe", "--compute", "local", WORLDSIZE_HOME=home)
+    assert refused.code == 1 and home in refused.err, refused
+    assert kept.read_text() == "precious"
+    victim.ok("env", "probe", "--compute", "local")
+
+
 def test_a_home_behind_a_link_of_ones_own(victim: Cli, machine: Machine, uid: int) -> None:
     """People move their runs to a larger disk."""
     away = machine.directory(0o700, uid)

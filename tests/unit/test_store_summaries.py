@@ -55,6 +55,16 @@ def many(home: str, count: int) -> list[str]:
     return ids
 
 
+def test_a_directory_that_others_can_write_to_has_no_cache(home):
+    ids = many(home, 300)
+    os.chmod(os.path.join(home, "runs"), 0o777)
+    assert len(summaries.summaries(home, ids, lambda paths: [])) == 300
+    assert not os.path.exists(os.path.join(home, "runs", ".summaries"))
+    os.chmod(os.path.join(home, "runs"), 0o700)
+    summaries.summaries(home, ids, lambda paths: [])
+    assert os.path.exists(os.path.join(home, "runs", ".summaries"))
+
+
 def test_finished_runs_from_their_result_the_others_live(home, tmp_path):
     first, second = make(home, NOW), make(home, NOW + 1, runs_dir=str(tmp_path / "lab"))
     third, fourth = make(home, NOW + 2), make(home, NOW + 3)

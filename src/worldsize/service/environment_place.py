@@ -12,7 +12,7 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.files import read_json, write_json
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.config import Config
-from worldsize.trust.directories import is_reliable_directory, make_directories, require_reliable_directory
+from worldsize.trust.directories import is_reliable_directory, make_private_directory, require_reliable_directory
 
 
 def envs_dir(config: Config, settings: Settings) -> str:
@@ -85,7 +85,10 @@ def _label(recipe: Recipe) -> str:
 
 
 def probed(home: str, compute: str) -> tuple[str, ...]:
-    """The virtual packages that a node of the compute was found to have; empty where nobody has looked."""
+    """The virtual packages that a node of the compute was found to have; empty where nobody has looked, or where
+    somebody else could have written the answer."""
+    if not is_reliable_directory(os.path.dirname(_probe_file(home, compute))):
+        return ()
     try:
         value = read_json(_probe_file(home, compute)) or {}
     except (OSError, ValueError):
@@ -94,9 +97,9 @@ def probed(home: str, compute: str) -> tuple[str, ...]:
 
 
 def keep_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
-    """Raises OSError."""
+    """Raises StorageError where somebody else could replace the file; OSError."""
     path = _probe_file(home, compute)
-    make_directories(os.path.dirname(path))
+    make_private_directory(os.path.dirname(path), follow=True)
     write_json(path, {"virtual_packages": list(virtual), "node": node, "time": time.time()})
 
 

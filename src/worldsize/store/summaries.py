@@ -13,6 +13,7 @@ from worldsize.plan.paths import RunPaths
 from worldsize.state.records import RunState
 from worldsize.store.find import is_replaced, list_ids, run_paths
 from worldsize.store.runs import runs_link_dir
+from worldsize.trust.directories import is_reliable_directory
 from worldsize.trust.owners import is_ours
 
 _CACHED_FROM = 200
@@ -80,7 +81,8 @@ def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], li
     may delete: it is made anew when many rows are missing in it.
     """
     directory = runs_link_dir(home)
-    cached = _read_cache(directory) if len(ids) > _CACHED_FROM else {}
+    caches = len(ids) > _CACHED_FROM and is_reliable_directory(directory)
+    cached = _read_cache(directory) if caches else {}
     rows: dict[str, Summary | None] = {}
     found: dict[str, Summary] = {}
     for run_id in ids:
@@ -95,7 +97,7 @@ def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], li
     open_ids = [run_id for run_id in open_ids if rows[run_id] is None]
     if open_ids:
         rows.update(zip(open_ids, live([run_paths(home, run_id) for run_id in open_ids]), strict=True))
-    if len(ids) > _CACHED_FROM and len(found) >= _REWRITTEN_FROM:
+    if caches and len(found) >= _REWRITTEN_FROM:
         existing = set(list_ids(home))
         _write_cache(directory, [row for run_id, row in {**cached, **found}.items() if run_id in existing])
     return [row for row in rows.values() if row is not None]

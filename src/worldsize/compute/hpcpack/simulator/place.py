@@ -65,8 +65,9 @@ def _lock(lock: int, place: Place) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UsageError("another simulator uses this share", place.share, "--share elsewhere") from None
-    if os.path.lexists(place.config) and not _ours(place.config):
-        raise ConfigError("this configuration is not the simulator's", place.config, "--share elsewhere")
+    for path in (place.config, place.authority):
+        if os.path.lexists(path) and not _ours(place.config):
+            raise ConfigError("this file is not the simulator's", path, "--share elsewhere")
 
 
 def _ours(path: str) -> bool:
