@@ -37,3 +37,47 @@ def test_it_is_not_taken(victim: Cli, attacker: Person, machine: Machine, uid: i
         assert done.out.startswith(good + "/bin:")
     else:
         assert done.code == 2 and "it belongs to" in done.err and "./torch" in done.err
+
+
+@pytest.mark.parametrize("place", ["a place that was forgotten", "a place for all"])
+def test_a_name_leads_to_no_directory_of_a_strangers(
+    victim: Cli, attacker: Person, machine: Machine, uid: int, place: str
+) -> None:
+    """Found by review: of conda's list, and of a shared installation, whatever lay there was executed."""
+    shared = machine.directory(0o1777)
+    prefix = os.path.join(shared, "envs", "torch")
+    own = os.path.join(victim.root, ".virtualenvs", "torch")
+    if place == "a place for all":
+        os.mkdir(shared + "/envs")
+        os.chmod(shared + "/envs", 0o1777)
+        victim.environ["MAMBA_ROOT_PREFIX"] = shared
+    else:
+        listed = os.path.join(victim.root, ".conda", "environments.txt")
+        os.makedirs(os.path.dirname(listed), exist_ok=True)
+        with open(listed, "w") as file:
+            file.write(prefix + "\n")
+        os.chmod(listed, 0o644)
+    attacker.python(MAKE, prefix)
+    victim.environ["HOME"] = victim.root
+    victim.write("job.yml", "command: python -c 1\nenvironment: torch\n")
+    refused = victim("run", "-q", "job.yml")
+    assert refused.code == 2 and "somebody else could have put there" in refused.err, refused
+    os.makedirs(own + "/bin")
+    os.symlink(machine.python, own + "/bin/python")
+    for directory, names, files in os.walk(os.path.join(victim.root, ".virtualenvs")):
+        for name in ("", *names, *files):
+            os.chown(os.path.join(directory, name), uid, uid, follow_symlinks=False)
+    ranks = victim("run", "-q", "job.yml")
+    assert ranks.code == 0 and "evil" not in ranks.out + victim.ok("logs").out, ranks
+
+
+def test_a_name_of_an_installation_of_somebody_elses(victim: Cli, machine: Machine) -> None:
+    """Clusters have a user who installs what all use."""
+    root = machine.directory(0o755, 61003)
+    os.makedirs(root + "/envs/torch/bin")
+    os.symlink(machine.python, root + "/envs/torch/bin/python")
+    for directory, *_ in os.walk(root):
+        os.chown(directory, 61003, 61003)
+    victim.environ["MAMBA_ROOT_PREFIX"] = root
+    victim.write("job.yml", "command: python -c 1\nenvironment: torch\n")
+    victim.ok("run", "-q", "job.yml")

@@ -18,8 +18,7 @@ import pytest
 from driver import wait_for
 
 from slurm.login import OVER, PATIENCE, UP, Login
-from worldsize.compute.slurm.script import _OURS as OURS
-from worldsize.compute.slurm.script import _OURS_THERE as OURS_THERE
+from worldsize.compute.slurm.place import LOOK
 
 ALL = 0xFFFFFFFF
 
@@ -162,10 +161,10 @@ def test_a_directory_of_somebody_elses_is_no_run_of_ours(login: Login, taken: st
 
 def is_ours(run: Path) -> bool:
     """As the script asks it of its run's directory, on its first node and on all others."""
-    first = ["bash", "-c", "\n".join((*OURS, "ours"))]
-    other = ["sh", "-c", "\n".join(OURS_THERE), "sh", str(run), "0", str(os.geteuid())]
-    codes = [subprocess.run(words, env={**os.environ, "RUN": str(run)}).returncode for words in (first, other)]
-    assert codes in ([0, 0], [1, 73])
+    script = "\n".join((*LOOK, "OWN=%d" % os.geteuid(), "ours"))
+    environ = {**os.environ, "RUN": str(run)}
+    codes = [subprocess.run([shell, "-c", script], env=environ).returncode for shell in ("bash", "sh")]
+    assert codes in ([0, 0], [1, 1])
     return codes[0] == 0
 
 
@@ -319,23 +318,37 @@ def test_a_place_that_somebody_else_could_make_sooner(login: Login, key: str, li
 
 
 def test_what_lies_at_the_runs_path_on_another_node(login: Login) -> None:
-    """Found by review: a node that does not see the run's file system executed what somebody else had made there."""
+    """Found by review: a node that does not see the run's file system executed what somebody else had made there; and
+    where that was, or could be, in a directory of theirs, even after a look at the run's own."""
     text = Path(script(login, "-w", "2x1", "--", "true")).read_text()
-    start = text.index("AGENT='") + len("AGENT='")
-    agent = text[start : text.index("'\n", start)]
-    place = os.path.join(login.project, "theirs")
+    parts = [text.split(name + "='", 1)[1].split("'\n", 1)[0] for name in ("LOOK", "AGENT")]
+    above = os.path.join(login.project, "above")
+    place = os.path.join(above, "theirs")
     os.makedirs(os.path.join(place, "attempt-0", "logs"))
     mark = os.path.join(login.project, "executed")
     with zipfile.ZipFile(os.path.join(place, "agent.pyz"), "w") as file:
         file.writestr("__main__.py", "open(%r, 'w')" % mark)
-    words = ["sh", "-c", agent, sys.executable, place, "0", str(os.geteuid())]
+    words = ["sh", "-c", "\n".join(parts), sys.executable, place, "0", str(os.geteuid()), "", above]
     environ = {**login.environ, "SLURM_NODEID": "1"}
-    assert subprocess.run(words, env=environ).returncode == 0 and os.path.exists(mark)
+
+    def code(*named: str) -> int:
+        return subprocess.run([*words, *named], env=environ).returncode
+
+    assert code(above, above + "/missing/bin") == 0 and os.path.exists(mark)
     os.unlink(mark)
     os.rename(place, place + ".moved")
     os.symlink(place + ".moved", place)
-    assert subprocess.run(words, env=environ).returncode == 73 and not os.path.exists(mark)
+    assert code() == 73
     os.unlink(place)
     os.rename(place + ".moved", place)
+    os.chown(above, 65534, 65534)
+    assert code() == 73
+    os.chown(above, 0, 0)
+    os.mkdir(above + "/open")
+    os.chmod(above + "/open", 0o1777)
+    os.mkdir(above + "/open/theirs")
+    os.chown(above + "/open/theirs", 65534, 65534)
+    assert code(above + "/open/theirs/bin") == code(above + "/open/missing/bin") == 74
     os.chown(place, 65534, 65534)
-    assert subprocess.run(words, env=environ).returncode == 73 and not os.path.exists(mark)
+    assert code() == 73
+    assert not os.path.exists(mark)

@@ -44,6 +44,7 @@ def plans(draw) -> Plan:
         compute=draw(texts),
         created=draw(seconds),
         attempt=draw(st.integers(0, 9)),
+        named=tuple(draw(st.lists(texts, max_size=2))),
         nodes=tuple(NodePlan(index, ranks) for index, ranks in enumerate(nodes)),
         argv=tuple(draw(st.lists(texts, min_size=1, max_size=4))),
         environment=draw(st.dictionaries(texts, texts, max_size=4)),

@@ -1,4 +1,4 @@
-"""Where a batch script finds its directory of runs: what bash says of it, when the job starts."""
+"""Where a batch script finds its directory of runs: what bash, and sh, say of it, when the job starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.compute.slurm.place import RELIABLE, trusted_on_the_way
+from worldsize.compute.slurm.place import LOOK, trusted_on_the_way
 from worldsize.errors import StorageError
 from worldsize.trust.decisions import decide, forget
 
@@ -17,8 +17,10 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives director
 
 
 def is_reliable(path: object, trusted: str = "") -> bool:
-    script = "\n".join(("TRUSTED=%s" % shlex.quote(trusted), *RELIABLE, 'reliable "$1"'))
-    return subprocess.run(["bash", "-c", script, "job.sh", str(path)], stderr=subprocess.DEVNULL).returncode == 0
+    script = "\n".join(("TRUSTED=%s OWN=%d" % (shlex.quote(trusted), os.geteuid()), *LOOK, 'reliable "$1"'))
+    codes = [subprocess.run([shell, "-c", script, "job.sh", str(path)]).returncode for shell in ("bash", "sh")]
+    assert len({code == 0 for code in codes}) == 1
+    return codes[0] == 0
 
 
 def trusted_by_decision(path: object, opened: Path) -> str:

@@ -65,7 +65,7 @@ class Place:
         job = Job(command="true", code=str(self.code))
         files = travelling(job, plan, str(self.home))
         script = Script(
-            plan, paths, sbatch_options({}, plan), sys.executable, str(self.code), str(self.home / "runs"), files
+            plan, paths, sbatch_options({}, plan), sys.executable, (), str(self.code), str(self.home / "runs"), files
         )
         return render(script._replace(**changes))
 

@@ -183,9 +183,16 @@ class Child:
 
 
 def _directory(order: Mapping[str, Any]) -> str:
-    """Of a run it must be there; for nodes of our own the home stands in for what only the login node has."""
-    if order["plan"] is not None or os.path.isdir(order["cwd"]):
-        return str(order["cwd"])
+    """Of a run it must be there; for nodes of our own the home stands in for what only the login node has. Somebody
+    else may have made a directory of that name here."""
+    directory = str(order["cwd"])
+    if order["plan"] is not None:
+        return directory
+    try:
+        if os.path.isdir(directory) and order.get("owner") in (None, os.stat(directory).st_uid):
+            return directory
+    except OSError:
+        pass  # it is not there
     home = os.path.expanduser("~")
     return home if os.path.isdir(home) else os.sep
 

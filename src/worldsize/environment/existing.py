@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.files import display
+from worldsize.trust.directories import is_reliable_directory
 
 _ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "miniconda", "anaconda", "micromamba", ".conda")
 _LIB = re.compile(r"python(\d+)\.(\d+)t?")
@@ -46,11 +48,32 @@ def find_name(name: str, environ: Mapping[str, str], own: Mapping[str, str] | No
             what, hint = gone(own[name])
             raise NotFound("environment %s: %s" % (os.path.basename(own[name]), what), None, hint)
         return found
-    for directory in _places(environ):
-        found = looked_at(os.path.join(directory, name))
-        if found is not None:
+    for prefix in _of_name(name, environ):
+        found = looked_at(prefix)
+        if found is not None and is_believed(prefix):
             return found
-    return _registered(name, environ) or _base(name, environ)
+    return _base(name, environ)
+
+
+def _of_name(name: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Where environments are kept, and then what conda has written down."""
+    yield from (os.path.join(directory, name) for directory in _places(environ))
+    yield from (path for path in _registry(environ) if os.path.basename(path) == name)
+
+
+def is_believed(prefix: str) -> bool:
+    """Whether an environment that a name has led to is what its user means: this user's, root's or a trusted one; or
+    in a tree of one owner, which nobody else can write to, and which lies where nobody else could have put it."""
+    place = os.path.join(os.path.realpath(prefix), "bin")
+    if is_reliable_directory(place):
+        return True
+    try:
+        owner = os.stat(place).st_uid
+        while (status := os.stat(place)).st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            place = os.path.dirname(place)
+        return status.st_uid != owner and is_reliable_directory(place)
+    except OSError:
+        return False
 
 
 def looked_at(prefix: str) -> Existing | None:
@@ -145,16 +168,6 @@ def _base(name: str, environ: Mapping[str, str]) -> Existing | None:
     return next((each for each in found if each is not None and each.kind == "conda"), None)
 
 
-def _registered(name: str, environ: Mapping[str, str]) -> Existing | None:
-    """Of those that conda has written down, wherever they are."""
-    for path in _registry(environ):
-        if os.path.basename(path) == name:
-            found = looked_at(path)
-            if found is not None:
-                return found
-    return None
-
-
 def _registry(environ: Mapping[str, str]) -> list[str]:
     home = environ.get("HOME") or os.path.expanduser("~")
     try:
@@ -167,6 +180,10 @@ def _registry(environ: Mapping[str, str]) -> list[str]:
 def _no_such(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
     from worldsize.spec.nearest import did_you_mean
 
+    others = [prefix for prefix in _of_name(name, environ) if looked_at(prefix)]
+    if others:
+        what = "there is an environment %.60r at %s, which somebody else could have put there" % (name, others[0])
+        raise NotFound(what, None, "give its path; or worldsize config trust %s" % others[0])
     known = dict.fromkeys(own)
     for directory in _places(environ):
         try:

@@ -83,6 +83,7 @@ class Plan(NamedTuple):
     hang_timeout  seconds of idleness after which the ranks that are left, others having ended with 0, hang; 0: never
     timeout     seconds after which the run is stopped (limits.timeout), or None
     path        directories put first on PATH
+    named       directories and files of the environment that ranks are given by name: what they execute and load
     library_path  directories put first on LD_LIBRARY_PATH
     activated   what the job's environment sets: lower than every convention, and null takes one away
     interpreter  what runs the agents, where the job's environment has a Python; None: the compute's own
@@ -129,6 +130,7 @@ class Plan(NamedTuple):
     rendezvous_timeout: float = 300.0
     silence: float = 45.0
     path: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
     umask: int = 0o077
     gpus: int | None = None
     array: ArrayPlace | None = None
@@ -197,6 +199,7 @@ def _typed(value: dict[str, Any]) -> dict[str, Any]:
         "lingering",
         "conventions",
         "path",
+        "named",
         "setup",
         "kept",
         "library_path",

@@ -73,7 +73,7 @@ def contained(plan: Plan, job: Job, image: str, request: Request, facts: Compute
     if runtime.kind == PYXIS:
         name = request.image or container.for_enroot(image)
         words = container.pyxis_options(there(name, facts.mapped), binds, options)
-        return Contained(plan._replace(step=words, interpreter="python3", path=(), activated=_apart(plan)))
+        return Contained(plan._replace(step=words, interpreter="python3", path=(), named=(), activated=_apart(plan)))
     name = there(request.image or container.for_apptainer(image), facts.mapped)
     gpus = bool(facts.gpus_per_node) or (facts.shared_host and os.path.exists(_DRIVER))
     words = container.apptainer_words(runtime.program, name, binds, gpus, options)

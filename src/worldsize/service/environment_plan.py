@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.environment.activation import Activation
 from worldsize.errors import WorldsizeError
 from worldsize.plan.launch import Plan
+from worldsize.plan.local import PLACE
 from worldsize.plan.mapping import is_mapped, there
 from worldsize.service.environments import Environment, find_environment
 from worldsize.service.places import Places
 from worldsize.spec.config import Config
 from worldsize.spec.job import Job
-
-_OF_ONE_NODE = ("/tmp", "/dev/shm", "/run", "/var/run")  # nosec B108  # only compared
+from worldsize.trust.directories import is_of_one_node
 
 
 def look_up(
@@ -38,11 +37,6 @@ def look_up(
     return found, said
 
 
-def _is_of_one_node(path: str) -> bool:
-    real = os.path.realpath(path)
-    return any(real == place or real.startswith(place + os.sep) for place in _OF_ONE_NODE)
-
-
 def unusable(environment: Environment, facts: ComputeFacts) -> str | None:
     """Why the nodes of a compute could not use it, in words."""
     prefix = environment.prefix
@@ -50,7 +44,7 @@ def unusable(environment: Environment, facts: ComputeFacts) -> str | None:
         return None
     if not facts.mapped:
         elsewhere = not facts.shared_host and environment.spec.distribute in ("auto", "shared")
-        alone = elsewhere and _is_of_one_node(prefix)
+        alone = elsewhere and is_of_one_node(prefix)
         return "%s is of this machine alone: no node would see it" % prefix if alone else None
     if is_mapped(prefix, facts.mapped) and there(prefix, facts.mapped) == prefix:
         return None
@@ -70,6 +64,8 @@ def activated(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path
     modules = (*facts.modules, *found.modules, *job.modules)
     before = (*map(module_line, modules), *facts.setup)
     first = found.path if found.prefix else (*found.path, *path)
+    named = (*first, *found.library_path, *found.scripts)
+    plan = plan._replace(named=tuple(each for each in named if PLACE not in each))
     if job.batch_script is not None or not (before or job.setup or found.scripts):
         return plan._replace(
             path=first, library_path=found.library_path, activated=found.variables, interpreter=found.python

@@ -62,6 +62,7 @@ def make_plan(
         hang_timeout=job.hang_timeout,
         timeout=job.limits.timeout,
         path=() if setup else path,
+        named=path,
         setup=_with_path(setup, path),
         kept=_kept(_conventions(job, arrangement), facts),
         umask=0o027 if job.share == "group" else 0o077,

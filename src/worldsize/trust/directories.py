@@ -18,6 +18,7 @@ from worldsize.trust.owners import danger_of, is_believed, is_ours, is_unknown, 
 _MOST_LINKS = 40
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OF_ONE_NODE = ("/tmp", "/dev/shm", "/run", "/var/run")  # nosec B108  # only compared
 
 
 def make_private_directory(path: str, follow: bool = False) -> str:
@@ -326,3 +327,9 @@ def _is_trusted(path: str, status: os.stat_result, environ: Mapping[str, str]) -
     from worldsize.trust.decisions import decision_about_directory
 
     return bool(decision_about_directory(path, status, environ))
+
+
+def is_of_one_node(path: str) -> bool:
+    """Whether it lies, through links too, where every machine of a cluster has a directory of its own."""
+    real = os.path.realpath(path)
+    return any(real == place or real.startswith(place + os.sep) for place in _OF_ONE_NODE)

@@ -17,9 +17,9 @@ from worldsize.errors import SubmitAgain, WorldsizeError
 from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.nodelist import fold
+from worldsize.trust.directories import is_of_one_node
 from worldsize.trust.secrets import mask_text, mask_values
 
-_OF_ONE_NODE = ("/tmp", "/dev/shm", "/run", "/var/run")  # nosec B108  # only compared
 _LOCAL_TYPES = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs", "f2fs")
 _DEFAULT_KILL_WAIT = 30.0
 _NO_NODES = "requested node configuration is not available"
@@ -42,7 +42,7 @@ _KEYS = (
 def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[CheckResult]:
     """`runs_dir` must be seen by every node."""
     real = os.path.realpath(runs_dir)
-    if _is_below(real, _OF_ONE_NODE):
+    if is_of_one_node(runs_dir):
         hint = "set runs_dir of the compute (worldsize.toml), or WORLDSIZE_HOME, to a shared directory"
         yield CheckResult(
             "error", "%s is of this machine alone: no node would see the run" % runs_dir, "runs_dir", hint
@@ -51,7 +51,7 @@ def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[Chec
         what = "%s lies on a local file system (%s): the nodes must see it under this path" % (runs_dir, _type_of(real))
         yield CheckResult("notice", what, "runs_dir")
     for name, path in inputs.items():
-        if _is_below(os.path.realpath(path), _OF_ONE_NODE):
+        if is_of_one_node(path):
             yield CheckResult(
                 "error", "%s is of this machine alone: no node would see it" % path, "inputs.%s.path" % name
             )
@@ -62,7 +62,7 @@ def check_python(python: str) -> Iterator[CheckResult]:
         return
     if not os.access(python, os.X_OK):
         yield CheckResult("error", "no such interpreter: %s" % python, "python", "mend `python` of the compute")
-    elif _is_below(os.path.realpath(python), _OF_ONE_NODE):
+    elif is_of_one_node(python) or is_of_one_node(os.path.dirname(python)):
         what = "%s is of this machine alone: the agents take the nodes' python3" % python
         yield CheckResult("notice", what, "python", "name one that the nodes see: `python` of the compute")
 

@@ -114,16 +114,19 @@ class SlurmCompute:
         links, runs = os.path.join(self._home, "runs"), os.path.dirname(paths.root)
         if plan.array:
             runs = os.path.dirname(runs)
+        python, code = plan.interpreter or self.python, job.code
+        chosen = [*plan.named, *([python] if os.sep in python else []), *([code] if code else [])]
         script = Script(
             plan=plan,
             paths=paths,
             options=said,
-            python=plan.interpreter or self.python,
-            code=job.code,
+            python=python,
+            named=plan.named,
+            code=code,
             links=links,
             files=files(),
             signal=signal,
-            trusted=trusted_on_the_way(runs),
+            trusted=trusted_on_the_way(runs, chosen),
             makes_runs=runs == links,
         )
         text = shown = render(script)

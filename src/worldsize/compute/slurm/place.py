@@ -1,44 +1,108 @@
-"""The directory of runs as a batch script checks it when its job starts: no other user may be able to replace it."""
+"""What a batch script looks at when its job starts, on every node: nobody else may be able to replace what it uses."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Iterator, Mapping
 
 from worldsize.trust.directories import require_component
 
-RELIABLE = (
+LOOK = (
+    'nl="',
+    '"',
     "reliable() {   # no other user can replace what this path leads to",
-    "    local at=$1 all=(/) links=() said owner group mode name",
-    '    [ "${2:-0}" -lt 40 ] || return',
-    '    while [ -n "$at" ]; do all+=("$at"); at=${at%/*}; done',
-    '    said=$(stat -c %u:%g:%A:%n/ "${all[@]}") || return',
-    "    while IFS=: read -r owner group mode name; do",
-    "        name=${name%/}",
-    '        case $mode in l*) links+=("$name") ;; esac',
-    '        case $TRUSTED in *"|$owner:$group:$mode:$name|"*) continue ;; esac',
-    '        [ "$owner" = 0 ] || [ "$owner" = "$EUID" ] || return',
-    "        case $mode in l* | d????-??-* | d*[tT]) ;; *) return 1 ;; esac",
-    '    done <<<"$said"',
-    '    for name in "${links[@]}"; do',
-    '        at=$(readlink "$name")',
-    "        case $at in /*) ;; *) at=${name%/*}/$at ;; esac",
-    '        reliable "$at" $((${2:-0} + 1)) || return',
+    "    local at todo=$1 links=0 said owner group mode name",
+    "    case $1 in *$nl*) return 1 ;; esac",
+    '    while [ -n "$todo" ]; do',
+    "        set -- /",
+    '        while [ -n "$todo" ]; do',
+    "            at=${todo%%$nl*}",
+    "            case $todo in *$nl*) todo=${todo#*$nl} ;; *) todo= ;; esac",
+    '            while [ -n "$at" ]; do set -- "$@" "$at"; at=${at%/*}; done',
+    "        done",
+    '        said=$(stat -c %u:%g:%A:%n/ "$@" 2>/dev/null) || return',
+    "        while IFS=: read -r owner group mode name; do",
+    "            name=${name%/}",
+    "            case $mode in l*)",
+    '                links=$((links + 1)); [ "$links" -le 40 ] || return',
+    '                at=$(readlink "$name")',
+    "                case $at in /*) ;; *) at=${name%/*}/$at ;; esac",
+    "                todo=$at${todo:+$nl$todo} ;;",
+    "            esac",
+    '            case $TRUSTED in *"|$owner:$group:$mode:$name|"*) continue ;; esac',
+    '            [ "$owner" = 0 ] || [ "$owner" = "$OWN" ] || return',
+    "            case $mode in l* | [d-]????-??-*) ;; d*[tT]) STICKY=$name ;; *) return 1 ;; esac",
+    "        done <<END",
+    "$said",
+    "END",
     "    done",
     "}",
+    "named() {   # the same of a path that need not be here, if nobody else can make it",
+    "    local here=$1",
+    '    until [ -e "$here" ] || [ -h "$here" ] || [ -z "$here" ]; do here=${here%/*}; done',
+    '    reliable "$here" && { [ "$here" = "$1" ] || [ ! -k "${here:-/}" ]; }',
+    "}",
+    "sure() {   # the same of all of these, each of which may decide what the ranks execute",
+    "    local each",
+    "    for each; do",
+    '        named "$each" && continue',
+    '        echo "worldsize agent: somebody else could replace $each on ${SLURMD_NODENAME:-this node}" >&2',
+    "        return 1",
+    "    done",
+    "}",
+    "ours() {   # a directory of yours that no other user can write to",
+    "    local at=${1:-$RUN} said",
+    '    said=$(stat -c %u:%A "$at" "${at%/*}/" 2>/dev/null) || return',
+    "    case $said in",
+    '        "$OWN":d????-??-*) ;;',
+    '        "$OWN":d*$nl*:d????w???[x-]) ;;   # as the mount shows all of that place, which you trust',
+    '        "$OWN":d*$nl*:d???????w[x-]) ;;',
+    "        *) return 1 ;;",
+    "    esac",
+    "}",
 )
-"""A bash function. It succeeds if each directory of the path, and of the paths that links lead to, belongs to root or
-the user and is closed to others, or is sticky, or is listed in TRUSTED as it is now. It fails for a missing one."""
+"""Functions for sh, since a container may have no bash; without a single quote. OWN is the user's number.
+
+`reliable` succeeds if each directory of the path, and of the paths that links lead to, belongs to root or the user and
+is closed to others, or is sticky, which STICKY then names, or is listed in TRUSTED as it is now; it fails for a missing
+one. Other users can move a directory that they can write to, and exchange what is not the user's for a link while it is
+looked at: so `ours` tells owner, kind and mode by one look, and what it finds stays there."""
 
 _MOST_LINKS = 40
 
 
-def trusted_on_the_way(path: str) -> str:
+def trusted_on_the_way(path: str, named: Iterable[str] = ()) -> str:
     """The value of TRUSTED for a directory that passes `require_shared_place`: the directories of its path that pass
     for another reason than owner and mode (the user trusts them, or their group is the user's own), each as
     UID:GID:MODE:PATH between "|"; "" without any. What is missing is left out: it is refused when the job starts. Each
-    is judged by what is written down of it. StorageError for one that does not pass, perhaps since a moment ago."""
-    found: dict[str, str] = {}
+    is judged by what is written down of it. StorageError for one that does not pass, perhaps since a moment ago.
+
+    Of the paths `named`, which the user has chosen here, the same as they are: a node is to see them alike.
+    """
+    found = _as_here(named)
+    for at, status in _on_the_way(path):
+        if not _is_plain(status):
+            require_component(at, status)
+            found[at] = _entry(at, status)
+    return _joined(found)
+
+
+def as_here(named: Iterable[str]) -> str:
+    """The value of TRUSTED for paths that the user has chosen on this machine."""
+    return _joined(_as_here(named))
+
+
+def _as_here(named: Iterable[str]) -> dict[str, str]:
+    return {at: _entry(at, status) for each in named for at, status in _on_the_way(each) if not _is_plain(status)}
+
+
+def _joined(found: Mapping[str, str]) -> str:
+    return "|%s|" % "|".join(found.values()) if found else ""
+
+
+def _on_the_way(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """All that is there of a path, and of the paths that its links lead to."""
     left, most = [path], _MOST_LINKS
     while left and most:
         at, most = left.pop(), most - 1
@@ -48,19 +112,21 @@ def trusted_on_the_way(path: str) -> str:
             except OSError:
                 pass  # it will be made, or refused when the job starts
             else:
-                mode = stat.filemode(status.st_mode)
                 if stat.S_ISLNK(status.st_mode):
                     target = os.readlink(at)
                     left.append(target if os.path.isabs(target) else "%s/%s" % (at.rpartition("/")[0], target))
-                if not _is_plain(status, mode):
-                    require_component(at or os.sep, status)
-                    found[at or os.sep] = "%d:%d:%s:%s" % (status.st_uid, status.st_gid, mode, at or os.sep)
+                yield at or os.sep, status
             if not at:
                 break
             at = at.rpartition("/")[0]
-    return "|%s|" % "|".join(found.values()) if found else ""
 
 
-def _is_plain(status: os.stat_result, mode: str) -> bool:
-    closed = mode[0] == "l" or mode[-1] in "tT" or (mode[5] == "-" and mode[8] == "-")
+def _entry(path: str, status: os.stat_result) -> str:
+    return "%d:%d:%s:%s" % (status.st_uid, status.st_gid, stat.filemode(status.st_mode), path)
+
+
+def _is_plain(status: os.stat_result) -> bool:
+    mode = stat.filemode(status.st_mode)
+    sticky = mode[0] == "d" and mode[-1] in "tT"
+    closed = mode[0] == "l" or sticky or (mode[0] in "-d" and mode[5] == "-" and mode[8] == "-")
     return closed and status.st_uid in (0, os.geteuid())

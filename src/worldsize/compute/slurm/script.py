@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.slurm.options import Option, directive
-from worldsize.compute.slurm.place import RELIABLE
+from worldsize.compute.slurm.place import LOOK
 from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.setup import ATTEMPT, NO_RUN, setup_lines
+from worldsize.plan.setup import ATTEMPT, NO_RUN, NOT_SURE, setup_lines
 
 _LINE = 57
 _BASH = "#!/bin/bash"
@@ -39,34 +39,30 @@ _ATTEMPT = (
 )
 """A run that has ended stays so."""
 
-_OURS = (
-    "ours() {   # a directory of yours that no other user can write to",
-    "    local at=${1:-$RUN} said",
-    '    said=$(stat -c %u:%A "$at" "${at%/*}/" 2>/dev/null) || return',
-    "    case $said in",
-    '        "$EUID":d????-??-*) ;;',
-    "        \"$EUID\":d*$'\\n'*:d????w???[x-]) ;;   # as the mount shows all of that place, which you trust",
-    "        \"$EUID\":d*$'\\n'*:d???????w[x-]) ;;",
+_THERE = (
+    "PYTHON=$0 RUN=$1 ATTEMPT=$2 OWN=$3 TRUSTED=$4 ABOVE=$5",
+    "shift 5",
+    'reliable "$ABOVE" && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
+    "    exit %d   # this node does not see the run directory, or somebody else could replace it" % NO_RUN,
+)
+"""On each node, before anything in the run directory is used: a name is another directory where a node does not see the
+file system that it lies on."""
+
+_FIND_PYTHON = (
+    'case $PYTHON in */*) named "$PYTHON" && [ -x "$PYTHON" ] ;; *) command -v "$PYTHON" >/dev/null ;; esac ||',
+    "    PYTHON=python3",
+)
+
+_SAME_EVERYWHERE = (
+    "everywhere() {   # no other user can make another directory of that name on another node",
+    "    STICKY=",
+    '    named "$1" && [ -n "$STICKY" ] || return 0',
+    '    case $(stat -f -c %T "$1" 2>/dev/null) in',
+    "        nfs* | lustre | gpfs | ceph* | fhgfs | beegfs | cifs | smb* | afs | panfs | gfs* | ocfs2 | fuse*) ;;",
     "        *) return 1 ;;",
     "    esac",
     "}",
 )
-"""Other users can move a directory that they can write to, and exchange what is not the user's for a link while it is
-looked at: so one look tells owner, kind and mode, and what it finds stays there."""
-
-_OURS_THERE = (
-    'said=$(stat -c %%u:%%A "$1" "${1%%/*}/" 2>/dev/null) || exit %d   # the same on this node: $1 is a directory of $3'
-    % NO_RUN,
-    "case $said in",
-    '    "$3":d????-??-*) ;;',
-    '    "$3":d*"',
-    '"*:d????w???[x-]) ;;',
-    '    "$3":d*"',
-    '"*:d???????w[x-]) ;;',
-    "    *) exit %d ;;" % NO_RUN,
-    "esac",
-)
-"""For sh, which knows no $'\\n'."""
 
 _NO_LISTS = (
     "import os, sys; "
@@ -82,6 +78,7 @@ class Script(NamedTuple):
     """What a batch script is made of.
 
     python   the interpreter that runs the agents
+    named    directories of programs that the ranks execute, as the login node names them
     code     the directory that a script submitted by hand runs in, or None
     links    where a script submitted by hand makes its run known: the home's runs
     files    what travels: content by name in the run directory
@@ -94,6 +91,7 @@ class Script(NamedTuple):
     paths: RunPaths
     options: Sequence[Option]
     python: str
+    named: Sequence[str]
     code: str | None
     links: str
     files: Mapping[str, bytes]
@@ -115,7 +113,7 @@ def render(script: Script) -> str:
         *(_ready(plan) if plan.array else _by_hand(script)),
         *_ATTEMPT,
         *(["", *setup_lines(plan.setup, secrets=values_of(plan)), _STILL_OURS, _umask(plan)] if plan.setup else []),
-        *(_start_script() if plan.batch else _start(plan)),
+        *(_start_script(plan) if plan.batch else _start(plan)),
         *([] if plan.array else _travelling(script.files)),
     ]
     return "\n".join(parts) + "\n"
@@ -138,9 +136,11 @@ def _where(script: Script) -> list[str]:
         "RUNS=%s" % shlex.quote(runs),
         "ID=%s" % ("%s_$SLURM_ARRAY_TASK_ID" % script.plan.array.run_id if script.plan.array else paths.run_id),
         "PYTHON=%s" % python,
-        'command -v "$PYTHON" >/dev/null || PYTHON=python3',
+        "NAMED=(%s)" % " ".join(map(shlex.quote, script.named)),
         "RUN=$RUNS/$ID",
         *_place(script),
+        'sure "${NAMED[@]}" || exit %d' % NOT_SURE,
+        *_FIND_PYTHON,
     ]
 
 
@@ -149,7 +149,6 @@ def _ready(plan: Plan) -> list[str]:
     the array's, or we, where setup lines want it earlier. Where the array was removed, somebody else may have made one
     of its name."""
     lines = [
-        *_OURS,
         'ours "$RUNS" && ours && [ -e "$RUN/plan.json" ] ||',
         '    { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }',
     ]
@@ -162,7 +161,6 @@ def _by_hand(script: Script) -> list[str]:
     lies in it: job numbers can be guessed, and others may write to some runs_dir."""
     links = shlex.quote(script.links)
     lines = [
-        *_OURS,
         'mine() { ln -s "$SLURM_JOB_ID" "$RUN/job" 2>/dev/null || [ "$(readlink "$RUN/job")" = "$SLURM_JOB_ID" ]; }',
         "",
         'ready() { [ -e "$RUN/plan.json" ] && ours; }',
@@ -183,6 +181,8 @@ def _by_hand(script: Script) -> list[str]:
         *(['    chmod u+x "$RUN/inrank/real/srun"'] if script.plan.batch else []),
     ]
     if script.code is not None:
+        code = shlex.quote(script.code)
+        lines.append('    reliable %s || { echo "worldsize: not reliable here:" %s >&2; exit 1; }' % (code, code))
         lines.append(
             '    ln -s %s/* "$RUN/code/"; rm -f "$RUN/code/outputs" "$RUN/code/logs"' % shlex.quote(script.code)
         )
@@ -203,9 +203,13 @@ def _place(script: Script) -> list[str]:
     home's is, if nobody was sooner."""
     array = script.plan.array is not None
     return [
+        "OWN=$EUID",
         "TRUSTED=%s" % shlex.quote(script.trusted),
-        *RELIABLE,
-        *(['( umask 077; mkdir -p "$RUNS" )'] if script.makes_runs and not array else []),
+        "LOOK='",
+        *LOOK,
+        "'",
+        'eval "$LOOK"',
+        *(['named "$RUNS" && ( umask 077; mkdir -p "$RUNS" )'] if script.makes_runs and not array else []),
         'reliable "${RUNS%/*}" ||' if array else 'reliable "$RUNS" ||',
         '    { echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1; }',
     ]
@@ -233,25 +237,45 @@ def _start(plan: Plan) -> list[str]:
         "",
         '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
         "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # of the job, not of this step",
-        "AGENT='" + _OURS_THERE[0],
-        *_OURS_THERE[1:],
+        "AGENT='" + _THERE[0],
+        *_THERE[1:],
         _umask(plan),
-        'LOG=$1/attempt-$2/logs/agent-$(printf %04d "$SLURM_NODEID").log',
-        'true >>"$LOG" || exit %d   # this node does not see the run directory, or may not write there' % NO_RUN,
-        'exec "$0" -I -S "$1/agent.pyz" "$1" --node-rank-var SLURM_NODEID --attempt "$2" >>"$LOG" 2>&1\'',
+        'LOG=$RUN/attempt-$ATTEMPT/logs/agent-$(printf %04d "$SLURM_NODEID").log',
+        'true >>"$LOG" || exit %d   # this node may not write there' % NO_RUN,
+        'exec >>"$LOG" 2>&1',
+        'sure "$@" || exit %d' % NOT_SURE,
+        *_FIND_PYTHON,
+        'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID --attempt "$ATTEMPT"\'',
         "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
         % (nodes, nodes),
         '    --mpi=none --job-name="$ID" --input=none \\',
         *("    %s \\" % shlex.quote(word) for word in (*_go_on(plan), *plan.step)),
-        '    sh -c "$AGENT" "$PYTHON" "$RUN" "$ATTEMPT" "$EUID"',
+        '    sh -c "$LOOK$AGENT" "$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" %s "${NAMED[@]}"' % _above(plan),
     ]
 
 
-def _start_script() -> list[str]:
+def _above(plan: Plan) -> str:
+    return '"${RUNS%/*}"' if plan.array else '"$RUNS"'
+
+
+def _start_script(plan: Plan) -> list[str]:
     """The user's own script under an agent on this first node, which becomes this script: its signals and its exit code
     are the agent's. The environment is left alone: the script's own srun needs it."""
+    above = _above(plan)
     return [
         "",
+        *_SAME_EVERYWHERE,
+        'for at in %s "${NAMED[@]}"; do [ "${SLURM_NNODES:-1}" = 1 ] || everywhere "$at" || ASK=1; done' % above,
+        'if [ -n "$ASK" ]; then   # so a step of one task per node looks at its own, before the steps of your script',
+        "    NODE='" + _THERE[0],
+        *_THERE[1:],
+        'sure "$@" || exit %d\'' % NOT_SURE,
+        "    ( unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION",
+        '    srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 \\',
+        '        --cpu-bind=none --mpi=none --job-name="$ID" --input=none \\',
+        '        sh -c "$LOOK$NODE" "$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" %s "${NAMED[@]}" ) ||' % above,
+        "        exit",
+        "fi",
         'mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
         'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank 0 --attempt "$ATTEMPT"',
     ]

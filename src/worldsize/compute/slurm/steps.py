@@ -22,6 +22,7 @@ from worldsize.compute.base import Handle
 from worldsize.compute.errands import Manner, ProcessErrands, order, program, with_order
 from worldsize.compute.slurm.commands import clean_environ, run_slurm
 from worldsize.compute.slurm.options import sbatch_options
+from worldsize.compute.slurm.place import LOOK, as_here
 from worldsize.compute.slurm.queue import Run
 from worldsize.compute.slurm.refusals import refusal
 from worldsize.compute.slurm.rows import SEPARATOR
@@ -40,7 +41,17 @@ _NOISE = re.compile(r"lacks support for cpu binding|task \d+: Exited with exit c
 _DOOM = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step aborted", re.IGNORECASE)
 """srun itself may wait for ever for the tasks of a node that died."""
 
-_FIND_PYTHON = 'p=$0; command -v "$p" >/dev/null 2>&1 || p=python3; exec "$p" -I -S -c "$1"'
+_FIND_PYTHON = "\n".join(
+    (
+        *LOOK,
+        "OWN=$2 TRUSTED=$3",
+        'case $0 in */*) named "$0" && [ -x "$0" ] ;; *) command -v "$0" >/dev/null 2>&1 ;; esac ||',
+        '    exec python3 -I -S -c "$1"',
+        'exec "$0" -I -S -c "$1"',
+    )
+)
+"""A path is of the login node: on this one it may be another user's."""
+
 _STEP = ("--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/", "--export=ALL")
 
 
@@ -160,7 +171,9 @@ def step(place: Place, nodes: Sequence[str], version: tuple[int, int]) -> list[s
 
 def _visit(handle: Handle) -> list[str]:
     """What srun starts on each node: the visiting program, by the Python that runs the agents there."""
-    return ["sh", "-c", _FIND_PYTHON, handle.get("python") or "python3", program()]
+    python = handle.get("python") or "python3"
+    seen = as_here([python] if os.sep in python else [])
+    return ["sh", "-c", _FIND_PYTHON, python, program(), str(os.geteuid()), seen]
 
 
 def _with_order(environ: Mapping[str, str], errand: Errand, numbers: Mapping[str, int] | None = None) -> dict[str, str]:

@@ -1,0 +1,145 @@
+"""Paths of the login node are only names on the others, whose /tmp and /scratch are their own: what somebody else has
+made there under such a name is not executed. All found by review."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from slurm.login import Login
+from slurm.test_unfit_nodes import mounted
+
+ATTACKER = 61001
+NODES = ("node1", "node2")
+SPY = "#!/bin/sh\ntouch %s\nexec " + sys.executable + ' "$@"\n'
+
+
+@pytest.fixture
+def scratch(login: Login) -> Iterator[str]:
+    """A directory that everybody may write to, and that each node has for itself."""
+    path = os.path.join(login.cluster.shared, "scratch")
+    os.makedirs(path)
+    os.chmod(path, 0o1777)
+    with ExitStack() as stack:
+        for node in NODES:
+            stack.enter_context(mounted(login, node, path, "-t", "tmpfs", "-o", "mode=1777", "none"))
+        yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def mark(login: Login) -> str:
+    """A file that shows that the attacker's program was executed."""
+    return os.path.join(login.project, "executed")
+
+
+def attack(login: Login, path: str, text: str, nodes: tuple[str, ...] = NODES) -> None:
+    """A program of the attacker's, in directories of theirs below one that everybody may write to."""
+    own = os.path.dirname(path)
+    while not (os.path.ismount(own) or own in ("/tmp", os.path.join(login.cluster.shared, "scratch"))):
+        top, own = own, os.path.dirname(own)
+    write = 'mkdir -p "${1%/*}" && printf %s "$2" >"$1" && chmod 755 "$1" && chown -R "$4" "$3"'
+    for node in nodes:
+        words = ["sh", "-c", write, "sh", path, text, top, str(ATTACKER)]
+        subprocess.check_call(login.cluster.on_node(node, words))
+
+
+def told(login: Login, run: str) -> tuple[str, str | None, str]:
+    status = login.ended(run)
+    return status["state"], status["reason"], status["message"]
+
+
+@pytest.fixture
+def own_tmp() -> Iterator[str]:
+    path = tempfile.mkdtemp(prefix="worldsize-names-", dir="/tmp")
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def test_the_python_of_the_login_node(login: Login, own_tmp: str, mark: str) -> None:
+    python = os.path.join(own_tmp, "venv", "bin", "python")
+    os.makedirs(os.path.dirname(python))
+    os.symlink(sys.executable, python)
+    with open(os.path.join(login.project, "worldsize.toml"), "a") as file:
+        file.write('python = "%s"\n' % python)
+    attack(login, python, SPY % mark)
+    run = login.run("-q", "-w", "2x1", "--", "true")
+    login.ok("exec", "-w", "2", "--", "true")
+    assert not os.path.exists(mark) and told(login, run)[0] == "SUCCEEDED"
+
+
+def test_the_code_of_a_script_by_hand(login: Login, own_tmp: str, mark: str) -> None:
+    project = os.path.join(own_tmp, "project")
+    os.mkdir(project)
+    Path(project, "train.sh").write_text("true\n")
+    for name in ("worldsize.toml", "job.yml"):
+        login.job("sh train.sh", "2x1", code=".")
+        os.rename(os.path.join(login.project, name), os.path.join(project, name))
+    attack(login, os.path.join(project, "train.sh"), "touch %s\n" % mark)
+    result = login("run", "--dry-run", "job.yml", cwd=project)
+    assert result.code == 0, result
+    path = login.write("job.sh", result.out)
+    ended = subprocess.run(["sbatch", "--wait", "--output=%s.out" % path, path], env=login.environ)
+    assert ended.returncode == 1 and "not reliable here: %s" % project in Path(path + ".out").read_text()
+    assert not os.path.exists(mark)
+
+
+def test_an_environment(login: Login, scratch: str, mark: str) -> None:
+    prefix = os.path.join(scratch, "env")
+    os.makedirs(os.path.join(prefix, "bin"))
+    os.symlink(sys.executable, os.path.join(prefix, "bin", "python"))
+    job = login.job("python -c 1", "2x1", environment=prefix)
+    attack(login, os.path.join(prefix, "bin", "python"), SPY % mark)
+    state, _, message = told(login, login.submit(job))
+    assert state == "FAILED" and "somebody else could replace %s/bin on node1" % prefix in message
+    for node in NODES:
+        subprocess.check_call(login.cluster.on_node(node, ["rm", "-r", prefix]))
+    assert "somebody else could replace" in told(login, login.submit(job))[2], "they could make it"
+    for node in NODES:
+        subprocess.check_call(login.cluster.on_node(node, ["mkdir", "-p", prefix + "/bin"]))
+        subprocess.check_call(login.cluster.on_node(node, ["ln", "-s", sys.executable, prefix + "/bin/python"]))
+    assert told(login, login.submit(job))[0] == "SUCCEEDED"
+    subprocess.check_call(login.cluster.on_node("node2", ["chown", str(ATTACKER), prefix]))
+    reason, message = told(login, login.submit(job))[1:]
+    assert reason == "ENVIRONMENT" and "somebody else could replace %s/bin on node2" % prefix in message
+    assert not os.path.exists(mark)
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["ranks", "a script of one's own"])
+def test_the_run_directory_of_a_script_by_hand(login: Login, scratch: str, mark: str, batch: bool) -> None:
+    login.environ["WORLDSIZE_HOME"] = home = os.path.join(scratch, "home")
+    os.makedirs(home + "/runs", 0o700)
+    login.write("own.sbatch", "#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=1\nsrun true\n")
+    words = ["own.sbatch"] if batch else ["-w", "2x1", "--", "true"]
+    path = login.write("job.sh", login.ok("run", "--dry-run", *words).out)
+
+    def output() -> str:
+        argv = ["sbatch", "--wait", "--nodelist=node[1-2]", "--output=%s.out" % path, path]
+        assert subprocess.run(argv, env=login.environ, stdout=subprocess.DEVNULL).returncode
+        return Path(path + ".out").read_text()
+
+    assert "no directory of runs that is yours" in output(), "it would have to be made where others could"
+    subprocess.check_call(login.cluster.on_node("node1", ["mkdir", "-p", "-m", "700", home + "/runs"]))
+    spy = "%s/runs/x/inrank/sitecustomize.py" % home
+    attack(login, spy, "open(%r, 'w')" % mark, ("node2",))
+    assert "node2: task 1: Exited with exit code 73" in output()
+    assert not os.path.exists(mark)
+
+
+def test_the_working_directory_of_a_command(login: Login, own_tmp: str, mark: str) -> None:
+    project = os.path.join(own_tmp, "project")
+    os.mkdir(project)
+    os.rename(os.path.join(login.project, "worldsize.toml"), os.path.join(project, "worldsize.toml"))
+    attack(login, os.path.join(project, "json.py"), "open(%r, 'w')" % mark)
+    words = ["exec", "-w", "2", "--", sys.executable, "-c", "import json, os; print(os.getcwd())"]
+    result = login(*words, cwd=project)
+    assert result.code == 0 and project not in result.out, result
+    assert not os.path.exists(mark)
