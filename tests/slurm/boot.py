@@ -16,7 +16,9 @@ from slurm.reach import ALONE, CONTROLLER_PORT, DATABASE_PORT, GUARD, HERE, MARK
 
 FOLDERS = ("etc", "log", "local", "nodes", "munge", "gpu", "shared")
 LONGEST_PATH = 80
-HOME = "/var/tmp"
+HOME = "/var/lib/worldsize-slurm"
+"""No other user can make an entry on the way to a cluster's files: what does not depend on that is tested so."""
+
 _guards: list[subprocess.Popen[bytes]] = []
 
 
@@ -25,7 +27,7 @@ def furnish(folder: str, number: int, flavour: Flavour, visible: Iterable[str]) 
     for name in FOLDERS:
         os.makedirs(os.path.join(folder, name))
     os.chmod(folder, 0o755)
-    os.chmod(os.path.join(folder, "shared"), 0o1777)
+    os.chmod(os.path.join(folder, "shared"), 0o755)
     for name, text in config.files(flavour, Network(number), folder, machine.facts()).items():
         mode = {"mail": 0o755, "slurmdbd.conf": 0o600}.get(name, 0o644)
         _write(os.path.join(folder, "etc", name), text.encode(), mode)
@@ -45,6 +47,7 @@ def _write(path: str, content: bytes, mode: int) -> None:
 
 def new_folder(wanted: str | None) -> str:
     """An empty folder; ClusterError if the wanted one will not do."""
+    os.makedirs(HOME, 0o755, exist_ok=True)
     folder = os.path.realpath(wanted or tempfile.mkdtemp(prefix="wsslurm-", dir=HOME))
     if len(folder) > LONGEST_PATH:
         raise ClusterError("%s is too long for the path of a socket" % folder)

@@ -15,7 +15,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="cluster.py", description="A real Slurm cluster on this machine.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     start = verbs.add_parser("start", help="start one that stays until `stop`; prints its folder")
-    start.add_argument("--dir", help="a folder that is new or empty; the default is one under /var/tmp")
+    start.add_argument("--dir", help="a folder that is new or empty; the default is one under /var/lib/worldsize-slurm")
     start.add_argument("--owner", type=int, default=0, metavar="PID", help="the cluster ends with this process")
     start.add_argument("--visible", action="append", default=[], metavar="DIR", help="of /tmp, seen by the nodes too")
     for name, value in Flavour()._asdict().items():

@@ -115,13 +115,14 @@ class SlurmCompute:
         if plan.array:
             runs = os.path.dirname(runs)
         python, code = plan.interpreter or self.python, job.code
-        chosen = [*plan.named, *([python] if os.sep in python else []), *([code] if code else [])]
+        named = tuple(filter(os.path.isabs, plan.named))
+        chosen = [*named, *([python] if os.sep in python else []), *([code] if code else [])]
         script = Script(
             plan=plan,
             paths=paths,
             options=said,
             python=python,
-            named=plan.named,
+            named=named,
             code=code,
             links=links,
             files=files(),

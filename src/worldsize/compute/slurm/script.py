@@ -244,7 +244,7 @@ def _start(plan: Plan) -> list[str]:
         'true >>"$LOG" || exit %d   # this node may not write there' % NO_RUN,
         'exec >>"$LOG" 2>&1',
         'sure "$@" || exit %d' % NOT_SURE,
-        *_FIND_PYTHON,
+        'case $PYTHON in */*) named "$PYTHON" || PYTHON=python3 ;; esac',
         'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID --attempt "$ATTEMPT"\'',
         "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
         % (nodes, nodes),
