@@ -39,7 +39,7 @@ def test_it_is_not_taken(victim: Cli, attacker: Person, machine: Machine, uid: i
         assert done.code == 2 and "it belongs to" in done.err and "./torch" in done.err
 
 
-@pytest.mark.parametrize("place", ["a place that was forgotten", "a place for all"])
+@pytest.mark.parametrize("place", ["a place that was forgotten", "a place for all", "a link"])
 def test_a_name_leads_to_no_directory_of_a_strangers(
     victim: Cli, attacker: Person, machine: Machine, uid: int, place: str
 ) -> None:
@@ -57,7 +57,17 @@ def test_a_name_leads_to_no_directory_of_a_strangers(
         with open(listed, "w") as file:
             file.write(prefix + "\n")
         os.chmod(listed, 0o644)
-    attacker.python(MAKE, prefix)
+    if place == "a link":  # to what looks like an installation of one owner
+        own_tree = machine.directory(0o755, attacker.uid)
+        attacker.python(MAKE, own_tree + "/torch")
+        attacker.python(
+            "import os, sys; os.makedirs(sys.argv[2]); os.symlink(*sys.argv[1::2])",
+            own_tree + "/torch",
+            os.path.dirname(prefix),
+            prefix,
+        )
+    else:
+        attacker.python(MAKE, prefix)
     victim.environ["HOME"] = victim.root
     victim.write("job.yml", "command: python -c 1\nenvironment: torch\n")
     refused = victim("run", "-q", "job.yml")

@@ -43,7 +43,7 @@ def mark(login: Login) -> str:
 
 def attack(login: Login, path: str, text: str, nodes: tuple[str, ...] = NODES) -> None:
     """A program of the attacker's, in directories of theirs below one that everybody may write to."""
-    own = os.path.dirname(path)
+    top, own = path, os.path.dirname(path)
     while not (os.path.ismount(own) or own in ("/tmp", os.path.join(login.cluster.shared, "scratch"))):
         top, own = own, os.path.dirname(own)
     write = 'mkdir -p "${1%/*}" && printf %s "$2" >"$1" && chmod 755 "$1" && chown -R "$4" "$3"'
@@ -113,6 +113,49 @@ def test_an_environment(login: Login, scratch: str, mark: str) -> None:
     assert not os.path.exists(mark)
 
 
+@pytest.fixture
+def base(login: Login, scratch: str, mark: str) -> str:
+    """A directory of the user's on the login node, which is the attacker's on the nodes."""
+    path = os.path.join(scratch, "base")
+    os.mkdir(path)
+    attack(login, os.path.join(path, "python"), SPY % mark)
+    attack(login, os.path.join(path, "sitecustomize.py"), "open(%r, 'w')" % mark)
+    os.symlink(sys.executable, os.path.join(path, "python"))
+    return path
+
+
+def refused(login: Login, run: str, mark: str) -> bool:
+    state, _, message = told(login, run)
+    return state == "FAILED" and "somebody else could replace" in message and not os.path.exists(mark)
+
+
+@pytest.mark.parametrize("distribute", ["shared", "local"])
+def test_what_else_an_environment_puts_in_force(login: Login, base: str, mark: str, distribute: str) -> None:
+    prefix = os.path.join(login.project, "env")
+    os.makedirs(os.path.join(prefix, "bin"))
+    os.symlink(sys.executable, os.path.join(prefix, "bin", "python"))
+    environment = {"python": prefix, "distribute": distribute}
+    for more in ({"path": [base]}, {"ld_library_path": [base]}, {"variables": {"PYTHONPATH": base}}):
+        job = login.job("python -c 1", "2x1", environment={**environment, **more})
+        assert refused(login, login.submit(job), mark), more
+
+
+def test_an_interpreter_behind_a_link(login: Login, base: str, mark: str) -> None:
+    prefix = os.path.join(login.project, "env")
+    os.makedirs(os.path.join(prefix, "bin"))
+    os.symlink(os.path.join(base, "python"), os.path.join(prefix, "bin", "python"))
+    assert refused(login, login.submit(login.job("python -c 1", "2x1", environment=prefix)), mark)
+    checked = login("env", "check", prefix, "-w", "2")
+    assert checked.code and "somebody else could replace" in checked.out + checked.err, checked
+    assert not os.path.exists(mark)
+
+
+def test_what_a_job_names(login: Login, base: str, mark: str) -> None:
+    keys = {"environment_variables": {"PYTHONPATH": base}}
+    assert refused(login, login.submit(login.job("true", "2x1", **keys)), mark)
+    assert refused(login, login.submit("-w", "2x1", "--", os.path.join(base, "python"), "-c", "1"), mark)
+
+
 @pytest.mark.parametrize("batch", [False, True], ids=["ranks", "a script of one's own"])
 def test_the_run_directory_of_a_script_by_hand(login: Login, scratch: str, mark: str, batch: bool) -> None:
     login.environ["WORLDSIZE_HOME"] = home = os.path.join(scratch, "home")
@@ -142,4 +185,9 @@ def test_the_working_directory_of_a_command(login: Login, own_tmp: str, mark: st
     words = ["exec", "-w", "2", "--", sys.executable, "-c", "import json, os; print(os.getcwd())"]
     result = login(*words, cwd=project)
     assert result.code == 0 and project not in result.out, result
-    assert not os.path.exists(mark)
+    for node in NODES:  # a link of theirs to what is root's
+        script = "rm -r %s && ln -s /tmp %s && chown -h %d %s" % (project, project, ATTACKER, project)
+        subprocess.check_call(login.cluster.on_node(node, ["sh", "-c", script]))
+        attack(login, "/tmp/check.sh", SPY % mark, (node,))
+    result = login("exec", "-w", "2", "--", "./check.sh", cwd=project)
+    assert result.code and not os.path.exists(mark), result

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 MARK = "ws1"
 ORDER = "WORLDSIZE_ORDER"
+ELSEWHERE = "WORLDSIZE_ELSEWHERE"
+"""Set where the directory of the order may be another one on this node."""
+
 PIECE = 600
 STOP = "stop"
 NOW = "now"
@@ -183,16 +186,11 @@ class Child:
 
 
 def _directory(order: Mapping[str, Any]) -> str:
-    """Of a run it must be there; for nodes of our own the home stands in for what only the login node has. Somebody
-    else may have made a directory of that name here."""
-    directory = str(order["cwd"])
-    if order["plan"] is not None:
-        return directory
-    try:
-        if os.path.isdir(directory) and order.get("owner") in (None, os.stat(directory).st_uid):
-            return directory
-    except OSError:
-        pass  # it is not there
+    """Of a run it must be there; for nodes of our own the home stands in for what only the login node has, or what
+    somebody else could have made here by that name."""
+    others = os.environ.pop(ELSEWHERE, "")
+    if order["plan"] is not None or (os.path.isdir(order["cwd"]) and not others):
+        return str(order["cwd"])
     home = os.path.expanduser("~")
     return home if os.path.isdir(home) else os.sep
 

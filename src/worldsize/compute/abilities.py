@@ -52,6 +52,7 @@ class Errand(NamedTuple):
                wanted by name, all or none
     limit      seconds for which it is meant to last; None: nobody has said
     variables  what the command gets beside its node's own
+    named      what it executes or loads by a name of this machine
     """
 
     argv: tuple[str, ...]
@@ -62,6 +63,7 @@ class Errand(NamedTuple):
     hosts: Mapping[int, str] = {}
     limit: float | None = None
     variables: Mapping[str, str] = {}
+    named: tuple[str, ...] = ()
 
 
 class Said(NamedTuple):

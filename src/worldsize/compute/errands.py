@@ -55,7 +55,6 @@ def order(
     return {
         "argv": errand.argv,
         "cwd": there(errand.cwd),
-        "owner": _owner(errand.cwd) if there is str else None,
         "nodes": errand.nodes,
         "plan": there(errand.paths.plan) if errand.paths else None,
         "hook": there(errand.paths.inrank) if errand.paths else None,
@@ -65,14 +64,6 @@ def order(
         "ranks": numbers,
         "grace": GRACE,
     }
-
-
-def _owner(directory: str) -> int | None:
-    """Whose directory of that name a node, where users have the same numbers, is to take for this one."""
-    try:
-        return os.stat(directory).st_uid
-    except OSError:
-        return None
 
 
 def with_order(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:

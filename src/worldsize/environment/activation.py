@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from worldsize.environment.existing import Existing
 from worldsize.errors import UsageError
 from worldsize.plan.files import read_json
+from worldsize.plan.naming import searched, with_interpreters
 from worldsize.plan.setup import module_line
 from worldsize.spec.environment import EnvironmentSpec
 from worldsize.trust.secrets import is_secret
@@ -52,6 +53,11 @@ class Activation(NamedTuple):
         for name, value in self.variables.items():
             found.append("unset %s" % name if value is None else "export %s=%s" % (name, shlex.quote(value)))
         return found + [". %s" % shlex.quote(script) for script in self.scripts]
+
+    def named(self) -> tuple[str, ...]:
+        """What ranks would execute or load by a name of this machine."""
+        python = (self.python,) if self.python else ()
+        return (*with_interpreters(self.path), *python, *self.library_path, *self.scripts, *searched(self.variables))
 
     def lines_needed(self) -> bool:
         """Whether there is anything to put in force."""

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from worldsize.errors import NotFound, UsageError
+from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.plan.files import display
-from worldsize.trust.directories import is_reliable_directory
+from worldsize.trust.directories import is_reliable_directory, real_path
 
 _ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "miniconda", "anaconda", "micromamba", ".conda")
 _LIB = re.compile(r"python(\d+)\.(\d+)t?")
@@ -64,15 +64,15 @@ def _of_name(name: str, environ: Mapping[str, str]) -> Iterator[str]:
 def is_believed(prefix: str) -> bool:
     """Whether an environment that a name has led to is what its user means: this user's, root's or a trusted one; or
     in a tree of one owner, which nobody else can write to, and which lies where nobody else could have put it."""
-    place = os.path.join(os.path.realpath(prefix), "bin")
-    if is_reliable_directory(place):
-        return True
     try:
+        place = os.path.join(real_path(prefix, places=False), "bin")  # no link is anybody else's
+        if is_reliable_directory(place):
+            return True
         owner = os.stat(place).st_uid
         while (status := os.stat(place)).st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             place = os.path.dirname(place)
         return status.st_uid != owner and is_reliable_directory(place)
-    except OSError:
+    except (StorageError, OSError):
         return False
 
 

@@ -37,8 +37,9 @@ def check_on_nodes(
         raise UsageError(what, environment.prefix, "worldsize env build, with the same words")
     names, left_out = ((), 0) if count is not None else errands.usable(compute)
     number = count if count is not None else len(names)
-    argv, variables = _argv(compute, config, environment, modules, environ)
-    return _heard(errands.execute_alone(compute, argv, number, os.sep, None, names, variables), number), left_out
+    argv, variables, named = _argv(compute, config, environment, modules, environ)
+    asked = errands.execute_alone(compute, argv, number, os.sep, None, names, variables, named)
+    return _heard(asked, number), left_out
 
 
 def _argv(
@@ -47,8 +48,8 @@ def _argv(
     environment: Environment | None,
     modules: Sequence[str],
     environ: Mapping[str, str],
-) -> tuple[list[str], dict[str, str]]:
-    """The command, and the variables that it wants."""
+) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
+    """The command, the variables that it wants, and what it names of this machine."""
     distributions = named_distributions(environment) if environment else ()
     if environment is None or environment.existing is None:
         path = python_path(config, compute.name, environ)
@@ -58,12 +59,13 @@ def _argv(
     words = check_argv(python, modules, distributions)
     found = environment.activation(environ) if environment else None
     lines = [*found.module_lines(), *found.lines()] if found else []
+    named = (*([python] if os.path.isabs(python) else []), *(found.named() if found else ()))
     if not lines:
-        return words, {}
+        return words, {}, named
     from worldsize.plan.setup import MODULE, as_bash
 
     first = MODULE if found and found.modules else ()
-    return as_bash([*first, *lines, 'exec "$@"'], words)
+    return (*as_bash([*first, *lines, 'exec "$@"'], words), named)
 
 
 def named_distributions(environment: Environment) -> list[str]:

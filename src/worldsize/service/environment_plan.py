@@ -8,8 +8,8 @@ from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.environment.activation import Activation
 from worldsize.errors import WorldsizeError
 from worldsize.plan.launch import Plan
-from worldsize.plan.local import PLACE
 from worldsize.plan.mapping import is_mapped, there
+from worldsize.plan.naming import with_interpreters
 from worldsize.service.environments import Environment, find_environment
 from worldsize.service.places import Places
 from worldsize.spec.config import Config
@@ -64,8 +64,8 @@ def activated(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path
     modules = (*facts.modules, *found.modules, *job.modules)
     before = (*map(module_line, modules), *facts.setup)
     first = found.path if found.prefix else (*found.path, *path)
-    named = (*first, *found.library_path, *found.scripts)
-    plan = plan._replace(named=tuple(each for each in named if PLACE not in each))
+    of_job = (each for each in plan.named if each not in with_interpreters(path))
+    plan = plan._replace(named=(*with_interpreters(first), *found.named(), *of_job))
     if job.batch_script is not None or not (before or job.setup or found.scripts):
         return plan._replace(
             path=first, library_path=found.library_path, activated=found.variables, interpreter=found.python

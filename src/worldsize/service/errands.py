@@ -67,11 +67,14 @@ def execute_alone(
     limit: float | None,
     names: Sequence[str] = (),
     variables: Mapping[str, str] = {},
+    named: Sequence[str] = (),
 ) -> Errands:
     """On `count` nodes of its own, those of these `names` where they are said, with `variables`; `limit` seconds are
-    what it is meant to take."""
+    what it is meant to take. Nodes are to see what is `named` as this machine does."""
     hosts = dict(enumerate(names))
-    errand = Errand(tuple(argv), tuple(range(count)), cwd, hosts=hosts, limit=limit, variables=variables)
+    errand = Errand(
+        tuple(argv), tuple(range(count)), cwd, hosts=hosts, limit=limit, variables=variables, named=tuple(named)
+    )
     return _able(compute).execute(None, errand)
 
 

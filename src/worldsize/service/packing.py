@@ -50,7 +50,8 @@ def distributed(
     archive = Archive(path, found.digest, found.size, environment.prefix)
     local = (plan.local or Local(settings.local_dir or ""))._replace(archive=archive)
     interpreter = None if environment.archive else plan.interpreter
-    return plan._replace(local=local, interpreter=interpreter, named=()), []
+    named = tuple(each for each in plan.named if not each.startswith(environment.prefix + os.sep))
+    return plan._replace(local=local, interpreter=interpreter, named=named), []
 
 
 def _impossible(job: Job, environment: Environment) -> CheckResult | None:

@@ -32,7 +32,7 @@ LOOK = (
     "            esac",
     '            case $TRUSTED in *"|$owner:$group:$mode:$name|"*) continue ;; esac',
     '            [ "$owner" = 0 ] || [ "$owner" = "$OWN" ] || return',
-    "            case $mode in [lcbps]* | [d-]????-??-*) ;; d*[tT]) STICKY=$name ;; *) return 1 ;; esac",
+    "            case $mode in [lcbps]* | [d-]????-??-*) ;; d*[tT]) STICKY=$STICKY$name$nl ;; *) return 1 ;; esac",
     "        done <<END",
     "$said",
     "END",
@@ -66,7 +66,7 @@ LOOK = (
 """Functions for sh, since a container may have no bash; without a single quote. OWN is the user's number.
 
 `reliable` succeeds if each directory of the path, and of the paths that links lead to, belongs to root or the user and
-is closed to others, or is sticky, which STICKY then names, or is listed in TRUSTED as it is now; it fails for a missing
+is closed to others, or is sticky (STICKY then lists it), or is listed in TRUSTED as it is now; it fails for a missing
 one. Other users can move a directory that they can write to, and exchange what is not the user's for a link while it is
 looked at: so `ours` tells owner, kind and mode by one look, and what it finds stays there."""
 

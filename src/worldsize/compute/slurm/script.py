@@ -55,12 +55,15 @@ _FIND_PYTHON = (
 
 _SAME_EVERYWHERE = (
     "everywhere() {   # no other user can make another directory of that name on another node",
-    "    STICKY=",
-    '    named "$1" && [ -n "$STICKY" ] || return 0',
-    '    case $(stat -f -c %T "$1" 2>/dev/null) in',
-    "        nfs* | lustre | gpfs | ceph* | fhgfs | beegfs | cifs | smb* | afs | panfs | gfs* | ocfs2 | fuse*) ;;",
-    "        *) return 1 ;;",
-    "    esac",
+    "    local at STICKY=",
+    '    named "$1"',
+    "    while read -r at; do",
+    '        [ -n "$at" ] || continue',
+    '        case $(stat -f -c %T "$at" 2>/dev/null) in',
+    "            nfs* | lustre | gpfs | ceph* | fhgfs | beegfs | cifs | smb* | afs | panfs) ;;",
+    "            *) return 1 ;;",
+    "        esac",
+    '    done <<<"$STICKY"',
     "}",
 )
 

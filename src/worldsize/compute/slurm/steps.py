@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from worldsize.agent import visit
 from worldsize.compute.abilities import Errand, Errands
 from worldsize.compute.base import Handle
 from worldsize.compute.errands import Manner, ProcessErrands, order, program, with_order
@@ -31,6 +32,7 @@ from worldsize.errors import ConfigError, SubmitRejected, UsageError, WorldsizeE
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.plan.nodelist import expand, fold
+from worldsize.plan.setup import NOT_SURE
 
 _COLUMNS = ("jobid", "state", "nodelist")
 _SHARES_GPUS = (22, 5)
@@ -44,7 +46,10 @@ _DOOM = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step abo
 _FIND_PYTHON = "\n".join(
     (
         *LOOK,
-        "OWN=$2 TRUSTED=$3",
+        'OWN=$2 TRUSTED=$3; named "$4" || export %s=1' % visit.ELSEWHERE,
+        "program=$1; shift 4",
+        'sure "$@" || exit %d' % NOT_SURE,
+        'set -- "$program"',
         'case $0 in */*) named "$0" && [ -x "$0" ] ;; *) command -v "$0" >/dev/null 2>&1 ;; esac ||',
         '    exec python3 -I -S -c "$1"',
         'exec "$0" -I -S -c "$1"',
@@ -66,7 +71,7 @@ def execute(handle: Handle, errand: Errand, environ: Mapping[str, str]) -> Erran
     run = partial(run_slurm, environ=environ)
     place = find(handle["job"], run)
     numbers = numbers_of(place, errand)
-    argv = [*step(place, list(numbers), _version(run)), *_visit(handle)]
+    argv = [*step(place, list(numbers), _version(run)), *_visit(handle, errand)]
     return _start(argv, _with_order(environ, errand, numbers), environ)
 
 
@@ -88,7 +93,7 @@ def execute_alone(errand: Errand, asked: Mapping[str, Any], python: str, environ
     words = ["--%s" % (name if value is None else "%s=%s" % (name, value)) for name, value in options]
     words += ["--nodelist=" + fold(errand.hosts.values())] if errand.hosts else []
     argv = ["srun", *words, "--ntasks=%d" % len(errand.nodes), "--ntasks-per-node=1", *_STEP[1:]]
-    return _start([*argv, *_visit({"python": python})], _with_order(environ, errand), environ, leash=True)
+    return _start([*argv, *_visit({"python": python}, errand)], _with_order(environ, errand), environ, leash=True)
 
 
 def execute_within(errand: Errand, job: str, python: str, environ: Mapping[str, str]) -> Errands:
@@ -103,7 +108,7 @@ def execute_within(errand: Errand, job: str, python: str, environ: Mapping[str, 
         raise UsageError(what % (len(errand.nodes), job, len(place.nodes)), "-w", "ask for fewer")
     nodes = place.nodes[: len(errand.nodes)]
     numbers = {name: number for number, name in enumerate(nodes)}
-    argv = [*step(place, nodes, _version(run)), *_visit({"python": python})]
+    argv = [*step(place, nodes, _version(run)), *_visit({"python": python}, errand)]
     return _start(argv, _with_order(environ, errand, numbers), environ)
 
 
@@ -112,7 +117,7 @@ def shell(handle: Handle, errand: Errand, environ: Mapping[str, str]) -> int:
     run = partial(run_slurm, environ=environ)
     place = find(handle["job"], run)
     numbers = numbers_of(place, errand)
-    argv = [*step(place, list(numbers), _version(run)), "--pty", *_visit(handle)]
+    argv = [*step(place, list(numbers), _version(run)), "--pty", *_visit(handle, errand)]
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is srun's, until the terminal is the shell's
     process = subprocess.Popen(argv, env=_with_order(environ, errand, numbers), stderr=subprocess.PIPE)
     assert process.stderr is not None
@@ -169,11 +174,12 @@ def step(place: Place, nodes: Sequence[str], version: tuple[int, int]) -> list[s
     ]
 
 
-def _visit(handle: Handle) -> list[str]:
+def _visit(handle: Handle, errand: Errand) -> list[str]:
     """What srun starts on each node: the visiting program, by the Python that runs the agents there."""
     python = handle.get("python") or "python3"
-    seen = as_here([python] if os.sep in python else [])
-    return ["sh", "-c", _FIND_PYTHON, python, program(), str(os.geteuid()), seen]
+    cwd = errand.cwd if errand.plan is None else os.sep
+    seen = as_here([*([python] if os.sep in python else []), *errand.named, cwd])
+    return ["sh", "-c", _FIND_PYTHON, python, program(), str(os.geteuid()), seen, cwd, *errand.named]
 
 
 def _with_order(environ: Mapping[str, str], errand: Errand, numbers: Mapping[str, int] | None = None) -> dict[str, str]:
