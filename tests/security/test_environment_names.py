@@ -81,6 +81,23 @@ def test_a_name_leads_to_no_directory_of_a_strangers(
     assert ranks.code == 0 and "evil" not in ranks.out + victim.ok("logs").out, ranks
 
 
+def test_an_installation_that_others_can_write_to(victim: Cli, machine: Machine) -> None:
+    root = machine.directory(0o2775, 0, 61003)
+    os.makedirs(root + "/conda-meta")
+    os.makedirs(root + "/bin")
+    os.symlink(machine.python, root + "/bin/python")
+    for directory, *_ in os.walk(root):
+        os.chown(directory, 0, 61003)
+        os.chmod(directory, 0o2775)
+    victim.environ["MAMBA_ROOT_PREFIX"] = root
+    victim.write("job.yml", "command: python -c 1\nenvironment: base\n")
+    refused = victim("run", "-q", "job.yml")
+    assert refused.code == 2 and "somebody else could have put there" in refused.err, refused
+    os.chmod(root, 0o755)
+    os.chmod(root + "/bin", 0o755)
+    victim.ok("run", "-q", "job.yml")
+
+
 def test_a_name_of_an_installation_of_somebody_elses(victim: Cli, machine: Machine) -> None:
     """Clusters have a user who installs what all use."""
     root = machine.directory(0o755, 61003)

@@ -76,20 +76,26 @@ def test_the_python_of_the_login_node(login: Login, own_tmp: str, mark: str) -> 
     assert not os.path.exists(mark) and told(login, run)[0] == "SUCCEEDED"
 
 
-def test_the_code_of_a_script_by_hand(login: Login, own_tmp: str, mark: str) -> None:
-    project = os.path.join(own_tmp, "project")
+@pytest.mark.parametrize("nodes", [NODES, ("node2",)], ids=["the first node's", "another node's"])
+def test_the_code_of_a_script_by_hand(login: Login, scratch: str, mark: str, nodes: tuple[str, ...]) -> None:
+    project = os.path.join(scratch, "project")
     os.mkdir(project)
-    Path(project, "train.sh").write_text("true\n")
+    login.job("sh train.sh", "2x1", code=".")
     for name in ("worldsize.toml", "job.yml"):
-        login.job("sh train.sh", "2x1", code=".")
         os.rename(os.path.join(login.project, name), os.path.join(project, name))
-    attack(login, os.path.join(project, "train.sh"), "touch %s\n" % mark)
+    Path(project, "train.sh").write_text("true\n")
+    if "node1" not in nodes:
+        subprocess.check_call(login.cluster.on_node("node1", ["mkdir", project]))
+        subprocess.check_call(login.cluster.on_node("node1", ["touch", project + "/train.sh"]))
+    attack(login, os.path.join(project, "train.sh"), "touch %s\n" % mark, nodes)
     result = login("run", "--dry-run", "job.yml", cwd=project)
     assert result.code == 0, result
     path = login.write("job.sh", result.out)
-    ended = subprocess.run(["sbatch", "--wait", "--output=%s.out" % path, path], env=login.environ)
-    assert ended.returncode == 1 and "not reliable here: %s" % project in Path(path + ".out").read_text()
-    assert not os.path.exists(mark)
+    argv = ["sbatch", "--wait", "--nodelist=node[1-2]", "--output=%s.out" % path, path]
+    ended = subprocess.run(argv, env=login.environ)
+    assert ended.returncode and not os.path.exists(mark)
+    text = Path(path + ".out").read_text()
+    assert "not reliable here: %s" % project in text or "node2: task 1: Exited with exit code 74" in text
 
 
 def test_an_environment(login: Login, scratch: str, mark: str) -> None:
@@ -150,10 +156,50 @@ def test_an_interpreter_behind_a_link(login: Login, base: str, mark: str) -> Non
     assert not os.path.exists(mark)
 
 
+def test_a_local_copy_of_an_environment_whose_name_setup_uses(login: Login, base: str, mark: str) -> None:
+    prefix = os.path.join(base, "env")
+    os.makedirs(os.path.join(prefix, "bin"))
+    os.symlink(sys.executable, os.path.join(prefix, "bin", "python"))
+    attack(login, os.path.join(prefix, "bin", "srun"), SPY % mark)
+    environment = {"python": prefix, "distribute": "local"}
+    job = login.job("python -c 1", "2x1", environment=environment, setup=["true"])
+    assert refused(login, login.submit(job), mark)
+
+
 def test_what_a_job_names(login: Login, base: str, mark: str) -> None:
-    keys = {"environment_variables": {"PYTHONPATH": base}}
-    assert refused(login, login.submit(login.job("true", "2x1", **keys)), mark)
+    linked = os.path.join(login.project, "bin")
+    os.mkdir(linked)
+    os.symlink(os.path.join(base, "python"), os.path.join(linked, "python"))
+    library = os.path.join(login.project, "lib.so")
+    for variables in (
+        {"PYTHONPATH": base},
+        {"PYTHONUSERBASE": base},
+        {"PATH": linked + ":/usr/bin:/bin"},
+        {"LD_PRELOAD": "%s %s/lib.so" % (library, base)},
+        {"LD_LIBRARY_PATH": "%s;%s" % (login.project, base)},
+    ):
+        job = login.job("python3 -c 1", "2x1", environment_variables=variables)
+        assert refused(login, login.submit(job), mark), variables
     assert refused(login, login.submit("-w", "2x1", "--", os.path.join(base, "python"), "-c", "1"), mark)
+
+
+def test_what_one_element_of_an_array_names(login: Login, base: str, mark: str) -> None:
+    variables = {"PYTHONPATH": "${{inputs.lib}}"}
+    keys = {"inputs": {"lib": "x"}, "matrix": {"lib": [login.project, base]}, "environment_variables": variables}
+    array = login.ok("submit", login.job("python3 -c 1", "1x1", **keys)).out.strip()
+    login("wait", array, "--timeout", "60", timeout=90)
+    for element in (0, 1):
+        status = login.status("%s_%d" % (array, element))
+        assert status["state"] == "FAILED" and "somebody else could replace" in status["message"], status
+    assert not os.path.exists(mark)
+
+
+def test_the_python_of_a_copied_virtual_environment(login: Login, base: str, mark: str) -> None:
+    prefix = os.path.join(login.project, "env")
+    os.makedirs(os.path.join(prefix, "bin"))
+    shutil.copy(os.path.realpath(sys.executable), os.path.join(prefix, "bin", "python"))
+    Path(prefix, "pyvenv.cfg").write_text("home = %s\n" % base)
+    assert refused(login, login.submit(login.job("true", "2x1", environment=prefix)), mark)
 
 
 @pytest.mark.parametrize("batch", [False, True], ids=["ranks", "a script of one's own"])

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from worldsize.environment.existing import Existing
+from worldsize.environment.existing import Existing, home_of
 from worldsize.errors import UsageError
 from worldsize.plan.files import read_json
 from worldsize.plan.naming import searched, with_interpreters
@@ -57,7 +57,10 @@ class Activation(NamedTuple):
     def named(self) -> tuple[str, ...]:
         """What ranks would execute or load by a name of this machine."""
         python = (self.python,) if self.python else ()
-        return (*with_interpreters(self.path), *python, *self.library_path, *self.scripts, *searched(self.variables))
+        base = home_of(self.prefix) if self.prefix else None
+        home = (*with_interpreters([base]), os.path.join(os.path.dirname(base), "lib")) if base else ()
+        found = (*with_interpreters(self.path), *python, *home, *self.library_path, *self.scripts)
+        return (*found, *searched(self.variables))
 
     def lines_needed(self) -> bool:
         """Whether there is anything to put in force."""

@@ -87,6 +87,17 @@ def looked_at(prefix: str) -> Existing | None:
     return Existing(prefix, kind, python_version(prefix))
 
 
+def home_of(prefix: str) -> str | None:
+    """The directory of the Python that a virtual environment was made of, by its own word; None for others."""
+    try:
+        with open(os.path.join(prefix, "pyvenv.cfg"), encoding="utf-8") as file:
+            said = [line.partition("=") for line in file.read(1 << 16).splitlines()]
+    except (OSError, ValueError):
+        return None
+    found = [value.strip() for name, _, value in said if name.strip().lower() == "home"]
+    return found[-1] if found and os.path.isabs(found[-1]) else None
+
+
 def gone(prefix: str) -> tuple[str, str]:
     """Of one of ours that was whole, and has no Python any more: what there was, and the mend."""
     path = os.path.join(prefix, "bin", "python")
@@ -164,7 +175,7 @@ def _roots(environ: Mapping[str, str]) -> Iterator[str]:
 
 def _base(name: str, environ: Mapping[str, str]) -> Existing | None:
     """conda's name for the installation itself."""
-    found = (looked_at(root) for root in _roots(environ)) if name == "base" else iter(())
+    found = (looked_at(root) for root in _roots(environ) if is_believed(root)) if name == "base" else iter(())
     return next((each for each in found if each is not None and each.kind == "conda"), None)
 
 
@@ -180,7 +191,8 @@ def _registry(environ: Mapping[str, str]) -> list[str]:
 def _no_such(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
     from worldsize.spec.nearest import did_you_mean
 
-    others = [prefix for prefix in _of_name(name, environ) if looked_at(prefix)]
+    bases = list(_roots(environ)) if name == "base" else []
+    others = [prefix for prefix in (*_of_name(name, environ), *bases) if looked_at(prefix)]
     if others:
         what = "there is an environment %.60r at %s, which somebody else could have put there" % (name, others[0])
         raise NotFound(what, None, "give its path; or worldsize config trust %s" % others[0])

@@ -8,12 +8,30 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-_SEARCHED = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "PYTHONPATH", "PYTHONHOME", "BASH_ENV", "ENV")
+_SEPARATORS = {
+    "PATH": ":",
+    "PYTHONPATH": ":",
+    "PYTHONHOME": ":",
+    "PYTHONUSERBASE": "",
+    "PYTHONSTARTUP": "",
+    "LD_LIBRARY_PATH": ":;",
+    "LD_PRELOAD": ": \t\n",
+    "LD_AUDIT": ":",
+    "BASH_ENV": "",
+    "ENV": "",
+}
+"""The variables that are looked at, and what stands between two paths in each."""
 
 
 def searched(variables: Mapping[str, str | None]) -> tuple[str, ...]:
     """The directories and files in the values of variables that decide what is executed."""
-    return _absolute(part for name in _SEARCHED for part in (variables.get(name) or "").split(os.pathsep))
+    found: list[str] = []
+    for name, separators in _SEPARATORS.items():
+        parts = [variables.get(name) or ""]
+        for separator in separators:
+            parts = [part for each in parts for part in each.split(separator)]
+        found += with_interpreters(parts) if name == "PATH" else parts
+    return _absolute(found)
 
 
 def with_interpreters(directories: Iterable[str]) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def make_plan(
         hang_timeout=job.hang_timeout,
         timeout=job.limits.timeout,
         path=() if setup else path,
-        named=(*with_interpreters(path), *_named(job, paths, facts.mapped)),
+        named=(*with_interpreters(path), *named_by(job, paths, facts.mapped)),
         setup=_with_path(setup, path),
         kept=_kept(_conventions(job, arrangement), facts),
         umask=0o027 if job.share == "group" else 0o077,
@@ -161,7 +161,7 @@ def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
     return {**_asked_threads(job), **_values(job, paths, mapped), **_variables(job, paths, mapped)}
 
 
-def _named(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
+def named_by(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
     """What the job itself says by a name of this machine."""
     program = _argv(job, paths, mapped)[:1]
     return (*filter(os.path.isabs, program), *searched(_variables(job, paths, mapped)))

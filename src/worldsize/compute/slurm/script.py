@@ -186,6 +186,7 @@ def _by_hand(script: Script) -> list[str]:
     if script.code is not None:
         code = shlex.quote(script.code)
         lines.append('    reliable %s || { echo "worldsize: not reliable here:" %s >&2; exit 1; }' % (code, code))
+        lines.append("    NAMED+=(%s)" % code)
         lines.append(
             '    ln -s %s/* "$RUN/code/"; rm -f "$RUN/code/outputs" "$RUN/code/logs"' % shlex.quote(script.code)
         )
