@@ -49,8 +49,12 @@ _THERE = (
 file system that it lies on."""
 
 _FIND_PYTHON = (
-    'case $PYTHON in */*) named "$PYTHON" && [ -x "$PYTHON" ] ;; *) command -v "$PYTHON" >/dev/null ;; esac ||',
-    "    PYTHON=python3",
+    'KNOWN=; for at in "${NAMED[@]}"; do [ "$at" != "$PYTHON" ] || KNOWN=1; done',
+    "case $KNOWN$PYTHON in",
+    '    1*) [ -x "$PYTHON" ] ;;',
+    '    */*) named "$PYTHON" && [ -x "$PYTHON" ] ;;',
+    '    *) command -v "$PYTHON" >/dev/null ;;',
+    "esac || PYTHON=python3",
 )
 
 _SAME_EVERYWHERE = (
@@ -248,7 +252,8 @@ def _start(plan: Plan) -> list[str]:
         'true >>"$LOG" || exit %d   # this node may not write there' % NO_RUN,
         'exec >>"$LOG" 2>&1',
         'sure "$@" || exit %d' % NOT_SURE,
-        'case $PYTHON in */*) named "$PYTHON" || PYTHON=python3 ;; esac',
+        'KNOWN=; for at; do [ "$at" != "$PYTHON" ] || KNOWN=1; done',
+        'case $KNOWN$PYTHON in 1*) ;; */*) named "$PYTHON" || PYTHON=python3 ;; esac',
         'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID --attempt "$ATTEMPT"\'',
         "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
         % (nodes, nodes),
