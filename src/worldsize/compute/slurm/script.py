@@ -42,7 +42,8 @@ _ATTEMPT = (
 _THERE = (
     "PYTHON=$0 RUN=$1 ATTEMPT=$2 OWN=$3 TRUSTED=$4 ABOVE=$5",
     "shift 5",
-    'reliable "$ABOVE" && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
+    'ALL=; every "$ABOVE" "$@" && ALL=1 || reliable "$ABOVE" &&',
+    '    [ -d "$ABOVE" ] && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
     "    exit %d   # this node does not see the run directory, or somebody else could replace it" % NO_RUN,
 )
 """On each node, before anything in the run directory is used: a name is another directory where a node does not see the
@@ -146,7 +147,6 @@ def _where(script: Script) -> list[str]:
         "NAMED=(%s)" % " ".join(map(shlex.quote, script.named)),
         "RUN=$RUNS/$ID",
         *_place(script),
-        'sure "${NAMED[@]}" || exit %d' % NOT_SURE,
         *_FIND_PYTHON,
     ]
 
@@ -209,7 +209,7 @@ def _by_hand(script: Script) -> list[str]:
 def _place(script: Script) -> list[str]:
     """A directory of runs that is gone by now is not made again: others could, and then replace what lies in it. The
     home's is, if nobody was sooner."""
-    array = script.plan.array is not None
+    array, above = script.plan.array is not None, _above(script.plan)
     return [
         "OWN=$EUID",
         "TRUSTED=%s" % shlex.quote(script.trusted),
@@ -217,9 +217,16 @@ def _place(script: Script) -> list[str]:
         *LOOK,
         "'",
         'eval "$LOOK"',
-        *(['named "$RUNS" && ( umask 077; mkdir -p "$RUNS" )'] if script.makes_runs and not array else []),
-        'reliable "${RUNS%/*}" ||' if array else 'reliable "$RUNS" ||',
-        '    { echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1; }',
+        *(
+            ['[ -d "$RUNS" ] || { named "$RUNS" && ( umask 077; mkdir -p "$RUNS" ); }']
+            if script.makes_runs and not array
+            else []
+        ),
+        '[ -d %s ] && every %s "${NAMED[@]}" || {' % (above, above),
+        "    reliable %s ||" % above,
+        '        { echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1; }',
+        '    sure "${NAMED[@]}" || exit %d' % NOT_SURE,
+        "}",
     ]
 
 
@@ -251,7 +258,7 @@ def _start(plan: Plan) -> list[str]:
         'LOG=$RUN/attempt-$ATTEMPT/logs/agent-$(printf %04d "$SLURM_NODEID").log',
         'true >>"$LOG" || exit %d   # this node may not write there' % NO_RUN,
         'exec >>"$LOG" 2>&1',
-        'sure "$@" || exit %d' % NOT_SURE,
+        '[ -n "$ALL" ] || sure "$@" || exit %d' % NOT_SURE,
         'KNOWN=; for at; do [ "$at" != "$PYTHON" ] || KNOWN=1; done',
         'case $KNOWN$PYTHON in 1*) ;; */*) named "$PYTHON" || PYTHON=python3 ;; esac',
         'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID --attempt "$ATTEMPT"\'',
@@ -278,7 +285,7 @@ def _start_script(plan: Plan) -> list[str]:
         'if [ -n "$ASK" ]; then   # so a step of one task per node looks at its own, before the steps of your script',
         "    NODE='" + _THERE[0],
         *_THERE[1:],
-        'sure "$@" || exit %d\'' % NOT_SURE,
+        '[ -n "$ALL" ] || sure "$@" || exit %d\'' % NOT_SURE,
         "    ( unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION",
         '    srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 \\',
         '        --cpu-bind=none --mpi=none --job-name="$ID" --input=none \\',
