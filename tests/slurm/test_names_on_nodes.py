@@ -180,7 +180,15 @@ def test_what_a_job_names(login: Login, base: str, mark: str) -> None:
     ):
         job = login.job("python3 -c 1", "2x1", environment_variables=variables)
         assert refused(login, login.submit(job), mark), variables
-    assert refused(login, login.submit("-w", "2x1", "--", os.path.join(base, "python"), "-c", "1"), mark)
+    words = ("-w", "2x1", "--", os.path.join(base, "python"), "-c", "1")
+    assert refused(login, login.submit(*words), mark)
+    with open(os.path.join(login.project, "worldsize.toml"), "a") as file:
+        file.write('python = "%s/python"\n' % base)
+    own = os.path.join(login.project, "env")
+    os.makedirs(os.path.join(own, "bin"))
+    os.symlink(sys.executable, os.path.join(own, "bin", "python"))
+    job = login.job("python3 -c 1", "2x1", environment=own, environment_variables={"PATH": base + ":/usr/bin:/bin"})
+    assert refused(login, login.submit(job), mark)
 
 
 def test_what_one_element_of_an_array_names(login: Login, base: str, mark: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from worldsize.errors import NotFound, StorageError, UsageError
-from worldsize.plan.files import display
+from worldsize.plan.files import display, read_file
 from worldsize.trust.directories import is_reliable_directory, real_path
 
 _ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "miniconda", "anaconda", "micromamba", ".conda")
@@ -90,12 +90,12 @@ def looked_at(prefix: str) -> Existing | None:
 def home_of(prefix: str) -> str | None:
     """The directory of the Python that a virtual environment was made of, by its own word; None for others."""
     try:
-        with open(os.path.join(prefix, "pyvenv.cfg"), encoding="utf-8") as file:
-            said = [line.partition("=") for line in file.read(1 << 16).splitlines()]
+        text = read_file(os.path.join(prefix, "pyvenv.cfg"), 1 << 16).decode("utf-8")
+        said = [line.partition("=") for line in text.splitlines()]
     except (OSError, ValueError):
         return None
     found = [value.strip() for name, _, value in said if name.strip().lower() == "home"]
-    return found[-1] if found and os.path.isabs(found[-1]) else None
+    return found[0] if found and os.path.isabs(found[0]) else None
 
 
 def gone(prefix: str) -> tuple[str, str]:

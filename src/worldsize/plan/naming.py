@@ -38,8 +38,9 @@ def with_interpreters(directories: Iterable[str]) -> tuple[str, ...]:
     """These directories, and the `python` in each of them, which may be a link to anywhere."""
     found = []
     for directory in _absolute(directories):
-        found += [directory, os.path.join(directory, "python")]
-    return tuple(each for each in found if os.path.basename(each) != "python" or os.path.lexists(each))
+        python = os.path.join(directory, "python")
+        found += [directory, python] if os.path.lexists(python) else [directory]
+    return tuple(found)
 
 
 def _absolute(paths: Iterable[str]) -> tuple[str, ...]:

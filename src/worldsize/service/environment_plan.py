@@ -64,7 +64,8 @@ def activated(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path
     modules = (*facts.modules, *found.modules, *job.modules)
     before = (*map(module_line, modules), *facts.setup)
     first = found.path if found.prefix else (*found.path, *path)
-    of_job = (each for each in plan.named if each not in with_interpreters(path))
+    of_path = with_interpreters(path)  # with which the plan's begin, as `make_plan` has them
+    of_job = plan.named[len(of_path) :] if plan.named[: len(of_path)] == of_path else plan.named
     plan = plan._replace(named=(*with_interpreters(first), *found.named(), *of_job))
     if job.batch_script is not None or not (before or job.setup or found.scripts):
         return plan._replace(

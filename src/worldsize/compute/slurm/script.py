@@ -177,6 +177,7 @@ def _by_hand(script: Script) -> list[str]:
         "    ID=$FIRST-$SLURM_JOB_ID",
         "    RUN=$RUNS/$ID",
         "fi",
+        *(_own_code(script.code) if script.code is not None else ()),
         'if [ "$ID" != "$FIRST" ] && ! ready; then',
         '    part() { sed -n "\\|^# begin $1\\$|,/^# end/{/^#/d;p}" "$0" | base64 -d | gzip -d; }',
         '    ours || { mkdir -m 700 "$RUN" && "$PYTHON" -I -S -c %s "$RUN" && chmod %03o "$RUN"; } || exit 1'
@@ -189,8 +190,6 @@ def _by_hand(script: Script) -> list[str]:
     ]
     if script.code is not None:
         code = shlex.quote(script.code)
-        lines.append('    reliable %s || { echo "worldsize: not reliable here:" %s >&2; exit 1; }' % (code, code))
-        lines.append("    NAMED+=(%s)" % code)
         lines.append(
             '    ln -s %s/* "$RUN/code/"; rm -f "$RUN/code/outputs" "$RUN/code/logs"' % shlex.quote(script.code)
         )
@@ -202,6 +201,17 @@ def _by_hand(script: Script) -> list[str]:
         '    part plan.json | sed "s|$FIRST|$ID|g" >"$RUN/plan.part" && mv "$RUN/plan.part" "$RUN/plan.json" || exit 1',
         '    mine; [ -e %s/"$ID" ] || ln -s "$RUN" %s/' % (links, links),
         '    echo "worldsize logs -f $ID"',
+        "fi",
+    ]
+
+
+def _own_code(code: str) -> list[str]:
+    """At each attempt: it may be on another node."""
+    code = shlex.quote(code)
+    return [
+        'if [ "$ID" != "$FIRST" ]; then   # what it executes is not copied',
+        '    reliable %s || { echo "worldsize: not reliable here:" %s >&2; exit 1; }' % (code, code),
+        "    NAMED+=(%s)" % code,
         "fi",
     ]
 
