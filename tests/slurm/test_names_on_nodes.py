@@ -13,8 +13,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from driver import wait_for
 
-from slurm.login import Login
+from slurm.cluster import OVER
+from slurm.login import PATIENCE, Login
 from slurm.test_unfit_nodes import mounted
 
 ATTACKER = 61001
@@ -96,6 +98,29 @@ def test_the_code_of_a_script_by_hand(login: Login, scratch: str, mark: str, nod
     assert ended.returncode and not os.path.exists(mark)
     text = Path(path + ".out").read_text()
     assert "not reliable here: %s" % project in text or "node2: task 1: Exited with exit code 74" in text
+
+
+def test_the_code_of_a_script_by_hand_in_its_next_attempt(login: Login, scratch: str, mark: str) -> None:
+    """It may be on another node."""
+    project = os.path.join(scratch, "project")
+    os.mkdir(project)
+    login.job("sh train.sh", "1x1", code=".")
+    for name in ("worldsize.toml", "job.yml"):
+        os.rename(os.path.join(login.project, name), os.path.join(project, name))
+    Path(project, "train.sh").write_text("true\n")
+    here = os.path.join(login.project, "here")
+    good = "mkdir %s && echo 'touch %s; sleep 100' >%s/train.sh" % (project, here, project)
+    subprocess.check_call(login.cluster.on_node("node1", ["sh", "-c", good]))
+    attack(login, os.path.join(project, "train.sh"), "touch %s\n" % mark, ("node2",))
+    path = login.write("job.sh", login("run", "--dry-run", "job.yml", cwd=project).out)
+    argv = ["sbatch", "--parsable", "--requeue", "--nodelist=node1", "--output=%s.out" % path, path]
+    job = login.cluster.command(*argv, cwd=login.project).strip()
+    wait_for(lambda: os.path.exists(here), PATIENCE)
+    login.cluster.command("scontrol", "requeue", job)
+    wait_for(lambda: login.state(job) == "PENDING", PATIENCE)
+    login.update(job, NodeList="node2", StartTime="now")
+    wait_for(lambda: login.state(job) in OVER, PATIENCE)
+    assert "not reliable here: %s" % project in Path(path + ".out").read_text() and not os.path.exists(mark)
 
 
 def test_an_environment(login: Login, scratch: str, mark: str) -> None:

@@ -189,7 +189,6 @@ def _by_hand(script: Script) -> list[str]:
         *(['    chmod u+x "$RUN/inrank/real/srun"'] if script.plan.batch else []),
     ]
     if script.code is not None:
-        code = shlex.quote(script.code)
         lines.append(
             '    ln -s %s/* "$RUN/code/"; rm -f "$RUN/code/outputs" "$RUN/code/logs"' % shlex.quote(script.code)
         )
