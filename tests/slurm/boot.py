@@ -47,7 +47,8 @@ def _write(path: str, content: bytes, mode: int) -> None:
 
 def new_folder(wanted: str | None) -> str:
     """An empty folder; ClusterError if the wanted one will not do."""
-    os.makedirs(HOME, 0o755, exist_ok=True)
+    if wanted is None:
+        os.makedirs(HOME, 0o755, exist_ok=True)
     folder = os.path.realpath(wanted or tempfile.mkdtemp(prefix="wsslurm-", dir=HOME))
     if len(folder) > LONGEST_PATH:
         raise ClusterError("%s is too long for the path of a socket" % folder)

@@ -78,14 +78,20 @@ def test_the_python_of_the_login_node(login: Login, own_tmp: str, mark: str) -> 
     assert not os.path.exists(mark) and told(login, run)[0] == "SUCCEEDED"
 
 
-@pytest.mark.parametrize("nodes", [NODES, ("node2",)], ids=["the first node's", "another node's"])
-def test_the_code_of_a_script_by_hand(login: Login, scratch: str, mark: str, nodes: tuple[str, ...]) -> None:
+def project_in(login: Login, scratch: str, world: str) -> str:
+    """The login node's own directory with a job whose code it is."""
     project = os.path.join(scratch, "project")
     os.mkdir(project)
-    login.job("sh train.sh", "2x1", code=".")
+    login.job("sh train.sh", world, code=".")
     for name in ("worldsize.toml", "job.yml"):
         os.rename(os.path.join(login.project, name), os.path.join(project, name))
     Path(project, "train.sh").write_text("true\n")
+    return project
+
+
+@pytest.mark.parametrize("nodes", [NODES, ("node2",)], ids=["the first node's", "another node's"])
+def test_the_code_of_a_script_by_hand(login: Login, scratch: str, mark: str, nodes: tuple[str, ...]) -> None:
+    project = project_in(login, scratch, "2x1")
     if "node1" not in nodes:
         subprocess.check_call(login.cluster.on_node("node1", ["mkdir", project]))
         subprocess.check_call(login.cluster.on_node("node1", ["touch", project + "/train.sh"]))
@@ -102,12 +108,7 @@ def test_the_code_of_a_script_by_hand(login: Login, scratch: str, mark: str, nod
 
 def test_the_code_of_a_script_by_hand_in_its_next_attempt(login: Login, scratch: str, mark: str) -> None:
     """It may be on another node."""
-    project = os.path.join(scratch, "project")
-    os.mkdir(project)
-    login.job("sh train.sh", "1x1", code=".")
-    for name in ("worldsize.toml", "job.yml"):
-        os.rename(os.path.join(login.project, name), os.path.join(project, name))
-    Path(project, "train.sh").write_text("true\n")
+    project = project_in(login, scratch, "1x1")
     here = os.path.join(login.project, "here")
     good = "mkdir %s && echo 'touch %s; sleep 100' >%s/train.sh" % (project, here, project)
     subprocess.check_call(login.cluster.on_node("node1", ["sh", "-c", good]))
@@ -214,6 +215,22 @@ def test_what_a_job_names(login: Login, base: str, mark: str) -> None:
     os.symlink(sys.executable, os.path.join(own, "bin", "python"))
     job = login.job("python3 -c 1", "2x1", environment=own, environment_variables={"PATH": base + ":/usr/bin:/bin"})
     assert refused(login, login.submit(job), mark)
+
+
+def test_no_secret_is_named(login: Login) -> None:
+    """Names stand in the script, which Slurm keeps, and in plan.json."""
+    secret = "zq8canary77x"
+    login.environ["MY_TOKEN"] = secret
+    keys = {
+        "secrets": ["MY_TOKEN"],
+        "environment": {"variables": {"PYTHONPATH": "/data/$MY_TOKEN/a:/data/b"}},
+        "environment_variables": {"LD_LIBRARY_PATH": "/data/%s/lib:/data/c" % secret},
+    }
+    job = login.job("true", "1x1", **keys)
+    said = login.ok("run", "--dry-run", job).out
+    assert "/data/c" in said and secret not in said
+    run = login.run("-q", job)
+    assert secret not in login.read(run, "plan.json") + login.read(run, "submission.txt")
 
 
 def test_what_one_element_of_an_array_names(login: Login, base: str, mark: str) -> None:

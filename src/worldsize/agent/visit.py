@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MARK = "ws1"
 ORDER = "WORLDSIZE_ORDER"
 ELSEWHERE = "WORLDSIZE_ELSEWHERE"
-"""Set where the directory of the order may be another one on this node."""
+"""Set where somebody else could have made the directory of the order on this node: the home stands in for it."""
 
 PIECE = 600
 STOP = "stop"
@@ -186,10 +186,8 @@ class Child:
 
 
 def _directory(order: Mapping[str, Any]) -> str:
-    """Of a run it must be there; for nodes of our own the home stands in for what only the login node has, or what
-    somebody else could have made here by that name."""
-    others = os.environ.pop(ELSEWHERE, "")
-    if order["plan"] is not None or (os.path.isdir(order["cwd"]) and not others):
+    """Of a run it must be there; for nodes of our own the home stands in for what only the login node has."""
+    if order["plan"] is not None or os.path.isdir(order["cwd"]):
         return str(order["cwd"])
     home = os.path.expanduser("~")
     return home if os.path.isdir(home) else os.sep
@@ -526,7 +524,10 @@ def main(words: Sequence[str]) -> int:
 
 def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[Pipes, Files]]:
     if not words:
-        return json.loads(os.environ.pop(ORDER)), Pipes()
+        order = json.loads(os.environ.pop(ORDER))
+        if os.environ.pop(ELSEWHERE, ""):
+            order["cwd"] = os.path.expanduser("~")
+        return order, Pipes()
     directory, node = words[0], int(words[1])
     with open(os.path.join(directory, "order.json"), encoding="utf-8") as file:
         order = json.load(file)

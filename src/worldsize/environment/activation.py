@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from worldsize.environment.existing import Existing, home_of
+from worldsize.environment.naming import searched, with_interpreters
 from worldsize.errors import UsageError
 from worldsize.plan.files import read_json
-from worldsize.plan.naming import searched, with_interpreters
 from worldsize.plan.setup import module_line
 from worldsize.spec.environment import EnvironmentSpec
 from worldsize.trust.secrets import is_secret
@@ -55,12 +55,12 @@ class Activation(NamedTuple):
         return found + [". %s" % shlex.quote(script) for script in self.scripts]
 
     def named(self) -> tuple[str, ...]:
-        """What ranks would execute or load by a name of this machine."""
+        """What ranks would execute or load by a name of this machine; nothing of what holds secrets."""
         python = (self.python,) if self.python else ()
         base = home_of(self.prefix) if self.prefix else None
         home = (*with_interpreters([base]), os.path.join(os.path.dirname(base), "lib")) if base else ()
         found = (*with_interpreters(self.path), *python, *home, *self.library_path, *self.scripts)
-        return (*found, *searched(self.variables))
+        return (*found, *searched({name: value for name, value in self.variables.items() if name not in self.closed}))
 
     def lines_needed(self) -> bool:
         """Whether there is anything to put in force."""

@@ -83,7 +83,7 @@ class Plan(NamedTuple):
     hang_timeout  seconds of idleness after which the ranks that are left, others having ended with 0, hang; 0: never
     timeout     seconds after which the run is stopped (limits.timeout), or None
     path        directories put first on PATH
-    named       directories and files of the environment that ranks are given by name: what they execute and load
+    named       directories and files that ranks execute or load by the name that the submitting machine has for them
     library_path  directories put first on LD_LIBRARY_PATH
     activated   what the job's environment sets: lower than every convention, and null takes one away
     interpreter  what runs the agents, where the job's environment has a Python; None: the compute's own

@@ -17,7 +17,7 @@ STEP = ".step"
 """What a log of setup is followed by in the name of the file that tells which line is being executed."""
 NO_RUN = 73
 """The exit code, in place of an agent's, of a node that does not see the run directory, or may not write there."""
-NOT_SURE = 74
+REPLACEABLE = 74
 """The same of a node on which somebody else could replace a program that the ranks execute."""
 MODULE = (
     "type module >/dev/null 2>&1 || for init in /etc/profile.d/{lmod,z00_lmod,modules}.sh; do",

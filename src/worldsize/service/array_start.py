@@ -20,7 +20,7 @@ from worldsize.plan.paths import RunPaths
 from worldsize.service.data import with_paths
 from worldsize.service.filling import lay_out, write_after, write_record
 from worldsize.service.new_run import new_run
-from worldsize.service.planning import named_by, with_inputs
+from worldsize.service.planning import with_inputs
 from worldsize.service.prepare import check_after, needs_more, plan_job, said
 from worldsize.service.request import Prepared, Progress, Request
 from worldsize.service.secrets import hide, masked_text, secrets_of
@@ -86,16 +86,22 @@ def plan_array(
         prepared = prepared._replace(notices=(*prepared.notices, CheckResult("notice", what, "at_once", hint)))
         at_once = None
     plan = prepared.plan._replace(array=ArrayPlace(0, len(varied), paths.run_id, at_once))
-    plan = plan._replace(named=_named_by_all(plan, prepared.job, varied, first, facts.mapped))
+    if plan.named and varied[0]:
+        plan = plan._replace(named=_named_by_all(plan, prepared, varied, first, facts.mapped))
     return prepared._replace(plan=_with_threads(plan, prepared.job, facts, min(at_once or 1, len(varied))))
 
 
-def _named_by_all(plan: Plan, job: Job, varied: Sequence[Values], paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
+def _named_by_all(
+    plan: Plan, prepared: Prepared, varied: Sequence[Values], paths: RunPaths, mapped: Mapped
+) -> tuple[str, ...]:
     """What the elements name, all of which have one script."""
+    from worldsize.service.naming import named_by, without_secrets
+
     named = dict.fromkeys(plan.named)
-    for values in varied[1:] if varied[0] else ():
-        named.update(dict.fromkeys(named_by(job._replace(inputs={**job.inputs, **values}), paths, mapped)))
-    return tuple(named)
+    for values in varied[1:]:
+        single = prepared.job._replace(inputs={**prepared.job.inputs, **values})
+        named.update(dict.fromkeys(named_by(with_inputs(plan, with_paths(single, prepared.paths), paths, mapped))))
+    return without_secrets(named, [*values_of(plan), *secrets_of(varied)])
 
 
 def _room(plan: Plan, facts: ComputeFacts) -> int | None:

@@ -9,7 +9,6 @@ from worldsize.environment.activation import Activation
 from worldsize.errors import WorldsizeError
 from worldsize.plan.launch import Plan
 from worldsize.plan.mapping import is_mapped, there
-from worldsize.plan.naming import with_interpreters
 from worldsize.service.environments import Environment, find_environment
 from worldsize.service.places import Places
 from worldsize.spec.config import Config
@@ -64,9 +63,6 @@ def activated(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path
     modules = (*facts.modules, *found.modules, *job.modules)
     before = (*map(module_line, modules), *facts.setup)
     first = found.path if found.prefix else (*found.path, *path)
-    of_path = with_interpreters(path)  # with which the plan's begin, as `make_plan` has them
-    of_job = plan.named[len(of_path) :] if plan.named[: len(of_path)] == of_path else plan.named
-    plan = plan._replace(named=(*with_interpreters(first), *found.named(), *of_job))
     if job.batch_script is not None or not (before or job.setup or found.scripts):
         return plan._replace(
             path=first, library_path=found.library_path, activated=found.variables, interpreter=found.python

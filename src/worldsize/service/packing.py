@@ -50,10 +50,7 @@ def distributed(
     archive = Archive(path, found.digest, found.size, environment.prefix)
     local = (plan.local or Local(settings.local_dir or ""))._replace(archive=archive)
     interpreter = None if environment.archive else plan.interpreter
-    named = plan.named
-    if environment.archive and not plan.setup:  # lines of setup use the names that an archive has brought along
-        named = tuple(each for each in named if not each.startswith(environment.prefix + os.sep))
-    return plan._replace(local=local, interpreter=interpreter, named=named), []
+    return plan._replace(local=local, interpreter=interpreter), []
 
 
 def _impossible(job: Job, environment: Environment) -> CheckResult | None:

@@ -10,7 +10,6 @@ from worldsize.compute.base import ComputeFacts
 from worldsize.errors import PlanError
 from worldsize.plan.launch import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
 from worldsize.plan.mapping import here, there
-from worldsize.plan.naming import searched, with_interpreters
 from worldsize.plan.paths import RunPaths
 from worldsize.service.inrank import PROGRAMS, packages_of
 from worldsize.spec.distributions.plain import PlainDistribution
@@ -63,7 +62,6 @@ def make_plan(
         hang_timeout=job.hang_timeout,
         timeout=job.limits.timeout,
         path=() if setup else path,
-        named=(*with_interpreters(path), *named_by(job, paths, facts.mapped)),
         setup=_with_path(setup, path),
         kept=_kept(_conventions(job, arrangement), facts),
         umask=0o027 if job.share == "group" else 0o077,
@@ -159,12 +157,6 @@ def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
 
 def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
     return {**_asked_threads(job), **_values(job, paths, mapped), **_variables(job, paths, mapped)}
-
-
-def named_by(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
-    """What the job itself says by a name of this machine."""
-    program = _argv(job, paths, mapped)[:1]
-    return (*filter(os.path.isabs, program), *searched(_variables(job, paths, mapped)))
 
 
 def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]:

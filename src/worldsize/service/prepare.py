@@ -21,6 +21,7 @@ from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from worldsize.environment.activation import Activation
     from worldsize.plan.local import Local
     from worldsize.service.environments import Environment
 
@@ -59,24 +60,30 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
     if facts.mapped:
         job = as_here(job, facts.mapped)
     data, planned, local = _with_data(request, job, name, facts) if names_data(job) else ({}, job, None)
-    plan = make_plan(planned, facts, name, paths, created, _python_path(request, name, facts))
+    path = _python_path(request, name, facts)
+    plan = make_plan(planned, facts, name, paths, created, path)
     closed = closed_variables(job)
     if closed:
         secrets = named_secrets(job, request.environ)
         plan = plan._replace(environment={**plan.environment, **secrets}, secrets=closed)
     plan = plan._replace(name=mask_values(plan.name, values_of(plan)))
-    environment, findings = None, [] if checked else preflight(job, plan, compute, request.places, facts.mapped)
+    environment, found = None, None
+    findings = [] if checked else preflight(job, plan, compute, request.places, facts.mapped)
     if job.secrets and not checked:
         findings += check_secrets(job, request.environ, request.places)
     if offline and not checked:
         findings += offline_findings(job, request.places)
     if job.environment is not None:
-        environment, plan, said = _with_environment(request, job, facts, plan)
+        environment, found, plan, said = _with_environment(request, job, facts, plan, path)
         plan = plan._replace(name=mask_values(plan.name, values_of(plan)))  # with its variables
         findings = [] if checked else sorted([*findings, *said], key=lambda finding: finding.level != "error")
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
         raise _problems(errors)
+    if not (facts.shared_host or facts.mapped):  # nodes that are other machines, and call paths as this one does
+        from worldsize.service.naming import names_on_nodes
+
+        plan = plan._replace(named=names_on_nodes(plan, path, environment, found))
     if local is not None:
         from worldsize.plan.local import set_apart
 
@@ -106,22 +113,22 @@ def names_data(job: Job) -> bool:
 
 
 def _with_environment(
-    request: Request, job: Job, facts: ComputeFacts, plan: Plan
-) -> tuple[Environment | None, Plan, list[CheckResult]]:
+    request: Request, job: Job, facts: ComputeFacts, plan: Plan, path: tuple[str, ...]
+) -> tuple[Environment | None, Activation | None, Plan, list[CheckResult]]:
     from worldsize.service.environment_plan import activated, look_up
 
     environ = environ_of_builds(job, request.environ)
     environment, said = look_up(job, request.config, plan.compute, environ, facts, request.places)
-    if environment is not None:
-        path = _python_path(request, plan.compute, facts)
-        plan = activated(plan, job, facts, environment.activation(request.environ, job.secrets), path)
+    found = environment.activation(request.environ, job.secrets) if environment is not None else None
+    if environment is not None and found is not None:
+        plan = activated(plan, job, facts, found, path)
         plan, more = _distributed(request, job, facts, plan, environment)
         said += more
     if environment is not None and environment.image:
         from worldsize.service.containers import check_image
 
         said += check_image(plan, job, environment.image, request)
-    return environment, plan, said
+    return environment, found, plan, said
 
 
 def _distributed(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from worldsize.plan.setup import NO_RUN, NOT_SURE
+from worldsize.plan.setup import NO_RUN, REPLACEABLE
 from worldsize.state.records import Reason
 
 _OURS = "worldsize agent: "
@@ -49,8 +49,10 @@ def _ended(node: str, code: int, batch: Sequence[str], said: Sequence[str]) -> C
         shell = [match[1] for match in map(_SHELL.match, batch) if match and "agent-" in match[1]]
         what = "%s does not see the run directory, or may not write there: is its file system mounted?" % node
         return Cause(Reason.ENVIRONMENT, " ".join([what, *("(%s)" % words for words in shell[:1])]))
-    if code == NOT_SURE:
-        return Cause(Reason.ENVIRONMENT, "; ".join(_words(said) or ["%s may be another's program there" % node]))
+    if code == REPLACEABLE:
+        return Cause(
+            Reason.ENVIRONMENT, "; ".join(_words(said)) or "somebody else could replace what ranks execute on %s" % node
+        )
     if code in _NO_PROGRAM and said:
         shown = _SHELL.match(said[-1])
         what = "%s cannot start the agent: %s (another interpreter: `python` of the compute)"

@@ -115,14 +115,13 @@ class SlurmCompute:
         if plan.array:
             runs = os.path.dirname(runs)
         python, code = plan.interpreter or self.python, job.code
-        named = tuple(filter(os.path.isabs, plan.named))
-        chosen = [*named, *([python] if os.sep in python else []), *([code] if code else [])]
+        chosen = [*plan.named, *([python] if os.sep in python else []), *([code] if code else [])]
         script = Script(
             plan=plan,
             paths=paths,
             options=said,
             python=python,
-            named=named,
+            named=plan.named,
             code=code,
             links=links,
             files=files(),

@@ -18,7 +18,7 @@ from worldsize.compute.slurm.place import LOOK
 from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.setup import ATTEMPT, NO_RUN, NOT_SURE, setup_lines
+from worldsize.plan.setup import ATTEMPT, NO_RUN, REPLACEABLE, setup_lines
 
 _LINE = 57
 _BASH = "#!/bin/bash"
@@ -42,7 +42,7 @@ _ATTEMPT = (
 _THERE = (
     "PYTHON=$0 RUN=$1 ATTEMPT=$2 OWN=$3 TRUSTED=$4 ABOVE=$5",
     "shift 5",
-    'ALL=; every "$ABOVE" "$@" && ALL=1 || reliable "$ABOVE" &&',
+    'ALL=; all_usable "$ABOVE" "$@" && ALL=1 || reliable "$ABOVE" &&',
     '    [ -d "$ABOVE" ] && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
     "    exit %d   # this node does not see the run directory, or somebody else could replace it" % NO_RUN,
 )
@@ -53,15 +53,15 @@ _FIND_PYTHON = (
     'KNOWN=; for at in "${NAMED[@]}"; do [ "$at" != "$PYTHON" ] || KNOWN=1; done',
     "case $KNOWN$PYTHON in",
     '    1*) [ -x "$PYTHON" ] ;;',
-    '    */*) named "$PYTHON" && [ -x "$PYTHON" ] ;;',
+    '    */*) usable "$PYTHON" && [ -x "$PYTHON" ] ;;',
     '    *) command -v "$PYTHON" >/dev/null ;;',
     "esac || PYTHON=python3",
 )
 
 _SAME_EVERYWHERE = (
-    "everywhere() {   # no other user can make another directory of that name on another node",
+    "same_on_all_nodes() {   # no other user can make another directory of that name on another node",
     "    local at STICKY=",
-    '    named "$1"',
+    '    usable "$1"',
     "    while read -r at; do",
     '        [ -n "$at" ] || continue',
     '        case $(stat -f -c %T "$at" 2>/dev/null) in',
@@ -227,14 +227,14 @@ def _place(script: Script) -> list[str]:
         "'",
         'eval "$LOOK"',
         *(
-            ['[ -d "$RUNS" ] || { named "$RUNS" && ( umask 077; mkdir -p "$RUNS" ); }']
+            ['[ -d "$RUNS" ] || { usable "$RUNS" && ( umask 077; mkdir -p "$RUNS" ); }']
             if script.makes_runs and not array
             else []
         ),
-        '[ -d %s ] && every %s "${NAMED[@]}" || {' % (above, above),
+        '[ -d %s ] && all_usable %s "${NAMED[@]}" || {' % (above, above),
         "    reliable %s ||" % above,
         '        { echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1; }',
-        '    sure "${NAMED[@]}" || exit %d' % NOT_SURE,
+        '    require_usable "${NAMED[@]}" || exit %d' % REPLACEABLE,
         "}",
     ]
 
@@ -267,9 +267,9 @@ def _start(plan: Plan) -> list[str]:
         'LOG=$RUN/attempt-$ATTEMPT/logs/agent-$(printf %04d "$SLURM_NODEID").log',
         'true >>"$LOG" || exit %d   # this node may not write there' % NO_RUN,
         'exec >>"$LOG" 2>&1',
-        '[ -n "$ALL" ] || sure "$@" || exit %d' % NOT_SURE,
+        '[ -n "$ALL" ] || require_usable "$@" || exit %d' % REPLACEABLE,
         'KNOWN=; for at; do [ "$at" != "$PYTHON" ] || KNOWN=1; done',
-        'case $KNOWN$PYTHON in 1*) ;; */*) named "$PYTHON" || PYTHON=python3 ;; esac',
+        'case $KNOWN$PYTHON in 1*) ;; */*) usable "$PYTHON" || PYTHON=python3 ;; esac',
         'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID --attempt "$ATTEMPT"\'',
         "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
         % (nodes, nodes),
@@ -290,11 +290,12 @@ def _start_script(plan: Plan) -> list[str]:
     return [
         "",
         *_SAME_EVERYWHERE,
-        'for at in %s "${NAMED[@]}"; do [ "${SLURM_NNODES:-1}" = 1 ] || everywhere "$at" || ASK=1; done' % above,
+        'ASK=; for at in %s "${NAMED[@]}"; do [ "${SLURM_NNODES:-1}" = 1 ] || same_on_all_nodes "$at" || ASK=1; done'
+        % above,
         'if [ -n "$ASK" ]; then   # so a step of one task per node looks at its own, before the steps of your script',
         "    NODE='" + _THERE[0],
         *_THERE[1:],
-        '[ -n "$ALL" ] || sure "$@" || exit %d\'' % NOT_SURE,
+        '[ -n "$ALL" ] || require_usable "$@" || exit %d\'' % REPLACEABLE,
         "    ( unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION",
         '    srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 \\',
         '        --cpu-bind=none --mpi=none --job-name="$ID" --input=none \\',

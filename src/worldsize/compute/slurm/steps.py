@@ -32,7 +32,7 @@ from worldsize.errors import ConfigError, SubmitRejected, UsageError, WorldsizeE
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.plan.nodelist import expand, fold
-from worldsize.plan.setup import NOT_SURE
+from worldsize.plan.setup import REPLACEABLE
 
 _COLUMNS = ("jobid", "state", "nodelist")
 _SHARES_GPUS = (22, 5)
@@ -46,11 +46,11 @@ _DOOM = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step abo
 _FIND_PYTHON = "\n".join(
     (
         *LOOK,
-        'OWN=$2 TRUSTED=$3; named "$4" || export %s=1' % visit.ELSEWHERE,
+        'OWN=$2 TRUSTED=$3; usable "$4" || export %s=1' % visit.ELSEWHERE,
         "program=$1; shift 4",
-        'sure "$@" || exit %d' % NOT_SURE,
+        'require_usable "$@" || exit %d' % REPLACEABLE,
         'set -- "$program"',
-        'case $0 in */*) named "$0" && [ -x "$0" ] ;; *) command -v "$0" >/dev/null 2>&1 ;; esac ||',
+        'case $0 in */*) usable "$0" && [ -x "$0" ] ;; *) command -v "$0" >/dev/null 2>&1 ;; esac ||',
         '    exec python3 -I -S -c "$1"',
         'exec "$0" -I -S -c "$1"',
     )

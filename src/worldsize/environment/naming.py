@@ -1,7 +1,4 @@
-"""What ranks execute or load by a name of the machine that submits: on another machine that name may lead elsewhere.
-
-Standard library only: travels inside agent.pyz (Python >= 3.8).
-"""
+"""What ranks execute or load by a name of the machine that submits: on another machine that name may lead elsewhere."""
 
 from __future__ import annotations
 

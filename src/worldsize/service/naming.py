@@ -1,0 +1,38 @@
+"""What the ranks of a plan execute or load by a name of this machine, which other nodes are to look at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+
+from worldsize.environment.activation import Activation
+from worldsize.environment.naming import searched, with_interpreters
+from worldsize.plan.hidden import values_of
+from worldsize.plan.launch import Plan
+from worldsize.service.environments import Environment
+from worldsize.trust.secrets import mask_text, mask_values
+
+
+def names_on_nodes(
+    plan: Plan, path: tuple[str, ...], environment: Environment | None, found: Activation | None
+) -> tuple[str, ...]:
+    """Of the whole plan, with its `environment`, which puts `found` in force. `path` are the directories that decide
+    what `python` means without an environment."""
+    first = path if found is None else found.path if found.prefix else (*found.path, *path)
+    of_environment = (*with_interpreters(first), *(found.named() if found is not None else ()))
+    if environment is not None and environment.archive and environment.prefix and not plan.setup:
+        own = environment.prefix + os.sep  # each node unpacks it; lines of setup would use its former place
+        of_environment = tuple(each for each in of_environment if not each.startswith(own))
+    return without_secrets((*of_environment, *named_by(plan)), values_of(plan))
+
+
+def named_by(plan: Plan) -> tuple[str, ...]:
+    """The first word of the command, and the paths in the job's variables."""
+    variables: Mapping[str, str] = {name: value for name, value in plan.environment.items() if name not in plan.secrets}
+    return (*filter(os.path.isabs, plan.argv[:1]), *searched(variables))
+
+
+def without_secrets(names: Iterable[str], secrets: Collection[str]) -> tuple[str, ...]:
+    """Each of them once. A scheduler keeps them, and they stand in plan.json."""
+    found = dict.fromkeys(filter(os.path.isabs, names))
+    return tuple(each for each in found if mask_text(mask_values(each, secrets)) == each)
