@@ -16,7 +16,7 @@ from worldsize.service.preflight import offline_findings, preflight
 from worldsize.service.request import Prepared, Request
 from worldsize.service.secrets import check_secrets, closed_variables, environ_of_builds, named_secrets
 from worldsize.spec.job import Job
-from worldsize.trust.directories import is_of_one_node, require_shared_place
+from worldsize.trust.directories import require_shared_place
 from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
@@ -161,8 +161,7 @@ def _with_grace(job: Job, configured: float | None) -> Job:
 def _python_path(request: Request, compute: str, facts: ComputeFacts) -> tuple[str, ...]:
     """On nodes that share no more than a directory with this machine, only what is configured for them counts."""
     if not facts.mapped:
-        found = python_path(request.config, compute, request.environ)
-        return found if facts.shared_host else tuple(each for each in found if not is_of_one_node(each))
+        return python_path(request.config, compute, request.environ)
     directory = os.path.dirname(facts.python)
     return (directory,) if directory else ()
 

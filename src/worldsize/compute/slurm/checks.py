@@ -63,7 +63,7 @@ def check_python(python: str) -> Iterator[CheckResult]:
     if not os.access(python, os.X_OK):
         yield CheckResult("error", "no such interpreter: %s" % python, "python", "mend `python` of the compute")
     elif is_of_one_node(python) or is_of_one_node(os.path.dirname(python)):
-        what = "%s is of this machine alone: the agents take the nodes' python3" % python
+        what = "%s lies where each machine has files of its own: a node that does not see it starts no rank" % python
         yield CheckResult("notice", what, "python", "name one that the nodes see: `python` of the compute")
 
 
