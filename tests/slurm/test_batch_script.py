@@ -67,6 +67,8 @@ steps_over() { while squeue -hs -j $SLURM_JOB_ID -o %i 2>/dev/null | grep -q '[.
 
 
 def test_our_srun_tells_tasks_what_the_real_one_does(login: Login) -> None:
+    with open(os.path.join(login.project, "worldsize.toml"), "a") as file:
+        file.write('python = "/usr/bin/python3"\n')  # where no other user can make an entry: no step before ours
     task = "bash -c 'env | grep ^SLURM >outputs/%d.$SLURM_PROCID'"
     body = STEPS_OVER + "".join(step % (task % number) + "\nsteps_over\n" for number, step in enumerate(STEPS))
     ours, real = both(login, body, "-J name -N2 --ntasks-per-node=2 -c 2 --mem=100 -w node[1-2] --gpus-per-node=2")
