@@ -131,7 +131,7 @@ def test_an_environment(login: Login, scratch: str, mark: str) -> None:
     job = login.job("python -c 1", "2x1", environment=prefix)
     attack(login, os.path.join(prefix, "bin", "python"), SPY % mark)
     state, _, message = told(login, login.submit(job))
-    assert state == "FAILED" and "somebody else could replace %s/bin on node1" % prefix in message
+    assert state == "FAILED" and "somebody else could replace %s/bin on node" % prefix in message, "both nodes say so"
     for node in NODES:
         subprocess.check_call(login.cluster.on_node(node, ["rm", "-r", prefix]))
     assert "somebody else could replace" in told(login, login.submit(job))[2], "they could make it"

@@ -42,21 +42,20 @@ _ATTEMPT = (
 _THERE = (
     "PYTHON=$0 RUN=$1 ATTEMPT=$2 OWN=$3 TRUSTED=$4 ABOVE=$5",
     "shift 5",
-    'ALL=; all_usable "$ABOVE" "$@" && ALL=1 || reliable "$ABOVE" &&',
+    'ALL=; all_with_python "$ABOVE" "$@" && ALL=1 || reliable "$ABOVE" &&',
     '    [ -d "$ABOVE" ] && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
     "    exit %d   # this node does not see the run directory, or somebody else could replace it" % NO_RUN,
 )
 """On each node, before anything in the run directory is used: a name is another directory where a node does not see the
 file system that it lies on."""
 
-_FIND_PYTHON = (
-    'KNOWN=; for at in "${NAMED[@]}"; do [ "$at" != "$PYTHON" ] || KNOWN=1; done',
-    "case $KNOWN$PYTHON in",
-    '    1*) [ -x "$PYTHON" ] ;;',
-    '    */*) usable "$PYTHON" && [ -x "$PYTHON" ] ;;',
-    '    *) command -v "$PYTHON" >/dev/null ;;',
-    "esac || PYTHON=python3",
+_LOOK_HERE = (
+    "look_here() {   # before this node uses any of it outside a step",
+    '    all_with_python "${NAMED[@]}" || { require_usable "${NAMED[@]}" && choose_python "${NAMED[@]}"; } || exit %d'
+    % REPLACEABLE,
+    "}",
 )
+"""Where the script starts only the step with the agents, each node looks for itself: this one does not look twice."""
 
 _SAME_EVERYWHERE = (
     "same_on_all_nodes() {   # no other user can make another directory of that name on another node",
@@ -147,7 +146,6 @@ def _where(script: Script) -> list[str]:
         "NAMED=(%s)" % " ".join(map(shlex.quote, script.named)),
         "RUN=$RUNS/$ID",
         *_place(script),
-        *_FIND_PYTHON,
     ]
 
 
@@ -174,6 +172,7 @@ def _by_hand(script: Script) -> list[str]:
         "",
         "FIRST=$ID",
         "if ! ready || ! mine; then   # submitted by hand: a run of its own",
+        *([] if _looks_at_once(script.plan) else ["    look_here"]),
         "    ID=$FIRST-$SLURM_JOB_ID",
         "    RUN=$RUNS/$ID",
         "fi",
@@ -231,12 +230,16 @@ def _place(script: Script) -> list[str]:
             if script.makes_runs and not array
             else []
         ),
-        '[ -d %s ] && all_usable %s "${NAMED[@]}" || {' % (above, above),
-        "    reliable %s ||" % above,
-        '        { echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1; }',
-        '    require_usable "${NAMED[@]}" || exit %d' % REPLACEABLE,
-        "}",
+        "[ -d %s ] && reliable %s ||" % (above, above),
+        '    { echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1; }',
+        "has_python || PYTHON=python3",
+        *_LOOK_HERE,
+        *(["look_here"] if _looks_at_once(script.plan) else []),
     ]
+
+
+def _looks_at_once(plan: Plan) -> bool:
+    return plan.batch is not None or bool(plan.setup)
 
 
 def _handle(script: Script) -> str:
@@ -267,9 +270,7 @@ def _start(plan: Plan) -> list[str]:
         'LOG=$RUN/attempt-$ATTEMPT/logs/agent-$(printf %04d "$SLURM_NODEID").log',
         'true >>"$LOG" || exit %d   # this node may not write there' % NO_RUN,
         'exec >>"$LOG" 2>&1',
-        '[ -n "$ALL" ] || require_usable "$@" || exit %d' % REPLACEABLE,
-        'KNOWN=; for at; do [ "$at" != "$PYTHON" ] || KNOWN=1; done',
-        'case $KNOWN$PYTHON in 1*) ;; */*) usable "$PYTHON" || PYTHON=python3 ;; esac',
+        '[ -n "$ALL" ] || { require_usable "$@" && choose_python "$@"; } || exit %d' % REPLACEABLE,
         'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID --attempt "$ATTEMPT"\'',
         "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
         % (nodes, nodes),

@@ -43,16 +43,15 @@ _NOISE = re.compile(r"lacks support for cpu binding|task \d+: Exited with exit c
 _DOOM = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step aborted", re.IGNORECASE)
 """srun itself may wait for ever for the tasks of a node that died."""
 
-_FIND_PYTHON = "\n".join(
+_START_VISIT = "\n".join(
     (
         *LOOK,
-        'OWN=$2 TRUSTED=$3; usable "$4" || export %s=1' % visit.ELSEWHERE,
+        'PYTHON=$0 OWN=$2 TRUSTED=$3; usable "$4" || export %s=1' % visit.ELSEWHERE,
         "program=$1; shift 4",
         'require_usable "$@" || exit %d' % REPLACEABLE,
-        'set -- "$program"',
-        'case $0 in */*) usable "$0" && [ -x "$0" ] ;; *) command -v "$0" >/dev/null 2>&1 ;; esac ||',
-        '    exec python3 -I -S -c "$1"',
-        'exec "$0" -I -S -c "$1"',
+        "has_python || PYTHON=python3",
+        'choose_python "$@"',
+        'exec "$PYTHON" -I -S -c "$program"',
     )
 )
 """A path is of the login node: on this one it may be another user's."""
@@ -179,7 +178,7 @@ def _visit(handle: Handle, errand: Errand) -> list[str]:
     python = handle.get("python") or "python3"
     cwd = errand.cwd if errand.plan is None else os.sep
     seen = as_here([*([python] if os.sep in python else []), *errand.named, cwd])
-    return ["sh", "-c", _FIND_PYTHON, python, program(), str(os.geteuid()), seen, cwd, *errand.named]
+    return ["sh", "-c", _START_VISIT, python, program(), str(os.geteuid()), seen, cwd, *errand.named]
 
 
 def _with_order(environ: Mapping[str, str], errand: Errand, numbers: Mapping[str, int] | None = None) -> dict[str, str]:
