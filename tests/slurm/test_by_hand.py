@@ -321,7 +321,7 @@ def test_what_lies_at_the_runs_path_on_another_node(login: Login) -> None:
     """Found by review: a node that does not see the run's file system executed what somebody else had made there; and
     where that was, or could be, in a directory of theirs, even after a look at the run's own."""
     text = Path(script(login, "-w", "2x1", "--", "true")).read_text()
-    parts = [text.split(name + "='", 1)[1].split("'\n", 1)[0] for name in ("LOOK", "AGENT")]
+    parts = [text.split(name + "='", 1)[1].split("'\n", 1)[0] for name in ("LOOK", "THERE", "AGENT")]
     above = os.path.join(login.project, "above")
     place = os.path.join(above, "theirs")
     os.makedirs(os.path.join(place, "attempt-0", "logs"))

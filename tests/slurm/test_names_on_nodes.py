@@ -145,6 +145,44 @@ def test_an_environment(login: Login, scratch: str, mark: str) -> None:
     assert not os.path.exists(mark)
 
 
+def environment_in(login: Login, scratch: str, mark: str, good: tuple[str, ...]) -> str:
+    """An environment of the user's on the login node and these nodes, of the attacker's on the second one."""
+    prefix = os.path.join(scratch, "env")
+    os.makedirs(os.path.join(prefix, "bin"))
+    os.symlink(sys.executable, os.path.join(prefix, "bin", "python"))
+    for node in good:
+        subprocess.check_call(login.cluster.on_node(node, ["mkdir", "-p", prefix + "/bin"]))
+        subprocess.check_call(login.cluster.on_node(node, ["ln", "-s", sys.executable, prefix + "/bin/python"]))
+    for name in ("sh", "stat", "readlink", "python"):
+        attack(login, os.path.join(prefix, "bin", name), SPY % mark, ("node2",))
+    return prefix
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["submitted by us", "by hand"])
+def test_what_lines_of_setup_put_in_force(login: Login, scratch: str, mark: str, by_hand: bool) -> None:
+    """A node's shell would find the programs that look at the environment in the environment itself."""
+    prefix = environment_in(login, scratch, mark, ("node1",))
+    job = login.job("python -c 1", "2x1", environment=prefix, setup=["true"])
+    if by_hand:
+        path = login.write("job.sh", login.ok("run", "--dry-run", job).out)
+        argv = ["sbatch", "--wait", "--nodelist=node[1-2]", "--output=%s.out" % path, path]
+        assert subprocess.run(argv, env=login.environ, stdout=subprocess.DEVNULL).returncode
+        assert "node2: task 1: Exited with exit code 74" in Path(path + ".out").read_text()
+    else:
+        reason, message = told(login, login.submit(job))[1:]
+        assert reason == "ENVIRONMENT" and "somebody else could replace %s/bin on node2" % prefix in message
+    assert not os.path.exists(mark)
+
+
+def test_what_the_first_node_of_a_script_of_ones_own_lacks(login: Login, scratch: str, mark: str) -> None:
+    prefix = environment_in(login, scratch, mark, ())
+    subprocess.check_call(login.cluster.on_node("node1", ["chmod", "755", scratch]))
+    login.write("own.sbatch", "#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=1\nsrun python -c 1\n")
+    reason, message = told(login, login.submit("own.sbatch", "--set", "environment=" + prefix))[1:]
+    assert reason == "ENVIRONMENT" and "somebody else could replace %s/bin on node2" % prefix in message
+    assert not os.path.exists(mark)
+
+
 @pytest.fixture
 def base(login: Login, scratch: str, mark: str) -> str:
     """A directory of the user's on the login node, which is the attacker's on the nodes."""

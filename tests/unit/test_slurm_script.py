@@ -73,7 +73,8 @@ class Place:
         path = self.root / "job.sh"
         path.write_text(text)
         said = str(self.root / "srun.txt")
-        environ = {"PATH": "%s:/usr/bin:/bin" % self.bin, "SLURM_JOB_ID": str(job), "SAID": said, **environ}
+        found = {"PATH": "%s:/usr/bin:/bin" % self.bin, "SLURM_JOB_ID": str(job), "SAID": said}
+        environ = {**found, "SLURM_NNODES": "1", "SLURMD_NODENAME": "node1", **environ}
         return subprocess.run(["bash", str(path)], env=environ, capture_output=True, text=True, timeout=60)
 
 

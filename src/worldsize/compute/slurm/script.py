@@ -60,7 +60,7 @@ _LOOK_HERE = (
 _SAME_EVERYWHERE = (
     "same_on_all_nodes() {   # no other user can make another directory of that name on another node",
     "    local at STICKY=",
-    '    usable "$1"',
+    '    usable "$1" && [ "$NEAR" = "$1" ] || return',
     "    while read -r at; do",
     '        [ -n "$at" ] || continue',
     '        case $(stat -f -c %T "$at" 2>/dev/null) in',
@@ -77,6 +77,7 @@ _NO_LISTS = (
 )
 """What lies in a directory inherits its access list, whatever the umask says."""
 
+_OF_THE_JOB = "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # not of this step"
 _STILL_OURS = 'ours || { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }'
 """Lines of setup take their time."""
 
@@ -119,6 +120,7 @@ def render(script: Script) -> str:
         _umask(plan),
         *(_ready(plan) if plan.array else _by_hand(script)),
         *_ATTEMPT,
+        *_look_there(plan),
         *(["", *setup_lines(plan.setup, secrets=values_of(plan)), _STILL_OURS, _umask(plan)] if plan.setup else []),
         *(_start_script(plan) if plan.batch else _start(plan)),
         *([] if plan.array else _travelling(script.files)),
@@ -262,21 +264,48 @@ def _start(plan: Plan) -> list[str]:
     nodes = len(plan.nodes)
     return [
         "",
+        _OF_THE_JOB,
+        'AGENT=\'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID --attempt "$ATTEMPT"\'',
+        "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
+        % (nodes, nodes),
+        '    --mpi=none --job-name="$ID" --input=none \\',
+        *("    %s \\" % shlex.quote(word) for word in (*_go_on(plan), *plan.step)),
+        '    sh -c "$LOOK$THERE$AGENT" %s' % _words(plan),
+    ]
+
+
+def _words(plan: Plan) -> str:
+    return '"$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" %s "${NAMED[@]}"' % _above(plan)
+
+
+def _look_there(plan: Plan) -> list[str]:
+    """What each node does before it uses anything. Where it would do that too late, since lines of setup change what
+    its shell finds, or since the steps are the user's own, one step of one task per node does it before them."""
+    before = [
+        *_SAME_EVERYWHERE,
+        'ASK=; for at in %s "${NAMED[@]}"; do' % _above(plan),
+        '    [ "${SLURM_NNODES:-1}" = 1 ] && [ -n "$SLURMD_NODENAME" ] || same_on_all_nodes "$at" || ASK=1',
+        "done",
+        'if [ -n "$ASK" ]; then   # each node looks at its own before anything of them is in force',
+        "    ( %s" % _OF_THE_JOB,
+        '    srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 \\',
+        '        --cpu-bind=none --mpi=none --job-name="$ID" --input=none \\',
+        '        sh -c "$LOOK$THERE" %s ) ||' % _words(plan),
+        "        exit",
+        "fi",
+    ]
+    return [
+        "",
         '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
-        "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # of the job, not of this step",
-        "AGENT='" + _THERE[0],
-        *_THERE[1:],
+        "THERE='",
+        *_THERE,
         _umask(plan),
         'LOG=$RUN/attempt-$ATTEMPT/logs/agent-$(printf %04d "$SLURM_NODEID").log',
         'true >>"$LOG" || exit %d   # this node may not write there' % NO_RUN,
         'exec >>"$LOG" 2>&1',
         '[ -n "$ALL" ] || { require_usable "$@" && choose_python "$@"; } || exit %d' % REPLACEABLE,
-        'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID --attempt "$ATTEMPT"\'',
-        "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
-        % (nodes, nodes),
-        '    --mpi=none --job-name="$ID" --input=none \\',
-        *("    %s \\" % shlex.quote(word) for word in (*_go_on(plan), *plan.step)),
-        '    sh -c "$LOOK$AGENT" "$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" %s "${NAMED[@]}"' % _above(plan),
+        "'",
+        *(before if _looks_at_once(plan) else []),
     ]
 
 
@@ -287,25 +316,7 @@ def _above(plan: Plan) -> str:
 def _start_script(plan: Plan) -> list[str]:
     """The user's own script under an agent on this first node, which becomes this script: its signals and its exit code
     are the agent's. The environment is left alone: the script's own srun needs it."""
-    above = _above(plan)
-    return [
-        "",
-        *_SAME_EVERYWHERE,
-        'ASK=; for at in %s "${NAMED[@]}"; do [ "${SLURM_NNODES:-1}" = 1 ] || same_on_all_nodes "$at" || ASK=1; done'
-        % above,
-        'if [ -n "$ASK" ]; then   # so a step of one task per node looks at its own, before the steps of your script',
-        "    NODE='" + _THERE[0],
-        *_THERE[1:],
-        '[ -n "$ALL" ] || require_usable "$@" || exit %d\'' % REPLACEABLE,
-        "    ( unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION",
-        '    srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 \\',
-        '        --cpu-bind=none --mpi=none --job-name="$ID" --input=none \\',
-        '        sh -c "$LOOK$NODE" "$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" %s "${NAMED[@]}" ) ||' % above,
-        "        exit",
-        "fi",
-        'mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
-        'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank 0 --attempt "$ATTEMPT"',
-    ]
+    return ["", 'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank 0 --attempt "$ATTEMPT"']
 
 
 def _travelling(files: Mapping[str, bytes]) -> list[str]:
