@@ -271,6 +271,21 @@ def test_no_secret_is_named(login: Login) -> None:
     assert secret not in login.read(run, "plan.json") + login.read(run, "submission.txt")
 
 
+@pytest.mark.parametrize("value", ["/tmp/$HUB_LOGIN/lib", "/tmp/zq8canary77x/lib"], ids=["by its name", "as it is"])
+def test_no_secret_is_named_where_an_environment_is_checked(login: Login, value: str) -> None:
+    """Found by review: it was in srun's command line, which Slurm's accounting keeps, and in its message."""
+    login.environ["HUB_LOGIN"] = secret = "zq8canary77x"
+    environment = {"variables": {"PYTHONPATH": value, "LD_LIBRARY_PATH": "/tmp/theirs/lib"}}
+    job = login.job("true", "1x1", secrets=["HUB_LOGIN"], environment=environment)
+    checked = login("env", "check", job, "-w", "1")
+    assert secret not in checked.out + checked.err, checked
+    assert "somebody else could replace /tmp/theirs/lib" in checked.err, checked
+    environment = {"path": ["/opt/$HUB_LOGIN/bin"]}
+    job = login.job("true", "1x1", secrets=["HUB_LOGIN"], environment=environment)
+    checked = login("env", "check", job, "-w", "1")
+    assert checked.code == 2 and "names a secret" in checked.err and secret not in checked.err, checked
+
+
 def test_what_one_element_of_an_array_names(login: Login, base: str, mark: str) -> None:
     variables = {"PYTHONPATH": "${{inputs.lib}}"}
     keys = {"inputs": {"lib": "x"}, "matrix": {"lib": [login.project, base]}, "environment_variables": variables}

@@ -343,6 +343,24 @@ def test_variables_with_secrets_are_no_lines_of_setup() -> None:
             activation(spec._replace(**directories), None, environ, secrets=["LOGIN"])
 
 
+@pytest.mark.parametrize(
+    ("variables", "closed"),
+    [
+        ({"CONN": "db-$API_TOKEN", "API_TOKEN": "$API_TOKEN"}, ("CONN", "API_TOKEN")),
+        ({"CONN": "db-$API_TOKEN", "API_TOKEN": ""}, ("CONN",)),
+        ({"CONN": "db-$API_TOKEN", "API_TOKEN": "", "NEXT": "$CONN", "OTHER": "x$API_TOKEN"}, ("CONN", "NEXT")),
+        ({"API_TOKEN": "", "CONN": "db-$API_TOKEN"}, ()),
+        ({"A": "$API_TOKEN", "B": "$A", "A_": "$B"}, ("A", "B", "A_")),
+    ],
+)
+def test_a_variable_refers_to_what_another_means_at_its_place(
+    variables: dict[str, str], closed: tuple[str, ...]
+) -> None:
+    """Found by review: one that was set later hid that the shell's own had been taken."""
+    found = activation(EnvironmentSpec(variables=variables), None, {"API_TOKEN": "anna8f3kd7CANARY"})
+    assert found.closed == closed
+
+
 def test_an_old_python_runs_ranks_and_not_agents() -> None:
     assert activation(EnvironmentSpec(), Existing("/e", "conda", (3, 6)), {}).python is None
     assert activation(EnvironmentSpec(), Existing("/e", "conda", (3, 8)), {}).python == "/e/bin/python"

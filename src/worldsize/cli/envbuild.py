@@ -110,9 +110,8 @@ def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = T
 
     config = config_here()
     compute = config.compute(options.compute, "--compute").name
-    job = _job_of(options.spec, config)
-    environ = environ_of_builds(job or Job(), os.environ)
-    named = job.secrets if job else ()
+    environ = environ_of_builds(_job_of(options.spec, config) or Job(), os.environ)
+    named = secrets_of(options.spec, config)
     found = find_environment(wanted(options.spec, config), config, compute, environ, name, named)
     for notice in found.notices if found else ():
         say_message("notice: " + notice)
@@ -139,6 +138,12 @@ def wanted(spec: str, config: Config) -> Any:
             raise UsageError("a directory here has that name, and %s" % others, spec, "./%s, if you mean it" % spec)
         return os.path.abspath(spec)
     return spec
+
+
+def secrets_of(spec: str, config: Config) -> tuple[str, ...]:
+    """The variables that a job names as secrets, where the words name one."""
+    job = _job_of(spec, config)
+    return tuple(job.secrets) if job else ()
 
 
 def _job_of(spec: str, config: Config) -> Job | None:

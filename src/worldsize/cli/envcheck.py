@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from worldsize.cli.envbuild import add_compute, wanted
+from worldsize.cli.envbuild import add_compute, secrets_of, wanted
 from worldsize.cli.output import lines_of, say, show, show_json
 from worldsize.cli.shared import add_output, config_here, count, table
 
@@ -40,7 +40,10 @@ def check(options: argparse.Namespace) -> int:
     config = config_here()
     name = choose_compute(config, options.compute, None)
     compute = open_compute(config, name, os.environ)
-    environment = find_environment(wanted(options.spec, config), config, name, os.environ) if options.spec else None
+    environment = None
+    if options.spec:
+        wants, secrets = wanted(options.spec, config), secrets_of(options.spec, config)
+        environment = find_environment(wants, config, name, os.environ, secrets=secrets)
     modules = [each.strip() for each in options.modules.split(",") if each.strip()]
     rows, left_out = check_on_nodes(compute, config, environment, modules, options.world, os.environ)
     problems = judge(rows, compute.facts(Job()).gpus_per_node)

@@ -87,46 +87,37 @@ def activation(
     base = of_prefix(found) if found else Activation()
     if upon is not None:
         below = of_prefix(upon)
-        variables = {**base.variables, **below.variables, "VIRTUAL_ENV": base.variables.get("VIRTUAL_ENV")}
-        base = base._replace(path=(*base.path, *below.path), variables=variables, scripts=below.scripts)
+        both = {**base.variables, **below.variables, "VIRTUAL_ENV": base.variables.get("VIRTUAL_ENV")}
+        base = base._replace(path=(*base.path, *below.path), variables=both, scripts=below.scripts)
     known = {**environ, **{name: value for name, value in base.variables.items() if value is not None}}
     if found:
         known["PREFIX"] = found.prefix
-    own: dict[str, str | None] = {}
-    for name, text in spec.variables.items():
-        known[name] = expanded(text, known)
-        own[name] = known[name]
-    all_variables = {**base.variables, **own}
-    return base._replace(
-        path=(*(expanded(each, known) for each in spec.path), *base.path),
-        library_path=tuple(expanded(each, known) for each in spec.ld_library_path),
-        variables=all_variables,
-        modules=spec.modules,
-        closed=_closed(spec, all_variables, environ, secrets),
-    )
+    variables = dict(base.variables)
+    closed = {name: is_secret(name, value) for name, value in variables.items() if value is not None}
 
-
-def _closed(
-    spec: EnvironmentSpec, variables: Mapping[str, str | None], environ: Mapping[str, str], secrets: Collection[str]
-) -> tuple[str, ...]:
-    """Of the variables those with secrets: by their own names and values, or because they name another with one."""
-
-    def names_one(text: str) -> bool:
+    def holds_secret(text: str) -> bool:
+        """By what its names mean now: a variable that is set later is still the one of `environ`."""
         named = [match[1] or match[2] for match in _VARIABLE.finditer(text)]
         return any(
-            name in secrets or name in closed or (name not in variables and is_secret(name, environ.get(name, "")))
+            name in secrets or (closed[name] if name in closed else is_secret(name, environ.get(name, "")))
             for name in named
         )
 
-    closed: list[str] = []
-    for name, value in variables.items():
-        if value and (is_secret(name, value) or names_one(spec.variables.get(name, ""))):
-            closed.append(name)
+    for name, text in spec.variables.items():
+        value, told = expanded(text, known), holds_secret(text)
+        known[name] = variables[name] = value
+        closed[name] = bool(value) and (told or is_secret(name, value))
     for directory in (*spec.path, *spec.ld_library_path):
-        if names_one(directory):
+        if holds_secret(directory):
             what = "names a secret, and everybody can read the names of directories that programs are looked for in"
             raise UsageError("%s %s" % (directory, what), "environment", "leave it out")
-    return tuple(closed)
+    return base._replace(
+        path=(*(expanded(each, known) for each in spec.path), *base.path),
+        library_path=tuple(expanded(each, known) for each in spec.ld_library_path),
+        variables=variables,
+        modules=spec.modules,
+        closed=tuple(name for name, told in closed.items() if told),
+    )
 
 
 def of_prefix(found: Existing) -> Activation:

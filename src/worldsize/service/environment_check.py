@@ -13,6 +13,7 @@ from worldsize.errors import UsageError
 from worldsize.service import errands
 from worldsize.service.computes import python_path
 from worldsize.service.environments import Environment
+from worldsize.service.naming import names_to_check
 from worldsize.spec.config import Config
 
 _TICK = 0.2
@@ -59,7 +60,8 @@ def _argv(
     words = check_argv(python, modules, distributions)
     found = environment.activation(environ) if environment else None
     lines = [*found.module_lines(), *found.lines()] if found else []
-    named = (*([python] if os.path.isabs(python) else []), *(found.named() if found else ()))
+    own = names_to_check(environment, found, environ) if environment and found else ()
+    named = (*([python] if os.path.isabs(python) else []), *own)
     if not lines:
         return words, {}, named
     from worldsize.plan.setup import MODULE, as_bash

@@ -31,6 +31,7 @@ class Environment(NamedTuple):
     notices   what a person should know
     archive   a packed environment, of which there is no other form here
     config, compute   for which one that is built was looked up
+    secrets   names of variables that hold one, beside those whose names say so
     """
 
     spec: EnvironmentSpec
@@ -41,6 +42,7 @@ class Environment(NamedTuple):
     archive: str | None = None
     config: Config = Config()
     compute: str = LOCAL
+    secrets: tuple[str, ...] = ()
 
     @property
     def image(self) -> str | None:
@@ -51,8 +53,9 @@ class Environment(NamedTuple):
     def prefix(self) -> str | None:
         return self.existing.prefix if self.existing else None
 
-    def activation(self, environ: Mapping[str, str], secrets: Collection[str] = ()) -> Activation:
-        return activation(self.spec, self.existing, environ, self.recipe.existing if self.recipe else None, secrets)
+    def activation(self, environ: Mapping[str, str]) -> Activation:
+        upon = self.recipe.existing if self.recipe else None
+        return activation(self.spec, self.existing, environ, upon, self.secrets)
 
     def description(self) -> dict[str, Any] | None:
         """Of one that was built, whether it is named by what it is made of, by its name or by its path."""
@@ -75,7 +78,19 @@ def find_environment(
     resolved = resolve(wanted, config)
     if resolved.spec is None:
         return Environment(EnvironmentSpec(), notices=(resolved.notice,)) if resolved.notice else None
-    spec, settings = resolved.spec, config.computes[compute]
+    found = _look_up(resolved.spec, config, compute, environ, name, secrets)
+    return found._replace(secrets=tuple(secrets))
+
+
+def _look_up(
+    spec: EnvironmentSpec,
+    config: Config,
+    compute: str,
+    environ: Mapping[str, str],
+    name: str | None,
+    secrets: Collection[str],
+) -> Environment:
+    settings = config.computes[compute]
     if name:
         spec = spec._replace(name=name)
     if spec.existing and is_packed_name(spec.existing):

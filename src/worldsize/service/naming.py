@@ -10,7 +10,7 @@ from worldsize.environment.naming import searched, with_interpreters
 from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.service.environments import Environment
-from worldsize.trust.secrets import mask_text, mask_values
+from worldsize.trust.secrets import mask_text, mask_values, secret_values
 
 
 def names_on_nodes(
@@ -24,6 +24,14 @@ def names_on_nodes(
         own = environment.prefix + os.sep  # each node unpacks it; lines of setup would use its former place
         of_environment = tuple(each for each in of_environment if not each.startswith(own))
     return without_secrets((*of_environment, *named_by(plan)), values_of(plan))
+
+
+def names_to_check(environment: Environment, found: Activation, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Of the environment alone. Values of the secrets that a job names are told from `environ`."""
+    held = {name: value for name, value in found.variables.items() if value}
+    of_shell = {name: environ[name] for name in environment.secrets if name in environ}
+    secrets = [*secret_values(held, found.closed), *secret_values(of_shell, environment.secrets)]
+    return without_secrets(found.named(), secrets)
 
 
 def named_by(plan: Plan) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ def _with_environment(
 
     environ = environ_of_builds(job, request.environ)
     environment, said = look_up(job, request.config, plan.compute, environ, facts, request.places)
-    found = environment.activation(request.environ, job.secrets) if environment is not None else None
+    found = environment.activation(request.environ) if environment is not None else None
     if environment is not None and found is not None:
         plan = activated(plan, job, facts, found, path)
         plan, more = _distributed(request, job, facts, plan, environment)
