@@ -262,11 +262,19 @@ def test_no_secret_is_named(login: Login) -> None:
     keys = {
         "secrets": ["MY_TOKEN"],
         "environment": {"variables": {"PYTHONPATH": "/data/$MY_TOKEN/a:/data/b"}},
-        "environment_variables": {"LD_LIBRARY_PATH": "/data/%s/lib:/data/c" % secret},
+        "inputs": {"api_key": "aa:/bb9Canary77x", "at": "https://k3yOf20Letters7x9q2@host/x"},
+        "environment_variables": {
+            "LD_LIBRARY_PATH": "/data/%s/lib" % secret,
+            "PATH": "/data/c:/usr/bin:/bin",
+            "PYTHONHOME": "/data/${{inputs.api_key}}",
+            "PYTHONPATH": "/data/a:${{inputs.at}}:/data/b",
+        },
     }
     job = login.job("true", "1x1", **keys)
     said = login.ok("run", "--dry-run", job).out
     assert "/data/c" in said and secret not in said
+    named = said.partition("NAMED=(")[2].partition(")")[0]
+    assert "bb9Canary77x" not in named and "k3yOf20Letters7x9q2" not in named
     run = login.run("-q", job)
     assert secret not in login.read(run, "plan.json") + login.read(run, "submission.txt")
 

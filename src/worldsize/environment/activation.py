@@ -14,7 +14,7 @@ from worldsize.errors import UsageError
 from worldsize.plan.files import read_json
 from worldsize.plan.setup import module_line
 from worldsize.spec.environment import EnvironmentSpec
-from worldsize.trust.secrets import is_secret
+from worldsize.trust.secrets import is_secret, mask_values
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _LONGEST = 1 << 17
@@ -54,13 +54,18 @@ class Activation(NamedTuple):
             found.append("unset %s" % name if value is None else "export %s=%s" % (name, shlex.quote(value)))
         return found + [". %s" % shlex.quote(script) for script in self.scripts]
 
-    def named(self) -> tuple[str, ...]:
-        """What ranks would execute or load by a name of this machine; nothing of what holds secrets."""
+    def named(self, secrets: Collection[str] = ()) -> tuple[str, ...]:
+        """What ranks would execute or load by a name of this machine; nothing of variables that hold secrets, which
+        `secrets` are more of."""
         python = (self.python,) if self.python else ()
         base = home_of(self.prefix) if self.prefix else None
         home = (*with_interpreters([base]), os.path.join(os.path.dirname(base), "lib")) if base else ()
         found = (*with_interpreters(self.path), *python, *home, *self.library_path, *self.scripts)
-        return (*found, *searched({name: value for name, value in self.variables.items() if name not in self.closed}))
+        told = {name: value for name, value in self.variables.items() if value and name not in self.closed}
+        return (
+            *found,
+            *searched({name: value for name, value in told.items() if mask_values(value, secrets) == value}),
+        )
 
     def lines_needed(self) -> bool:
         """Whether there is anything to put in force."""
