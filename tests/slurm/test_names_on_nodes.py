@@ -174,6 +174,25 @@ def test_what_lines_of_setup_put_in_force(login: Login, scratch: str, mark: str,
     assert not os.path.exists(mark)
 
 
+@pytest.mark.parametrize("where", ["on the login node", "on a node"])
+@pytest.mark.parametrize("own", [False, True], ids=["setup", "a script of one's own"])
+def test_inside_an_allocation(login: Login, scratch: str, mark: str, where: str, own: bool) -> None:
+    """The shell may be on no node of it, or know of one node alone: all of them are asked."""
+    prefix = environment_in(login, scratch, mark, ("node1",))
+    login.write("own.sbatch", "#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=1\nsrun python -c 1\n")
+    job = login.job("python -c 1", "2x1", environment=prefix, setup=["true"])
+    words = [sys.executable, "-m", "worldsize", "run", "-q"]
+    words += ["own.sbatch", "--set", "environment=" + prefix] if own else [job]
+    salloc = ["salloc", "--quiet", "--nodelist=node[1-2]", "-N2"]
+    if where == "on the login node":
+        os.chmod(scratch, 0o755)
+    else:
+        salloc += ["srun", "--overlap", "-N1", "-n1"]
+    ended = subprocess.run([*salloc, *words], env=login.environ, cwd=login.project, capture_output=True, text=True)
+    assert ended.returncode and not os.path.exists(mark), ended
+    assert "somebody else could replace %s/bin on node2" % prefix in login.status()["message"]
+
+
 def test_what_the_first_node_of_a_script_of_ones_own_lacks(login: Login, scratch: str, mark: str) -> None:
     prefix = environment_in(login, scratch, mark, ())
     subprocess.check_call(login.cluster.on_node("node1", ["chmod", "755", scratch]))
@@ -303,6 +322,17 @@ def test_what_one_element_of_an_array_names(login: Login, base: str, mark: str) 
         status = login.status("%s_%d" % (array, element))
         assert status["state"] == "FAILED" and "somebody else could replace" in status["message"], status
     assert not os.path.exists(mark)
+
+
+def test_what_elements_of_an_array_name_after_one_that_names_nothing(login: Login, base: str, mark: str) -> None:
+    """Found by review: a first element without paths was taken for a compute that looks at none."""
+    with open(os.path.join(login.project, "worldsize.toml"), "a") as file:
+        file.write('python = "python3"\n')
+    keys = {"inputs": {"lib": "x"}, "matrix": {"lib": ["relative", base]}}
+    job = login.job("python3 -c 1", "1x1", **keys, environment_variables={"PYTHONPATH": "${{inputs.lib}}"})
+    array = login.ok("submit", job).out.strip()
+    login("wait", array, "--timeout", "60", timeout=90)
+    assert login.status("%s_1" % array)["state"] == "FAILED" and not os.path.exists(mark)
 
 
 def test_the_python_of_a_copied_virtual_environment(login: Login, base: str, mark: str) -> None:

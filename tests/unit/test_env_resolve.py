@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from worldsize.environment.machine import completed_virtual, parse_virtual
 from worldsize.environment.resolve import resolve, spellings
 from worldsize.environment.sources import complete, of_lock
 from worldsize.errors import JobError, NotFound, UsageError
+from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.service.environment_plan import activated, unusable
@@ -341,6 +343,22 @@ def test_variables_with_secrets_are_no_lines_of_setup() -> None:
     for directories in ({"path": ("/opt/$LOGIN",)}, {"ld_library_path": ("$A/lib",)}, {"path": ("${HUB_TOKEN}/bin",)}):
         with pytest.raises(UsageError, match="names a secret"):
             activation(spec._replace(**directories), None, environ, secrets=["LOGIN"])
+
+
+def test_variables_that_a_job_names_as_secrets(tmp_path: Path) -> None:
+    """Found by review: they stood in Slurm's batch script, whether the environment's own or conda's."""
+    prefix = tmp_path / "env"
+    (prefix / "conda-meta").mkdir(parents=True)
+    state = {"env_vars": {"MYLOGIN": "anna:8f3kd7Canary", "SORT": "x"}}
+    (prefix / "conda-meta" / "state").write_text(json.dumps(state))
+    spec = EnvironmentSpec(variables={"OTHER": "first"})
+    environ = {"MYLOGIN": "anna:8f3kd7Shell", "OTHER": "bob:k2"}
+    found = activation(spec, Existing(str(prefix), "conda", (3, 11)), environ, secrets=["MYLOGIN", "OTHER"])
+    assert found.closed == ("MYLOGIN", "OTHER")
+    made = activated(plan(), Job(setup=("true",)), ComputeFacts(), found, ())
+    assert "Canary" not in str(made.setup) and "first" not in str(made.setup) and "export SORT=x" in made.setup
+    both = made._replace(environment={"MYLOGIN": "anna:8f3kd7Shell"})
+    assert {"anna:8f3kd7Canary", "anna:8f3kd7Shell"} <= set(values_of(both))
 
 
 @pytest.mark.parametrize(

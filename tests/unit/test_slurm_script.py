@@ -70,11 +70,11 @@ class Place:
         return render(script._replace(**changes))
 
     def bash(self, text: str, job: int = 7, **environ: str) -> subprocess.CompletedProcess[str]:
-        path = self.root / "job.sh"
+        path = self.root / "slurm_script"
         path.write_text(text)
         said = str(self.root / "srun.txt")
         found = {"PATH": "%s:/usr/bin:/bin" % self.bin, "SLURM_JOB_ID": str(job), "SAID": said}
-        environ = {**found, "SLURM_NNODES": "1", "SLURMD_NODENAME": "node1", **environ}
+        environ = {**found, "SLURM_JOB_NUM_NODES": "1", **environ}
         return subprocess.run(["bash", str(path)], env=environ, capture_output=True, text=True, timeout=60)
 
 

@@ -98,7 +98,11 @@ def activation(
     if found:
         known["PREFIX"] = found.prefix
     variables = dict(base.variables)
-    closed = {name: is_secret(name, value) for name, value in variables.items() if value is not None}
+
+    def is_told(name: str, value: str) -> bool:
+        return name in secrets or is_secret(name, value)
+
+    closed = {name: is_told(name, value) for name, value in variables.items() if value is not None}
 
     def holds_secret(text: str) -> bool:
         """By what its names mean now: a variable that is set later is still the one of `environ`."""
@@ -111,7 +115,7 @@ def activation(
     for name, text in spec.variables.items():
         value, told = expanded(text, known), holds_secret(text)
         known[name] = variables[name] = value
-        closed[name] = bool(value) and (told or is_secret(name, value))
+        closed[name] = bool(value) and (told or is_told(name, value))
     for directory in (*spec.path, *spec.ld_library_path):
         if holds_secret(directory):
             what = "names a secret, and everybody can read the names of directories that programs are looked for in"

@@ -61,7 +61,8 @@ def values_of(plan: Plan) -> list[str]:
     from worldsize.trust.secrets import secret_values
 
     activated = {name: value for name, value in plan.activated.items() if value}
-    return secret_values({**activated, **plan.environment}, plan.secrets)
+    found = (*secret_values(activated, plan.secrets), *secret_values(plan.environment, plan.secrets))
+    return list(dict.fromkeys(found))  # a variable may have another value in each
 
 
 def with_variables(plan: Plan, environ: Mapping[str, str]) -> dict[str, Any]:

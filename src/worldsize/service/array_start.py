@@ -86,7 +86,7 @@ def plan_array(
         prepared = prepared._replace(notices=(*prepared.notices, CheckResult("notice", what, "at_once", hint)))
         at_once = None
     plan = prepared.plan._replace(array=ArrayPlace(0, len(varied), paths.run_id, at_once))
-    if plan.named and varied[0]:
+    if varied[0] and not (facts.shared_host or facts.mapped or plan.step):  # within an image nodes look at nothing
         plan = plan._replace(named=_named_by_all(plan, prepared, varied, first, facts.mapped))
     return prepared._replace(plan=_with_threads(plan, prepared.job, facts, min(at_once or 1, len(varied))))
 

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.compute.abilities import Errands
 from worldsize.compute.base import Compute
+from worldsize.environment.activation import Activation
 from worldsize.environment.nodecheck import Row, check_argv, read_row
 from worldsize.errors import UsageError
 from worldsize.service import errands
 from worldsize.service.computes import python_path
 from worldsize.service.environments import Environment
-from worldsize.service.naming import names_to_check
+from worldsize.service.naming import secrets_within, without_secrets
 from worldsize.spec.config import Config
+from worldsize.trust.secrets import mask_values
 
 _TICK = 0.2
 _NAME = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
@@ -38,19 +40,23 @@ def check_on_nodes(
         raise UsageError(what, environment.prefix, "worldsize env build, with the same words")
     names, left_out = ((), 0) if count is not None else errands.usable(compute)
     number = count if count is not None else len(names)
-    argv, variables, named = _argv(compute, config, environment, modules, environ)
+    found = environment.activation(environ) if environment else None
+    secrets = secrets_within(environment, found, environ) if environment and found else []
+    argv, variables, named = _argv(compute, config, environment, found, modules, environ)
+    named = without_secrets(named, secrets)
     asked = errands.execute_alone(compute, argv, number, os.sep, None, names, variables, named)
-    return _heard(asked, number), left_out
+    return [Row(*mask_values(row, secrets)) for row in _heard(asked, number)], left_out
 
 
 def _argv(
     compute: Compute,
     config: Config,
     environment: Environment | None,
+    found: Activation | None,
     modules: Sequence[str],
     environ: Mapping[str, str],
 ) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
-    """The command, the variables that it wants, and what it names of this machine."""
+    """The command, the variables that it wants, and what it names of this machine. `found`: what is put in force."""
     distributions = named_distributions(environment) if environment else ()
     if environment is None or environment.existing is None:
         path = python_path(config, compute.name, environ)
@@ -58,10 +64,8 @@ def _argv(
     else:
         python = environment.existing.python
     words = check_argv(python, modules, distributions)
-    found = environment.activation(environ) if environment else None
     lines = [*found.module_lines(), *found.lines()] if found else []
-    own = names_to_check(environment, found, environ) if environment and found else ()
-    named = (*([python] if os.path.isabs(python) else []), *own)
+    named = (*([python] if os.path.isabs(python) else []), *(found.named() if found else ()))
     if not lines:
         return words, {}, named
     from worldsize.plan.setup import MODULE, as_bash

@@ -27,12 +27,11 @@ def names_on_nodes(
     return without_secrets((*of_environment, *named_by(plan)), secrets)
 
 
-def names_to_check(environment: Environment, found: Activation, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Of the environment alone. Values of the secrets that a job names are told from `environ`."""
+def secrets_within(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:
+    """Of the environment alone, and the values in `environ` of those that a job names."""
     held = {name: value for name, value in found.variables.items() if value}
     of_shell = {name: environ[name] for name in environment.secrets if name in environ}
-    secrets = [*secret_values(held, found.closed), *secret_values(of_shell, environment.secrets)]
-    return without_secrets(found.named(secrets), secrets)
+    return [*secret_values(held, found.closed), *secret_values(of_shell, environment.secrets)]
 
 
 def named_by(plan: Plan) -> tuple[str, ...]:
