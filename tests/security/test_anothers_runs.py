@@ -262,3 +262,18 @@ def test_an_array_of_anothers_ends_nothing_and_nothing_is_written(
     assert victim.status(own)["state"] == "RUNNING"
     assert set(Path(root).rglob("*")) == before and sorted(os.listdir(precious)) == ["plan.json", "secrets.json"]
     end(victim, own)
+
+
+def test_a_link_of_theirs_in_the_code_of_a_run_again(victim: Cli, attacker: Person) -> None:
+    """Found by review: the run's own code has a link of the victim's in its place, which the next run believed."""
+    victim.write("data/x", "x")
+    secret = victim.write("../secret", "only the victim's")
+    link = os.path.join(victim.project, "data", "notes.txt")
+    os.symlink(os.path.realpath(secret), link)
+    os.chown(link, attacker.uid, attacker.uid, follow_symlinks=False)
+    first = victim("run", "-q", "--", "true")
+    assert first.code == 0 and "data/notes.txt" in first.err, first
+    for _ in range(2):
+        again = victim("rerun", "-q")
+        assert again.code == 0 and "data/notes.txt" in again.err, again
+        assert os.path.islink(victim.path(victim.latest(), "code", "data", "notes.txt"))

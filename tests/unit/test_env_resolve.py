@@ -369,6 +369,7 @@ def test_variables_that_a_job_names_as_secrets(tmp_path: Path) -> None:
         ({"CONN": "db-$API_TOKEN", "API_TOKEN": "", "NEXT": "$CONN", "OTHER": "x$API_TOKEN"}, ("CONN", "NEXT")),
         ({"API_TOKEN": "", "CONN": "db-$API_TOKEN"}, ()),
         ({"A": "$API_TOKEN", "B": "$A", "A_": "$B"}, ("A", "B", "A_")),
+        ({"HOME": "/data/$API_TOKEN", "X": "~/x", "Y": "x~"}, ("HOME", "X")),
     ],
 )
 def test_a_variable_refers_to_what_another_means_at_its_place(

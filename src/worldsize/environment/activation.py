@@ -106,7 +106,7 @@ def activation(
 
     def holds_secret(text: str) -> bool:
         """By what its names mean now: a variable that is set later is still the one of `environ`."""
-        named = [match[1] or match[2] for match in _VARIABLE.finditer(text)]
+        named = [match[1] or match[2] for match in _VARIABLE.finditer(text)] + ["HOME"] * text.startswith("~")
         return any(
             name in secrets or (closed[name] if name in closed else is_secret(name, environ.get(name, "")))
             for name in named
