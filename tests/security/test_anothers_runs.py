@@ -276,4 +276,9 @@ def test_a_link_of_theirs_in_the_code_of_a_run_again(victim: Cli, attacker: Pers
     for _ in range(2):
         again = victim("rerun", "-q")
         assert again.code == 0 and "data/notes.txt" in again.err, again
-        assert os.path.islink(victim.path(victim.latest(), "code", "data", "notes.txt"))
+        copied = victim.path(victim.latest(), "code", "data", "notes.txt")
+        assert os.path.islink(copied) and Path(copied).read_text() == "only the victim's"
+    inside = victim.path(victim.latest(), "code")
+    shutil.copy(victim.write("job.yml", "command: 'true'\ncode: .\n"), os.path.join(inside, "data", "job.yml"))
+    below = victim("run", "-q", os.path.join(inside, "data", "job.yml"))
+    assert below.code == 0 and os.path.islink(victim.path(victim.latest(), "code", "notes.txt")), below

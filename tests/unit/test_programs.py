@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import os, signal, sys, threading
 from worldsize.environment.builder import Scratch
@@ -17,6 +19,15 @@ def end(number, frame):
     raise SystemExit(128 + number)
 
 signal.signal(signal.SIGTERM, end)
+restore = signal.signal
+
+def set_handler(number, handler):
+    former = restore(number, handler)
+    if handler is end and sys.argv[3] == "right after":
+        signal.raise_signal(signal.SIGTERM)
+    return former
+
+signal.signal = set_handler
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 words = ["bash", "-c", "kill -TERM $PPID; exec sleep " + sys.argv[2]]
 for _ in range(20):
@@ -29,10 +40,11 @@ for _ in range(20):
 """
 
 
-def test_a_signal_while_a_program_starts_ends_it_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", ["while it starts", "right after"])
+def test_a_signal_while_a_program_starts_ends_it_too(tmp_path: Path, moment: str) -> None:
     """Another thread takes what this one has blocked: the program was started, and forgotten."""
     seconds = "600.%d" % os.getpid()
-    with subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path), seconds]) as process:
+    with subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path), seconds, moment]) as process:
         try:
             assert process.wait(60) == 0
         finally:

@@ -73,19 +73,23 @@ def execute(
     logged: bool = True,
 ) -> Ended:
     """As `run`, whatever the code; `order` is its standard input, and then its output is data and not `logged`."""
-    with _endings_held() as held:
-        try:
-            process = _start(work, argv, environ, cwd, order is not None)
-        except OSError as error:
-            raise BuildError("%s: %s cannot be executed: %s" % (what, argv[0], error.strerror)) from None
+    process: subprocess.Popen[str] | None = None
+    try:
+        with _endings_held() as held:
+            try:
+                process = _start(work, argv, environ, cwd, order is not None)
+            except OSError as error:
+                raise BuildError("%s: %s cannot be executed: %s" % (what, argv[0], error.strerror)) from None
+        for number in held:
+            signal.raise_signal(number)
+        out, last = _listened(process, work, heard, order, logged)
+    except BaseException:  # a signal right after the start too
+        if process is not None:
+            with process:
+                _end(process)
+        raise
     with process:
-        try:
-            for number in held:
-                signal.raise_signal(number)
-            out, last = _listened(process, work, heard, order, logged)
-        except BaseException:
-            _end(process)
-            raise
+        process.wait()
     return Ended(process.returncode, out, tuple(last))
 
 

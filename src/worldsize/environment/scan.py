@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from worldsize.environment.codefiles import CodeFiles, unreadable
 from worldsize.environment.ignore import Rules, always_ignored, is_environment, is_run
-from worldsize.environment.manifest import read_manifest
-from worldsize.errors import NotFound, SnapshotError, StorageError
+from worldsize.errors import SnapshotError, StorageError
 from worldsize.plan.files import display
-from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
 from worldsize.trust.directories import real_path
 from worldsize.trust.owners import is_believed, user_name
 
 OWN = ("outputs", "logs")
 """Directories at the top of the code that are the run's own: their files are copied, never linked."""
-_OUTSIDE = "links to %s, outside the code: kept as a link, its content not recorded"
 _OWN_LINKS = ("../outputs", "../user_logs")
 
 
@@ -63,14 +60,13 @@ def scan(code_dir: str, limits: Limits | None = None, excluded: Iterable[str] = 
     Raises SnapshotError where something cannot be read, and as soon as a limit is passed.
     """
     root = os.path.realpath(code_dir)
-    kept = _links_of_snapshot(root)
     listing = Listing(root, [], [], [], [], time.time_ns(), {})
     try:
         files = CodeFiles(root)
     except OSError as error:
         raise unreadable(error, root) from None
     try:
-        _Walk(listing, files, limits or Limits(), frozenset(map(os.path.realpath, excluded)), kept, tick).run()
+        _Walk(listing, files, limits or Limits(), frozenset(map(os.path.realpath, excluded)), tick).run()
     finally:
         files.close()
     return listing
@@ -78,16 +74,9 @@ def scan(code_dir: str, limits: Limits | None = None, excluded: Iterable[str] = 
 
 class _Walk:
     def __init__(
-        self,
-        listing: Listing,
-        files: CodeFiles,
-        limits: Limits,
-        excluded: frozenset[str],
-        kept: Mapping[str, str],
-        tick: Tick,
+        self, listing: Listing, files: CodeFiles, limits: Limits, excluded: frozenset[str], tick: Tick
     ) -> None:
         self.tick = tick
-        self.kept = kept
         self.listing = listing
         self.files = files
         self.limits = limits
@@ -171,11 +160,6 @@ class _Walk:
             owner, target = _owner_and_target(directory, name)
         except OSError as error:
             raise unreadable(error, "%s/%s" % (root, relative)) from None
-        if self.kept.get(relative) == target:
-            self.listing.links.append((relative, target))
-            if os.path.isabs(target):
-                self.warn(relative, _OUTSIDE, target)
-            return
         path = os.path.join(root, here, target)
         real = os.path.realpath(path)
         if real == root or real.startswith(root.rstrip("/") + "/"):
@@ -187,12 +171,13 @@ class _Walk:
             self.take_linked_file(relative, path, owner)
         elif os.path.isdir(real):
             self.listing.links.append((relative, real))
-            self.warn(relative, _OUTSIDE, real)
+            self.warn(relative, "links to %s, outside the code: kept as a link, its content not recorded", real)
         else:
             self.warn(relative, "left out: links to %s, where no file is", target)
 
     def take_linked_file(self, relative: str, path: str, owner: int) -> None:
-        """Its content, where no link on the way is another user's: what that leads to is theirs to say."""
+        """Its content, where no link on the way is another user's: what that leads to is theirs to say. The run's own
+        link, which is this user's, leads through that one then, so that no later snapshot takes it for one of ours."""
         try:
             if not is_believed(owner):
                 raise StorageError("the link belongs to %s" % user_name(owner), path)
@@ -200,7 +185,8 @@ class _Walk:
             status = os.lstat(real)
         except (OSError, StorageError) as error:
             real = os.path.realpath(path)
-            self.listing.links.append((relative, real))
+            kept = path if is_believed(owner) else "%s/%s" % (self.listing.root, relative)
+            self.listing.links.append((relative, kept))
             why = error.what if isinstance(error, StorageError) else error.strerror
             self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
             return
@@ -224,19 +210,6 @@ class _Walk:
             display(listing.root),
             "name what the run does not need in .amlignore, or give the directory of the code alone: --code DIR",
         )
-
-
-def _links_of_snapshot(root: str) -> dict[str, str]:
-    """Of a run's own code, the links that its manifest has as links, with their targets. Each is the user's own, but
-    another user may have made the one that it stands for: what it leads to stays out of further snapshots too."""
-    paths = RunPaths(os.path.dirname(root))
-    if root != paths.code or not os.path.lexists(paths.manifest):
-        return {}
-    try:
-        files = read_manifest(paths.manifest)["files"]
-    except NotFound:
-        return {}
-    return {name: each[2] for name, each in files.items() if each[:1] == ["link"] and len(each) == 3}
 
 
 def human_bytes(number: int) -> str:
