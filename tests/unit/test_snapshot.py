@@ -503,6 +503,33 @@ def test_a_link_of_anothers_is_not_followed(tmp_path):
     assert any("the link belongs to uid 61002" in warning for warning in listing.warnings)
 
 
+def test_links_of_anothers_that_lead_out_together_once_they_are_the_runs_own(tmp_path, place):
+    """Found by review: each was looked at at a moment when it was harmless, and the next run believed both."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link of somebody else's")
+    place.write("sub/key", "harmless")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key").write_text("precious")
+
+    def theirs(name: str, target: object) -> None:
+        path = os.path.join(place.code, name)
+        if os.path.lexists(path):
+            os.unlink(path)
+        os.symlink(str(target), path)
+        os.chown(path, 61002, 61002, follow_symlinks=False)
+
+    theirs("s", "sub")
+    theirs("v", "s/key")
+    inside = scan(place.code)
+    theirs("s", tmp_path / "private")
+    outside = scan(place.code)
+    links = [("s", dict(outside.links)["s"]), ("v", dict(inside.links)["v"])]
+    paths = create_run(place.home)
+    materialize(inside._replace(links=links), paths, place.objects)
+    again = scan(paths.code)
+    assert "v" not in [name for name, _ in again.files] and "v" in dict(again.links)
+
+
 @pytest.fixture
 def dropped(place, tmp_path):
     """Code with a directory where others may put files, and what they may not read: its text is `precious`."""

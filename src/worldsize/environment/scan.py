@@ -167,17 +167,14 @@ class _Walk:
             if os.path.isabs(target) or plain == ".." or plain.startswith("../"):
                 target = os.path.relpath(real, os.path.join(root, here))
             self.listing.links.append((relative, target))
-        elif os.path.isfile(real):
-            self.take_linked_file(relative, path, owner)
-        elif os.path.isdir(real):
-            self.listing.links.append((relative, real))
-            self.warn(relative, "links to %s, outside the code: kept as a link, its content not recorded", real)
+        elif os.path.isfile(real) or os.path.isdir(real):
+            self.take_link_outside(relative, path, owner)
         else:
             self.warn(relative, "left out: links to %s, where no file is", target)
 
-    def take_linked_file(self, relative: str, path: str, owner: int) -> None:
-        """Its content, where no link on the way is another user's: what that leads to is theirs to say. The run's own
-        link, which is this user's, leads through that one then, so that no later snapshot takes it for one of ours."""
+    def take_link_outside(self, relative: str, path: str, owner: int) -> None:
+        """The content of a file, where no link on the way is another user's: what that leads to is theirs to say. The
+        run's own link, which is this user's, leads through theirs then, so that no later snapshot takes it for ours."""
         try:
             if not is_believed(owner):
                 raise StorageError("the link belongs to %s" % user_name(owner), path)
@@ -189,6 +186,10 @@ class _Walk:
             self.listing.links.append((relative, kept))
             why = error.what if isinstance(error, StorageError) else error.strerror
             self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
+            return
+        if stat.S_ISDIR(status.st_mode):
+            self.listing.links.append((relative, real))
+            self.warn(relative, "links to %s, outside the code: kept as a link, its content not recorded", real)
             return
         self.listing.followed[relative] = real
         self.take_file(status, relative)
