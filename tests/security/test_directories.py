@@ -73,6 +73,24 @@ def test_another_users_link_on_the_way(machine: Machine, name: str) -> None:
             check(os.path.join(place, name))
 
 
+def test_a_link_that_others_exchange_meanwhile(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by review: whose it is was told by one look, and where it leads by another."""
+    place = machine.directory(0o777)
+    for name, uid in (("ours", 0), ("theirs", ANNA)):
+        os.mkdir(os.path.join(place, name + ".d"))
+        os.symlink(name + ".d", os.path.join(place, name))
+        os.chown(os.path.join(place, name), uid, uid, follow_symlinks=False)
+    readlink = os.readlink
+
+    def exchange_first(path: str, *, dir_fd: int | None = None) -> str:
+        os.rename(os.path.join(place, "ours"), os.path.join(place, "former"))
+        os.rename(os.path.join(place, "theirs"), os.path.join(place, "ours"))
+        return readlink(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "readlink", exchange_first)
+    assert real_path(os.path.join(place, "ours"), places=False) == os.path.join(place, "ours.d")
+
+
 def test_links_of_roots_are_followed(machine: Machine, tmp_path: Path) -> None:
     place, target = machine.directory(0o1777), machine.directory(0o755)
     os.mkdir(target + "/below")

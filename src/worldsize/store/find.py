@@ -133,7 +133,7 @@ def _can_name_a_file(text: str) -> bool:
 def _by_path(text: str) -> RunPaths:
     root = os.path.realpath(text)
     try:
-        real_path(text, places=False)
+        root = real_path(text, places=False)
     except (OSError, StorageError) as error:
         if not foreign_owner(root):
             link = error.where if isinstance(error, StorageError) else None

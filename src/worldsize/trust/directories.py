@@ -273,7 +273,7 @@ def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool =
         if places:
             _check_place(real, environ)
         try:
-            status = os.lstat(child)
+            status, target = _look_at(child)
         except FileNotFoundError:
             return os.path.normpath(os.path.join(child, *left[::-1]))
         if not stat.S_ISLNK(status.st_mode):
@@ -283,11 +283,21 @@ def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool =
         links += 1
         if links > _MOST_LINKS:
             raise StorageError("too many links", path)
-        target = os.readlink(child)
         if os.path.isabs(target):
             real = os.sep
         left += target.split(os.sep)[::-1]
     return real
+
+
+def _look_at(path: str) -> tuple[os.stat_result, str]:
+    """The status of what has this name, and where it leads if it is a link: of one and the same, whatever others put in
+    its place meanwhile. OSError."""
+    found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(found)
+        return status, os.readlink("", dir_fd=found) if stat.S_ISLNK(status.st_mode) else ""
+    finally:
+        os.close(found)
 
 
 def require_component(path: str, status: os.stat_result, environ: Mapping[str, str] = os.environ) -> None:
