@@ -11,6 +11,7 @@ import pytest
 
 from worldsize.plan.array import is_new
 from worldsize.plan.files import write_json
+from worldsize.plan.hidden import write_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
@@ -89,3 +90,21 @@ def test_what_happened_to_an_element_shows(elements: list[RunPaths], sign: str) 
     write_json(os.path.join(root, sign), {})
     assert not is_new(root)
     assert not is_new(root + "-gone")
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_who_can_read_the_end_finds_no_secrets(
+    elements: list[RunPaths], plan: Plan, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`worldsize run` returned while the process that had written the result had its secrets still to remove."""
+    link, seen = os.link, []
+
+    def look_and_link(source: str, target: str) -> None:
+        seen.append(sorted(os.listdir(os.path.dirname(target))))
+        link(source, target)
+
+    for paths in elements:
+        write_secrets(paths, {"environment": {"HF_TOKEN": "x"}})
+    monkeypatch.setattr(os, "link", look_and_link)
+    settle_alike("r", elements[:count], plan._replace(hidden=("environment",)), CANCELLED)
+    assert len(seen) == count and not any("secrets.json" in names for names in seen)

@@ -94,10 +94,10 @@ def write_secrets(paths: RunPaths, secrets: Mapping[str, Any]) -> None:
 
 
 def write_result(paths: RunPaths, result: Mapping[str, Any], reserved: str = "") -> bool:
-    """`write_once` of how a run, or an array, has ended; its secrets are needed no more."""
-    written = write_once(paths.result, result, reserved)
+    """`write_once` of how a run, or an array, has ended. Its secrets are needed no more, and are gone before anybody
+    can read that it has ended."""
     forget_secrets(paths)
-    return written
+    return write_once(paths.result, result, reserved)
 
 
 def forget_secrets(paths: RunPaths) -> None:

@@ -31,9 +31,9 @@ def settle_alike(array_id: str, elements: Sequence[RunPaths], plan: Plan, status
     To make 500 files takes a disk longer than all else of a look at them, and a parallel file system far longer.
     """
     elements = [each for each in elements if is_own(each)]
+    for each in elements if plan.hidden else ():
+        forget_secrets(each)
     if len(elements) > 1 and _settle_as_one([each.result for each in elements], plan._replace(run_id=array_id), status):
-        for each in elements if plan.hidden else ():
-            forget_secrets(each)
         return
     for each in elements:
         settle(each, plan._replace(run_id=each.run_id), status)
