@@ -12,6 +12,7 @@ import glob
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -154,6 +155,7 @@ def _run_lanes(selection: Selection, arguments: Sequence[str], folder: str) -> t
     until = None if selection.minutes is None else time.time() + 60 * selection.minutes
     live = bool(AT_THE_TERMINAL & set(arguments))
     done: list[Call] = []
+    stuck: set[str] = set()
     side_by_side = [lane for lane in LANES if not lane.alone]
     rounds = [[lane] for lane in LANES] if live else [side_by_side, *([lane] for lane in LANES if lane.alone)]
     for lanes in rounds:
@@ -163,9 +165,10 @@ def _run_lanes(selection: Selection, arguments: Sequence[str], folder: str) -> t
             if files:
                 words = [*_words(selection, lane, folder, until), *files, *arguments]
                 calls.append(_start(lane, words, folder, live or len(lanes) == 1))
-        _wait(calls, time.monotonic())
+        stuck |= _wait(calls, time.monotonic())
         done += calls
-    return read_results(call.report for call in done), [call.process.returncode for call in done]
+    codes = [0 if call.lane.name in stuck else call.process.returncode for call in done]
+    return read_results(call.report for call in done), codes
 
 
 def _words(selection: Selection, lane: Lane, folder: str, until: float | None) -> list[str]:
@@ -220,9 +223,15 @@ def _pytest(words: Sequence[str], report: str, output: int | None = None) -> sub
     return subprocess.Popen(command, cwd=ROOT, stdin=stdin, stdout=output, stderr=output)
 
 
-def _wait(calls: Sequence[Call], began: float) -> None:
-    """Wait until all have ended; print how far they are now and then, and what each has printed when it ends."""
+def _wait(calls: Sequence[Call], began: float) -> set[str]:
+    """Wait until all have ended; print how far they are now and then, and what each has printed when it ends.
+
+    A call whose tests have all ended at one look, and which is still there at the next, is ended: one did not end by
+    itself, and nothing told why. The lanes of these are returned.
+    """
     waiting = list(calls)
+    complete: set[str] = set()
+    stuck: set[str] = set()
     said = began
     while waiting:
         for call in list(waiting):
@@ -241,8 +250,28 @@ def _wait(calls: Sequence[Call], began: float) -> None:
                     print(file.read(), flush=True)
         if waiting and len(calls) > 1 and time.monotonic() - said > PROGRESS_SECONDS:
             said = time.monotonic()
-            parts = [progress_line(call.lane.name, read_results([call.report])) for call in waiting]
+            found = {call.lane.name: read_results([call.report]) for call in waiting}
+            parts = [progress_line(name, results) for name, results in found.items()]
             print("==> %3.0f s: %s" % (said - began, "; ".join(parts)), flush=True)
+            for call in waiting:
+                if call.lane.name in complete:
+                    _end_stuck(call)
+                    stuck.add(call.lane.name)
+            complete = {name for name, results in found.items() if results.complete}
+    return stuck
+
+
+def _end_stuck(call: Call) -> None:
+    """End pytest, and its workers, with a signal at which each writes its stacks to the output."""
+    print("==> %s: all tests have ended, and pytest has not: it is ended; see its stacks" % call.lane.name, flush=True)
+    pid = call.process.pid
+    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as file:
+        workers = [int(word) for word in file.read().split()]
+    for each in (*workers, pid):
+        try:
+            os.kill(each, signal.SIGABRT)
+        except ProcessLookupError:
+            continue
 
 
 def _passed_alone(ids: Sequence[str], folder: str) -> list[str]:

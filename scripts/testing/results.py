@@ -34,6 +34,11 @@ class Results(NamedTuple):
         return [each for each in self.outcomes if each.outcome in ("failed", "error")]
 
     @property
+    def complete(self) -> bool:
+        """Whether some were selected, and each has an outcome."""
+        return bool(self.selected) and not self.left_out
+
+    @property
     def left_out(self) -> int:
         """Selected, and not begun for want of time."""
         return max(self.selected - sum(each.outcome != "error" for each in self.outcomes), 0)

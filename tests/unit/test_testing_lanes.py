@@ -24,6 +24,7 @@ markers = exhaustive: x
     training: x
 """
 TRAINING = Lane("training", "training and not timing", ("-p", "no:xdist"))
+FILES = {"others": "tests/unit/test_a.py", "training": "tests/frameworks/test_c.py"}
 TIMING = Lane("timing", "timing", ("-p", "no:xdist"), alone=True)
 UNSTABLE = """
 from pathlib import Path
@@ -77,6 +78,37 @@ def test_an_unstable_test_is_named_and_the_command_succeeds(
     assert "the first time" in printed
     assert "==> training\n" in printed and "==> others\n" in printed
     assert last_failed() == []
+
+
+STUCK = """
+import threading
+pytest_plugins = ["selection"]
+
+def pytest_sessionfinish(session):
+    if "test_a" in str(session.config.args) and hasattr(session.config, "workerinput"):
+        wait_for_ever()
+
+def wait_for_ever():
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("outcome", ["pass", "assert False"])
+def test_pytest_that_does_not_end_is_ended(
+    suite: Path, outcome: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One call with workers did so once, until CI's limit for its test; its stacks would have told why."""
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
+    monkeypatch.setattr(lanes, "LANES", (Lane("others", "not training", ("-n", "1")), TRAINING))
+    monkeypatch.setattr(lanes, "PROGRESS_SECONDS", 0.5)
+    write(suite, "tests/conftest.py", STUCK)
+    write(suite, "tests/unit/test_a.py", "def test_a(): %s\n" % outcome)
+    write(suite, "tests/frameworks/test_c.py", "def test_trains(): pass\n")
+    monkeypatch.setattr(lanes, "files_of", lambda lane, selection: [FILES[lane.name]])
+    assert run_selection(Selection(), []) == (outcome != "pass")
+    assert closing(suite) == ("==== 2 passed" if outcome == "pass" else "==== 1 failed, 1 passed")
+    printed = capfd.readouterr().out
+    assert "==> others: all tests have ended, and pytest has not" in printed and "in wait_for_ever" in printed
 
 
 @pytest.mark.parametrize(
