@@ -282,3 +282,47 @@ def test_a_link_of_theirs_in_the_code_of_a_run_again(victim: Cli, attacker: Pers
     shutil.copy(victim.write("job.yml", "command: 'true'\ncode: .\n"), os.path.join(inside, "data", "job.yml"))
     below = victim("run", "-q", os.path.join(inside, "data", "job.yml"))
     assert below.code == 0 and os.path.islink(victim.path(victim.latest(), "code", "notes.txt")), below
+
+
+WRITES = "import pathlib\ntry: pathlib.Path('outputs/result.txt').write_text('accuracy 0.9')\nexcept OSError: pass\n"
+
+
+def plant(victim: Cli, attacker: Person, name: str, target: str) -> None:
+    """A link of the attacker's in a directory of the code where others may make files."""
+    link = os.path.join(victim.project, name)
+    os.chmod(os.path.dirname(link), 0o1777)
+    os.symlink(target, link)
+    os.chown(link, attacker.uid, attacker.uid, follow_symlinks=False)
+
+
+def way_out(path: str, name: str) -> str:
+    """A link's text that stays in `code/` by its names, once `NAME/l` leads to `.`, and leads to `path`."""
+    return "../code/%s/%s%s/..%s" % (name, "l/" * 20, "/".join([".."] * 20), path)
+
+
+def test_a_link_of_theirs_below_outputs_leads_no_rank_to_the_victims_files(victim: Cli, attacker: Person) -> None:
+    """Found by review: within the code by its names, it led out of it in the run, where it was the victim's own."""
+    precious = os.path.realpath(victim.write("../precious", "precious"))
+    victim.write("outputs/x", "x")
+    victim.write("train.py", WRITES)
+    plant(victim, attacker, "outputs/l", ".")
+    plant(victim, attacker, "outputs/result.txt", way_out(precious, "outputs"))
+    done = victim("run", "-q", "--", "python", "train.py")
+    assert done.code == 0 and "outputs/result.txt: leads to" in done.err, done
+    assert Path(precious).read_text() == "precious"
+    assert os.readlink(victim.path(victim.latest(), "outputs", "result.txt")).endswith("/outputs/result.txt")
+
+
+def test_a_link_of_theirs_in_the_code_leads_a_run_again_to_no_file_beside_it(victim: Cli, attacker: Person) -> None:
+    """Found by review: it led to the secrets of a run; the next run copied them to where a group may read."""
+    precious = os.path.realpath(victim.write("../precious", "only the victim's"))
+    victim.write("data/x", "x")
+    plant(victim, attacker, "data/labels.txt", "../outputs/../plan.json")
+    plant(victim, attacker, "data/l", ".")
+    plant(victim, attacker, "data/more.txt", "../outputs/" + way_out(precious, "data"))
+    first = victim("run", "-q", "--", "true")
+    again = victim("rerun", "-q")
+    assert first.code == again.code == 0, (first, again)
+    for name in ("labels.txt", "more.txt"):
+        assert "data/%s: leads to" % name in first.err and "data/%s: leads to" % name in again.err
+        assert os.path.islink(victim.path(victim.latest(), "code", "data", name))

@@ -217,7 +217,34 @@ def test_links_keep_their_meaning(place, tmp_path):
     assert os.readlink(paths.code + "/data") == str(tmp_path / "dataset")
     assert not os.path.lexists(paths.code + "/gone")
     said = "\n".join(taken.warnings)
-    assert "data: links to" in said and "gone: left out" in said and len(taken.warnings) == 2
+    assert "data: links to" in said and "gone: left out" in said and "too many links" in said
+    assert len(taken.warnings) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "in_run"),
+    [
+        ("data/x", "../outputs/../secrets.json", "../secrets.json"),
+        ("data/x", "../outputs/ckpt", "../outputs/ckpt"),
+        ("data/x", "../l/l/../code dir/real", "../real"),
+        ("data/x", "..", ".."),
+        ("x", "missing/../outputs/../agent.pyz", "agent.pyz"),
+        ("outputs/x", "../agent.pyz", "../code/agent.pyz"),
+        ("outputs/x", "../data/y", "../code/data/y"),
+        ("outputs/x", "..", "../code"),
+        ("outputs/sub/x", "../ckpt", "../ckpt"),
+        ("outputs/sub/x", "../../logs/y", "../../code/logs/y"),
+        ("logs/x", "../outputs/../plan.json", "../code/plan.json"),
+        ("logs/x", "y", "y"),
+    ],
+)
+def test_a_link_within_the_code_leads_to_the_same_in_a_run(place, name, target, in_run):
+    """Found by review: outputs and logs lie beside the code in a run, so what led back out of them led elsewhere."""
+    for directory in ("data", "outputs/sub", "logs"):
+        place.write(directory + "/file", "content")
+    os.symlink(".", place.code + "/l")
+    os.symlink(target, os.path.join(place.code, name))
+    assert dict(scan(place.code).links)[name] == in_run
 
 
 def test_special_files_are_skipped_with_a_warning(place, monkeypatch):
@@ -528,6 +555,40 @@ def test_links_of_anothers_that_lead_out_together_once_they_are_the_runs_own(tmp
     materialize(inside._replace(links=links), paths, place.objects)
     again = scan(paths.code)
     assert "v" not in [name for name, _ in again.files] and "v" in dict(again.links)
+
+
+def test_whose_links_within_the_code_are_followed(place):
+    """Found by review: none of them was asked whose it is, and all became the run's own, which this user's are."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link of somebody else's")
+    place.write("data/file", "content")
+    place.write("outputs/file", "content")
+    for name, target, owner in (
+        ("outputs/theirs", "../data/file", 61002),
+        ("outputs/ours", "file", 0),
+        ("through", "outputs/theirs", 0),
+        ("outputs/nowhere", "../agent.pyz", 61002),
+    ):
+        os.symlink(target, os.path.join(place.code, name))
+        os.chown(os.path.join(place.code, name), owner, owner, follow_symlinks=False)
+    kept = {
+        "outputs/theirs": place.code + "/outputs/theirs",
+        "outputs/ours": "file",
+        "through": place.code + "/outputs/theirs",
+        "outputs/nowhere": place.code + "/outputs/nowhere",
+    }
+    listing = scan(place.code)
+    assert dict(listing.links) == kept
+    assert sum("the link belongs to uid 61002" in warning for warning in listing.warnings) == 3
+    os.chown(place.code, 61002, 61002)  # who could change all of the code: their links are as good as their files
+    listing = scan(place.code)
+    assert dict(listing.links) == {
+        "outputs/theirs": "../code/data/file",
+        "outputs/ours": "file",
+        "through": "data/file",
+        "outputs/nowhere": "../code/agent.pyz",
+    }
+    assert listing.warnings == []
 
 
 @pytest.fixture

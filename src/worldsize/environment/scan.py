@@ -13,7 +13,7 @@ from worldsize.errors import SnapshotError, StorageError
 from worldsize.plan.files import display
 from worldsize.plan.values import NamedTuple
 from worldsize.trust.directories import real_path
-from worldsize.trust.owners import is_believed, user_name
+from worldsize.trust.owners import is_believed, is_unknown, user_name
 
 OWN = ("outputs", "logs")
 """Directories at the top of the code that are the run's own: their files are copied, never linked."""
@@ -32,7 +32,7 @@ class Listing(NamedTuple):
 
     directories  parents first
     files        with their stat, links to files outside followed
-    links        with the target that keeps its meaning inside the snapshot
+    links        with the target that keeps its meaning inside the run
     started_ns   when the walk began, Unix time
     followed     of those files that are links: the real path of what they lead to
     """
@@ -81,6 +81,10 @@ class _Walk:
         self.files = files
         self.limits = limits
         self.excluded = excluded
+        owner = os.stat(listing.root).st_uid
+        self.owner = None if is_unknown(owner) else owner
+        """Whose links within the code are followed: who could change any of it."""
+
         self.bytes = 0
 
     def run(self) -> None:
@@ -155,38 +159,37 @@ class _Walk:
 
     def take_link(self, directory: int, name: str, relative: str) -> None:
         root = self.listing.root
-        here = os.path.dirname(relative)
         try:
             owner, target = _owner_and_target(directory, name)
         except OSError as error:
             raise unreadable(error, "%s/%s" % (root, relative)) from None
-        path = os.path.join(root, here, target)
-        real = os.path.realpath(path)
-        if real == root or real.startswith(root.rstrip("/") + "/"):
-            plain = os.path.normpath(os.path.join(here, target))
-            if os.path.isabs(target) or plain == ".." or plain.startswith("../"):
-                target = os.path.relpath(real, os.path.join(root, here))
-            self.listing.links.append((relative, target))
-        elif os.path.isfile(real) or os.path.isdir(real):
-            self.take_link_outside(relative, path, owner)
-        else:
-            self.warn(relative, "left out: links to %s, where no file is", target)
-
-    def take_link_outside(self, relative: str, path: str, owner: int) -> None:
-        """The content of a file, where no link on the way is another user's: what that leads to is theirs to say. The
-        run's own link, which is this user's, leads through theirs then, so that no later snapshot takes it for ours."""
+        path = os.path.join(root, os.path.dirname(relative), target)
         try:
-            if not is_believed(owner):
-                raise StorageError("the link belongs to %s" % user_name(owner), path)
-            real = real_path(path, places=False)
-            status = os.lstat(real)
+            real = self.real_path(path, owner, self.owner)
+            if real == root or real.startswith(root.rstrip("/") + "/"):
+                return self.listing.links.append((relative, _target_in_run(root, relative, real)))
+            if not os.path.isfile(real) and not os.path.isdir(real):
+                return self.warn(relative, "left out: links to %s, where no file is", target)
+            real = self.real_path(path, owner)
+            self.take_outside(relative, real, os.lstat(real))
         except (OSError, StorageError) as error:
-            real = os.path.realpath(path)
-            kept = path if is_believed(owner) else "%s/%s" % (self.listing.root, relative)
+            # The run's own link, which is this user's, leads through another user's, so that no later snapshot, nor a
+            # rank, takes it for ours.
+            kept = path if is_believed(owner) else "%s/%s" % (root, relative)
             self.listing.links.append((relative, kept))
             why = error.what if isinstance(error, StorageError) else error.strerror
+            real = os.path.realpath(path)
             self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
-            return
+
+    def real_path(self, path: str, owner: int, also: int | None = None) -> str:
+        """Where a link of `owner` that leads to `path` ends. StorageError where it, or a link on the way, is neither
+        this user's, root's, nor that of `also`; OSError."""
+        if not is_believed(owner) and owner != also:
+            raise StorageError("the link belongs to %s" % user_name(owner), path)
+        return real_path(path, places=False, also=also)
+
+    def take_outside(self, relative: str, real: str, status: os.stat_result) -> None:
+        """The content of a file; a directory stays where it is."""
         if stat.S_ISDIR(status.st_mode):
             self.listing.links.append((relative, real))
             self.warn(relative, "links to %s, outside the code: kept as a link, its content not recorded", real)
@@ -250,6 +253,19 @@ def _owner_and_target(directory: int, name: str) -> tuple[int, str]:
         return os.fstat(link).st_uid, os.readlink("", dir_fd=link)
     finally:
         os.close(link)
+
+
+def _target_in_run(root: str, link: str, real: str) -> str:
+    """Of a link to `real`, within the code as it is, in a run, where outputs and logs lie beside the code.
+
+    No name that the link was given stands in it: what leads back out of a link, as `outputs/..` does in a run, would
+    have another meaning there.
+    """
+    top = link.partition("/")[0]
+    target = os.path.relpath(real, root)
+    if top in OWN and target.partition("/")[0] != top:
+        target = "code/" + target
+    return os.path.relpath("%s/%s" % (root, target), os.path.dirname("%s/%s" % (root, link)))
 
 
 def is_executable(status: os.stat_result) -> bool:

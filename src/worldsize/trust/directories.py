@@ -253,9 +253,11 @@ def remove_tree(path: str) -> None:
     shutil.rmtree(path)
 
 
-def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool = True) -> str:
-    """Where `path` leads. Each component is checked; links are followed if this user or root made them; components that
-    do not exist stay as they are named.
+def real_path(
+    path: str, environ: Mapping[str, str] = os.environ, places: bool = True, also: int | None = None
+) -> str:
+    """Where `path` leads. Each component is checked; links are followed if this user or root made them, or the user
+    `also`; components that do not exist stay as they are named.
 
     Raises StorageError for another user's link; and with `places` for a directory on the way in which others could
     replace what `path` names, unless this user trusts it.
@@ -279,7 +281,8 @@ def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool =
         if not stat.S_ISLNK(status.st_mode):
             real = child
             continue
-        require_component(child, status, environ)
+        if status.st_uid != also:
+            require_component(child, status, environ)
         links += 1
         if links > _MOST_LINKS:
             raise StorageError("too many links", path)
