@@ -253,9 +253,7 @@ def remove_tree(path: str) -> None:
     shutil.rmtree(path)
 
 
-def real_path(
-    path: str, environ: Mapping[str, str] = os.environ, places: bool = True, also: int | None = None
-) -> str:
+def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool = True, also: int | None = None) -> str:
     """Where `path` leads. Each component is checked; links are followed if this user or root made them, or the user
     `also`; components that do not exist stay as they are named.
 
