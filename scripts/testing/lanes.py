@@ -12,6 +12,7 @@ import glob
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -42,6 +43,9 @@ AT_THE_TERMINAL = {"--pdb", "--trace", "-s", "--capture=no"}
 """pytest's options with which a test uses the terminal: lanes run one after the other then, and print at once."""
 
 PROGRESS_SECONDS = 30.0
+STACK_SECONDS = 10.0
+"""The most that a process may take to write its stacks."""
+
 CORES = min(len(os.sched_getaffinity(0)), 8)
 
 
@@ -267,11 +271,18 @@ def _end_stuck(call: Call) -> None:
     pid = call.process.pid
     with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as file:
         workers = [int(word) for word in file.read().split()]
-    for each in (*workers, pid):
+    for each in (*workers, pid):  # the output is read once pytest itself has ended, so its workers end before
         try:
-            os.kill(each, signal.SIGABRT)
+            process = os.pidfd_open(each)
         except ProcessLookupError:
             continue
+        try:
+            signal.pidfd_send_signal(process, signal.SIGABRT)
+            select.select([process], [], [], STACK_SECONDS)
+        except ProcessLookupError:
+            continue
+        finally:
+            os.close(process)
 
 
 def _passed_alone(ids: Sequence[str], folder: str) -> list[str]:
