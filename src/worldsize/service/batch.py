@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from worldsize.compute.base import ComputeFacts
+from worldsize.errors import StorageError
 from worldsize.plan.batch import Batch
 from worldsize.plan.launch import NodePlan, Plan, RankPlan
 from worldsize.plan.layout import node_major
@@ -125,8 +126,9 @@ def link_left_out(job: Job, paths: RunPaths) -> list[str]:
     for seen in scan(script_of_job(job).text, {}):
         for word in seen.words:
             name = _left_out(word.rpartition("=")[2], job.code, paths.code)
-            if name is not None:
-                os.symlink(os.path.join(job.code, name), os.path.join(paths.code, name))
+            place = name and _place_in_run(paths, os.path.dirname(name))
+            if name and place:
+                os.symlink(os.path.join(job.code, name), os.path.join(place, os.path.basename(name)))
                 linked.append(name)
     return linked
 
@@ -143,3 +145,16 @@ def _left_out(word: str, code: str, snapshot: str) -> str | None:
         if not os.path.lexists(os.path.join(snapshot, name)):
             return name
     return None
+
+
+def _place_in_run(paths: RunPaths, directory: str) -> str | None:
+    """Where a directory of the snapshot is in the run, which is this user's alone; None where a link leads out of that:
+    another user may exchange what lies there."""
+    from worldsize.trust.directories import real_path
+
+    root = os.path.realpath(paths.root)
+    try:
+        place = real_path(os.path.join(paths.code, directory), places=False)
+    except (OSError, StorageError):
+        return None
+    return place if place.startswith(root + os.sep) else None
