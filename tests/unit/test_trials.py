@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 
 import pytest
 
+from worldsize.agent.trialnode import base_config
 from worldsize.agent.trialrun import lay_out, trial_paths, trial_plan
 from worldsize.agent.trials import (
     FAILED,
@@ -20,6 +22,7 @@ from worldsize.agent.trials import (
     metric_values,
     table,
 )
+from worldsize.errors import PlanError
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
@@ -164,6 +167,37 @@ def test_a_trial_starts_what_would_be_started_without_a_search_on_its_nodes() ->
     found = trial_plan(Plan.from_json(plan.to_json()), 3)
     assert (found.launcher, found.ports, len(found.nodes), found.world_size) == ("direct", "node", 2, 4)
     assert found.run_id == "run-7.trial-3" and found.timeout == 600 and found.options == {}
+
+
+@pytest.mark.parametrize("name", ["/etc/ds.json", "conf/latest/../ds.json", "../ds.json"])
+def test_a_configuration_is_named_within_the_code(name: str) -> None:
+    """Found by review: trials wrote theirs to where such a name led, over the user's own."""
+    with pytest.raises(PlanError, match="does not lie in the code"):
+        tuned(HorovodDistribution(2).arrange(4), {"config": name})
+
+
+def test_the_configuration_is_read_from_the_snapshot_alone(tmp_path) -> None:
+    """Found by review: one behind another user's link was read where that led, and trials showed it to a group."""
+    run = RunPaths(str(tmp_path / "run"))
+    os.makedirs(run.code + "/conf")
+    os.makedirs(tmp_path / "elsewhere")
+    for path in (run.code + "/conf/real.json", str(tmp_path / "elsewhere" / "ds.json")):
+        with open(path, "w") as file:
+            file.write('{"a": 1}')
+    os.symlink("real.json", run.code + "/conf/ours.json")
+    os.symlink("real.json", run.code + "/conf/theirs.json")
+    os.symlink(tmp_path / "elsewhere" / "ds.json", run.code + "/conf/away.json")
+    os.symlink(tmp_path / "elsewhere", run.code + "/away")
+    assert base_config(run, "conf/real.json") == base_config(run, "conf/ours.json") == {"a": 1}
+    for name in ("conf/away.json", "away/ds.json"):
+        with pytest.raises(OSError, match=re.escape(name) + " is not in the snapshot of the code: it leads out of"):
+            base_config(run, name)
+    with pytest.raises(OSError, match="there is no conf/none"):
+        base_config(run, "conf/none.json")
+    if os.geteuid() == 0:
+        os.chown(run.code + "/conf/theirs.json", 61002, 61002, follow_symlinks=False)
+        with pytest.raises(OSError, match="the link belongs to uid 61002"):
+            base_config(run, "conf/theirs.json")
 
 
 def test_a_trials_code_is_the_runs_but_for_the_configuration(tmp_path) -> None:

@@ -11,9 +11,11 @@ from worldsize.agent.seal import derive_token
 from worldsize.agent.signals import STOP, STOP_NOW, Signals
 from worldsize.agent.trialrun import Part, lay_out, trial_paths, trial_plan
 from worldsize.agent.trials import merged, metric_pattern, metric_values
+from worldsize.errors import StorageError
 from worldsize.plan.files import read_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.trust.directories import place_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,12 +107,16 @@ class Node:
 
 
 def base_config(paths: RunPaths, name: str) -> Mapping[str, Any]:
-    """Raises OSError where it is not there, or is no JSON object."""
-    path = os.path.join(paths.code, name)
+    """Of the snapshot: trials, and what is best of them, are for others to read where the run is shared.
+
+    Raises OSError where it is not there, lies elsewhere, or is no JSON object.
+    """
     try:
-        value = read_json(path)
+        value = read_json(place_within(paths.root, os.path.join(paths.code, name)))
     except ValueError as error:
         raise OSError("%s is no JSON: %s" % (name, error)) from None
+    except StorageError as error:
+        raise OSError("%s is not in the snapshot of the code: %s" % (name, error.what)) from None
     if not isinstance(value, dict):
         raise OSError("there is no %s in the code (autotune.config says which file to vary)" % name)
     return value

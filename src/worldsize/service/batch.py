@@ -148,13 +148,11 @@ def _left_out(word: str, code: str, snapshot: str) -> str | None:
 
 
 def _place_in_run(paths: RunPaths, directory: str) -> str | None:
-    """Where a directory of the snapshot is in the run, which is this user's alone; None where a link leads out of that:
-    another user may exchange what lies there."""
-    from worldsize.trust.directories import real_path
+    """Where a directory of the snapshot is in the run; None where a link leads out of that: another user may exchange
+    what lies there."""
+    from worldsize.trust.directories import place_within
 
-    root = os.path.realpath(paths.root)
     try:
-        place = real_path(os.path.join(paths.code, directory), places=False)
+        return place_within(paths.root, os.path.join(paths.code, directory))
     except (OSError, StorageError):
         return None
-    return place if place.startswith(root + os.sep) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,6 +41,9 @@ def tuned(arrangement: Arrangement, said: Mapping[str, Any]) -> Arrangement:
         what = "%d nodes cannot be shared out to trials of %d" % (instances, each)
         raise PlanError(what, "autotune.nodes", "take a divisor of the run's nodes")
     search = {name: said.get(name, default) for name, default in _DEFAULTS.items()}
+    if os.path.isabs(search["config"]) or ".." in search["config"].split("/"):
+        what = "%r does not lie in the code by its name" % search["config"]
+        raise PlanError(what, "autotune.config", "name a file of the code: conf/ds_config.json")
     trials = settings(said.get("search") or _SEARCH, said.get("trials"))
     options = {
         **{name: getattr(arrangement, name) for name in ("launcher", "options", "ports", "leaders", "lingering")},

@@ -290,6 +290,17 @@ def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool =
     return real
 
 
+def place_within(root: str, path: str) -> str:
+    """Where `path` leads, below `root`, a directory of this user's alone: nobody else can exchange it afterwards.
+
+    Raises StorageError where a link leads out of `root`, or is another user's; OSError.
+    """
+    place = real_path(path, places=False)
+    if not place.startswith(os.path.realpath(root) + os.sep):
+        raise StorageError("it leads out of %s" % root, path)
+    return place
+
+
 def _look_at(path: str) -> tuple[os.stat_result, str]:
     """The status of what has this name, and where it leads if it is a link: of one and the same, whatever others put in
     its place meanwhile. OSError."""
