@@ -632,6 +632,43 @@ def test_a_directory_replaced_by_a_link_before_it_is_entered(dropped, tmp_path, 
     assert [name for name, _ in listing.files if "sub/" in name] == []
 
 
+@pytest.mark.parametrize("then", ["nothing", "a file"])
+def test_a_link_that_is_gone_once_it_was_listed(place, monkeypatch, then):
+    """Found by review: whoever may write somewhere in the code had each snapshot fail."""
+    place.write("t.py", "content")
+    link = os.path.join(place.code, "link")
+    os.symlink("t.py", link)
+
+    def replace_first(path, *flags, **words):
+        if path == "link" and os.path.islink(link):
+            os.unlink(link)
+            if then == "a file":
+                place.write("link", "content")
+        return opened(path, *flags, **words)
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", replace_first)
+    listing = scan(place.code)
+    assert ([name for name, _ in listing.files], listing.links) == (["t.py"], [])
+    assert listing.warnings == ["link: left out: it was replaced meanwhile"]
+
+
+def test_where_a_link_of_anothers_leads_is_told_while_it_is_exchanged(place, monkeypatch):
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link of somebody else's")
+
+    def exchanged(path):
+        if path.endswith("nowhere"):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return realpath(path)
+
+    os.symlink("nowhere", place.code + "/theirs")
+    os.chown(place.code + "/theirs", 61002, 61002, follow_symlinks=False)
+    realpath = os.path.realpath
+    monkeypatch.setattr(os.path, "realpath", exchanged)
+    assert scan(place.code).links == [("theirs", place.code + "/theirs")]
+
+
 def test_a_link_that_leads_to_a_link_of_anothers(tmp_path):
     """Found by review: whose the first link is was looked at, and no further."""
     if os.geteuid() != 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -162,6 +163,8 @@ class _Walk:
         try:
             owner, target = _owner_and_target(directory, name)
         except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EINVAL):
+                return self.warn(relative, "left out: it was replaced meanwhile")
             raise unreadable(error, "%s/%s" % (root, relative)) from None
         path = os.path.join(root, os.path.dirname(relative), target)
         try:
@@ -178,7 +181,7 @@ class _Walk:
             kept = path if is_believed(owner) else "%s/%s" % (root, relative)
             self.listing.links.append((relative, kept))
             why = error.what if isinstance(error, StorageError) else error.strerror
-            real = os.path.realpath(path)
+            real = _end_of(path)
             self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
 
     def real_path(self, path: str, owner: int, also: int | None = None) -> str:
@@ -266,6 +269,14 @@ def _target_in_run(root: str, link: str, real: str) -> str:
     if top in OWN and target.partition("/")[0] != top:
         target = "code/" + target
     return os.path.relpath("%s/%s" % (root, target), os.path.dirname("%s/%s" % (root, link)))
+
+
+def _end_of(path: str) -> str:
+    """Where it leads, for people; itself if a link on the way is replaced meanwhile."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return path
 
 
 def is_executable(status: os.stat_result) -> bool:
