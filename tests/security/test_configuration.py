@@ -118,6 +118,34 @@ def test_ones_own_file_where_others_may_write(victim: Cli, mark: Path, mode: int
     assert not mark.exists() and left_out(result.err, path) and "may write to it" in result.err
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o755])
+def test_ones_own_link_to_a_file_of_ones_own(
+    victim: Cli, attacker: Person, mark: Path, machine: Machine, uid: int, mode: int
+) -> None:
+    """Found by review: where others could write was asked of the link's directory alone."""
+    lab = machine.directory(mode, uid)
+    with open(os.path.join(lab, "settings.toml"), "w") as file:
+        file.write(SETUP % mark)
+    os.chown(os.path.join(lab, "settings.toml"), uid, uid)
+    path = os.path.join(victim.project, "worldsize.toml")
+    os.symlink(os.path.join(lab, "settings.toml"), path)
+    os.chown(path, uid, uid, follow_symlinks=False)
+    result = victim("run", "-q", "--", "true")
+    assert result.code == 0 and mark.exists() == (mode == 0o755) and left_out(result.err, path) == (mode != 0o755)
+
+
+def test_ones_own_link_to_a_link_of_anothers(victim: Cli, attacker: Person, mark: Path, machine: Machine) -> None:
+    """Found by review: only the last of them was looked at."""
+    target = victim.write("../settings.toml", SETUP % mark)
+    lab = machine.directory(0o1777)
+    attacker.python("import os, sys; os.symlink(sys.argv[1], sys.argv[2])", os.path.realpath(target), lab + "/latest")
+    path = os.path.join(victim.project, "worldsize.toml")
+    os.symlink(lab + "/latest", path)
+    os.chown(path, os.stat(victim.project).st_uid, -1, follow_symlinks=False)
+    result = victim("run", "-q", "--", "true")
+    assert not mark.exists() and left_out(result.err, path)
+
+
 def test_a_file_that_others_may_write(victim: Cli, mark: Path) -> None:
     path = victim.write("worldsize.toml", SETUP % mark)
     os.chmod(path, 0o666)
@@ -187,6 +215,26 @@ def test_a_file_of_decisions_that_another_wrote(victim: Cli, attacker: Person, m
     path = attacker.write("worldsize.toml", SETUP % mark)
     attacker.ok("config", "trust", path)
     own = os.path.join(attacker.root, ".config")
+    result = victim("run", "-q", "--", "true", cwd=attacker.project, XDG_CONFIG_HOME=own)
+    assert left_out(result.err, path) and not mark.exists()
+
+
+@pytest.mark.parametrize("how", ["a directory of many", "a sticky directory", "a link of theirs"])
+def test_a_file_of_decisions_that_another_could_have_put_there(
+    victim: Cli, attacker: Person, mark: Path, machine: Machine, how: str
+) -> None:
+    """Found by review: only whose the file is was looked at, and one of this user's may hold what others wrote."""
+    path = attacker.write("worldsize.toml", SETUP % mark)
+    own = machine.directory(0o755, os.stat(victim.project).st_uid)
+    victim.ok("config", "trust", path, XDG_CONFIG_HOME=own)
+    directory = os.path.join(own, "worldsize")
+    decisions = os.path.join(directory, "trusted.json")
+    if how == "a link of theirs":
+        os.rename(decisions, os.path.join(directory, "kept"))
+        os.symlink("kept", decisions)
+        os.chown(decisions, attacker.uid, attacker.uid, follow_symlinks=False)
+    else:
+        os.chmod(directory, 0o1777 if "sticky" in how else 0o777)
     result = victim("run", "-q", "--", "true", cwd=attacker.project, XDG_CONFIG_HOME=own)
     assert left_out(result.err, path) and not mark.exists()
 

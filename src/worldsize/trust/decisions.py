@@ -16,9 +16,10 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.errors import UsageError
+from worldsize.errors import StorageError, UsageError
 from worldsize.plan.files import display, open_regular_file, read_file, write_json
 from worldsize.plan.values import NamedTuple
+from worldsize.trust.directories import real_path
 from worldsize.trust.keys import config_home
 from worldsize.trust.owners import access_list, danger_of, is_believed, is_private_group, is_unknown
 
@@ -162,17 +163,30 @@ def _file(environ: Mapping[str, str]) -> str:
 def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """By real path. Nothing from a file that somebody else could have written, or that is damaged: then all is
     undecided."""
+    path = _file(environ)
     try:
-        with open(open_regular_file(_file(environ)), "rb") as file:
-            if danger_of(os.fstat(file.fileno())):
+        with open(open_regular_file(path), "rb") as file:
+            if _is_doubtful(path, os.fstat(file.fileno())):
                 return {}
             value = json.load(file)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, StorageError, ValueError, RecursionError):
         return {}
     paths = value.get("paths") if isinstance(value, dict) and value.get("version") == _VERSION else None
     if not isinstance(paths, dict):
         return {}
     return {path: entry for path, entry in paths.items() if isinstance(entry, dict)}
+
+
+def _is_doubtful(path: str, status: os.stat_result) -> bool:
+    """Whether somebody else could have written the file that was opened by this name, or have put it there: a file of
+    this user's may hold what others wrote, as those in the code of a run do. StorageError for another user's link.
+
+    Directories further above may be such that this user trusts, and what is trusted stands in the file itself.
+    """
+    real = real_path(path, places=False)
+    if danger_of(status, real) or not os.path.samestat(os.lstat(real), status):
+        return True
+    return any(danger_of(os.stat(place), place) for place in {os.path.dirname(path), os.path.dirname(real)})
 
 
 def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:

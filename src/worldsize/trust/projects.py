@@ -97,7 +97,19 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
         return replaced
     directory = os.stat(place)
     sticky = directory.st_mode & stat.S_ISVTX and is_believed(directory.st_uid)
-    return danger_of(status, path) or (None if sticky else _danger_of_place(path))
+    danger = danger_of(status, path) or (None if sticky else _danger_of_place(path))
+    return danger or (_danger_behind_link(path, status) if named and stat.S_ISLNK(named.st_mode) else None)
+
+
+def _danger_behind_link(path: str, status: os.stat_result) -> str | None:
+    """The same of where a link of this user's, or root's, leads."""
+    replaced = why_replaceable(path)
+    if replaced:
+        return replaced
+    real = os.path.realpath(path)
+    if not os.path.samestat(os.lstat(real), status):
+        return "it was exchanged while it was read"
+    return _danger_of_place(real)
 
 
 def _danger_of_place(path: str) -> str | None:
