@@ -107,7 +107,8 @@ class Node:
 
 
 def base_config(paths: RunPaths, name: str) -> Mapping[str, Any]:
-    """Of the snapshot: trials, and what is best of them, are for others to read where the run is shared.
+    """The configuration that trials vary. It is read from the snapshot alone: where a run is shared, its group can read
+    each trial's configuration, which holds all of this one.
 
     Raises OSError where it is not there, lies elsewhere, or is no JSON object.
     """

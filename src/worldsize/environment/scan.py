@@ -176,8 +176,8 @@ class _Walk:
             real = self.real_path(path, owner)
             self.take_outside(relative, real, os.lstat(real))
         except (OSError, StorageError) as error:
-            # The run's own link, which is this user's, leads through another user's, so that no later snapshot, nor a
-            # rank, takes it for ours.
+            # The link in the run is this user's. It leads to the other user's link, so that a later snapshot refuses
+            # it, too.
             kept = path if is_believed(owner) else "%s/%s" % (root, relative)
             self.listing.links.append((relative, kept))
             why = error.what if isinstance(error, StorageError) else error.strerror
@@ -259,10 +259,10 @@ def _owner_and_target(directory: int, name: str) -> tuple[int, str]:
 
 
 def _target_in_run(root: str, link: str, real: str) -> str:
-    """Of a link to `real`, within the code as it is, in a run, where outputs and logs lie beside the code.
+    """The target that the link `link` of the code in `root` has in a run, where it leads to the copy of `real`.
 
-    No name that the link was given stands in it: what leads back out of a link, as `outputs/..` does in a run, would
-    have another meaning there.
+    Outputs and logs lie beside the code in a run. So the target is made from `real`, not from the link's own text:
+    `outputs/..` is the code directory in the code, and the run directory in a run.
     """
     top = link.partition("/")[0]
     target = os.path.relpath(real, root)
