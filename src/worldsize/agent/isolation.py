@@ -8,12 +8,11 @@ starts inherits it, and everything is gone with the last of them. Standard libra
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from worldsize.agent import mounts
 from worldsize.plan.values import NamedTuple
 
-_NEW_MOUNTS, _NEW_USER, _NEW_NET = 0x00020000, 0x10000000, 0x40000000
-_BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18
 _SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41
 _PLACES = ("/tmp", "/var/tmp")  # nosec B108  # only compared
 _SHARED_MEMORY = "/dev/shm"  # nosec B108  # a mount point
@@ -31,14 +30,14 @@ class Isolated(NamedTuple):
 def possible(offline: bool, disks: bool, root: str) -> Isolated:
     """What this system lets us do, tried by processes of their own."""
     return Isolated(
-        _tried(cut_network) if offline else None,
-        _tried(lambda: own_disks(root, root, ())) if disks else None,
+        mounts.why_not(cut_network) if offline else None,
+        mounts.why_not(lambda: own_disks(root, root, ())) if disks else None,
     )
 
 
 def cut_network() -> None:
     """This process and what it starts reach themselves and each other, and nothing else. OSError."""
-    _separate(_NEW_NET)
+    mounts.separate(mounts.NEW_NET)
     import fcntl
     import socket
     import struct
@@ -52,30 +51,35 @@ def own_disks(base: str, root: str, shared: Sequence[str], environ: Mapping[str,
     Shared memory (/dev/shm) is the node's own too, and empty.
 
     base    an empty directory, for the node's own memory
-    root    the run directory, which stays what it is wherever it lies, as do the paths `shared`
+    root    the run directory, which stays what it is wherever it lies, as do the paths `shared`: each is what it leads
+            to at the beginning, and where it lies then, whoever exchanges it
 
     OSError; then nothing has changed, or the process is of no use.
     """
     places = _places(environ)
-    _separate(_NEW_MOUNTS)
-    _mount("none", "/", "", _RECURSIVE | _PRIVATE)
-    kept = [(path, os.open(path, os.O_PATH)) for path in (root, *shared) if os.path.isdir(path)]
-    _mount("tmpfs", base, "tmpfs", 0, "mode=700")
-    memory = os.open(base, os.O_PATH)  # by its path it may soon be hidden
+    mounts.separate(mounts.NEW_MOUNTS)
+    mounts.detach_mounts(mounts.PRIVATE)
+    kept = [mounts.find(path) for path in (root, *shared) if os.path.isdir(path)]
+    lying = [place.path for place in kept]
+    mounts.mount("tmpfs", base, "tmpfs", 0, "mode=700")
+    memory = mounts.find(base)  # by its path it may soon be hidden
     for number, place in enumerate(places):
-        upper, work = ("/proc/self/fd/%d/%s-%d" % (memory, name, number) for name in ("upper", "work"))
+        upper, work = ("%s/%s-%d" % (memory.name, name, number) for name in ("upper", "work"))
         os.mkdir(upper)
         os.mkdir(work)
         os.chmod(upper, os.stat(place).st_mode & 0o7777)
         options = "lowerdir=%s,upperdir=%s,workdir=%s" % (place, upper, work)
-        _mount("overlay", place, "overlay", 0, options if os.geteuid() == 0 else options + ",userxattr")
+        mounts.mount("overlay", place, "overlay", 0, options if os.geteuid() == 0 else options + ",userxattr")
     if os.path.isdir(_SHARED_MEMORY):  # where two nodes of one machine would meet under one name
-        _mount("tmpfs", _SHARED_MEMORY, "tmpfs", 0, "mode=1777")
-    for path, seen in kept:
-        if any(_inside(path, place) for place in places):
-            _mount("/proc/self/fd/%d" % seen, path, "", _BIND | _RECURSIVE)
-        os.close(seen)
-    os.close(memory)
+        mounts.mount("tmpfs", _SHARED_MEMORY, "tmpfs", 0, "mode=1777")
+    for seen, path in zip(kept, lying):
+        for place in places:
+            if _inside(path, place):
+                target = mounts.find_below(place, path)
+                mounts.bind(seen, target)
+                target.close()
+        seen.close()
+    memory.close()
 
 
 def _places(environ: Mapping[str, str]) -> list[str]:
@@ -90,51 +94,5 @@ def _places(environ: Mapping[str, str]) -> list[str]:
 
 
 def _inside(path: str, place: str) -> bool:
-    return os.path.commonpath((os.path.realpath(path), place)) == place
-
-
-def _tried(function: Callable[[], None]) -> str:
-    """What stands in the way of it; "" for nothing."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            function()
-        except OSError as error:
-            os.write(writing, (error.strerror or str(error)).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with open(reading, "rb") as said:
-        text = said.read().decode(errors="replace")
-    os.waitpid(pid, 0)
-    return text
-
-
-def _separate(flags: int) -> None:
-    user, group = os.geteuid(), os.getegid()
-    try:
-        _call("unshare", flags)
-    except PermissionError:
-        _call("unshare", flags | _NEW_USER)
-        maps = {"setgroups": "deny", "uid_map": "%d %d 1" % (user, user), "gid_map": "%d %d 1" % (group, group)}
-        for name, text in maps.items():
-            with open("/proc/self/" + name, "w") as file:
-                file.write(text)
-
-
-def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    _call("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))
-
-
-def _call(name: str, *arguments: object) -> None:
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    function = getattr(libc, name, None)
-    if function is None:
-        raise OSError(38, "no %s on this system" % name)
-    function.argtypes = [ctypes.c_ulong if isinstance(each, int) else ctypes.c_char_p for each in arguments]
-    if function(*arguments):
-        number = ctypes.get_errno()
-        raise OSError(number, "%s: %s" % (name, os.strerror(number)))
+    """Whether a path without links leads into `place`, which has none."""
+    return os.path.commonpath((path, place)) == place

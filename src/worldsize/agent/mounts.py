@@ -1,0 +1,153 @@
+"""Mounts in namespaces of our own (Linux), as root, or in a user namespace where an ordinary user may have one.
+
+What is mounted, and where, is a descriptor: another user may be able to exchange a directory on the way to a path for a
+link, between two looks at its name or within one call, and then a mount would cover what that link leads to.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+
+NEW_MOUNTS, NEW_USER, NEW_NET = 0x00020000, 0x10000000, 0x40000000
+READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE, SLAVE, RELATIME = 1, 32, 4096, 16384, 1 << 18, 1 << 19, 1 << 21
+_SAME_FLAGS = 2 | 4 | 8 | 1024 | 2048
+"""nosuid, nodev, noexec, noatime, nodiratime: statvfs and mount have the same numbers for them."""
+
+_ST_RELATIME = 4096
+_CHANGED = "it was exchanged for something else meanwhile"
+_NO_ACCESS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
+"""Only a place, whatever it is."""
+
+
+def separate(flags: int) -> None:
+    """New namespaces for this process, which has one thread. Raises OSError."""
+    user, group = os.geteuid(), os.getegid()
+    try:
+        _call("unshare", flags)
+    except PermissionError:
+        _call("unshare", flags | NEW_USER)
+        maps = {"setgroups": "deny", "uid_map": "%d %d 1" % (user, user), "gid_map": "%d %d 1" % (group, group)}
+        for name, text in maps.items():
+            with open("/proc/self/" + name, "w") as file:
+                file.write(text)
+
+
+def why_not(function: Callable[[], None]) -> str:
+    """What stands in the way of a function that mounts, tried by a process of its own; "" for nothing."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            function()
+        except OSError as error:
+            os.write(writing, (error.strerror or str(error)).encode(errors="surrogateescape")[:4000])
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as said:
+        text = said.read().decode(errors="replace")
+    os.waitpid(pid, 0)
+    return text
+
+
+def detach_mounts(how: int) -> None:
+    """What is mounted from now on is seen in this namespace alone; `how`: PRIVATE, or SLAVE, which sees what comes."""
+    mount("none", "/", "", RECURSIVE | how)
+
+
+class Place:
+    """A directory or file, as it was found once; of this process's present mounts. To be closed."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    @property
+    def name(self) -> str:
+        """Leads to it whatever has become of its path."""
+        return "/proc/self/fd/%d" % self.fd
+
+    @property
+    def path(self) -> str:
+        """Where it is now, without links."""
+        return os.readlink(self.name)
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+def find(path: str) -> Place:
+    """What `path` leads to. Raises OSError."""
+    return Place(os.open(path, _NO_ACCESS))
+
+
+def find_below(top: str, path: str) -> Place:
+    """What stands at `path` below `top`, by no link: whoever makes one on the way, it leads nowhere else.
+
+    Raises OSError, for a link too.
+    """
+    place = find(top)
+    for name in os.path.relpath(path, top).split(os.sep):
+        if name == os.curdir:
+            continue
+        try:
+            following = os.open(name, _NO_ACCESS | os.O_NOFOLLOW, dir_fd=place.fd)
+        finally:
+            place.close()
+        place = Place(following)
+        if stat.S_ISLNK(os.fstat(following).st_mode) or name == os.pardir:
+            place.close()
+            raise OSError(40, "%s is a link" % name)
+    return place
+
+
+def bind(source: Place, target: Place) -> None:
+    """`target` shows `source`, with what is mounted in it. Raises OSError."""
+    mount(source.name, target.name, "", BIND | RECURSIVE)
+
+
+def bind_read_only(place: Place) -> None:
+    """The place can be read and no longer written, but for what is mounted below it. Raises OSError."""
+    bind(place, place)
+    top = _mounted_on(place)
+    try:
+        found = os.statvfs(top.fd).f_flag
+        kept = found & _SAME_FLAGS | (RELATIME if found & _ST_RELATIME else 0)
+        mount("none", top.name, "", BIND | REMOUNT | READ_ONLY | kept)
+    finally:
+        top.close()
+
+
+def _mounted_on(place: Place) -> Place:
+    """The mount that has just been made on a place, which itself goes on to show what was there before."""
+    top = find(place.path)
+    there, here = os.fstat(top.fd), os.fstat(place.fd)
+    if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or _mount_id(top) == _mount_id(place):
+        top.close()
+        raise OSError(116, _CHANGED)
+    return top
+
+
+def _mount_id(place: Place) -> bytes:
+    with open("/proc/self/fdinfo/%d" % place.fd, "rb") as file:
+        return next(line for line in file if line.startswith(b"mnt_id:"))
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """mount(2). Raises OSError."""
+    _call("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))
+
+
+def _call(name: str, *arguments: object) -> None:
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    function = getattr(libc, name, None)
+    if function is None:
+        raise OSError(38, "no %s on this system" % name)
+    function.argtypes = [ctypes.c_ulong if isinstance(each, int) else ctypes.c_char_p for each in arguments]
+    if function(*arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, "%s: %s" % (name, os.strerror(number)))
