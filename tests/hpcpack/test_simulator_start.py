@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from driver import wait_for
 
 from hpcpack.simulator import SOURCE, Simulator, SimulatorError, until
 from worldsize.compute.hpcpack.simulator.server import KEEP_ALIVE
@@ -307,6 +308,34 @@ def test_a_password_is_made_up_and_printed(tmp_path: Any) -> None:
     assert re.fullmatch(r"export WORLDSIZE_HPCPACK_PASSWORD=[\w-]{12,}\n", export)
     assert config == "%s\n" % (tmp_path / "hpcpack" / "worldsize.toml")
     assert os.listdir(tmp_path) == [], "the share was made for it, and is empty"
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o600])
+def test_a_new_password_is_printed_to_no_file_that_others_can_read(tmp_path: Any, mode: int) -> None:
+    """Found by review: the recipe of the docs wrote it to one, and tasks execute as whoever started the simulator."""
+    argv = [sys.executable, "-m", "worldsize", "simulate", "hpcpack", "--nodes=1", "--no-namespaces"]
+    environ = {name: value for name, value in os.environ.items() if name != "WORLDSIZE_HPCPACK_PASSWORD"}
+    environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source(), os.environ.get("PYTHONPATH", "")]))
+    path = tmp_path / "out"
+    path.touch()
+    path.chmod(mode)
+    with (
+        path.open("w") as out,
+        subprocess.Popen(argv, cwd=tmp_path, env=environ, stdout=out, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        if mode == 0o600:
+            wait_for(lambda: path.read_text().endswith("worldsize.toml\n"), 30)
+            process.terminate()
+        try:
+            said = process.communicate(timeout=30)[1]
+        finally:
+            process.kill()
+    text = path.read_text()
+    if mode == 0o600:
+        assert text.startswith("export WORLDSIZE_HPCPACK_PASSWORD=")
+        return
+    assert process.returncode == 2 and not text and "that others can read" in said
+    assert os.listdir(tmp_path) == ["out"]
 
 
 def source() -> str:

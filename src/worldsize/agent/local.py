@@ -14,6 +14,7 @@ import fcntl
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from worldsize.errors import StorageError
 from worldsize.plan.local import VARIABLE
@@ -25,6 +26,10 @@ _FALLBACK = "/tmp"  # nosec B108  # what is made there is checked (trust/directo
 _NAMES = 10
 _YOUNG = 60.0
 """Seconds for which nobody takes what was just made for something that was left."""
+
+
+_known: dict[str, str] = {}
+"""This user's directory, by what it is in."""
 
 
 def base_directory(configured: str, environ: Mapping[str, str]) -> str:
@@ -54,6 +59,8 @@ def own_directory(base: str) -> str:
     Raises PermissionError if others have taken all names, or could change or replace this user's own, and this user
     does not trust them; OSError if it cannot be made.
     """
+    if base in _known:
+        return _known[base]
     name = os.path.join(base, "worldsize-%d" % os.getuid())
     try:
         return _found_or_made([name, *("%s-%d" % (name, number) for number in range(1, _NAMES))])
@@ -61,6 +68,14 @@ def own_directory(base: str) -> str:
         place = error.where or name
         trust = "if you trust all who can write there: worldsize config trust %s" % place
         raise PermissionError(1, "%s (%s)" % (error.what, trust), place) from None
+
+
+def know_own_directory(configured: str, environ: Mapping[str, str]) -> None:
+    """This process finds it now, and relies on it later, as nobody else can replace it: then in a user namespace, where
+    root and everybody else look the same. What is wrong with it is said by whoever needs it."""
+    with suppress(OSError):
+        base = base_directory(configured, environ)
+        _known[base] = own_directory(base)
 
 
 def _found_or_made(paths: Sequence[str]) -> str:

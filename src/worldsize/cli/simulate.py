@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING
 
@@ -93,6 +94,7 @@ def _asked(options: argparse.Namespace) -> tuple[Options, bool]:
     if given is None:
         import secrets
 
+        _require_private_output()
         given = secrets.token_urlsafe(12)
         made_up = True
     else:
@@ -116,6 +118,19 @@ def _asked(options: argparse.Namespace) -> tuple[Options, bool]:
         cached=not options.no_cached_credentials,
     )
     return asked, made_up
+
+
+def _require_private_output() -> None:
+    """Where the password is printed to a file, others must not be able to read it, not even until it is closed to them:
+    tasks execute as this user."""
+    try:
+        status = os.fstat(1)
+    except OSError:  # there is none
+        return
+    kept = stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)
+    if kept and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
+        what = "a new password would be printed to a file that others can read"
+        raise UsageError(what, "stdout", "export %s=… before, or umask 077" % _PASSWORD)
 
 
 def _other(text: str) -> Account:
