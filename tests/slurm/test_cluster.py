@@ -376,7 +376,7 @@ def test_the_program_starts_runs_lists_and_stops(tmp_path_factory: pytest.TempPa
         told = subprocess.check_output([*ask, "run", folder, "--", "srun", "-N2", "hostname"], text=True)
         assert sorted(told.split()) == ["node1", "node2"]
         assert "alive  %s  owner none" % folder in subprocess.check_output([*ask, "list"], text=True)
-        assert subprocess.check_output([*ask, "sweep"], text=True) == ""
+        assert folder not in subprocess.check_output([*ask, "sweep"], text=True), "others may have left some"
     finally:
         subprocess.check_call([*ask, "stop", folder])
     assert traces(folder, cluster.network.link) == []
