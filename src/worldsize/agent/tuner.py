@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _TICK = 0.2
 _JOINING_TICK = 0.02
+_IS_GONE = "the tuner of node %d is gone"
 _MEETING = 60.0
 
 
@@ -141,7 +142,7 @@ class _Head:
                 key.data()
             for news in self._channel.take() if self._channel else ():
                 if news.message["kind"] == GONE and not self._stopped:
-                    raise OSError("the tuner of node %d is gone" % news.node_rank)
+                    raise OSError(_IS_GONE % news.node_rank)
                 self._hear(news.node_rank, news.message)
             for message in self._node.news():
                 self._hear(0, message)
@@ -160,13 +161,19 @@ class _Head:
         while self._channel is not None and len(self._channel.hosts) < len(self._node.plan.nodes) - 1:
             for key, _ in self._selector.select(_TICK):
                 key.data()
+            self._take_greetings()
             if self._node.told_to_stop():
                 return False
             if time.monotonic() > deadline:
                 raise OSError("not all nodes' tuners have come")
-        if self._channel is not None:
-            self._channel.take()
+        self._take_greetings()
         return True
+
+    def _take_greetings(self) -> None:
+        """Also what drops connections that prove nothing in time."""
+        for news in self._channel.take() if self._channel else ():
+            if news.message["kind"] == GONE:
+                raise OSError(_IS_GONE % news.node_rank)
 
     def _hear(self, node_rank: int, message: Mapping[str, Any]) -> None:
         self._searching.hear(node_rank, message)

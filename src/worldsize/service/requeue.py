@@ -25,7 +25,8 @@ _ON_ITS_WAY = (RunState.STARTING, RunState.RUNNING)
 
 
 def requeue(run: Run) -> int:
-    """The attempt that it waits for now. UsageError, SubmitRejected, SubmitAgain, StorageError."""
+    """The attempt that it waits for now. UsageError, ConfigError, SubmitRejected, SubmitAgain, StorageError: then it
+    stays as it was."""
     run.refuse_foreign("requeue")
     status = run.look()
     rerun = "`worldsize rerun %s` makes a new run of the same job and code" % run.id
@@ -50,9 +51,11 @@ def requeue(run: Run) -> int:
         else:
             ask(handle, attempt)
             _make(run.paths, attempt, run.plan.umask)
-    except SubmitRejected as error:
+    except WorldsizeError as error:
         _forget(run.paths, status)
-        raise SubmitRejected(error.what, error.where, rerun) from None
+        if isinstance(error, SubmitRejected):
+            raise SubmitRejected(error.what, error.where, rerun) from None
+        raise
     except OSError as error:
         _forget(run.paths, status)
         raise storage_error(error, run.paths.root) from None
