@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-
+\f
 class Trainer:
     def __init__(self, net, data):
         self.net = net

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from worldsize.agent import copying
 from worldsize.agent.copying import Stopped, copy_once
 from worldsize.agent.local import Held, base_directory, own_directory, run_directory
 from worldsize.plan.launch import Plan
@@ -142,3 +147,109 @@ def test_a_copy_that_is_stopped_or_fails_leaves_nothing(tmp_path: Path) -> None:
         copy_once(str(tmp_path / "nothing"), str(tmp_path / "node" / "x"), never)
     assert missing.value.errno == errno.ENOENT
     assert os.listdir(tmp_path / "node") == ["x.lock"]
+
+
+class Listed:
+    """As `os.scandir` of a directory that somebody changes meanwhile: `change` is called once all was listed, and then
+    all is listed again; a file system may do so with what is made anew under an old name."""
+
+    def __init__(self, change: Callable[[], None]) -> None:
+        self._scandir = os.scandir
+        self._change = change
+        self.changed = False
+
+    @contextmanager
+    def __call__(self, place: int | str) -> Iterator[Iterator[os.DirEntry[str]]]:
+        yield self._entries(place)
+
+    def _entries(self, place: int | str) -> Iterator[os.DirEntry[str]]:
+        with self._scandir(place) as entries:
+            yield from list(entries)
+        if not self.changed:
+            self.changed = True
+            self._change()
+            with self._scandir(place) as entries:
+                yield from list(entries)
+
+
+@pytest.mark.parametrize("what", ["file", "directory"])
+def test_nothing_is_written_through_a_link_of_the_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Found by review: a name that was a link, and then a file, was first copied as a link and then written through."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "x").write_text("mine")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "x").symlink_to(precious / "x" if what == "file" else precious)
+
+    def change() -> None:
+        (source / "x").unlink()
+        if what == "file":
+            (source / "x").write_text("theirs")
+        else:
+            (source / "x").mkdir()
+            (source / "x" / "x").write_text("theirs")
+
+    monkeypatch.setattr(os, "scandir", Listed(change))
+    with pytest.raises(OSError, match="changed while it was copied") as caught:
+        copy_once(str(source), str(tmp_path / "node" / "x"), never)
+    assert caught.value.filename == str(source / "x")
+    monkeypatch.undo()
+    assert (precious / "x").read_text() == "mine" and os.listdir(precious) == ["x"]
+    assert os.listdir(tmp_path / "node") == ["x.lock"]
+
+
+@pytest.mark.parametrize("what", ["file", "directory"])
+def test_nothing_is_read_through_a_link_of_another_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """What was listed as a file or a directory, and is a link by now, leads nowhere."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "x").write_text("mine")
+    source = tmp_path / "source"
+    (source / "sub").mkdir(parents=True)
+    (source / "words").write_text("theirs")
+    name = "words" if what == "file" else "sub"
+    opened = copying._Folder.open
+
+    def late(folder: Any, name_: str, flags: int = 0) -> int:
+        if name_ == name:
+            (source / name).rename(tmp_path / "aside")
+            (source / name).symlink_to(precious / "x" if what == "file" else precious)
+        return opened(folder, name_, flags)
+
+    monkeypatch.setattr(copying._Folder, "open", late)
+    with pytest.raises(OSError, match="changed while it was copied"):
+        copy_once(str(source), str(tmp_path / "node" / "x"), never)
+
+
+def test_a_deep_and_wide_folder_needs_few_descriptors(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for number in range(400):
+        (source / str(number)).mkdir(parents=True)
+        (source / str(number) / "x").write_text(str(number))
+    deep = source
+    for _ in range(300):
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    (deep / "x").write_text("deep")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 200, before[1]))
+    try:
+        copy_once(str(source), str(tmp_path / "node"), never)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert sorted(os.listdir(tmp_path / "node")) == sorted(os.listdir(source))
+    assert (tmp_path / "node" / deep.relative_to(source) / "x").read_text() == "deep"
+
+
+def test_what_is_no_file_is_left_out(tmp_path: Path) -> None:
+    source = a_folder(tmp_path / "source")
+    os.mkfifo(source / "pipe")
+    copy_once(str(source), str(tmp_path / "node" / "x"), never)
+    assert "pipe" not in os.listdir(tmp_path / "node" / "x")
+    with pytest.raises(OSError, match="not a regular file"):
+        copy_once(str(source / "pipe"), str(tmp_path / "node" / "y"), never)

@@ -5,20 +5,28 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from typing import Tuple
 
-    Pairs = Iterator[Tuple[str, str]]
+    Files = Iterator[Tuple["_Folder", str, str]]
 
 _CHUNK = 8 << 20
 _WORKERS = 8
 """A shared file system answers many requests at once, and one at a time slowly."""
 
+_AT_ONCE = 128
+"""Files that are copied or wait for it: each may keep the directory that it is in open."""
+
+_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _PAUSE = 0.05
 
@@ -73,45 +81,102 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
+class _Folder:
+    """A directory that is copied, by descriptor: whoever exchanges it for a link leads nowhere else. Closed when nobody
+    refers to it any more."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self.fd = fd
+        self.path = path
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+    def open(self, name: str, flags: int = 0) -> int:
+        return os.open(name, _READING | os.O_NOFOLLOW | flags, dir_fd=self.fd)
+
+
 def _copy(source: str, target: str, stopped: Callable[[], bool]) -> None:
-    if not os.path.isdir(source):
-        _copy_file(source, target, stopped)
-        return
+    place = os.open(source, _READING)
+    if stat.S_ISDIR(os.fstat(place).st_mode):
+        _copy_folder(_Folder(place, source), target, stopped)
+    else:
+        _copy_file(place, target, stopped)
+
+
+def _copy_folder(top: _Folder, target: str, stopped: Callable[[], bool]) -> None:
+    """What is neither a file, nor a directory, nor a link is left out."""
     from concurrent.futures import ThreadPoolExecutor
 
-    os.mkdir(target, 0o700)
+    running: deque[Future[None]] = deque()
     with ThreadPoolExecutor(_WORKERS) as pool:
-        jobs = [pool.submit(_copy_file, file, copy, stopped) for file, copy in _files(source, target)]
         try:
-            for job in jobs:
-                job.result()
+            for folder, name, copy in _files(top, target):
+                running.append(pool.submit(_copy_named, folder, name, copy, stopped))
+                if len(running) > _AT_ONCE:
+                    running.popleft().result()
+            while running:
+                running.popleft().result()
         except BaseException:
-            for job in jobs:
+            for job in running:
                 job.cancel()
             raise
 
 
-def _files(source: str, target: str) -> Pairs:
-    """The plain files below `source`, each with its copy's path; directories and links are made on the way."""
-    with os.scandir(source) as entries:
-        for entry in entries:
-            copy = os.path.join(target, entry.name)
-            if entry.is_symlink():
-                os.symlink(os.readlink(entry.path), copy)
-            elif entry.is_dir():
-                os.mkdir(copy, 0o700)
-                yield from _files(entry.path, copy)
-            elif entry.is_file():
-                yield entry.path, copy
+def _files(top: _Folder, target: str) -> Files:
+    """The files in and below a directory: where each is, its name there, and its copy's path. Directories and links are
+    made on the way, each of them once: nothing is ever written through a link."""
+    os.mkdir(target, 0o700)
+    left: list[tuple[_Folder, str, str]] = [(top, "", target)]
+    while left:
+        above, name, copy = left.pop()
+        with _changes_noticed(above, name):
+            folder = _Folder(above.open(name, os.O_DIRECTORY), os.path.join(above.path, name)) if name else above
+        with os.scandir(folder.fd) as entries:
+            for entry in entries:
+                path = os.path.join(copy, entry.name)
+                with _changes_noticed(folder, entry.name):
+                    if entry.is_symlink():
+                        os.symlink(os.readlink(entry.name, dir_fd=folder.fd), path)
+                    elif entry.is_dir(follow_symlinks=False):
+                        os.mkdir(path, 0o700)
+                        left.append((folder, entry.name, path))
+                        continue
+                if not entry.is_symlink() and entry.is_file(follow_symlinks=False):
+                    yield folder, entry.name, path
 
 
-def _copy_file(source: str, target: str, stopped: Callable[[], bool]) -> None:
-    with open(source, "rb") as file:
-        status = os.fstat(file.fileno())
-        with open(target, "wb") as copy:
-            _pour(file.fileno(), copy.fileno(), stopped)
-            os.fchmod(copy.fileno(), status.st_mode & 0o777 | 0o200)
-        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+def _copy_named(folder: _Folder, name: str, target: str, stopped: Callable[[], bool]) -> None:
+    with _changes_noticed(folder, name):
+        _copy_file(folder.open(name), target, stopped)
+
+
+@contextmanager
+def _changes_noticed(folder: _Folder, name: str) -> Iterator[None]:
+    """Errors name the whole path. A name that was listed twice, or is something else by now, shows by some of them."""
+    try:
+        yield
+    except OSError as error:
+        changed = error.errno in (errno.EEXIST, errno.ELOOP, errno.ENOTDIR)
+        what = "it was changed while it was copied" if changed else error.strerror
+        raise OSError(errno.ESTALE if changed else error.errno, what, os.path.join(folder.path, name)) from None
+
+
+def _copy_file(source: int, target: str, stopped: Callable[[], bool]) -> None:
+    """Closes `source`. The target is new: whatever has that name already, FileExistsError."""
+    try:
+        status = os.fstat(source)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        copy = os.open(target, _WRITING, 0o600)
+        try:
+            _pour(source, copy, stopped)
+            os.fchmod(copy, status.st_mode & 0o777 | 0o200)
+            os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+        finally:
+            os.close(copy)
+    finally:
+        os.close(source)
 
 
 def _pour(source: int, target: int, stopped: Callable[[], bool]) -> None:

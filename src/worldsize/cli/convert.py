@@ -66,5 +66,12 @@ def _read(path: str) -> str:
 def _diff(path: str, before: str, after: str) -> list[str]:
     from difflib import unified_diff
 
-    lines = unified_diff(before.splitlines(True), after.splitlines(True), path, path)
+    lines = unified_diff(_lines(before), _lines(after), path, path)
     return [line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines]
+
+
+def _lines(text: str) -> list[str]:
+    """As patch counts them: `str.splitlines` ends them at form feeds and others, too."""
+    from io import StringIO
+
+    return StringIO(text, newline="\n").readlines()

@@ -74,7 +74,7 @@ class _Rewriter(cst.CSTTransformer):
 
     def remarks(self, source: str) -> list[tuple[int, str]]:
         missing = [name for name in self._found.loaders if name not in self._set_epochs]
-        lines = source.splitlines()
+        lines = source.split("\n")  # as Python counts them: str.splitlines ends them at form feeds, too
         notes = []
         for name in missing:
             line = next((number for number, text in enumerate(lines, 1) if name + " =" in text), 1)
