@@ -12,6 +12,10 @@ def main(run_dir: str, words: Sequence[str]) -> int:
         from worldsize.agent.scontrol import scontrol
 
         return scontrol(words[1:])
+    if words[0] == "sbcast":
+        from worldsize.agent.sbcast import sbcast
+
+        return sbcast(words[1:])
     from worldsize.agent.srun import srun
     from worldsize.plan.paths import RunPaths
 

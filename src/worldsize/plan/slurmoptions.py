@@ -1,4 +1,4 @@
-"""The options of sbatch and srun, and reading them from words as those programs do.
+"""The options of sbatch, srun and sbcast, and reading them from words as those programs do.
 
 Names and arguments as Slurm's manual pages list them (20.11 to 25.05).
 Standard library only: travels inside agent.pyz (Python >= 3.8).
@@ -63,6 +63,11 @@ disable-status/X! exact! external! interactive! label/l! multi-prog! no-allocate
 quit-on-interrupt! unbuffered/u!
 bcast? compress? immediate/I? kill-on-bad-exit/K? pty? resv-ports? send-libs? x11?
 """
+_SBCAST = """
+exclude fanout/F jobid/j size/s timeout/t treewidth
+force/f! preserve/p! verbose/v! version/V! help/h! usage!
+compress/C? send-libs?
+"""
 _ALIASES = {
     "tasks": "ntasks", "tasks-per-node": "ntasks-per-node", "share": "oversubscribe", "workdir": "chdir",
     "cpu_bind": "cpu-bind", "mem_bind": "mem-bind", "pack-group": "het-group",
@@ -94,6 +99,10 @@ def sbatch_table() -> Table:
 
 def srun_table() -> Table:
     return _table(_BOTH + _SRUN)
+
+
+def sbcast_table() -> Table:
+    return _table(_SBCAST)
 
 
 def read_options(words: Sequence[str], table: Table) -> Words:

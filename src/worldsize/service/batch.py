@@ -21,7 +21,7 @@ SCRIPT = "inrank/script.sh"
 _SHIMS = "inrank/shims/"
 _REAL = "inrank/real/"
 _VIRTUAL = {
-    "slurm": ("srun", "scontrol"),
+    "slurm": ("srun", "scontrol", "sbcast"),
     "slurm.py": ("slurm.py",),
     "module": ("module", "ml"),
     "conda": ("conda", "mamba", "micromamba"),
@@ -29,7 +29,6 @@ _VIRTUAL = {
     "hostname": ("hostname",),
     "silent": ("squeue", "sinfo", "sacct", "sstat", "sprio", "sshare"),
     "refused": ("sbatch", "salloc", "scancel", "sattach", "strigger"),
-    "sbcast": ("sbcast",),
     "bash_env": ("bash_env",),
 }
 """Which file of inrank/shims stands for which programs on virtual nodes."""
