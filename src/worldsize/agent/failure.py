@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from worldsize.plan.launch import Plan
+
 # Compiled when first used: most runs never need them, and every run would wait for them.
 _PEER_LOSS = (
     r"closed by peer|reset by peer|Broken pipe|remote process exited|Socket closed|recvValue failed|"
@@ -130,6 +132,16 @@ def rank_failure(
         message += ": " + mask_text(said.strip().splitlines()[0][:_READ])[:_SHOWN]
     raised = error["time"] or ended if error else ended
     return Failure(reason, message, node_rank, rank, code, min(raised, ended))
+
+
+def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
+    """The same, with what the plan knows as secrets masked in its message: records of it may be a group's to read."""
+    if failure is None:
+        return None
+    from worldsize.plan.hidden import values_of
+    from worldsize.trust.secrets import mask_values
+
+    return failure._replace(message=mask_values(failure.message, values_of(plan)))
 
 
 def for_want_of_space(failure: Failure, directory: str) -> Failure:

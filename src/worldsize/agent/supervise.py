@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from worldsize.agent import processes, verdict
 from worldsize.agent.blame import Blame
-from worldsize.agent.failure import precedence
+from worldsize.agent.failure import precedence, without_secrets
 from worldsize.agent.living import Living
 from worldsize.agent.meeting import meet
 from worldsize.agent.ports import reserve
@@ -295,7 +295,7 @@ class Supervisor:
         code = found.code if found else 0
         node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()
         ranks = tuple(sorted(self._ranks.exits))
-        why, failure = (found.why, found.failure) if found else (None, None)
+        why, failure = (found.why, without_secrets(found.failure, self.plan)) if found else (None, None)
         without = self._peers.without
         self._report.exit(ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without))
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):

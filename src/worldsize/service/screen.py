@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Mapping
+
 from worldsize.agent.failure import read_error
 from worldsize.diagnose.hints import hint_for
 from worldsize.logs.tail import last_lines, summarize_others
 from worldsize.logs.text import split_message, without_colours
+from worldsize.plan.hidden import masked_variables
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import ranks_started, read_exit, signal_name
 from worldsize.state.records import Reason, Status
+from worldsize.trust.secrets import mask_text, mask_values, secret_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +29,9 @@ _LINE = 300
 
 def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] | None:
     """The screen as data; None where nothing failed.
+
+    What its ranks have said is shown with secrets masked: those that have a secret's shape, and the job's own as far as
+    they are set here.
 
     {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None, hint,
     last_lines, others}; `signal` is its name or None, `host` that of the node as far as it left a record, `hint` what
@@ -43,19 +51,41 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
         "last_lines": [],
         "others": [],
     }
+    masked = _Masked(plan, os.environ)
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if failure.rank is not None:
-        data["exception"] = read_error(paths, failure.rank, plan.environment.get("TORCHELASTIC_ERROR_FILE"))
+        error = read_error(paths, failure.rank, plan.environment.get("TORCHELASTIC_ERROR_FILE"))
+        data["exception"] = error and masked.exception(error)
         said = "%(type)s: %(message)s" % data["exception"] if data["exception"] else ""
         data["hint"] = hint_for(said, plan.rehearsal is not None)
-        data["last_lines"] = [_short(line) for line in last_lines(paths.rank_log(failure.rank), _LAST_LINES)]
+        data["last_lines"] = masked.lines(last_lines(paths.rank_log(failure.rank), _LAST_LINES))
     elif ranks_started(paths) is None:
         wanted = 0 if failure.reason == Reason.RENDEZVOUS else _LAST_LINES  # of which agents alone have anything to say
         log = paths.setup_log(failure.node_rank or 0)
-        return {**data, "last_lines": [_short(line) for line in last_lines(log, wanted)]}
+        return {**data, "last_lines": masked.lines(last_lines(log, wanted))}
     shown = () if failure.rank is None else (failure.rank,)
-    data["others"] = [_short(line) for line in summarize_others(paths, ranks, shown)]
+    data["others"] = masked.lines(summarize_others(paths, ranks, shown))
     return data
+
+
+class _Masked:
+    """What ranks have said, for people to see."""
+
+    def __init__(self, plan: Plan, environ: Mapping[str, str]) -> None:
+        names = (*plan.secrets, *masked_variables(plan))
+        self._secrets = secret_values({name: environ[name] for name in names if name in environ}, names)
+
+    def text(self, text: str) -> str:
+        return mask_text(str(mask_values(text, self._secrets)))
+
+    def lines(self, lines: Iterable[str]) -> list[str]:
+        """Long ones cut."""
+        return [_short(self.text(line)) for line in lines]
+
+    def exception(self, error: dict[str, Any]) -> dict[str, Any]:
+        frames = [{**frame, "code": self.text(frame["code"])} for frame in error["frames"]]
+        found = {**error, "message": self.text(error["message"]), "frames": frames}
+        return {**found, "stack": [self.text(line) for line in error["stack"]]} if "stack" in error else found
 
 
 def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[str]:
