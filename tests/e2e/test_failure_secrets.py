@@ -22,7 +22,8 @@ def test_neither_named_secrets_nor_logins(cli: Cli) -> None:
     cli.write("train.py", SCRIPT)
     cli.write(
         "job.yml",
-        "command: python train.py\ncode: .\nsecrets: [MYSECT]\ndistribution: {type: pytorch, process_count_per_instance: 2}\n",
+        "command: python train.py\ncode: .\nsecrets: [MYSECT]\n"
+        "distribution: {type: pytorch, process_count_per_instance: 2}\n",
     )
     cli.environ["MYSECT"] = NAMED
     failed = cli("run", "-q", "job.yml")
