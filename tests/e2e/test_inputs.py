@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import signal
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -176,29 +175,29 @@ def test_a_node_that_cannot_copy_fails_the_run_and_says_why(cli: Cli) -> None:
 
 
 def test_a_cancel_while_copying_is_heard(cli: Cli) -> None:
-    """The copy takes for ever: of a pipe into which somebody writes a little now and then."""
+    """The copy would take for ever: of a file that is all holes, larger than any disk here."""
+    disk = local_disk(cli)
+    endless = os.path.join(cli.root, "endless")
+    with open(endless, "wb") as file:
+        file.truncate(1 << 42)
+    job(cli, "true", "1x1", data=a_file(endless, mode="download"))
+    run = cli.submit("job.yml")
+    wait_for(lambda: sum(map(os.path.getsize, left(disk))) > 3)
+    cli.ok("cancel", run)
+    assert cli("wait", run, "--timeout", "30").code == 130
+    wait_for(lambda: left(disk) == [])
+
+
+def test_a_copy_of_what_is_no_file_is_refused(cli: Cli) -> None:
+    """A pipe would be waited for."""
     disk = local_disk(cli)
     pipe = os.path.join(cli.root, "pipe")
     os.mkfifo(pipe)
-    writing, over = os.open(pipe, os.O_RDWR), threading.Event()
-
-    def write() -> None:
-        while not over.wait(0.02):
-            os.write(writing, b"x")
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        job(cli, "true", "1x1", data=a_file(pipe, mode="download"))
-        run = cli.submit("job.yml")
-        wait_for(lambda: sum(map(os.path.getsize, left(disk))) > 3)
-        cli.ok("cancel", run)
-        assert cli("wait", run, "--timeout", "30").code == 130
-        wait_for(lambda: left(disk) == [])
-    finally:
-        over.set()
-        writer.join()
-        os.close(writing)
+    job(cli, "true", "1x1", data=a_file(pipe, mode="download"))
+    failed = cli("run", "-q", "job.yml")
+    assert failed.code == 1 and "input data could not be made ready" in failed.err
+    assert "it is not a regular file" in failed.err
+    assert left(disk) == []
 
 
 def test_ro_mount_cannot_be_written_to(cli: Cli) -> None:
