@@ -46,9 +46,10 @@ def nobody(paths: RunPaths) -> Summary:
     raise AssertionError("asked for " + paths.root)
 
 
-def many(home: str, count: int) -> list[str]:
-    """Finished runs that are nothing but a result, as far as `list` can tell."""
-    ids = [runs.new_run_id(NOW - 86400 + number, os.urandom) for number in range(count)]
+def many(home: str, count: int, later: float = 0.0) -> list[str]:
+    """Finished runs that are nothing but a result, as far as `list` can tell; `later` (seconds) makes ids that no others
+    have."""
+    ids = [runs.new_run_id(NOW - 86400 + number + later, os.urandom) for number in range(count)]
     for run_id in ids:
         os.makedirs(os.path.join(home, "runs", run_id))
         finish(RunPaths(os.path.join(home, "runs", run_id)))
@@ -117,7 +118,7 @@ def test_the_cache_forgets_runs_that_are_gone(home):
     many(home, 250)
     summaries.summaries(home, find.list_ids(home), nobody)
     removed = [run_id for run_id, _ in prune.prune(home, now=NOW, keep=150)]
-    many(home, 100)
+    many(home, 100, later=0.5)
     ids = find.list_ids(home)
     assert [r.id for r in summaries.summaries(home, ids, nobody)] == ids and not set(ids) & set(removed)
     assert set(summaries._read_cache(os.path.join(home, "runs"))) == set(ids)
