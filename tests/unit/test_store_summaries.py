@@ -47,8 +47,7 @@ def nobody(paths: RunPaths) -> Summary:
 
 
 def many(home: str, count: int, later: float = 0.0) -> list[str]:
-    """Finished runs that are nothing but a result, as far as `list` can tell; `later` (seconds) makes ids that no others
-    have."""
+    """Finished runs that are nothing but a result, as far as `list` can tell; other `later` seconds make other ids."""
     ids = [runs.new_run_id(NOW - 86400 + number + later, os.urandom) for number in range(count)]
     for run_id in ids:
         os.makedirs(os.path.join(home, "runs", run_id))
