@@ -10,7 +10,7 @@ from security.people import ANNA, BEN, Machine
 
 
 @pytest.mark.parametrize("force", ["", "--force "])
-@pytest.mark.parametrize("kind", ["file", "link"])
+@pytest.mark.parametrize("kind", ["file", "link", "directory", "link to a directory"])
 def test_anothers_file_is_neither_written_nor_executed(machine: Machine, force: str, kind: str) -> None:
     """Found by review: the copy kept its owner, who changed it before it was executed."""
     anna = machine.person(ANNA)
@@ -20,8 +20,10 @@ def test_anothers_file_is_neither_written_nor_executed(machine: Machine, force: 
     if kind == "file":
         target.touch()
         target.chmod(0o777)
+    elif kind == "directory":
+        target.mkdir()
     else:
-        target.symlink_to(private)
+        target.symlink_to(private if kind == "link" else anna.project)
     os.chown(target, BEN, BEN, follow_symlinks=False)
     anna.write("program", "#!/bin/sh\necho mine\n")
     os.chmod(os.path.join(anna.project, "program"), 0o755)
@@ -31,5 +33,7 @@ def test_anothers_file_is_neither_written_nor_executed(machine: Machine, force: 
     told = anna("run", "-q", "job.slurm")
     assert told.code == 9, told
     assert target.lstat().st_uid == BEN and private.read_text() == "precious\n"
-    assert kind == "link" or target.read_text() == ""
+    assert kind != "file" or target.read_text() == ""
+    assert kind != "directory" or os.listdir(target) == []
+    assert Path(anna.project, "program").read_text() == "#!/bin/sh\necho mine\n"
     anna.close()

@@ -36,10 +36,14 @@ def test_options_wherever_they_stand(source: Path, tmp_path: Path, words: list[s
     assert (tmp_path / "copy").stat().st_mtime_ns == 10**18
 
 
-def test_into_a_directory(source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("force", [[], ["-f"]])
+@pytest.mark.parametrize("name", ["node", "node/", "link/"])
+def test_a_directory_is_no_target(source: Path, tmp_path: Path, name: str, force: list[str]) -> None:
+    """Found by review: another user's directory of the name was copied into, and then executed by the script."""
     (tmp_path / "node").mkdir()
-    assert sbcast([str(source), str(tmp_path / "node")]) == 0
-    assert (tmp_path / "node" / "program").read_text() == "mine\n"
+    (tmp_path / "link").symlink_to(tmp_path / "node")
+    assert sbcast([*force, str(source), "%s/%s" % (tmp_path, name)]) == 1
+    assert os.listdir(tmp_path / "node") == [] and sorted(os.listdir(tmp_path)) == ["link", "node", "program"]
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])

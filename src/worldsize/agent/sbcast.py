@@ -24,8 +24,6 @@ def sbcast(words: Sequence[str]) -> int:
         sys.stderr.write("sbcast: error: %s\n" % what)
         return 1
     source, target = names
-    if target.endswith("/") or os.path.isdir(target):
-        target = os.path.join(target, os.path.basename(source))
     try:
         _copy(source, target, "force" in said, "preserve" in said)
     except OSError as error:
@@ -50,7 +48,8 @@ def _read(words: Sequence[str]) -> tuple[list[str], set[str], list[tuple[str, st
 
 def _copy(source: str, target: str, force: bool, preserve: bool) -> None:
     """A target that exists is replaced if it is this user's own file, or with `force`, by a new file of its name: in a
-    directory with the sticky bit, nobody can replace another's. Raises OSError."""
+    directory with the sticky bit, nobody can replace another's. A directory is never a target: it may be another's, who
+    has taken the name. Raises OSError."""
     with open(source, "rb") as file:
         try:
             _make(target, file.fileno(), preserve)
