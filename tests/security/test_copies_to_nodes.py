@@ -22,6 +22,7 @@ def test_anothers_file_is_neither_written_nor_executed(machine: Machine, force: 
         target.chmod(0o777)
     elif kind == "directory":
         target.mkdir()
+        target.chmod(0o777)
     else:
         target.symlink_to(private if kind == "link" else anna.project)
     os.chown(target, BEN, BEN, follow_symlinks=False)
