@@ -77,7 +77,7 @@ def _make(path: str, source: int, preserve: bool) -> None:
             view = memoryview(data)
             while view:
                 view = view[os.write(copy, view) :]
-        os.fchmod(copy, status.st_mode & 0o777)
+        os.fchmod(copy, status.st_mode & 0o755)  # the copy may lie where others come, unlike what is copied
         if preserve:
             os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
     except BaseException:

@@ -133,5 +133,6 @@ def _enter(asked: Asked, host: str) -> None:
         try:
             os.chdir(directory)
         except OSError as error:
-            say("error: %s: couldn't chdir to `%s': %s: going to /tmp instead" % (host, directory, error.strerror))
-            os.chdir("/tmp")  # nosec B108  # as srun itself, where the directory is gone
+            # Real srun goes to /tmp, where everybody may have put a program of the name that is executed next.
+            what = "error: %s: worldsize: couldn't chdir to `%s': %s: staying in %s, where Slurm goes to /tmp"
+            say(what % (host, directory, error.strerror, os.getcwd()))

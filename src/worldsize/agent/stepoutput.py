@@ -7,11 +7,13 @@ another program (`$(srun …)`, `srun … | tee`) is its to keep.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 
 from worldsize.agent.stepenv import Step, Task
 from worldsize.plan.values import NamedTuple
+from worldsize.trust.owners import is_believed
 
 _FIELD = re.compile(r"%(\d*)([AaJjNnstux%])")
 _CHUNK = 1 << 16
@@ -26,9 +28,14 @@ class Files:
         self._open: dict[str, int] = {}
 
     def open(self, path: str) -> int:
-        """Raises OSError."""
+        """Another user's link is not followed. Raises OSError."""
         if path not in self._open:
-            self._open[path] = os.open(path, self._flags, 0o666)
+            try:
+                self._open[path] = os.open(path, self._flags | os.O_NOFOLLOW, 0o666)
+            except OSError as error:
+                if error.errno != errno.ELOOP or not is_believed(os.lstat(path).st_uid):
+                    raise
+                self._open[path] = os.open(path, self._flags, 0o666)
         return self._open[path]
 
 
