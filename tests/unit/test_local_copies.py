@@ -172,14 +172,20 @@ class Listed:
                 yield from list(entries)
 
 
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A directory that is no part of the input."""
+    path = tmp_path / "precious"
+    path.mkdir()
+    (path / "x").write_text("mine")
+    return path
+
+
 @pytest.mark.parametrize("what", ["file", "directory"])
 def test_nothing_is_written_through_a_link_of_the_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    tmp_path: Path, precious: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Found by review: a name that was a link, and then a file, was first copied as a link and then written through."""
-    precious = tmp_path / "precious"
-    precious.mkdir()
-    (precious / "x").write_text("mine")
     source = tmp_path / "source"
     source.mkdir()
     (source / "x").symlink_to(precious / "x" if what == "file" else precious)
@@ -203,12 +209,9 @@ def test_nothing_is_written_through_a_link_of_the_input(
 
 @pytest.mark.parametrize("what", ["file", "directory"])
 def test_nothing_is_read_through_a_link_of_another_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    tmp_path: Path, precious: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """What was listed as a file or a directory, and is a link by now, leads nowhere."""
-    precious = tmp_path / "precious"
-    precious.mkdir()
-    (precious / "x").write_text("mine")
     source = tmp_path / "source"
     (source / "sub").mkdir(parents=True)
     (source / "words").write_text("theirs")

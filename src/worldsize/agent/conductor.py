@@ -193,9 +193,9 @@ class Conductor:
         from worldsize.agent.isolation import own_disks
 
         if self.plan.local is not None:
-            from worldsize.agent.local import know_own_directory
+            from worldsize.agent.local import remember_own_directory
 
-            know_own_directory(self.plan.local.base, self.environ)
+            remember_own_directory(self.plan.local.base, self.environ)
         shared = self.plan.rehearsal.shared if self.plan.rehearsal else ()
         own_disks(self.paths.disks, self.paths.root, shared, self.environ)
 

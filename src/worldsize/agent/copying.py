@@ -82,8 +82,8 @@ def _remove(path: str) -> None:
 
 
 class _Folder:
-    """A directory that is copied, by descriptor: whoever exchanges it for a link leads nowhere else. Closed when nobody
-    refers to it any more."""
+    """A directory that is being copied, held open by its descriptor, so that exchanging its name for a link has no
+    effect. The descriptor is closed with the last reference to the object."""
 
     def __init__(self, fd: int, path: str) -> None:
         self.fd = fd
@@ -124,18 +124,20 @@ def _copy_folder(top: _Folder, target: str, stopped: Callable[[], bool]) -> None
 
 
 def _files(top: _Folder, target: str) -> Files:
-    """The files in and below a directory: where each is, its name there, and its copy's path. Directories and links are
-    made on the way, each of them once: nothing is ever written through a link."""
+    """Yield the files in and below a directory: the directory that each is in, its name there, and its copy's path.
+
+    Directories and links are copied on the way. Each of them must be new, so nothing is written through a link.
+    """
     os.mkdir(target, 0o700)
     left: list[tuple[_Folder, str, str]] = [(top, "", target)]
     while left:
         above, name, copy = left.pop()
-        with _changes_noticed(above, name):
+        with _explain_changes(above, name):
             folder = _Folder(above.open(name, os.O_DIRECTORY), os.path.join(above.path, name)) if name else above
         with os.scandir(folder.fd) as entries:
             for entry in entries:
                 path = os.path.join(copy, entry.name)
-                with _changes_noticed(folder, entry.name):
+                with _explain_changes(folder, entry.name):
                     if entry.is_symlink():
                         os.symlink(os.readlink(entry.name, dir_fd=folder.fd), path)
                     elif entry.is_dir(follow_symlinks=False):
@@ -147,13 +149,13 @@ def _files(top: _Folder, target: str) -> Files:
 
 
 def _copy_named(folder: _Folder, name: str, target: str, stopped: Callable[[], bool]) -> None:
-    with _changes_noticed(folder, name):
+    with _explain_changes(folder, name):
         _copy_file(folder.open(name), target, stopped)
 
 
 @contextmanager
-def _changes_noticed(folder: _Folder, name: str) -> Iterator[None]:
-    """Errors name the whole path. A name that was listed twice, or is something else by now, shows by some of them."""
+def _explain_changes(folder: _Folder, name: str) -> Iterator[None]:
+    """Give errors the whole path, and say of a name that was listed twice, or exchanged since then, that it changed."""
     try:
         yield
     except OSError as error:

@@ -51,8 +51,8 @@ def own_disks(base: str, root: str, shared: Sequence[str], environ: Mapping[str,
     Shared memory (/dev/shm) is the node's own too, and empty.
 
     base    an empty directory, for the node's own memory
-    root    the run directory, which stays what it is wherever it lies, as do the paths `shared`: each is what it leads
-            to at the beginning, and where it lies then, whoever exchanges it
+    root    the run directory, which stays shared wherever it lies, as do the paths `shared`. Each is opened once, at
+            the beginning; exchanging it afterwards has no effect
 
     OSError; then nothing has changed, or the process is of no use.
     """

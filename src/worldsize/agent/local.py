@@ -70,9 +70,12 @@ def own_directory(base: str) -> str:
         raise PermissionError(1, "%s (%s)" % (error.what, trust), place) from None
 
 
-def know_own_directory(configured: str, environ: Mapping[str, str]) -> None:
-    """This process finds it now, and relies on it later, as nobody else can replace it: then in a user namespace, where
-    root and everybody else look the same. What is wrong with it is said by whoever needs it."""
+def remember_own_directory(configured: str, environ: Mapping[str, str]) -> None:
+    """Find this user's directory before the process enters a user namespace, and remember it.
+
+    In the namespace root and all other users look the same, so the directory could not be checked there. Nobody else
+    can replace it meanwhile. Errors are left to `own_directory`, which is called again when the directory is needed.
+    """
     with suppress(OSError):
         base = base_directory(configured, environ)
         _known[base] = own_directory(base)

@@ -1,7 +1,7 @@
 """Mounts in namespaces of our own (Linux), as root, or in a user namespace where an ordinary user may have one.
 
-What is mounted, and where, is a descriptor: another user may be able to exchange a directory on the way to a path for a
-link, between two looks at its name or within one call, and then a mount would cover what that link leads to.
+Sources and targets are descriptors. If they were paths, another user who can write to a directory on the way could
+exchange it for a link, between two calls or within one, and the mount would cover what that link leads to.
 Standard library only.
 """
 
@@ -84,10 +84,7 @@ def find(path: str) -> Place:
 
 
 def find_below(top: str, path: str) -> Place:
-    """What stands at `path` below `top`, by no link: whoever makes one on the way, it leads nowhere else.
-
-    Raises OSError, for a link too.
-    """
+    """Open what stands at `path` below `top`, following no link on the way. Raises OSError, for a link too."""
     place = find(top)
     for name in os.path.relpath(path, top).split(os.sep):
         if name == os.curdir:

@@ -16,7 +16,7 @@ def make_read_only(paths: Sequence[str], needed: str) -> list[str]:
     """Why not, in words, for each path where it was not possible. `needed` must stay writable: what holds it is left.
 
     To be called by a process of one thread, before its ranks start: they inherit it. No rank of an ordinary user can
-    take it back. Each path is what it leads to when it is mounted; whoever exchanges it then changes nothing.
+    take it back. Each path is opened once; exchanging it afterwards has no effect.
     """
     refused = [_held(path) for path in paths if _holds(path, needed)]
     wanted = [path for path in paths if not _holds(path, needed)]

@@ -69,7 +69,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
 
 
 class _Masked:
-    """What ranks have said, for people to see."""
+    """Masks secrets in what ranks have written, before people see it."""
 
     def __init__(self, plan: Plan, environ: Mapping[str, str]) -> None:
         names = (*plan.secrets, *masked_variables(plan))
