@@ -131,6 +131,8 @@ class Outcomes:
         found["seconds"] = float(found["seconds"]) + report.duration  # type: ignore[arg-type]
         if report.outcome != "passed" and found["outcome"] != "failed":
             found["outcome"] = report.outcome
+        if report.failed:
+            found["text"] = str(found.get("text", "")) + report.longreprtext + "\n"
         if report.when == "teardown":
             self._write(self.running.pop(report.nodeid))
 

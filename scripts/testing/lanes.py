@@ -266,8 +266,13 @@ def _wait(calls: Sequence[Call], began: float) -> set[str]:
 
 
 def _end_stuck(call: Call) -> None:
-    """End pytest, and its workers, with a signal at which each writes its stacks to the output."""
+    """End pytest, and its workers, with a signal at which each writes its stacks to the output.
+
+    Its failures are printed here, since pytest prints them at its end.
+    """
     print("==> %s: all tests have ended, and pytest has not: it is ended; see its stacks" % call.lane.name, flush=True)
+    for each in read_results([call.report]).failed:
+        print("%s\n%s" % (each.id, each.text), flush=True)
     pid = call.process.pid
     with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as file:
         workers = [int(word) for word in file.read().split()]

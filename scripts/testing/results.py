@@ -15,12 +15,17 @@ UNSTABLE = "unstable"
 
 
 class Outcome(NamedTuple):
-    """One test that ran. `outcome` is pytest's word, or `unstable`: it failed, and passed when tried alone."""
+    """One test that ran.
+
+    outcome   pytest's word, or `unstable`: it failed, and passed when tried alone
+    text      how it failed, as pytest prints it
+    """
 
     id: str
     outcome: str
     seconds: float
     retry: bool
+    text: str = ""
 
 
 class Results(NamedTuple):
