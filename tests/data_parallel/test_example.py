@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from driver import SOURCE
+from driver import PATIENCE, SOURCE
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -50,7 +50,7 @@ print(shard(1), shard(2, 3))
         % trainings.cli.project
     )
     command = [sys._base_executable, "-I", "-S", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == "1 (2, 3)\n", done.stderr
 
 

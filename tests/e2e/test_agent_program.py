@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import pytest
+from driver import PATIENCE
 from local_runs import HOOK, marked, until
 from pythons import SUPPORTED, TOO_OLD
 
@@ -59,7 +60,7 @@ class Agents:
 
     def ended(self, agent: subprocess.Popen[str]) -> tuple[int, str]:
         """Its exit code and what it said."""
-        output, errors = agent.communicate(timeout=20)
+        output, errors = agent.communicate(timeout=PATIENCE)
         return agent.returncode, output + errors
 
     def state(self, attempt: int = 0) -> tuple[str, str | None]:
