@@ -90,7 +90,8 @@ class Canaries:
         found = []
         for pid in (name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()):
             try:
-                words, environ = Path("/proc", pid, "cmdline").read_bytes(), Path("/proc", pid, "environ").read_bytes()
+                environ = Path("/proc", pid, "environ").read_bytes()  # before the words: who has ended has none
+                words = Path("/proc", pid, "cmdline").read_bytes()
             except OSError:
                 continue
             if b"WORLDSIZE_RANK=" not in environ and b"WORLDSIZE_RUN_ID=" not in environ:

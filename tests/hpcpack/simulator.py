@@ -57,9 +57,9 @@ class Simulator:
         """All its nodes are online on return. `folder` is there and ours.
 
         Options are those of the command line, `_` for `-`: True for one without a value, a list for one that may be
-        repeated. Quick unless they say otherwise: a passing state takes 0.02 s, the grace of a cancel 3 s.
+        repeated. Quick unless they say otherwise: a passing state takes 0.02 s.
         """
-        given = {"nodes": nodes, "delay": 0.02, "cancel_grace": 3, "user": cls.user, **options}
+        given = {"nodes": nodes, "delay": 0.02, "user": cls.user, **options}
         share = os.path.join(folder, "share")
         argv = ["simulate", "hpcpack", "--share", share, "--requests", os.path.join(folder, "requests.log")]
         environ = {**os.environ, "PYTHONPATH": SOURCE, "WORLDSIZE_HPCPACK_PASSWORD": cls.password}
