@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import PATIENCE
 
 from worldsize.errors import JobError
 from worldsize.spec.command import command
@@ -109,7 +108,7 @@ def test_every_keyword_of_azures_function_is_taken() -> None:
         locations=["here"],
         docker_args="--ipc=host",
         shm_size="2g",
-        timeout=PATIENCE,
+        timeout=10,
         identity={"type": "managed"},
         is_deterministic=False,
         services={"ssh": {"type": "ssh"}},
