@@ -351,13 +351,13 @@ def test_submit_beside_threads_that_hold_locks(cli: Cli) -> None:
         thread.start()
     try:
         runs = [submit(command(command="echo $RANK")) for _ in range(8)]
-        states = [run.wait(timeout=PATIENCE) for run in runs]
+        states = [run.wait(timeout=90) for run in runs]
         found = []
         job = command(command="echo from a thread")
         worker = threading.Thread(target=lambda: found.append(submit(job, world="2x1")))
         worker.start()
         worker.join()
-        found[0].wait(timeout=PATIENCE)
+        found[0].wait(timeout=90)
     finally:
         going = False
     print(json.dumps([states, found[0].status, found[0].logs(rank=1)]))
