@@ -58,7 +58,7 @@ def test_nodes_without_power_or_network(login: Login) -> None:
     login("wait", on_34[1], "--timeout", "60")
     assert told(login.status(on_34[1])) == ("FAILED", "NODE_FAILURE")
     there = [process.argv for process in cluster.processes("node3")]
-    assert there.count(("sleep", "120")) == 2, "a node without a network runs on, until our agents give up"
+    assert there.count(("sleep", "600")) == 2, "a node without a network runs on, until our agents give up"
     login("wait", on_34[0], "--timeout", "60")
     assert login.status(on_34[0])["state"] == "SUCCEEDED"
     cluster.power_off("node3")
