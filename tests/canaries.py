@@ -90,7 +90,7 @@ class Canaries:
         found = []
         for pid in (name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()):
             try:
-                environ = Path("/proc", pid, "environ").read_bytes()  # before the words: who has ended has none
+                environ = Path("/proc", pid, "environ").read_bytes()  # before the words: an ended process has none
                 words = Path("/proc", pid, "cmdline").read_bytes()
             except OSError:
                 continue
