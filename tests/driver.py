@@ -14,8 +14,6 @@ from typing import IO, Any, NamedTuple
 
 _PR_CAPBSET_DROP = 24
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
-PATIENCE = 90.0
-"""Seconds until a test gives up what it waits for: a machine may be slow, and only a failure takes so long."""
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
 
 
@@ -53,7 +51,7 @@ class Cli:
             "WORLDSIZE_TRUST_PROJECT": "1",
         }
 
-    def __call__(self, *words: str, cwd: str | None = None, timeout: float = PATIENCE, **environ: str) -> Result:
+    def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:
         with self.start(*words, cwd=cwd, **environ) as process:
             try:
                 out, err = process.communicate(timeout=timeout)
@@ -204,7 +202,7 @@ def unfolded(lines: Iterable[str]) -> list[str]:
     return sorted(said)
 
 
-def wait_for(true: Callable[[], object], timeout: float = PATIENCE, raises: bool = True) -> bool:
+def wait_for(true: Callable[[], object], timeout: float = 20, raises: bool = True) -> bool:
     """Waits until `true()` is; AssertionError after `timeout` seconds, or False."""
     deadline = time.monotonic() + timeout
     while not true():

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 
-from driver import PATIENCE, Cli, Result
+from driver import Cli, Result
 
 from worldsize.cli.main import main
 
@@ -34,7 +34,7 @@ def outcome(words: Sequence[str]) -> Result:
 class InProcess(Cli):
     """As `Cli`, for command lines that start nothing: mistakes, help, what is read or shown."""
 
-    def __call__(self, *words: str, cwd: str | None = None, timeout: float = PATIENCE, **environ: str) -> Result:
+    def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:
         with _environment({**self.environ, **environ}), _directory(cwd or self.project):
             return outcome(words)
 

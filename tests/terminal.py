@@ -10,7 +10,7 @@ import sys
 import time
 from types import TracebackType
 
-from driver import PATIENCE, Cli
+from driver import Cli
 
 
 class Terminal:
@@ -38,7 +38,7 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._screen, text.encode())
 
-    def until(self, text: str, timeout: float = PATIENCE) -> None:
+    def until(self, text: str, timeout: float = 20) -> None:
         """Reads the screen until `text` comes, which is not looked for before what an earlier call found."""
         deadline = time.monotonic() + timeout
         seen = ""
@@ -49,7 +49,7 @@ class Terminal:
             seen += new
             self.shown += new
 
-    def end(self, timeout: float = PATIENCE) -> int:
+    def end(self, timeout: float = 20) -> int:
         """Reads to the end; the exit code."""
         deadline = time.monotonic() + timeout
         while (new := self._read()) is not None:

@@ -11,13 +11,13 @@ import random
 import signal
 import subprocess
 
-from driver import PATIENCE, Cli, heard, unfolded, wait_for
+from driver import Cli, heard, unfolded, wait_for
 from targets import Place
 
 
 def running(place: Place, world: str, **keys: object) -> str:
     """A run whose ranks are up."""
-    place.job("touch outputs/up-$RANK; sleep 600", world, **keys)
+    place.job("touch outputs/up-$RANK; sleep 120", world, **keys)
     run = place.submit("job.yml")
     nodes, _, each = world.partition("x")
     ranks = ["up-%d" % rank for rank in range(int(nodes) * int(each))]
@@ -100,7 +100,7 @@ def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) ->
 
     asked = begun(place, asked_for, "trap 'echo told; exit 3' TERM; echo up; sleep %s & wait" % asked_for)
     asked.send_signal(signal.SIGINT)
-    out, _ = asked.communicate(timeout=PATIENCE)
+    out, _ = asked.communicate(timeout=20)
     assert (asked.returncode, unfolded(out.decode().splitlines())) == (130, ["told", "told", "up", "up"])
     wait_for(lambda: not sleepers(asked_for))
 

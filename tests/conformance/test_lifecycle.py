@@ -19,7 +19,7 @@ from worldsize.service.submit import start
 from worldsize.spec.config import load_config
 from worldsize.spec.job import Job
 
-PATIENT = "touch outputs/up-$RANK; sleep 600"
+PATIENT = "touch outputs/up-$RANK; sleep 120"
 
 
 def running(place: Place, command: str = PATIENT, world: str = "2x1", **keys: Any) -> str:
@@ -90,7 +90,7 @@ def test_the_exit_code_comes_through(place: Place, command: str, code: int, reas
 
 
 def test_the_first_failure_ends_all_and_is_named(place: Place) -> None:
-    place.job("touch outputs/up-$RANK; if [ $RANK = 2 ]; then exit 7; fi; setsid sleep 600 & sleep 600", "2x2")
+    place.job("touch outputs/up-$RANK; if [ $RANK = 2 ]; then exit 7; fi; setsid sleep 120 & sleep 120", "2x2")
     began = time.monotonic()
     run = place.run("job.yml", code=7)
     assert time.monotonic() - began < place.target.patience

@@ -45,7 +45,7 @@ def test_what_failed_is_started_again(place: Place) -> None:
 def test_what_was_cancelled_or_still_runs_too(place: Place) -> None:
     if not can(place):
         return
-    place.job("touch outputs/up-$RANK-$(ls -d $WORLDSIZE_RUN_DIR/attempt-* | wc -l); sleep 600", "2x1")
+    place.job("touch outputs/up-$RANK-$(ls -d $WORLDSIZE_RUN_DIR/attempt-* | wc -l); sleep 120", "2x1")
     run = place.submit("job.yml")
     wait_for(lambda: place.up(run, "up-0-1", "up-1-1"), place.target.patience)
     place.ok("requeue", run)

@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("libcst")
 
-from driver import PATIENCE
 from trainings import Trainings, numbers
 
 SMALL = '''\
@@ -113,7 +112,7 @@ def test_a_script_that_cannot_be_written_stays_what_it_was(trainings: Trainings)
     os.chmod(script, 0o755)
     words = [sys.executable, "-m", "worldsize", "convert", "train.py", "--write"]
     full = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words]
-    refused = subprocess.run(full, env=cli.environ, cwd=cli.project, capture_output=True, text=True, timeout=PATIENCE)
+    refused = subprocess.run(full, env=cli.environ, cwd=cli.project, capture_output=True, text=True, timeout=60)
     assert refused.returncode == 2 and "train.py: cannot be written" in refused.stderr, refused
     with open(script) as file:
         assert file.read() == SMALL

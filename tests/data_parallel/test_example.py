@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from driver import PATIENCE, SOURCE
+from driver import SOURCE
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -50,7 +50,7 @@ print(shard(1), shard(2, 3))
         % trainings.cli.project
     )
     command = [sys._base_executable, "-I", "-S", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stdout == "1 (2, 3)\n", done.stderr
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from documents import ROOT, environment
-from driver import PATIENCE
 
 _TESTS = ROOT / "tests"
 _ROWS = [
@@ -43,9 +42,7 @@ def worldsize(folder: Path, job: str, *words: str, **variables: str) -> subproce
     (folder / "job.yml").write_text(job, encoding="utf-8")
     environ = {**environment(folder / "home"), **variables}
     command = [sys.executable, "-m", "worldsize", "run", "job.yml", *words]
-    return subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False)
 
 
 def refused(folder: Path, job: str, *words: str) -> str:

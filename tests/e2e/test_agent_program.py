@@ -11,7 +11,6 @@ import subprocess
 import time
 
 import pytest
-from driver import PATIENCE
 from local_runs import HOOK, marked, until
 from pythons import SUPPORTED, TOO_OLD
 
@@ -60,7 +59,7 @@ class Agents:
 
     def ended(self, agent: subprocess.Popen[str]) -> tuple[int, str]:
         """Its exit code and what it said."""
-        output, errors = agent.communicate(timeout=PATIENCE)
+        output, errors = agent.communicate(timeout=20)
         return agent.returncode, output + errors
 
     def state(self, attempt: int = 0) -> tuple[str, str | None]:

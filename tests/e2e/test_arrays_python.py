@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from driver import PATIENCE, wait_for
+from driver import wait_for
 
 import worldsize
 from worldsize import RunArray, RunFailed, command, open_array, open_run, submit
@@ -31,7 +31,7 @@ def job(text: str = "echo ${{inputs.lr}} ${{inputs.n}}") -> worldsize.CommandJob
 def test_a_matrix_is_a_sequence_of_runs(home: Path) -> None:
     runs = submit(job(), matrix={"lr": (0.1, 0.2), "n": range(2)}, at_once=2)
     assert isinstance(runs, RunArray)
-    assert runs.wait(timeout=PATIENCE, check=True) == runs.status == "SUCCEEDED"
+    assert runs.wait(timeout=30, check=True) == runs.status == "SUCCEEDED"
     assert runs.states() == {"SUCCEEDED": 4} and len(runs) == 4
     assert [run.logs(rank=0) for run in runs] == ["0.1 0\n", "0.1 1\n", "0.2 0\n", "0.2 1\n"]
     assert [run.id for run in runs[1:3]] == [runs.id + "_1", runs.id + "_2"]
@@ -54,7 +54,7 @@ def test_from_a_process_with_threads(home: Path) -> None:
     try:
         runs = submit(job("echo $SLURM_ARRAY_TASK_ID"), count=3)
         after = submit(command(command="true"), after=[runs, runs.id])
-        assert after.wait(timeout=PATIENCE) == "SUCCEEDED"
+        assert after.wait(timeout=30) == "SUCCEEDED"
         assert [run.logs(rank=0) for run in runs] == ["0\n", "1\n", "2\n"]
     finally:
         stop.set()
@@ -68,7 +68,7 @@ def test_a_job_that_says_so_itself(home: Path) -> None:
     runs = submit("job.yml")
     assert isinstance(runs, RunArray)
     with pytest.raises(RunFailed) as caught:
-        runs.wait(timeout=PATIENCE, check=True)
+        runs.wait(timeout=30, check=True)
     assert caught.value.exit_code == 5 and "_1: rank 0" in str(caught.value)
 
 
@@ -77,7 +77,7 @@ def test_cancel_and_time_out(home: Path) -> None:
     with pytest.raises(TimeoutError):
         runs.wait(timeout=0.3)
     assert runs.cancel().state in ("QUEUED", "RUNNING")
-    assert runs.wait(timeout=PATIENCE) == "CANCELLED"
+    assert runs.wait(timeout=30) == "CANCELLED"
     assert runs.cancel().state == "CANCELLED"
 
 
@@ -90,7 +90,7 @@ def test_a_run_that_waits_for_one_that_is_killed(home: Path) -> None:
     os.kill(handle["pid"], signal.SIGKILL)
     wait_for(lambda: never.status == "FAILED")
     assert never.look().reason == "DEPENDENCY" and first.status in ("LOST", "FAILED")
-    assert later.wait(timeout=PATIENCE) == "SUCCEEDED"
+    assert later.wait(timeout=30) == "SUCCEEDED"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from terminal import Terminal
 
 
 def running(cli: Cli, world: str = "2x1") -> str:
-    run = cli.submit("-w", world, "--", "sh", "-c", "touch outputs/up-$RANK; sleep 600")
+    run = cli.submit("-w", world, "--", "sh", "-c", "touch outputs/up-$RANK; sleep 120")
     nodes, _, each = world.partition("x")
     wait_for(lambda: len(os.listdir(cli.path(run, "outputs"))) == int(nodes) * int(each) and cli.begun(run))
     return run
@@ -61,7 +61,7 @@ def test_the_latest_running_run_is_meant(cli: Cli) -> None:
 
 
 def test_elements_of_an_array_are_visited_as_runs_are(cli: Cli) -> None:
-    array = cli.submit("-w", "1x1", "--count", "2", "--", "sh", "-c", "touch outputs/up; sleep 600")
+    array = cli.submit("-w", "1x1", "--count", "2", "--", "sh", "-c", "touch outputs/up; sleep 120")
     wait_for(lambda: all(os.path.exists(cli.path(array, "%s_%d" % (array, i), "outputs", "up")) for i in (0, 1)))
     (line,) = cli.ok("exec", array + "_1", "--", "sh", "-c", "echo $WORLDSIZE_RUN_DIR").lines
     assert line.endswith(array + "_1")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from driver import PATIENCE, SOURCE, Cli, unfolded, wait_for
+from driver import SOURCE, Cli, unfolded, wait_for
 
 ECHO = """
 command: echo $RANK $LOCAL_RANK $NODE_RANK $MASTER_ADDR $MASTER_PORT
@@ -84,7 +84,7 @@ def test_lines_carry_node_and_rank_and_equal_ones_are_folded(cli: Cli) -> None:
     following = cli.start("logs", "-f")
     assert following.stdout is not None and following.stdout.readline().decode() == "×4: same\n"
     open(cli.path(run, "outputs", "go"), "w").close()
-    out, _ = following.communicate(timeout=PATIENCE)
+    out, _ = following.communicate(timeout=30)
     assert set(out.decode().splitlines()) == own
     result = cli.ok("run", "-w", "2x2", "--", "sh", "-c", "echo same; echo mine $RANK")
     assert own <= set(result.lines) and unfolded(result.lines).count("same") == 4
@@ -351,7 +351,7 @@ def test_more_ranks_than_cores_is_a_notice(cli: Cli) -> None:
 def test_several_runs_at_a_time(cli: Cli) -> None:
     """Twelve runs at once: each is its own, with its own port."""
     started = [cli.start("run", "-w", "2x1", "--", "sh", "-c", "echo %d $MASTER_PORT" % i) for i in range(12)]
-    outputs = [process.communicate(timeout=PATIENCE)[0].decode() for process in started]
+    outputs = [process.communicate(timeout=60)[0].decode() for process in started]
     assert [process.returncode for process in started] == [0] * 12
     assert [output.split()[1] for output in outputs] == [str(i) for i in range(12)]
     assert len(cli.json("list")) == 12

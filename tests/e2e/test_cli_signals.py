@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from driver import PATIENCE, Cli, unfolded, wait_for
+from driver import Cli, unfolded, wait_for
 
 PATIENT = "trap '' TERM; touch outputs/up-$RANK; while :; do sleep 0.1; done"
 WAITING = "touch outputs/up-$RANK; while ! test -e outputs/go; do sleep 0.05; done; echo gone on"
@@ -39,7 +39,7 @@ def go_on(cli: Cli, run: str) -> None:
 
 
 def end(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=30)
     return process.returncode, out.decode(), err.decode()
 
 
@@ -128,7 +128,7 @@ def test_the_whole_terminal_going_away_leaves_the_run(cli: Cli) -> None:
     )
     run = await_run(cli)
     os.killpg(process.pid, signal.SIGHUP)
-    process.wait(timeout=PATIENCE)
+    process.wait(timeout=30)
     wait_for(lambda: cli.status(run)["state"] == "RUNNING")
     go_on(cli, run)
     assert cli("wait", run).code == 0

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from driver import PATIENCE, Cli, wait_for
+from driver import Cli, wait_for
 
 IMPATIENT = "from worldsize.cli import ticker; ticker._PATIENCE = 0.0; from worldsize.cli.main import run; run()"
 """The command line, which tells at once how far it is: a fast machine has done it within a moment."""
@@ -114,7 +114,7 @@ def completions(cli: Cli, line: str) -> list[str]:
         "COMP_LINE": line,
         "COMP_POINT": str(len(line)),
     }
-    subprocess.run([sys.executable, "-m", "worldsize"], cwd=cli.project, env=environ, check=False, timeout=PATIENCE)
+    subprocess.run([sys.executable, "-m", "worldsize"], cwd=cli.project, env=environ, check=False, timeout=30)
     with open(offered) as file:
         return sorted(word.strip() for word in file.read().split("\n") if word.strip())
 

@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from driver import PATIENCE, Cli, unfolded, wait_for
+from driver import Cli, unfolded, wait_for
 
 WAITING = ("sh", "-c", "touch outputs/up-$RANK; while ! test -e outputs/go; do sleep 0.05; done; echo gone on")
 LINES = "for i in 1 2 3; do echo loss $i; done; echo only $RANK"
@@ -175,7 +175,7 @@ def test_logs_as_json_stream_while_it_runs(cli: Cli) -> None:
     assert following.stdout is not None
     assert json.loads(following.stdout.readline())["line"] == "early"
     go_on(cli, run)
-    out, _ = following.communicate(timeout=PATIENCE)
+    out, _ = following.communicate(timeout=20)
     assert json.loads(out)["line"] == "late" and following.returncode == 2
 
 
@@ -212,7 +212,7 @@ def test_wait(cli: Cli) -> None:
 def test_cancel_twice_and_what_has_ended(cli: Cli) -> None:
     run = waiting(cli, "-w", "2x1")
     both = [cli.start("cancel", run), cli.start("cancel", run)]
-    assert [process.wait(timeout=PATIENCE) for process in both] == [0, 0]
+    assert [process.wait(timeout=20) for process in both] == [0, 0]
     for process in both:
         process.communicate()
     assert cli("wait", run).code == 130

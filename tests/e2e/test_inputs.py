@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from driver import PATIENCE, Cli, unfolded, wait_for
+from driver import Cli, unfolded, wait_for
 from webserver import Site, serve
 
 SHA256 = hashlib.sha256(b"0123456789").hexdigest()
@@ -95,7 +95,7 @@ def test_an_interrupted_fetch_leaves_no_run_and_is_gone_on_with(cli: Cli, site: 
     process = cli.start("run", "job.yml")
     wait_for(lambda: len(site.asked) >= 2)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=PATIENCE)
+    out, _ = process.communicate(timeout=10)
     assert process.returncode == 130 and out == b""
     assert not os.path.exists(os.path.join(cli.home, "runs"))
     site.breaks = []
@@ -184,7 +184,7 @@ def test_a_cancel_while_copying_is_heard(cli: Cli) -> None:
     run = cli.submit("job.yml")
     wait_for(lambda: sum(map(os.path.getsize, left(disk))) > 3)
     cli.ok("cancel", run)
-    assert cli("wait", run, "--timeout", "60").code == 130
+    assert cli("wait", run, "--timeout", "30").code == 130
     wait_for(lambda: left(disk) == [])
 
 

@@ -10,7 +10,7 @@ import textwrap
 from typing import Any
 
 import pytest
-from driver import PATIENCE, Cli, wait_for
+from driver import Cli, wait_for
 
 from worldsize.inrank.place import rank_info
 
@@ -111,7 +111,7 @@ def python(cli: Cli, program: str, code: int = 0, **environ: str) -> str:
         env={**cli.environ, **environ},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=60,
         check=False,
     )
     assert done.returncode == code, done
@@ -351,13 +351,13 @@ def test_submit_beside_threads_that_hold_locks(cli: Cli) -> None:
         thread.start()
     try:
         runs = [submit(command(command="echo $RANK")) for _ in range(8)]
-        states = [run.wait(timeout=90) for run in runs]
+        states = [run.wait(timeout=40) for run in runs]
         found = []
         job = command(command="echo from a thread")
         worker = threading.Thread(target=lambda: found.append(submit(job, world="2x1")))
         worker.start()
         worker.join()
-        found[0].wait(timeout=90)
+        found[0].wait(timeout=40)
     finally:
         going = False
     print(json.dumps([states, found[0].status, found[0].logs(rank=1)]))

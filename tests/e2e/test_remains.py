@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from driver import PATIENCE, Cli, heard, wait_for
+from driver import Cli, heard, wait_for
 
 from worldsize.plan.paths import RunPaths
 from worldsize.service.preparing import is_being_prepared, mark_preparing, unmark_preparing
@@ -71,7 +71,7 @@ def test_the_follower_ends_what_is_left(cli: Cli) -> None:
     wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in (0, 1)))
     wait_for(lambda: os.path.exists(cli.path(run, "handle.json")))
     kill_at_once(supervisors(cli, run))
-    assert process.wait(timeout=PATIENCE) == 1
+    assert process.wait(timeout=20) == 1
     process.communicate()
     assert not cli.processes()
 
@@ -157,7 +157,7 @@ def test_cancel_ends_what_is_left_of_a_final_run_and_says_so(cli: Cli) -> None:
     )
     result = cli.ok("cancel", run)
     assert "FAILED already" in result.err and "ended 1 process that was left of it" in result.err
-    assert left.wait(timeout=PATIENCE) == -signal.SIGKILL
+    assert left.wait(timeout=15) == -signal.SIGKILL
     assert cli.ok("cancel", run).err == "%s is FAILED already\n" % run
 
 
@@ -171,7 +171,7 @@ def test_cancel_of_a_damaged_run_ends_what_bears_its_mark(cli: Cli, damaged: str
         ["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run, "WORLDSIZE_RUN_DIR": cli.path(run)}
     )
     assert "LOST already; ended 1 process that was left of it" in cli.ok("cancel", run).err
-    assert left.wait(timeout=PATIENCE) == -signal.SIGKILL
+    assert left.wait(timeout=15) == -signal.SIGKILL
 
 
 def test_the_directory_is_deleted_under_a_followed_run(cli: Cli) -> None:
@@ -180,7 +180,7 @@ def test_the_directory_is_deleted_under_a_followed_run(cli: Cli) -> None:
     run = cli.latest()
     wait_for(lambda: all(os.path.exists(cli.path(run, "outputs", "up-%d" % rank)) for rank in (0, 1)))
     delete_under_agents(cli, run)
-    _, err = process.communicate(timeout=PATIENCE)
+    _, err = process.communicate(timeout=20)
     assert process.returncode == 1 and b"its run directory was deleted" in err
     assert not cli.processes()
 
@@ -188,7 +188,7 @@ def test_the_directory_is_deleted_under_a_followed_run(cli: Cli) -> None:
 def test_agents_notice_a_deleted_directory(cli: Cli) -> None:
     run = start(cli, POLITE)
     delete_under_agents(cli, run)
-    wait_for(lambda: not cli.processes())
+    wait_for(lambda: not cli.processes(), 15)
 
 
 def test_status_of_a_run_whose_directory_was_deleted(cli: Cli) -> None:
@@ -209,4 +209,4 @@ def test_cancel_of_a_run_whose_directory_was_deleted(cli: Cli) -> None:
     delete_under_agents(cli, run)
     result = cli("cancel", run)
     assert result.code == 0 and "left of it" in result.err, result
-    wait_for(lambda: not cli.processes())
+    wait_for(lambda: not cli.processes(), 20)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import local_runs
 import pytest
-from driver import PATIENCE
 from local_runs import LocalRun, LocalRuns, until
 
 from worldsize.agent.conductor import conductor_log
@@ -455,7 +454,7 @@ def test_the_run_directory_fills_up(tmp_path, script):
         sys.executable,
         str(program),
     ]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
     result, stops = json.loads(done.stdout)
     assert (result["state"], result["reason"]) == ("FAILED", "STORAGE"), result
@@ -472,7 +471,7 @@ def test_the_run_directory_is_deleted_under_the_run(start):
     agents = run.agents()
     os.rename(run.paths.root, run.paths.root + ".deleted")  # agents still write into it
     shutil.rmtree(run.paths.root + ".deleted", ignore_errors=True)
-    until(run.over, timeout=PATIENCE)
+    until(run.over, timeout=15)
     until(lambda: not run.marked(), timeout=5)
     assert all(not os.path.exists("/proc/%d" % pid) for pid in agents)
     assert not os.path.exists(run.paths.root), "nothing brings it back"

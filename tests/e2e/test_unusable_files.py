@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from driver import PATIENCE, Cli
+from driver import Cli
 
 JOB = "command: echo $X\n"
 
@@ -83,7 +83,7 @@ def test_a_result_that_tells_no_end(cli: Cli, change: Callable[[dict[str, Any]],
         result = json.load(file)
     with open(path, "w") as file:
         json.dump(change(result), file)
-    waited = cli("wait", run, timeout=PATIENCE)
+    waited = cli("wait", run, timeout=30)
     assert waited.code == 1 and "LOST" in waited.err, waited
     for words in (("status", run), ("list",), ("logs", run), ("status", cli.path(run))):
         looked = cli(*words)

@@ -228,7 +228,7 @@ def test_a_signal_ends_a_build_and_leaves_nothing(cli: Cli, number: signal.Signa
     steps = "  build: ['touch %s/begun; sleep 600']\n" % cli.root
     cli.write("job.yml", "command: 'true'\nenvironment:\n  python: '>=3.8'\n" + steps)
     with cli.start("env", "build", "job.yml") as builder:
-        wait_for(lambda: os.path.exists(os.path.join(cli.root, "begun")))
+        wait_for(lambda: os.path.exists(os.path.join(cli.root, "begun")), 60)
         builder.send_signal(number)
         assert builder.wait() == code
     assert [name for name in os.listdir(cli.home + "/envs") if not name.endswith((".lock", ".log"))] == []

@@ -281,12 +281,12 @@ def test_a_build_that_was_killed_while_a_node_was_at_work_is_ended_before_the_ne
     job(cli, links, "  build_on: compute\n  build: ['echo $PREFIX >> %(home)s/begun; sleep 600']\n", home=cli.root)
     begun = Path(cli.root, "begun")
     with cli.start("env", "build", "job.yml") as builder:
-        wait_for(begun.exists)
+        wait_for(begun.exists, 60)
         builder.kill()
     first = cli.json("list")[0]
     wait_for(lambda: cli.status(first["id"])["state"] == "RUNNING")
     with cli.start("env", "build", "job.yml") as builder:
-        wait_for(lambda: len(begun.read_text().split()) == 2)
+        wait_for(lambda: len(begun.read_text().split()) == 2, 60)
         assert len(set(begun.read_text().split())) == 1, "the same prefix"
         assert cli.status(first["id"])["state"] == "CANCELLED"
         builder.send_signal(signal.SIGINT)

@@ -146,7 +146,7 @@ def test_cancelling_leaves_nothing_of_it(cli: Cli) -> None:
     job = {"command": "touch outputs/up-$RANK; exec sleep 600", "distribution": {"type": "mpi"}}
     cli.write("job.yml", json.dumps({**job, "code": ".", "resources": {"instance_count": 3}}))
     latest = cli.submit("job.yml")
-    wait_for(lambda: all(os.path.exists(cli.path(latest, "outputs", "up-%d" % rank)) for rank in range(3)))
+    wait_for(lambda: all(os.path.exists(cli.path(latest, "outputs", "up-%d" % rank)) for rank in range(3)), 60)
     cli.ok("cancel", latest)
     cli("wait", latest)
     assert cli.status(latest)["state"] == "CANCELLED"

@@ -156,7 +156,7 @@ def test_runs_at_once_share_no_port(cli: Cli) -> None:
     path = job(cli, 1, {"worker_count": 2, "parameter_server_count": 2}, {"worker": worker, "ps": FOREVER})
     runs = [cli.submit(path) for _ in range(3)]
     said = [cli.path(run, "outputs", "said-" + task) for run in runs for task in ("worker0", "worker1")]
-    wait_for(lambda: all(map(os.path.exists, said)))
+    wait_for(lambda: all(map(os.path.exists, said)), 60)
     open(go, "w").close()
     used: list[str] = []
     for run in runs:

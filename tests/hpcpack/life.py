@@ -8,11 +8,12 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from driver import PATIENCE, Cli, wait_for
+from driver import Cli, wait_for
 
 from hpcpack.simulator import Simulator
 
-PATIENT = ("sh", "-c", "touch outputs/up-$RANK; sleep 600")
+PATIENCE = 60.0
+PATIENT = ("sh", "-c", "touch outputs/up-$RANK; sleep 120")
 
 
 class Client(Cli):
@@ -46,7 +47,7 @@ class Client(Cli):
 
     def running(self, world: str = "2x1", **keys: Any) -> str:
         """A run whose ranks are up."""
-        self.job("touch outputs/up-$RANK; exec sleep 600", world, **keys)
+        self.job("touch outputs/up-$RANK; exec sleep 120", world, **keys)
         run = self.submit("job.yml")
         nodes, _, processes = world.partition("x")
         wait_for(lambda: self.ranks_up(run) == int(nodes) * int(processes) and self.begun(run), PATIENCE)

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from driver import PATIENCE, Cli, all_up, heard, wait_for
+from driver import Cli, all_up, heard, wait_for
 from terminal import Terminal
 
+from hpcpack.life import PATIENCE
 from hpcpack.simulator import Simulator
 
 
@@ -34,10 +35,10 @@ class Client(Cli):
         """One key more of the compute."""
         self.write("worldsize.toml", "%s%s\n" % (self.read_project("worldsize.toml"), line))
 
-    def running(self, world: str = "2x1", script: str = "touch outputs/up-$RANK; sleep 600") -> str:
+    def running(self, world: str = "2x1", script: str = "touch outputs/up-$RANK; sleep 120") -> str:
         run = self.submit("-w", world, "--", "sh", "-c", script)
         nodes = int(world.partition("x")[0])
-        wait_for(lambda: len(os.listdir(self.path(run, "outputs"))) >= nodes and self.begun(run))
+        wait_for(lambda: len(os.listdir(self.path(run, "outputs"))) >= nodes and self.begun(run), 30)
         return run
 
     def left(self) -> list[str]:
@@ -109,7 +110,7 @@ def test_it_waits_in_the_queue_says_so_and_ctrl_c_takes_it_out(client: Client, h
     job = int(client.newest_job()["Id"])
     heard(process.stderr, "HPC Pack job %d waits" % job)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, b"")
     assert b"it has not begun" in err
     assert hpcpack.wait(job)["State"] == "Canceled" and not client.left()
@@ -135,9 +136,7 @@ sys.exit(main())
 @pytest.mark.parametrize("moment", ["_submit", "_see_accepted"])
 def test_ctrl_c_while_it_is_submitted_leaves_nothing(client: Client, hpcpack: Simulator, moment: str) -> None:
     words = [sys.executable, "-c", INTERRUPTED, moment, "exec", "-w", "1", "--", "sleep", "4757"]
-    ended = subprocess.run(
-        words, cwd=client.project, env=client.environ, capture_output=True, text=True, timeout=PATIENCE
-    )
+    ended = subprocess.run(words, cwd=client.project, env=client.environ, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (130, "worldsize: interrupted\n")
     job = int(client.newest_job()["Id"])
     assert hpcpack.wait(job)["State"] == "Canceled" and not client.left()
@@ -188,7 +187,7 @@ def test_a_node_that_dies_is_lost_and_the_others_are_heard(client: Client, hpcpa
     all_up(process, 2)
     hpcpack.kill_node("cn02")
     client.write("go", "")
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=40)
     assert b"0: cn01 done" in out
     assert b"lost before its end: node 1 (cn02)" in err, err
     assert process.returncode == 1
@@ -199,7 +198,7 @@ def test_the_head_may_be_away(client: Client, hpcpack: Simulator) -> None:
     all_up(process, 2)
     with hpcpack.away():
         time.sleep(6)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=15)
     assert (process.returncode, err) == (0, b""), err
     assert sorted(out.decode().splitlines()) == ["0: done", "1: done"]
 
@@ -291,7 +290,7 @@ def test_a_requeue_waits_for_a_job_that_is_ending(tmp_path: Path) -> None:
     try:
         run = client.submit("--", "sh", "-c", "exit 3")
         job = json.loads(client.read(run, "handle.json"))["job"]
-        simulator.wait(job, "Finishing", "Failed", timeout=PATIENCE)  # whoever looks late may meet the end itself
+        simulator.wait(job, "Finishing", "Failed", timeout=60)  # whoever looks late may meet the end itself
         client.ok("requeue", run)
         assert client("wait", run).code == 3 and os.path.isdir(client.path(run, "attempt-1"))
     finally:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from driver import PATIENCE
 
 from hpcpack.life import Client
 from hpcpack.simulator import Simulator
@@ -39,7 +38,7 @@ def share(hpcpack: Simulator) -> Iterator[Path]:
 
 @VERBS
 def test_a_place_of_ones_own(client: Client, share: Path, words: tuple[str, ...]) -> None:
-    done = client(*words, timeout=PATIENCE)
+    done = client(*words, timeout=60)
     assert done.code == 0, done
     place = share / ("runs-%d" % os.getuid()) / (".exec-%d" % os.getuid())
     assert place.stat().st_mode & 0o777 == 0o700 and not list(place.iterdir())
@@ -61,7 +60,7 @@ def test_a_name_that_is_taken(client: Client, share: Path, tmp_path: Path, words
         place.chmod(0o777)
     os.chown(place, STRANGER, STRANGER, follow_symlinks=False)
     try:
-        refused = client(*words, timeout=PATIENCE)
+        refused = client(*words, timeout=60)
         assert refused.code != 0 and ("the link belongs to" if kind == "link" else "it belongs to") in refused.err, (
             refused
         )
@@ -70,6 +69,7 @@ def test_a_name_that_is_taken(client: Client, share: Path, tmp_path: Path, words
         place.unlink() if kind == "link" else place.rmdir()
 
 
+@pytest.mark.timeout(360)
 def test_modules_that_others_put_on_the_share(client: Client, share: Path, tmp_path: Path) -> None:
     """Found by review: Python takes modules from its working directory, which was the share."""
     planted = [share / (name + ".py") for name in ("json", "platform", "torch", "subprocess")]
@@ -78,7 +78,7 @@ def test_modules_that_others_put_on_the_share(client: Client, share: Path, tmp_p
         os.chown(path, STRANGER, STRANGER)
     try:
         for words in (("hpcpack", "check"), ("env", "check"), ("env", "probe")):
-            client(*words, *(() if words[0] == "hpcpack" else ("--compute", "hpcpack")), timeout=PATIENCE)
+            client(*words, *(() if words[0] == "hpcpack" else ("--compute", "hpcpack")), timeout=120)
     finally:
         for path in planted:
             path.unlink()
@@ -88,5 +88,5 @@ def test_modules_that_others_put_on_the_share(client: Client, share: Path, tmp_p
 @VERBS
 def test_a_share_where_others_could_rename_it(client: Client, share: Path, words: tuple[str, ...]) -> None:
     share.chmod(0o777)
-    refused = client(*words, timeout=PATIENCE)
+    refused = client(*words, timeout=60)
     assert refused.code != 0 and "everybody may write to it" in refused.err and "config trust" in refused.err

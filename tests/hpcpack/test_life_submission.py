@@ -296,7 +296,7 @@ def test_a_head_that_is_away_for_a_while_gets_the_run_once(client: Client) -> No
     with client.simulator.away():
         submitting = client.start("submit", "-w", "2", "--", "true")
         time.sleep(14)  # longer than a connection is waited for
-    out, err = submitting.communicate(timeout=PATIENCE)
+    out, err = submitting.communicate(timeout=60)
     assert submitting.returncode == 0, err
     run = out.decode().strip()
     assert client.ended(run)["state"] == "SUCCEEDED"
@@ -314,7 +314,7 @@ def test_a_head_that_nobody_hears_from_is_spoken_of_at_once(client: Client) -> N
         assert "tried again for 75 s when the run is submitted" in first
         wait_for(lambda: client.json("list"))
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=20)
     run = client.latest()
     wait_for(lambda: client.status(run)["state"] == "LOST", PATIENCE)
 

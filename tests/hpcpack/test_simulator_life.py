@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-from driver import PATIENCE
 
 from hpcpack.simulator import Simulator, until
 
@@ -144,7 +143,7 @@ def test_what_does_not_end_is_killed(tmp_path: Path, forced: bool) -> None:
     until(lambda: living(mark), lambda found: len(found) >= 2, 20)
     began = time.monotonic()
     simulator.ask("POST", "/jobs/%d/cancel?forced=%s" % (job, str(forced).lower()))
-    assert simulator.wait(job, timeout=PATIENCE)["State"] == "Canceled"
+    assert simulator.wait(job, timeout=30)["State"] == "Canceled"
     assert forced or time.monotonic() - began > 2.5
     assert living(mark) == []
     assert simulator.stop() == 0

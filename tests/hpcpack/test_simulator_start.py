@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from driver import PATIENCE, wait_for
+from driver import wait_for
 
 from hpcpack.simulator import SOURCE, Simulator, SimulatorError, until
 from worldsize.compute.hpcpack.simulator.server import KEEP_ALIVE
@@ -324,10 +324,10 @@ def test_a_new_password_is_printed_to_no_file_that_others_can_read(tmp_path: Any
         subprocess.Popen(argv, cwd=tmp_path, env=environ, stdout=out, stderr=subprocess.PIPE, text=True) as process,
     ):
         if mode == 0o600:
-            wait_for(lambda: path.read_text().endswith("worldsize.toml\n"))
+            wait_for(lambda: path.read_text().endswith("worldsize.toml\n"), 30)
             process.terminate()
         try:
-            said = process.communicate(timeout=PATIENCE)[1]
+            said = process.communicate(timeout=30)[1]
         finally:
             process.kill()
     text = path.read_text()

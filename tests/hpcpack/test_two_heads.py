@@ -21,7 +21,7 @@ def test_a_list_asks_each_head_about_its_own_runs(hpcpack: Simulator, tmp_path: 
         client.write("worldsize.toml", client.read_project("worldsize.toml") + "\n" + second)
         script = ("--", "sh", "-c", "touch outputs/up; sleep 300")
         runs = [client.submit("--compute", name, "-w", "1x1", *script) for name in ("hpcpack", "second")]
-        wait_for(lambda: all(os.path.exists(client.path(run, "outputs", "up")) for run in runs))
+        wait_for(lambda: all(os.path.exists(client.path(run, "outputs", "up")) for run in runs), 60)
         for run in runs:
             make_silent(client.path(run))
         with hpcpack.counting() as first_asked, other.counting() as second_asked:
@@ -31,7 +31,7 @@ def test_a_list_asks_each_head_about_its_own_runs(hpcpack: Simulator, tmp_path: 
         assert [each for each in [*first_asked, *second_asked] if "cancel" in each or not each.endswith("200")] == []
         for run in runs:
             client.ok("cancel", run, "--now")
-            client("wait", run, "--timeout", "60")
+            client("wait", run, "--timeout", "30")
     finally:
         other.stop()
 

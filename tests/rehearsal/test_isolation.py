@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from driver import PATIENCE, Cli
+from driver import Cli
 
 ROOT: tuple[str, ...] = ()
 ORDINARY = ("unshare", "-U", "--map-user=1000", "--map-group=1000")
@@ -51,7 +51,7 @@ def rehearsed(cli: Cli, prefix: tuple[str, ...], mark: str) -> tuple[list[list[s
         "outputs: {shared: {path: %s}}\nresources: {instance_count: 2}\n" % (mark, shared),
     )
     command = [*prefix, sys.executable, "-m", "worldsize", "run", "-q", "job.yml"]
-    done = subprocess.run(command, cwd=cli.project, env=cli.environ, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(command, cwd=cli.project, env=cli.environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done
     assert sorted(os.listdir(shared)) == ["0", "1"]
     run = cli.latest()

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from driver import PATIENCE, SOURCE, Cli
+from driver import SOURCE, Cli
 
 STRANGER, ANNA, BEN = 65534, 61001, 61002
 _LEFT_OUT = shutil.ignore_patterns("test", "tests", "idlelib", "site-packages", "dist-packages", "lib2to3", "config-*")
@@ -91,7 +91,7 @@ class Person(Cli):
     def python(self, script: str, *words: str) -> str:
         """What a script of this user's prints; it must succeed."""
         with self.start_python(script, *words) as process:
-            out, err = process.communicate(timeout=PATIENCE)
+            out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err.decode()
         return out.decode()
 

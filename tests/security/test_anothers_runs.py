@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from driver import PATIENCE, Cli, wait_for
+from driver import Cli, wait_for
 from security.people import Machine, Person
 
 SLEEP = "import pathlib, time\nprint('up', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)\n"
@@ -118,7 +118,7 @@ def test_following_it_ends_nothing(victim: Cli, attacker: Person, own: str, dire
     with victim.start("logs", "-f", directory) as process:
         assert process.stdout is not None and b"up" in process.stdout.readline()
         attacker.python("import os, sys; os.rename(sys.argv[1], sys.argv[1] + '-away')", directory)
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=60)
     end(victim, own)
 
 
@@ -258,7 +258,7 @@ def test_an_array_of_anothers_ends_nothing_and_nothing_is_written(
         os.chown(found, attacker.uid, attacker.uid, follow_symlinks=False)
     before = set(Path(root).rglob("*"))
     for words in (("status", root), ("status", "%s/%s_1" % (root, array)), ("logs", root), ("wait", root)):
-        victim(*words, timeout=PATIENCE)
+        victim(*words, timeout=60)
     assert victim.status(own)["state"] == "RUNNING"
     assert set(Path(root).rglob("*")) == before and sorted(os.listdir(precious)) == ["plan.json", "secrets.json"]
     end(victim, own)

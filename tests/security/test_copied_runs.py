@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from driver import PATIENCE, Cli, wait_for
+from driver import Cli, wait_for
 
 from worldsize.agent import processes
 from worldsize.plan.handle import handle_of, read_handle
@@ -56,7 +56,7 @@ def copy_of(cli: Cli, run: str, name: str, place: str = "unpacked", **handle: ob
 
 def look(cli: Cli, root: str) -> None:
     for words in (("status", root), ("logs", root), ("cancel", root), ("cancel", "--now", root)):
-        shown = cli(*words, timeout=PATIENCE)
+        shown = cli(*words, timeout=60)
         assert "Traceback" not in shown.err
 
 
@@ -99,7 +99,7 @@ def test_an_element_that_is_a_link_to_another_run(cli: Cli, run: str) -> None:
         for more in ({}, {"pid": own["pid"], "start_time": own["start_time"]}):
             Path(array, "handles.json").write_text(json.dumps([{**handle, "run_id": OTHER + "_0", **more}]))
             for words in (("status", array), ("list",), ("wait", array), ("cancel", "--now", array)):
-                assert "Traceback" not in cli(*words, timeout=PATIENCE).err
+                assert "Traceback" not in cli(*words, timeout=60).err
         assert cli.status(run)["state"] == "RUNNING" and not os.path.exists(cli.path(run, "result.json"))
 
 

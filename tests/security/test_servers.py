@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import PATIENCE, Cli
+from driver import Cli
 from security.conftest import Visible
 from security.people import Person
 
@@ -75,7 +75,7 @@ def test_another_users_run_directory_sends_no_password(
             said = process.stderr.readline()
             assert b"belongs to" in said
             process.kill()
-        said += b"".join(process.communicate(timeout=PATIENCE))
+        said += b"".join(process.communicate(timeout=60))
     assert not listener.visited
     assert PASSWORD.encode() not in said
     if verb == "status":

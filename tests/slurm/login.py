@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from driver import PATIENCE, Cli, Result, wait_for
+from driver import Cli, Result, wait_for
 
 from slurm import processes
 from slurm.cluster import OVER, Cluster
 
+PATIENCE = 60.0
 GONE_WITHIN = 3.0
 HEARD_WITHIN = 15.0
 """A controller that was away when a job ended is told again after up to a minute: that is not waited for."""
@@ -23,7 +24,7 @@ SETTLED = ("state", "reason", "exit_code", "message", "failure", "started", "end
 """What never changes once a run has ended."""
 
 UP = "touch outputs/up-$RANK-${SLURM_RESTART_COUNT:-0}"
-PATIENT = UP + "; sleep 600"
+PATIENT = UP + "; sleep 120"
 
 
 class Login(Cli):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from driver import PATIENCE, wait_for
+from driver import wait_for
 
 from slurm.login import PATIENT, UP, Login
 from slurm.test_unfit_nodes import mounted
@@ -43,7 +43,7 @@ class Shell:
         return self("%s -m worldsize %s" % (sys.executable, words))
 
     def close(self) -> None:
-        self._process.communicate("exit\n", timeout=PATIENCE)
+        self._process.communicate("exit\n", timeout=20)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_step_whose_node_takes_no_signal_yet_is_told_again(login: Login, shell
     script = 'mkdir refused 2>/dev/null || exec $REAL "$@"; echo "%s" >&2; exit 1' % said
     login.ok("cancel", run, **login.shadow("scancel", script))
     assert os.path.isdir(os.path.join(login.project, "refused"))
-    login("wait", run, "--timeout", "60")
+    login("wait", run, "--timeout", "30")
     assert login.status(run)["state"] == "CANCELLED"
     assert all(os.path.exists(login.path(run, "outputs", "told-%d" % rank)) for rank in range(4))
 
@@ -133,7 +133,7 @@ def test_an_allocation_that_ends_takes_its_runs_along(login: Login, shell: Shell
     run = run_of(login, "last")
     login.wait_up(run)
     login.cluster.command("scancel", shell.job)
-    login("wait", run, "--timeout", "60")
+    login("wait", run, "--timeout", "30")
     assert login.status(run)["state"] in ("CANCELLED", "FAILED")
     assert wait_for(lambda: not login.alive(run), 30, raises=False), login.alive(run)
 
@@ -156,7 +156,7 @@ def test_an_allocation_that_slurm_ends_says_why(login: Login, shell: Shell) -> N
     run = run_of(login, "last")
     login.wait_up(run)
     login.cluster.command("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=test")
-    login("wait", run, "--timeout", "60")
+    login("wait", run, "--timeout", "30")
     status = login.status(run)
     assert (status["state"], status["reason"]) == ("FAILED", "NODE_FAILURE"), status
     assert "DUE TO NODE FAILURE" in status["message"]
@@ -189,15 +189,15 @@ def test_from_a_batch_script_of_ones_own(login: Login) -> None:
     argv = ["sbatch", "--parsable", "-N2", "-c4", "--output=" + out]
     done = subprocess.run(argv, input=script, env=login.environ, capture_output=True, text=True, check=True)
     job = done.stdout.strip()
-    wait_for(lambda: len(login.runs()) == 2)
+    wait_for(lambda: len(login.runs()) == 2, 30)
     first, second = sorted(login.runs())
     login.wait_up(second, "2x2")
     assert login.status(first)["state"] == "SUCCEEDED"
     assert login.status(second)["state"] == "RUNNING"
     login.ok("cancel", second)
-    login("wait", second, "--timeout", "60")
+    login("wait", second, "--timeout", "30")
     assert login.status(second)["state"] == "CANCELLED"
-    wait_for(lambda: login.state(job) == "COMPLETED")
+    wait_for(lambda: login.state(job) == "COMPLETED", 20)
     with open(out) as file:
         text = file.read()
     assert "first 0" in text and "second 130" in text

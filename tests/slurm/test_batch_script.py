@@ -158,7 +158,7 @@ def test_submitted_by_hand(login: Login) -> None:
 def test_the_batch_shells_signal_and_a_cancel(login: Login) -> None:
     """Slurm signals the batch shell: what stands there passes it on to the script."""
     body = (
-        "trap 'touch outputs/told' USR1\nsrun bash -c 'touch outputs/up-$SLURM_PROCID; exec sleep 600' &\n"
+        "trap 'touch outputs/told' USR1\nsrun bash -c 'touch outputs/up-$SLURM_PROCID; exec sleep 120' &\n"
         "until [ -e outputs/told ]; do wait; done\nwait\n"
     )
     login.write("job.slurm", "#!/bin/bash\n#SBATCH -N2 --signal=B:USR1@60\n" + body)

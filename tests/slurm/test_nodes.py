@@ -58,7 +58,7 @@ def test_nodes_without_power_or_network(login: Login) -> None:
     login("wait", on_34[1], "--timeout", "60")
     assert told(login.status(on_34[1])) == ("FAILED", "NODE_FAILURE")
     there = [process.argv for process in cluster.processes("node3")]
-    assert there.count(("sleep", "600")) == 2, "a node without a network runs on, until our agents give up"
+    assert there.count(("sleep", "120")) == 2, "a node without a network runs on, until our agents give up"
     login("wait", on_34[0], "--timeout", "60")
     assert login.status(on_34[0])["state"] == "SUCCEEDED"
     cluster.power_off("node3")
@@ -82,9 +82,9 @@ def test_a_node_whose_silence_we_notice_before_slurm_does() -> None:
         login.release(run)
         login.wait_up(run)
         cluster.power_off("node2")
-        wait_for(lambda: login.status(run)["state"] == "STOPPING")
+        wait_for(lambda: login.status(run)["state"] == "STOPPING", 30)
         assert "node 1 (node2): its agent has not been heard of for 6 s" in login.status(run)["message"]
-        wait_for(lambda: not login.ours(run))
+        wait_for(lambda: not login.ours(run), 30)
         cluster.command("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=noticed")
         first_then_again(login, run)
 

@@ -182,7 +182,7 @@ def test_a_run_does_not_care_whether_the_controller_is_there(login: Login, numbe
     login.wait_up(second)
     login.cluster.stop_controller(number)
     open(login.path(first, "outputs", "go"), "w").close()
-    out, err = following.communicate(timeout=PATIENCE)
+    out, err = following.communicate(timeout=60)
     said = sorted(out.decode().splitlines())
     assert (following.returncode, said) == (0, ["0:0: went on", "1:1: went on"]), err
     assert login.status(first)["state"] == "SUCCEEDED"

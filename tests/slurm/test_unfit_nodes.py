@@ -14,6 +14,7 @@ from driver import wait_for
 from slurm.login import PATIENCE, Login
 
 FIRST, SECOND = "node1", "node2"
+pytestmark = pytest.mark.timeout(240)
 
 
 @contextmanager
@@ -27,7 +28,9 @@ def mounted(login: Login, node: str, path: str, *words: str) -> Iterator[None]:
 
 
 def told(login: Login, run: str) -> tuple[str, str]:
-    status = login.ended(run)
+    """Why a run failed of which no rank was started. Where a controller did not hear that the job has ended, it is told
+    again after a minute."""
+    status = login.ended(run, 2 * PATIENCE)
     assert status["state"] == "FAILED" and not login.left(run, "up-0-0")
     return status["reason"], status["message"]
 

@@ -13,7 +13,7 @@ import sys
 import time
 
 import pytest
-from driver import PATIENCE, all_up, heard, wait_for
+from driver import all_up, heard, wait_for
 from terminal import Terminal
 
 from slurm.cluster import Cluster
@@ -91,17 +91,17 @@ def test_the_end_of_the_run_is_its_end(login: Login) -> None:
     wait_for(lambda: sleeping(login, "node1", "4731") and sleeping(login, "node2", "4731"))
     all_up(process, 2)
     login.ok("cancel", run, "--now")
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=30)
     assert process.returncode > 0 and out == b"", err
     assert login.ended(run)["state"] == "CANCELLED"
 
 
 def test_elements_of_an_array(login: Login) -> None:
-    array = login.submit(login.job(UP + "; sleep 600", "1x1"), "--count", "2")
+    array = login.submit(login.job(UP + "; sleep 120", "1x1"), "--count", "2")
     elements = ["%s_%d" % (array, number) for number in (0, 1)]
     for element in elements:
         up = login.path(array, element, "outputs", "up-0-0")
-        wait_for(lambda up=up: os.path.exists(up))  # type: ignore[misc]
+        wait_for(lambda up=up: os.path.exists(up), 30)  # type: ignore[misc]
     for element in elements:
         (line,) = login.ok("exec", element, "--", "sh", "-c", "echo $WORLDSIZE_RUN_DIR").lines
         assert line.endswith(element)
@@ -109,7 +109,7 @@ def test_elements_of_an_array(login: Login) -> None:
 
 
 def test_ranks_that_a_batch_script_starts(login: Login) -> None:
-    script = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2\nexport IN_SCRIPT=1\nsrun sh -c '%s; exec sleep 600'\n"
+    script = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2\nexport IN_SCRIPT=1\nsrun sh -c '%s; exec sleep 120'\n"
     login.write("job.slurm", script % UP.replace("RANK", "SLURM_PROCID"))
     run = login.submit("job.slurm")
     login.wait_up(run, "2x2")
@@ -121,7 +121,7 @@ def test_ranks_that_a_batch_script_starts(login: Login) -> None:
 def test_inside_an_allocation(login: Login) -> None:
     """Of a run that has two of its three nodes, and of the allocation itself."""
     script = """
-        id=$(worldsize submit -w 2x1 -- sh -c 'touch outputs/up-$RANK-0; sleep 600')
+        id=$(worldsize submit -w 2x1 -- sh -c 'touch outputs/up-$RANK-0; sleep 120')
         until [ -e "$WORLDSIZE_HOME/runs/$id/outputs/up-1-0" ]; do sleep 0.05; done
         worldsize exec -- hostname | sort; worldsize exec -w 3 -- hostname | sort
         worldsize exec -w 4 -- hostname; echo $?
@@ -138,7 +138,7 @@ def test_inside_an_allocation(login: Login) -> None:
         env={**login.environ, "PATH": "%s:%s" % (tools, login.environ["PATH"])},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=60,
     )
     assert done.stdout.splitlines() == ["0: node1", "1: node2", "0: node1", "1: node2", "2: node3", "2"], done.stderr
     assert "4 nodes are asked for, and this allocation" in done.stderr
@@ -154,7 +154,7 @@ def test_whoever_waits_for_nodes_of_their_own_can_give_up(login: Login) -> None:
         heard(process.stderr, "queued and waiting")
         assert jobs(login)
         process.send_signal(number)
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=20)
         assert process.returncode == code
         wait_for(lambda: not jobs(login))
 
@@ -180,7 +180,7 @@ def test_a_node_that_dies_does_not_keep_us(login: Login) -> None:
     process = login.start("exec", "--", "sh", "-c", "echo up; sleep 4732")
     wait_for(lambda: sleeping(login, "node1", "4732") and sleeping(login, "node2", "4732"))
     login.cluster.power_off("node2")
-    _, err = process.communicate(timeout=PATIENCE)
+    _, err = process.communicate(timeout=60)
     assert process.returncode > 0 and "lost before its end: node 1 (node2)" in err.decode(), err
 
 
@@ -189,7 +189,7 @@ def test_a_node_that_dies_does_not_keep_us(login: Login) -> None:
 
 def test_a_shell_on_a_node(login: Login) -> None:
     login.write("train.py", "")
-    run = login.running("export LATE=1; " + UP + "; exec sleep 600", code=".", slurm=EVERYTHING)
+    run = login.running("export LATE=1; " + UP + "; exec sleep 120", code=".", slurm=EVERYTHING)
     with Terminal(login, "shell", run, "--node", "node2") as screen:
         screen.until("node 1 (node2) of " + run)
         screen.type("echo at:$(hostname):$(pwd):$LATE:[$RANK]:$(ls train.py)\n")
@@ -216,7 +216,7 @@ def test_a_shell_on_a_node(login: Login) -> None:
 def test_why_a_run_waits_and_what_would_start_it_sooner(login: Login) -> None:
     fill(login, "--partition=low", "--time=3:00:00")
     run = login.begin("true", "2x1", slurm={"partition": "low", "time": "1:00:00"})
-    wait_for(lambda: login.status(run)["waiting"]["expected"])
+    wait_for(lambda: login.status(run)["waiting"]["expected"], 30)
     status = login.status(run)
     waiting = status["waiting"]
     assert status["state"] == "QUEUED" and status["usage"] is None
@@ -251,7 +251,7 @@ def test_what_a_run_used_is_said_at_its_end(login: Login) -> None:
         ends += [line for line in result.err.splitlines() if " SUCCEEDED after " in line]
     assert " GPU-minutes" in ends[-1], ends
     run = login.latest()
-    wait_for(lambda: (login.status(run)["usage"] or {}).get("cpu_efficiency"))
+    wait_for(lambda: (login.status(run)["usage"] or {}).get("cpu_efficiency"), 30)
     usage = login.status(run)["usage"]
     assert (usage["nodes"], usage["gpus"]) == (2, 8) and 0 < usage["cpu_efficiency"] <= 1.1
     assert usage["gpu_hours"] == pytest.approx(8 * usage["elapsed"] / 3600)
@@ -261,7 +261,7 @@ def test_what_a_run_used_is_said_at_its_end(login: Login) -> None:
 def test_what_never_began_used_nothing_and_nobody_is_asked(login: Login) -> None:
     array = login.begin("true", "1x1", count=3, slurm={"sbatch_options": {"begin": "now+1hour"}})
     login.ok("cancel", array)
-    wait_for(lambda: login.status(array)["states"] == {"CANCELLED": 3})
+    wait_for(lambda: login.status(array)["states"] == {"CANCELLED": 3}, 30)
     counted = os.path.join(login.project, "counted")
     login.write("asks/sacct", '#!/bin/sh\necho asked >>%s\nexec %s "$@"\n' % (counted, shutil.which("sacct")))
     os.chmod(os.path.join(login.project, "asks", "sacct"), 0o755)
@@ -274,7 +274,7 @@ def test_without_accounting_the_queue_tells_what_it_knows(slurm_without_accounti
     with login_of(slurm_without_accounting) as login:
         run = login.begin("sleep 2", "1x1", slurm={"gpus_per_node": 2})
         login.ended(run)
-        wait_for(lambda: login.status(run)["usage"])
+        wait_for(lambda: login.status(run)["usage"], 30)
         usage = login.status(run)["usage"]
         assert usage["gpus"] == 2 and usage["cpu_efficiency"] is None
         assert "used 0." in login.ok("status", run).out

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from driver import PATIENCE, wait_for
+from driver import wait_for
 
 from worldsize.agent.prepare import prepare, unmet
 from worldsize.agent.report import write_unstarted
@@ -122,9 +122,9 @@ def test_a_signal_during_setup_cancels(tmp_path: Path, number: int) -> None:
     _, paths = a_run(tmp_path, setup=("touch $RUN/up; sleep 600",))
     words = [sys.executable, "-m", "worldsize.agent", paths.root, "--node-rank", "1", "--prepare"]
     agent = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": SOURCE}, stderr=subprocess.PIPE)
-    wait_for(lambda: os.path.exists(os.path.join(paths.root, "up")))
+    wait_for(lambda: os.path.exists(os.path.join(paths.root, "up")), 60)
     agent.send_signal(number)
-    _, err = agent.communicate(timeout=PATIENCE)
+    _, err = agent.communicate(timeout=60)
     record = read_exit(paths, 1)
     assert record is not None and (record.stop, record.failure, agent.returncode) == ("cancel", None, 143), err
 

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from driver import PATIENCE
 from pythons import installed
 
 HOOK = Path(__file__).parents[2] / "src" / "worldsize" / "inrank" / "sitecustomize.py"
@@ -100,7 +99,7 @@ def places(tmp_path: Path) -> dict[str, str]:
 
 
 def output(argv: list[str], environ: dict[str, str]) -> str:
-    return subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+    return subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 @pytest.mark.parametrize(
@@ -127,5 +126,5 @@ def test_the_old_pythons_that_are_here(tmp_path: Path) -> None:
     environ = places(tmp_path)
     for python in installed("2.7", "3.4", "3.5", "3.6", "3.7"):
         argv = [python, "-c", "import sys; sys.stdout.write('ran')"]
-        found = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, timeout=PATIENCE)
+        found = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, timeout=60)
         assert (found.stdout.replace("\n", " "), found.stderr) == ("mine ran", ""), python

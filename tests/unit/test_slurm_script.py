@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import PATIENCE
 
 from worldsize.compute.slurm.options import sbatch_options
 from worldsize.compute.slurm.script import Script, render
@@ -76,7 +75,7 @@ class Place:
         said = str(self.root / "srun.txt")
         found = {"PATH": "%s:/usr/bin:/bin" % self.bin, "SLURM_JOB_ID": str(job), "SAID": said}
         environ = {**found, "SLURM_JOB_NUM_NODES": "1", **environ}
-        return subprocess.run(["bash", str(path)], env=environ, capture_output=True, text=True, timeout=PATIENCE)
+        return subprocess.run(["bash", str(path)], env=environ, capture_output=True, text=True, timeout=60)
 
 
 @pytest.fixture
