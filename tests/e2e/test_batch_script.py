@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,12 @@ import time
 import pytest
 from driver import Cli, Result, wait_for
 from tutorials import DDP, HELLO, MULTINODE, TORCHRUN, TRAIN
+
+
+@pytest.fixture(autouse=True)
+def _python_first(cli: Cli) -> None:
+    """A batch script has the PATH of the shell that submits it: the tests' own Python is the user's."""
+    cli.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + cli.environ["PATH"]
 
 
 def log(cli: Cli, rank: int, run: str | None = None) -> str:
@@ -265,12 +272,13 @@ def test_programs_of_a_cluster(cli: Cli) -> None:
 
 
 def test_a_login_shell_finds_the_same(cli: Cli) -> None:
-    """A profile that makes PATH anew takes neither our srun nor Python away; a user's BASH_ENV is read too."""
+    """A profile that makes PATH anew takes neither our srun nor a configured Python away; BASH_ENV is read too."""
     cli.write("mine.sh", "export MINE=1\n")
     profile = os.path.join(cli.root, ".bash_profile")
     with open(profile, "w") as file:
         file.write("PATH=/usr/bin:/bin\n")
     body = "echo $MINE; srun -n1 python -c 'import sys; print(sys.executable)'; bash -c 'srun -n1 echo inner'\n"
+    cli.write("worldsize.toml", "[compute.local]\npython = %s\n" % json.dumps(sys.executable))
     cli.environ["BASH_ENV"] = os.path.join(cli.project, "mine.sh")
     lines = out(cli, body, first="#!/bin/bash -l")
     before = out(cli, body)
@@ -296,7 +304,7 @@ def test_another_size_and_another_directory(cli: Cli) -> None:
     os.rename(os.path.join(cli.project, "src"), os.path.join(cli.project, "other"))
     assert cli("run", name).code == 2
     cli.ok("run", name, "--code", "other")
-    assert cli.json("list")[0]["name"] == "job"
+    assert cli.json("list")[0]["name"] == "job.slurm"
 
 
 def test_the_time_limit_of_the_script(cli: Cli) -> None:
@@ -354,6 +362,27 @@ def test_what_is_exported_to_tasks(cli: Cli) -> None:
         "srun --export=A,PATH bash -c 'echo [$A$B] $SLURM_PROCID'\nA=5 srun env | grep -c ^A=5\n"
     )
     assert out(cli, body) == ["12", "32", "[1] 0", "1"]
+
+
+def test_programs_are_those_of_the_users_path(cli: Cli) -> None:
+    """As with sbatch: the directory of our own Python may hold other programs of the same names."""
+    for name in ("python", "accelerate"):
+        cli.write("bin/" + name, "#!/bin/sh\necho my %s\n" % name)
+        os.chmod(os.path.join(cli.project, "bin", name), 0o755)
+    cli.environ["PATH"] = os.path.join(cli.project, "bin") + os.pathsep + cli.environ["PATH"]
+    assert out(cli, "accelerate\nsrun accelerate\npython\n") == ["my accelerate", "my accelerate", "my python"]
+
+
+def test_names_that_slurm_has_for_the_job_and_its_processes(cli: Cli) -> None:
+    body = "echo $SLURM_JOB_NAME $SLURM_JOB_QOS\n"
+    assert out(cli, body) == ["job.slurm normal"]
+    assert out(cli, body, "-J mine --qos=high") == ["mine high"]
+    tasks = "srun -n2 -l bash -c '[ $SLURM_TASK_PID = $$ ]; echo $? $SLURM_LABELIO' | sort\n"
+    script_own = "[ $SLURM_TASK_PID = $$ ]; echo $?\n"
+    expected = ["0", "0: 0 1", "1: 0 1", "0 unset"]
+    unlabelled = "srun -n1 sh -c '[ $SLURM_TASK_PID = $$ ]; echo $? ${SLURM_LABELIO-unset}'\n"
+    assert out(cli, script_own + tasks + unlabelled, "-n 2") == expected
+    assert out(cli, script_own, first="#!/bin/sh") == ["0"]
 
 
 def test_dry_run_and_job_file(cli: Cli) -> None:

@@ -171,6 +171,20 @@ def test_metrics(hpcpack: Simulator) -> None:
     assert {each["InstanceName"] for each in days} >= {"Number of finished jobs", "Number of canceled jobs"}
 
 
+def test_a_time_that_is_empty_is_no_time(hpcpack: Simulator) -> None:
+    since = "fromTime=2020-01-01T00:00:00Z"
+    for path in ("/cluster/operations", "/cluster/operations/first", "/cluster/metrics/history/HPCSchedulerNodes"):
+        for query in ("fromTime=&toTime=2100-01-01T00:00:00Z", since + "&toTime="):
+            assert hpcpack.call("GET", "%s?%s" % (path, query)).status_code == 400
+    assert hpcpack.call("GET", "/cluster/operations?" + since).status_code == 200
+
+
+def test_a_body_of_null_is_no_list(hpcpack: Simulator) -> None:
+    for path in ("/jobs", "/jobs/%d/tasks" % hpcpack.new_job("true")):
+        assert hpcpack.call("POST", path, content="null").status_code == 400
+        assert hpcpack.call("POST", path, content="[]").status_code < 300
+
+
 def test_the_cluster(hpcpack: Simulator) -> None:
     assert re.fullmatch(r"6(\.\d+){3}", hpcpack.ask("GET", "/cluster/version"))
     assert hpcpack.ask("GET", "/cluster/activeHeadNode") == socket.gethostname()

@@ -275,7 +275,7 @@ def test_as_a_job(tmp_path) -> None:
     loaded = load_script(str(path), "/project")
     job = loaded.job
     assert (job.resources.instance_count, job.count, job.at_once, job.code) == (2, 3, 2, "/project/src")
-    assert (job.display_name, job.environment_variables) == ("train", {"A": "1"})
+    assert (job.display_name, job.environment_variables) == ("train.slurm", {"A": "1"})
     assert loaded.where("resources.instance_count").endswith("train.slurm:2")
     again = parse_job(dump_job(job), "job.yml").job
     assert again == job._replace(source="job.yml")

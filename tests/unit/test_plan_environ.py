@@ -147,11 +147,19 @@ def test_a_rehearsal_tells_of_its_gpus_and_where_its_ranks_meet():
     assert told["WORLDSIZE_HEAD"] == "%s:%s" % (told["MASTER_ADDR"], told["MASTER_PORT"])
 
 
+def test_the_gpus_of_a_node_are_told_where_they_are_known():
+    name = "SLURM_GPUS_ON_NODE"
+    assert convention_variables(context_of(plan_of(1, 2, gpus=2), 1))[name] == "2"
+    assert convention_variables(context_of(plan_of(1, 2, gpus=0, rehearsal=Rehearsal(4)), 0))[name] == "4"
+    for gpus in (None, 0):
+        assert name not in convention_variables(context_of(plan_of(1, 2, gpus=gpus), 0))
+
+
 def test_the_table_names_each_variable_once_and_says_what_it_means():
     names = [variable.name for variable in VARIABLES]
     assert len(names) == len(set(names))
     of_frameworks = {variable.name for variable in VARIABLES if variable.convention not in ("worldsize", *CONVENTIONS)}
-    of_frameworks |= {"JAX_LOCAL_DEVICE_IDS", "WORLDSIZE_HOSTFILE", "WORLDSIZE_DATA_PARALLEL"}
+    of_frameworks |= {"JAX_LOCAL_DEVICE_IDS", "WORLDSIZE_HOSTFILE", "WORLDSIZE_DATA_PARALLEL", "SLURM_GPUS_ON_NODE"}
     of_rehearsals = {"WORLDSIZE_INRANK", "WORLDSIZE_VIRTUAL_GPUS", "WORLDSIZE_HEAD"}
     always = set(expected(0, 2, 1)) | set(expected(0, 1, 1)) | set(IN_ARRAY)
     assert set(names) - of_frameworks - of_rehearsals == always

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 
 from worldsize.agent.failure import precedence, rank_failure, read_error
+from worldsize.agent.processes import find_program
 from worldsize.agent.steprecord import last_failure
 from worldsize.plan.batch import Batch
 from worldsize.plan.environ import activate, scrub
@@ -34,6 +35,19 @@ _ONE_HOST = {
     "OMPI_MCA_oob_tcp_if_include": "lo",
 }
 """Open MPI takes virtual nodes for real ones: memory that it shares within each of them clashes between them."""
+
+
+def batch_argv(plan: Plan, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The script's interpreter and the script; on virtual nodes after a shell that sets SLURM_TASK_PID to its own
+    number, which the script keeps. A missing interpreter stays alone, so that the failure names it."""
+    assert plan.batch is not None
+    if not plan.batch.virtual:
+        return plan.argv
+    try:
+        find_program(plan.argv[0], environment)
+    except OSError:
+        return plan.argv
+    return ("/bin/sh", "-c", 'SLURM_TASK_PID=$$; export SLURM_TASK_PID; exec "$@"', "sh", *plan.argv)
 
 
 def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str]) -> dict[str, str]:

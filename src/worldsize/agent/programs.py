@@ -24,9 +24,10 @@ def node_processes(
 ) -> list[Process]:
     """What this node starts, in rank order."""
     if plan.batch is not None:
-        from worldsize.agent.batch import batch_environment
+        from worldsize.agent.batch import batch_argv, batch_environment
 
-        return [Process((0,), plan.argv, batch_environment(plan, paths, inherited), paths.rank_log(0), ())]
+        environment = batch_environment(plan, paths, inherited)
+        return [Process((0,), batch_argv(plan, environment), environment, paths.rank_log(0), ())]
     ranks = rank_processes(plan, world, node, paths, inherited, shares)
     if plan.launcher == "direct":
         return list(ranks)

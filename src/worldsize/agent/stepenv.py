@@ -75,6 +75,8 @@ def task_environment(
     }
     if cpus_per_task:
         values["SLURM_CPUS_PER_TASK"] = cpus_per_task
+    if step.asked.flag("label"):
+        values["SLURM_LABELIO"] = 1
     per_node = step.asked.said.get("ntasks-per-node")
     if per_node and ("ntasks" in step.asked.said or int(per_node) * len(step.hosts) == size.total):
         values["SLURM_NTASKS_PER_NODE"] = per_node

@@ -35,6 +35,7 @@ from worldsize.state.records import Failure
 
 _SETTLE = 0.3
 _BUSY = 0.02
+_FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 _MISSING = 2
 """What srun exits with for a program that a node does not have."""
 
@@ -68,11 +69,13 @@ class StepRun:
         processes.become_subreaper()
         signals = Signals()
         self._selector.register(signals, selectors.EVENT_READ, lambda: self._signalled(signals.take()))
-        for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # until all tasks are there to hear of them
+        for number in _FORWARDED:
             signal.signal(number, self._forward)
         limit = _limit(self._step.asked.said.get("time"))
         self._time_limit = None if limit is None else time.monotonic() + limit
         self._start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
         while self._living or self._leftovers() or self._relays:
             for key, _ in self._selector.select(self._pause()):
                 key.data()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import stat
 from collections.abc import Mapping
 
@@ -11,6 +13,10 @@ from worldsize.agent.stepenv import Step, Task
 from worldsize.agent.stepoutput import Files, Relay, Target, file_name, target
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 class Streams(NamedTuple):
@@ -114,15 +120,43 @@ def _is_file(fd: int, path: str) -> bool:
 
 
 def spawn(argv: tuple[str, ...], environment: Mapping[str, str], streams: Streams) -> int:
-    """The task's pid; it leads a session of its own. Raises OSError where it cannot be started."""
+    """The task's pid, which the task itself finds in SLURM_TASK_PID; it leads a session of its own.
+
+    Raises OSError where it cannot be started.
+    """
     program = processes.find_program(argv[0], environment)
-    # Copies, so that none is overwritten before it is duplicated; like all descriptors of ours they end at exec.
-    copies = [os.dup(fd) for fd in (streams.stdin, streams.stdout, streams.stderr)]
-    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(copies)]
+    reading, writing = os.pipe()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    with open(reading, "rb") as pipe:
+        try:
+            pid = os.fork()  # not posix_spawn: only the forked process knows its number before it executes the program
+            if pid == 0:
+                _execute(program, argv, environment, streams, writing)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            os.close(writing)
+        number = pipe.read()
+    if number:
+        os.waitpid(pid, 0)
+        raise OSError(int(number), os.strerror(int(number)), program)
+    return pid
+
+
+def _execute(
+    program: str, argv: tuple[str, ...], environment: Mapping[str, str], streams: Streams, failed: int
+) -> NoReturn:
+    """Become the task. `failed`: where the number of an error goes; it is closed once the program is executed."""
     try:
-        return os.posix_spawn(
-            program, argv, environment, file_actions=actions, setsid=True, setsigmask=[], setsigdef=processes.RESTORED
-        )
+        os.setsid()
+        # Copies first, so that none is overwritten before it is duplicated.
+        copies = [os.dup(fd) for fd in (streams.stdin, streams.stdout, streams.stderr)]
+        for number, fd in enumerate(copies):
+            os.dup2(fd, number)
+        for each in processes.RESTORED:
+            signal.signal(each, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.execve(program, argv, {**environment, "SLURM_TASK_PID": str(os.getpid())})
+    except (OSError, ValueError) as error:
+        os.write(failed, b"%d" % (getattr(error, "errno", None) or errno.EINVAL))
     finally:
-        for fd in copies:
-            os.close(fd)
+        os._exit(1)

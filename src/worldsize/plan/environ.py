@@ -107,6 +107,12 @@ def _by_gloo(context: RankContext) -> object:
     return "gloo" if context.plan.launcher == "direct" else None
 
 
+def _gpus_on_node(context: RankContext) -> object:
+    """Slurm does not set it where a node gives none."""
+    plan = context.plan
+    return (plan.rehearsal.gpus if plan.rehearsal else plan.gpus) or None
+
+
 def _hostfile(context: RankContext) -> object:
     """As DeepSpeed and Open MPI want the nodes listed."""
     plan = context.plan
@@ -220,6 +226,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("SLURM_JOB_NUM_NODES", "slurm", "nodes in all", lambda c: len(c.plan.nodes)),
     Variable("SLURM_STEP_NUM_NODES", "slurm", "nodes in all", lambda c: len(c.plan.nodes)),
     Variable("SLURM_NTASKS_PER_NODE", "slurm", "ranks on this node", lambda c: len(c.node.ranks)),
+    Variable("SLURM_GPUS_ON_NODE", "slurm", "GPUs of this node, where their number is known", _gpus_on_node),
     Variable(
         "SLURM_STEP_NODELIST", "slurm", "the nodes, by comma", lambda c: ",".join(h.name for h in c.world.hosts)
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from shutil import which
 
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
@@ -20,15 +21,21 @@ def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str
     return config.compute(name, where).name
 
 
-def python_path(config: Config, compute: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+def python_path(config: Config, compute: str, environ: Mapping[str, str], script: bool = False) -> tuple[str, ...]:
     """Directories that decide what `python` means: the compute's `python`, else the activated environment's (already
-    first on PATH), else the one of the Python that runs us, unless that is a tool's private environment."""
+    first on PATH), else the one of the Python that runs us, unless that is a tool's private environment.
+
+    A batch script, `script`, has the PATH of the shell that submits it, as with sbatch; ours is for a PATH without any
+    `python`.
+    """
     configured = config.computes[compute].python
     if configured:
         return (os.path.dirname(configured) if os.path.isfile(configured) else configured,)
     if environ.get("VIRTUAL_ENV") or environ.get("CONDA_PREFIX"):
         return ()
     if "/pipx/" in sys.prefix or "/uv/tools/" in sys.prefix:
+        return ()
+    if script and which("python", path=environ.get("PATH", os.defpath)):
         return ()
     return (os.path.dirname(sys.executable),)
 

@@ -161,7 +161,7 @@ def _with_grace(job: Job, configured: float | None) -> Job:
 def _python_path(request: Request, compute: str, facts: ComputeFacts) -> tuple[str, ...]:
     """On nodes that share no more than a directory with this machine, only what is configured for them counts."""
     if not facts.mapped:
-        return python_path(request.config, compute, request.environ)
+        return python_path(request.config, compute, request.environ, request.job.batch_script is not None)
     directory = os.path.dirname(facts.python)
     return (directory,) if directory else ()
 

@@ -83,7 +83,7 @@ def _job(script: BatchScript, source: str, cwd: str, code: str | None) -> Job:
     return Job(
         batch_script=script.text,
         code=code or os.path.normpath(os.path.join(cwd, script.value("chdir") or "")),
-        display_name=script.value("job-name") or os.path.splitext(os.path.basename(source))[0],
+        display_name=script.value("job-name") or os.path.basename(source),
         resources=Resources(own.nodes),
         distribution=PlainDistribution(processes),
         environment_variables=_exported(script),

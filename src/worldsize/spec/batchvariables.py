@@ -84,6 +84,7 @@ def sbatch_variables(script: BatchScript, asked: Asked, hosts: tuple[str, ...]) 
         "SLURMD_NODENAME": hosts[0],
     }
     found.setdefault("SLURM_JOB_PARTITION", "local")
+    found.setdefault("SLURM_JOB_QOS", "normal")
     if asked.gpus:
         devices = ",".join(map(str, range(asked.gpus)))
         found.update(CUDA_VISIBLE_DEVICES=devices, ROCR_VISIBLE_DEVICES=devices, SLURM_JOB_GPUS=devices)

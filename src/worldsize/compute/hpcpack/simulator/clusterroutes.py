@@ -148,10 +148,10 @@ def operation(head: Head, call: Call) -> Answer:
 def _found(head: Head, call: Call) -> list[Operation]:
     """The oldest first. Both times are exclusive."""
     tests: list[Callable[[Operation], bool]] = []
-    if call.query.get("fromtime"):
+    if "fromtime" in call.query:
         since = moment_of(call.query["fromtime"])
         tests.append(lambda each: each.time > since)
-    if call.query.get("totime"):
+    if "totime" in call.query:
         until = moment_of(call.query["totime"])
         tests.append(lambda each: each.time < until)
     if call.query.get("nodenames"):

@@ -86,16 +86,19 @@ async def _read(request: Request) -> bytes:
 
 
 def _json(body: bytes, request: Request) -> object:
-    """Refused: it is not JSON, or says that it is something else."""
+    """None for no body. Refused: it is not JSON, is `null`, or says that it is something else."""
     if not body.strip():
         return None
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind not in ("application/json", "text/json"):
         raise Refused(415, "The request body is %s; it must be application/json." % kind)
     try:
-        return json.loads(body, parse_constant=_no_number)
+        found: object = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError):
         raise Refused(400, "The request body is not JSON.") from None
+    if found is None:
+        raise Refused(400, "The request body is null.")
+    return found
 
 
 def _no_number(word: str) -> float:
