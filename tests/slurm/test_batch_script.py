@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 from driver import wait_for
@@ -15,7 +16,7 @@ SAME = (
     "NTASKS_PER_NODE", "CPUS_PER_TASK", "STEP_ID", "STEPID", "STEP_NODELIST", "STEP_NUM_NODES", "STEP_NUM_TASKS",
     "STEP_TASKS_PER_NODE", "JOB_NODELIST", "NODELIST", "JOB_NAME", "JOB_CPUS_PER_NODE", "CPUS_ON_NODE",
     "GPUS_ON_NODE", "DISTRIBUTION", "MEM_PER_NODE", "UMASK", "PRIO_PROCESS", "TOPOLOGY_ADDR",
-    "TOPOLOGY_ADDR_PATTERN", "JOB_USER", "JOB_UID", "JOB_GID",
+    "TOPOLOGY_ADDR_PATTERN", "LABELIO", "JOB_USER", "JOB_UID", "JOB_GID",
 )  # fmt: skip
 """What a task is told that does not depend on the cluster."""
 
@@ -29,6 +30,7 @@ STEPS = [
     "srun --ntasks-per-node=1 %s",
     "srun -w $(scontrol show hostnames | tail -n 1) -N1 -n1 %s",
     "srun -m cyclic %s",
+    "srun -l %s",
     "srun -m plane=1 -n3 %s",
     "srun -r 1 -N1 -n1 %s",
     "srun -n 2 -c 2 --exact %s",
@@ -43,6 +45,12 @@ CODES = [
     "srun -N $(echo 3) -n 3 true",
     "srun -n1 -t 0:30 --overlap true",
 ]
+
+
+@pytest.fixture(autouse=True)
+def _python_first(login: Login) -> None:
+    """A batch script has the PATH of the shell that submits it: the tests' own Python is the user's."""
+    login.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + login.environ["PATH"]
 
 
 def both(login: Login, body: str, options: str) -> tuple[str, str]:
@@ -171,6 +179,35 @@ def test_the_batch_shells_signal_and_a_cancel(login: Login) -> None:
     assert login.ended(run)["state"] == "CANCELLED"
 
 
-def test_contradictions_are_reported_before_it_is_submitted(login: Login) -> None:
+def test_contradictions_are_told_before_it_is_submitted(login: Login) -> None:
     login.write("job.slurm", "#!/bin/bash\n#SBATCH -N 2\nexport WORLD_SIZE=16\nsrun bash -c 'python -V'\n")
-    assert "job.slurm:3: WORLD_SIZE is 16, but line 4 starts 2 processes" in login.refused("run", "job.slurm").err
+    told = login.ok("run", "job.slurm").err
+    assert told.index("job.slurm:3: WORLD_SIZE is 16, but line 4 starts 2 processes") < told.index("2 nodes")
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--nodez=2", "unrecognized option '--nodez=2'"),
+        ("--partition=nowhere", "invalid partition"),
+        ("--constraint=nosuch", "nvalid feature"),
+        ("--time=x", "time"),
+    ],
+)
+def test_what_sbatch_refuses_is_told_in_its_words_with_the_scripts_line(login: Login, option: str, words: str) -> None:
+    login.write("job.slurm", "#!/bin/bash\n#SBATCH -n 1\n#SBATCH %s\nsrun true\n" % option)
+    told = login.refused("run", "job.slurm").err
+    assert "job.slurm:3: " in told and words in told
+
+
+def test_an_option_that_only_this_cluster_knows(login: Login) -> None:
+    """As those of SPANK plug-ins: a stand-in for sbatch takes it, and gives the rest to the real one."""
+    login.write("job.slurm", "#!/bin/bash\n#SBATCH -n 1\n#SBATCH --lab-image trixie\nsrun echo here\n")
+    taken = os.path.join(login.project, "taken")
+    script = (
+        "text=$(cat; echo .)\n"
+        "grep -q '^#SBATCH --lab-image=trixie$' <<<\"$text\" && touch %s\n"
+        'grep -v "^#SBATCH --lab-image" <<<"${text%%.}" | exec $REAL "$@"' % taken
+    )
+    assert login("run", "job.slurm", **login.shadow("sbatch", script)).code == 0
+    assert os.path.exists(taken)

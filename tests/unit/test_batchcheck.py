@@ -1,4 +1,4 @@
-"""A batch script's own arithmetic against its allocation: what is wrong is found, what is right or unknown is not."""
+"""What a batch script says of its ranks against its allocation: contradictions are told, and nothing else."""
 
 from __future__ import annotations
 
@@ -50,21 +50,13 @@ ONE_EACH = "-N 2 --ntasks-per-node=1 --gpus-per-node=4"
         (ONE_EACH, ["srun torchrun --standalone --nproc_per_node=4 a.py"], 3, "srun starts it 2 times", ""),
         (TWO_BY_FOUR, ["mpirun -np 16 ./a.out"], 3, "mpirun -np 16, but the allocation has 8 tasks", "-np"),
         ("-N 2", ["srun -N 4 python a.py"], 3, "Only allocated 2 nodes asked for 4", ""),
-        (
-            "-n 4",
-            ["export WORLD_SIZE=$(($SLURM_NNODES * $SLURM_NTASKS_PER_NODE))", "srun python a.py"],
-            3,
-            "$SLURM_NTASKS_PER_NODE is empty",
-            "#SBATCH --ntasks-per-node",
-        ),
         (TWO_BY_FOUR, ["WORLD_SIZE=16 srun python a.py"], 3, "WORLD_SIZE is 16", "NTASKS"),
         (TWO_BY_FOUR, ["export WORLD_SIZE=4", "srun bash -c 'python a.py'"], 3, "WORLD_SIZE is 4", "NTASKS"),
     ],
 )  # fmt: skip
-def test_contradictions_are_errors(options: str, body: list[str], line: int, what: str, hint: str) -> None:
-    found = findings(options, *body)
-    assert [finding.level for finding in found] == ["error"], found
-    assert found[0].line == line and what in found[0].what and hint in (found[0].hint or "")
+def test_contradictions_are_told(options: str, body: list[str], line: int, what: str, hint: str) -> None:
+    (found,) = findings(options, *body)
+    assert found.line == line and what in found.what and hint in (found.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -95,15 +87,18 @@ def test_contradictions_are_errors(options: str, body: list[str], line: int, wha
         (TWO_BY_FOUR, ["mpirun ./a.out", "mpirun -np $SLURM_NTASKS ./a.out", "mpirun -np 4 ./a.out"]),
         ("-n 4", ["X=$((${SLURM_NTASKS_PER_NODE:-1} * 2))", "srun python a.py"]),
         ("-n 4", ["srun -n $TASKS python a.py"]),
+        ("-n 4", ["if [ $X ]; then mpirun -np 8 ./a.out; fi"]),
+        ("-n 4", ["export WORLD_SIZE=$(($SLURM_NNODES * $SLURM_NTASKS_PER_NODE))", "srun python a.py"]),
+        ("-n 4", ["unused() { echo $((SLURM_NTASKS_PER_NODE * 2)); }", "srun python a.py"]),
     ],
 )  # fmt: skip
 def test_what_is_right_or_unknown_is_left_alone(options: str, body: list[str]) -> None:
-    assert [finding for finding in findings(options, *body) if finding.level == "error"] == []
+    assert findings(options, *body) == []
 
 
 def test_one_process_for_many_tasks_is_noticed() -> None:
     (found,) = findings("-n 4", "python train.py")
-    assert found.level == "notice" and found.line == 3 and "one process on the first node" in found.what
+    assert found.line == 3 and "one process on the first node" in found.what
 
 
 def test_gpus_may_be_shared() -> None:
@@ -142,3 +137,21 @@ def test_programs_of_a_script_that_changes_directory(tmp_path: Path) -> None:
     assert missing(tmp_path, "# cd there", "echo # cd there", "python gone.py") == [4]
     assert missing(tmp_path, "python gone.py", "true && cd there # now") == []
     assert missing(tmp_path, "pushd there", "python gone.py") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ["CMD='python -u train.py'", 'srun $SRUN_ARGS bash -c "$CMD"'],
+        ["srun python $WHERE/train.py"],
+        ["srun $PREFIX python train.py"],
+        ["cat >train.py <<END", "print(1)", "END", "srun python train.py"],
+        ["git clone there .", "srun python train.py"],
+        ["python make.py >train.py", "srun python train.py"],
+        ["if [ -e train.py ]; then srun python train.py; fi"],
+        ["srun python -c 'import a; a.py'"],
+    ],
+)
+def test_programs_that_may_be_there_when_their_line_comes(tmp_path: Path, body: list[str]) -> None:
+    (tmp_path / "make.py").write_text("")
+    assert missing(tmp_path, *body) == []

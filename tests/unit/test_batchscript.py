@@ -63,7 +63,8 @@ def test_the_last_of_two_counts_and_lines_are_known() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("--nodez=2", ("--nodez=2 is no option", "--nodes")),
+        ("-9", ("-9 is no option", "")),
+        ("--No=2", ("--No=2 is no option", "")),
         ("--nodes", ("has no value", "")),
         ("--requeue=yes", ("takes no value", "")),
         ("nodes=2", ("is no option: nodes=2", "--")),
@@ -80,9 +81,25 @@ def test_what_sbatch_refuses_is_refused_with_its_line(tmp_path, line: str, words
     assert words[1] in (error.value.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("--nodez=2", [("nodez", "2")]),
+        ("--singularity-container image.sif -N 2", [("singularity-container", "image.sif"), ("nodes", "2")]),
+        ("-N 2 --x11-forward --use_pty=yes", [("nodes", "2"), ("x11-forward", None), ("use_pty", "yes")]),
+        ("--one a --two b", [("one", "a"), ("two", "b")]),
+        ("--tim", [("tim", None)]),
+    ],
+)
+def test_options_of_plug_ins_are_kept(line: str, options: list[tuple[str, str | None]]) -> None:
+    read = parse_script("#!/bin/bash\n#SBATCH %s\necho\n" % line, "job.slurm")
+    assert sorted((option.name, option.value) for option in read.options) == sorted(options)
+    assert read.faults == () and {option.name for option in read.foreign} == {name for name, _ in options} - {"nodes"}
+
+
 def test_all_faults_at_once(tmp_path) -> None:
     path = tmp_path / "job.slurm"
-    path.write_text("#!/bin/bash\n#SBATCH --nodez=2\n#SBATCH --tim\necho\n")
+    path.write_text("#!/bin/bash\n#SBATCH --requeue=2\n#SBATCH -t\necho\n")
     with pytest.raises(JobError, match=r"(?s)2 problems.*:2:.*:3:"):
         load_script(str(path), str(tmp_path))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from worldsize.plan.slurmoptions import read_options, srun_table
+from worldsize.plan.slurmoptions import NO_OPTION, read_options, srun_table
 from worldsize.plan.values import NamedTuple
 
 USAGE_CODE = 255
@@ -63,7 +63,7 @@ def read_words(words: Sequence[str], environ: Mapping[str, str]) -> Asked:
     """Raises Refused for what srun would refuse, and for what cannot be done here at all."""
     read = read_options(words, srun_table())
     for word, fault, _ in read.unknown:
-        text = {"is no option": "unrecognized option '%s'", "has no value": "option '%s' requires an argument"}
+        text = {NO_OPTION: "unrecognized option '%s'", "has no value": "option '%s' requires an argument"}
         raise Refused("srun: %s" % (text.get(fault, "option '%s' doesn't allow an argument") % word), USAGE_CODE)
     said = {option.name: option.value for option in read.options}
     options = {name: environ[source] for name, source in _FROM_ENVIRONMENT.items() if environ.get(source)}

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 NEVER, ALWAYS, MAYBE = "never", "always", "maybe"
 """Whether an option has a value. MAYBE: only in its own word, as in `--exclusive=user` or `-K1`."""
 
+NO_OPTION = "is no option"
+"""The fault of a word that looks like an option."""
+
 
 class Said(NamedTuple):
     """One option as it was said: its long name, its value (None: said without), and the index `at` of its word."""
@@ -136,7 +139,7 @@ def _long(word: str, following: str | None, table: Table, index: int) -> _Read:
     typed, equals, value = word[2:].partition("=")
     name = _full_name(typed, table)
     if name is None:
-        return [], "is no option", 1
+        return [], NO_OPTION, 1
     kind = table.takes[name]
     if kind == NEVER:
         return [Said(name, None, index)], "takes no value" if equals else "", 1
@@ -160,7 +163,7 @@ def _short(word: str, following: str | None, table: Table, index: int) -> _Read:
     for position in range(1, len(word)):
         name = table.letters.get(word[position])
         if name is None:
-            return found, "is no option", 1
+            return found, NO_OPTION, 1
         kind, rest = table.takes[name], word[position + 1 :]
         if kind == NEVER:
             found.append(Said(name, None, index))

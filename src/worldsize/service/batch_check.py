@@ -11,7 +11,7 @@ from worldsize.plan.launch import Plan
 from worldsize.spec.batchcheck import check_script, script_launches
 from worldsize.spec.batchjob import asked_of_job, script_of_job
 from worldsize.spec.batchlaunch import Launch
-from worldsize.spec.batchscript import BatchScript
+from worldsize.spec.batchscript import BatchScript, meant
 from worldsize.spec.job import Job
 from worldsize.spec.shellscan import UNKNOWN, scan
 
@@ -28,16 +28,21 @@ _SAID_APART = {
     "input": "the script reads no standard input",
 }
 
+_MOVES_OR_MAKES = re.compile(
+    r"^[^#\n]*(\b(cd|pushd|git|tar|unzip|wget|curl|cp|mv|ln|rsync|scp|sbcast)\b|<<)", re.MULTILINE
+)
+_PLAIN_NAME = re.compile(r"(?![/~-])[\w./+-]+")
+
 
 def check_batch(job: Job, plan: Plan) -> list[CheckResult]:
-    """Findings, each with its line of the script."""
+    """Notices, each with its line of the script."""
     script = script_of_job(job)
     asked = asked_of_job(job, script)
     found = [
-        CheckResult(finding.level, finding.what, "%s:%d" % (job.source, finding.line), finding.hint)
+        CheckResult("notice", finding.what, "%s:%d" % (job.source, finding.line), finding.hint)
         for finding in check_script(script, asked, job.share_gpus)
     ]
-    found += _missing_programs(job, script_launches(script, asked), script)
+    found += _missing_programs(job, script_launches(script, asked), script.text)
     if plan.batch is not None and plan.batch.virtual:
         found += _missing_sources(job, script)
         found += _not_honoured(job, script)
@@ -52,7 +57,11 @@ def _not_honoured(job: Job, script: BatchScript) -> Iterator[CheckResult]:
     if script.value("export") in ("NONE", "NIL"):
         what = "--export=%s: the script sees this shell's variables all the same" % script.value("export")
         yield CheckResult("notice", what, _line(job, script, "export"))
-    idle = [name for name in names if name not in _HONOURED and name not in _SAID_APART and name != "export"]
+    for option in script.foreign:
+        what = "--%s is no option of sbatch's own: without effect on virtual nodes" % option.name
+        yield CheckResult("notice", what, "%s:%d" % (job.source, option.line), meant(option.name))
+    others = {*_HONOURED, *_SAID_APART, "export", *(option.name for option in script.foreign)}
+    idle = [name for name in names if name not in others]
     if idle:
         what = "without effect on virtual nodes: %s" % ", ".join("--" + name for name in idle)
         yield CheckResult("notice", what, job.source)
@@ -62,22 +71,24 @@ def _line(job: Job, script: BatchScript, name: str) -> str:
     return "%s:%s" % (job.source, script.line(name))
 
 
-def _missing_programs(job: Job, launches: list[Launch], script: BatchScript) -> Iterator[CheckResult]:
-    """Python scripts that are named relative to the code and are not there. Not where the script changes directory."""
-    if job.code is None or re.search(r"^[^#\n]*\b(cd|pushd)\b", script.text, re.MULTILINE):
+def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[CheckResult]:
+    """Python scripts that are named relative to the code and are not there. Not where the batch script goes to another
+    directory, or may make files: where it names the file a second time, or has a program that brings some."""
+    if job.code is None or _MOVES_OR_MAKES.search(text):
         return
     for launch in launches:
-        names = [word for word in launch.program if word.endswith(".py")]
-        name = names[0] if names else ""
-        plain = name and not name.startswith(("/", "-", "~")) and not re.search(r"[*?\[%s=]" % UNKNOWN, name)
-        if plain and launch.certain and not os.path.exists(os.path.join(job.code, name)):
+        name = next((word for word in launch.program if word.endswith(".py")), "")
+        certain = launch.certain and not any(UNKNOWN in word for word in launch.program)
+        if not certain or not _PLAIN_NAME.fullmatch(name) or text.count(os.path.basename(name)) > 1:
+            continue
+        if not os.path.exists(os.path.join(job.code, name)):
             what = "script not found: %s (looked in %s)" % (name, job.code)
             hint = "run it from the directory that it is submitted in, or name that with --code"
-            yield CheckResult("error", what, "%s:%d" % (job.source, launch.line), hint)
+            yield CheckResult("notice", what, "%s:%d" % (job.source, launch.line), hint)
 
 
 def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
-    """Files that the script reads with `source` and that are not on this machine; fatal under `set -e`."""
+    """Files that the script reads with `source` and that are not on this machine."""
     strict = False
     if not script.is_shell:
         return
@@ -92,5 +103,5 @@ def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
             continue
         if not os.path.exists(os.path.join(job.code or "", path)):
             what = "no such file on this machine: %s" % seen.words[1]
-            level, hint = ("error", "`set -e` ends the script there") if strict else ("notice", "the script goes on")
-            yield CheckResult(level, what, "%s:%d" % (job.source, seen.line), hint)
+            hint = "`set -e` ends the script there" if strict else "the script goes on"
+            yield CheckResult("notice", what, "%s:%d" % (job.source, seen.line), hint)

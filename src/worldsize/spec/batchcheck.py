@@ -1,7 +1,7 @@
-"""What a batch script's own arithmetic says against its allocation: found before anything waits for ranks that never
-come. Pure.
+"""What a batch script says of its ranks that does not fit its allocation: told before anything waits for ranks that
+never come. Pure.
 
-Only what is certain is an error; where a value cannot be known, nothing is said.
+Only bash can execute a script, so nothing is refused; where a value is not certain, nothing is said.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Finding(NamedTuple):
-    """`level` is "error" (it would hang or fail) or "notice"."""
+    """What would make ranks hang or fail, if they use it."""
 
-    level: str
     line: int
     what: str
     hint: str | None = None
@@ -44,15 +43,14 @@ def script_launches(script: BatchScript, asked: Asked) -> list[Launch]:
 
 
 def check_script(script: BatchScript, asked: Asked, share_gpus: bool = False) -> list[Finding]:
-    """Each once, errors first, in the order of the lines. `share_gpus`: several processes may share one."""
+    """Each once, in the order of the lines. `share_gpus`: several processes may share one."""
     found = script_launches(script, asked)
     if share_gpus:
         asked = asked._replace(gpus=None)
-    findings = [finding for launch in found for finding in _check(launch, asked)]
+    findings = [finding for launch in found if launch.certain for finding in _check(launch, asked)]
     findings += _check_world([launch for launch in found if launch.trains])
-    findings += _empty_variables(script, asked)
     findings += _idle_tasks(script, found, asked)
-    return sorted(dict.fromkeys(findings), key=lambda finding: (finding.level != "error", finding.line))
+    return sorted(dict.fromkeys(findings), key=lambda finding: finding.line)
 
 
 def most_tasks(found: Sequence[Launch], asked: Asked) -> int:
@@ -63,7 +61,7 @@ def most_tasks(found: Sequence[Launch], asked: Asked) -> int:
 
 def _check(launch: Launch, asked: Asked) -> Iterator[Finding]:
     if launch.refusal:
-        yield Finding(_level(launch), launch.line, "srun refuses this: %s" % launch.refusal.removeprefix("error: "))
+        yield Finding(launch.line, "srun refuses this: %s" % launch.refusal.removeprefix("error: "))
         return
     torchrun = torchrun_of(launch)
     if torchrun is not None:
@@ -72,12 +70,8 @@ def _check(launch: Launch, asked: Asked) -> Iterator[Finding]:
         yield from _check_ranks(launch)
     elif launch.by == "mpirun" and launch.tasks and launch.tasks > sum(asked.tasks):
         what = "mpirun -np %d, but the allocation has %d tasks" % (launch.tasks, sum(asked.tasks))
-        yield Finding(_level(launch), launch.line, what, "leave -np out, or write -np $SLURM_NTASKS")
+        yield Finding(launch.line, what, "leave -np out, or write -np $SLURM_NTASKS")
     yield from _check_address(launch, torchrun)
-
-
-def _level(launch: Launch) -> str:
-    return "error" if launch.certain else "notice"
 
 
 def _constant(launch: Launch, name: str) -> Variable | None:
@@ -95,7 +89,8 @@ def _check_world(found: Sequence[Launch]) -> Iterator[Finding]:
             seen.setdefault(variable, []).append(launch)
     for variable, those in seen.items():
         worlds = [_world(launch) for launch in those]
-        if None in worlds or variable.value in [str(world) for world in worlds]:
+        certain = all(launch.certain for launch in those) and None not in worlds
+        if not certain or variable.value in [str(world) for world in worlds]:
             continue
         first = those[0]
         what = "WORLD_SIZE is %s, but line %d starts %s"
@@ -103,8 +98,7 @@ def _check_world(found: Sequence[Launch]) -> Iterator[Finding]:
         hint = "export WORLD_SIZE=$SLURM_NTASKS" if first.by == "srun" else "put srun before it"
         if torchrun_of(first):
             hint = "leave it out: torchrun sets it"
-        level = "error" if all(launch.certain for launch in those) and not torchrun_of(first) else "notice"
-        yield Finding(level, variable.line, what % (variable.value or "empty", first.line, started), hint)
+        yield Finding(variable.line, what % (variable.value or "empty", first.line, started), hint)
 
 
 def _world(launch: Launch) -> int | None:
@@ -123,9 +117,7 @@ def _check_ranks(launch: Launch) -> Iterator[Finding]:
             continue
         what = "%s is %s for all %d tasks of line %d: the batch script sets it once, before srun starts them"
         hint = "set it in the task: srun bash -c 'export %s=$%s; exec …'" % (name, source)
-        yield Finding(
-            _level(launch), variable.line, what % (name, variable.value or "empty", launch.tasks, launch.line), hint
-        )
+        yield Finding(variable.line, what % (name, variable.value or "empty", launch.tasks, launch.line), hint)
 
 
 def _check_address(launch: Launch, torchrun: Torchrun | None) -> Iterator[Finding]:
@@ -135,23 +127,23 @@ def _check_address(launch: Launch, torchrun: Torchrun | None) -> Iterator[Findin
     if launch.by == "srun" and launch.nodes is not None and launch.nodes > 1:
         what = "MASTER_ADDR is %s, but line %d starts tasks on %d nodes: each would wait for itself"
         hint = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
-        yield Finding(_level(launch), address.line, what % (address.value, launch.line, launch.nodes), hint)
+        yield Finding(address.line, what % (address.value, launch.line, launch.nodes), hint)
 
 
 def _check_torchrun(launch: Launch, torchrun: Torchrun, asked: Asked) -> Iterator[Finding]:
-    level, line, starts = _level(launch), launch.line, launch.tasks
+    line, starts = launch.line, launch.tasks
     nnodes = 1 if torchrun.standalone else torchrun.nnodes
     if starts is not None and nnodes is not None and starts != nnodes:
-        yield Finding(level, line, *_wrong_starts(launch, nnodes, starts, asked))
+        yield Finding(line, *_wrong_starts(launch, nnodes, starts, asked))
     if torchrun.per_node and asked.gpus and torchrun.per_node > asked.gpus:
         what = "torchrun starts %d processes on a node, but each node has %d GPU%s"
         hint = "--nproc_per_node=%d, or share them: --set share_gpus=true" % asked.gpus
-        yield Finding(level, line, what % (torchrun.per_node, asked.gpus, "" if asked.gpus == 1 else "s"), hint)
+        yield Finding(line, what % (torchrun.per_node, asked.gpus, "" if asked.gpus == 1 else "s"), hint)
     same = torchrun.node_rank is not None and torchrun.node_rank.isdigit() and torchrun.backend in (None, "static")
     if launch.by == "srun" and same and launch.nodes is not None and launch.nodes > 1:
         what = "every node's torchrun gets --node_rank=%s: the batch script expands it once" % torchrun.node_rank
         hint = "srun bash -c 'torchrun --node_rank=$SLURM_NODEID …', or --rdzv_backend=c10d, which needs none"
-        yield Finding(level, line, what, hint)
+        yield Finding(line, what, hint)
 
 
 def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: Asked) -> tuple[str, str]:
@@ -165,28 +157,6 @@ def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: Asked) -> tup
     return what, "write --nnodes=$SLURM_NNODES"
 
 
-def _empty_variables(script: BatchScript, asked: Asked) -> Iterator[Finding]:
-    """Arithmetic with a variable that Slurm does not set for this script."""
-    given = of_size(script, asked)
-    if not script.is_shell:
-        return
-    for number, line in enumerate(script.text.splitlines(), 1):
-        start = line.find("$((")
-        if start < 0 or line.lstrip().startswith("#"):
-            continue
-        expression = line[start : line.find("))", start)]
-        for name, option in ONLY_WHEN_SAID.items():
-            if name not in given and _uses(expression, name):
-                what = "$%s is empty: the script does not say %s" % (name, option)
-                yield Finding("error", number, what, "#SBATCH --%s=…" % option.split()[-1].lstrip("-"))
-
-
-def _uses(expression: str, name: str) -> bool:
-    import re
-
-    return re.search(r"(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_:])" % name, expression) is not None
-
-
 def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: Asked) -> Iterator[Finding]:
     """Several tasks, and nothing in the script that starts more than one process."""
     tasks = sum(asked.tasks)
@@ -194,4 +164,4 @@ def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: Asked) -> I
     others = any(word in script.text for word in ("srun", "mpirun", "mpiexec", "torchrun", "torch.distributed", "ssh"))
     if tasks > 1 and alone and not others:
         what = "starts one process on the first node; the allocation is for %d tasks" % tasks
-        yield Finding("notice", alone[0].line, what, "put srun before it, and every task starts one")
+        yield Finding(alone[0].line, what, "put srun before it, and every task starts one")

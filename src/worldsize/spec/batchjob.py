@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from worldsize.errors import JobError
 from worldsize.plan.files import read_file
-from worldsize.plan.slurmoptions import sbatch_table
 from worldsize.spec.batchcheck import most_tasks, script_launches
 from worldsize.spec.batchscript import MAX_BYTES, BatchScript, Remark, parse_script
 from worldsize.spec.batchsize import Asked, array_of, asked
@@ -25,6 +24,9 @@ _LINES = {
     "environment_variables": ("export",),
 }
 """Where the value of a job's key was said, for messages."""
+
+_KEYS = dict.fromkeys(("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"), "gpus_per_node")
+"""The key of `slurm:` that says what an option says, where its name is another."""
 
 
 def load_script(path: str, cwd: str, code: str | None = None) -> Loaded:
@@ -115,5 +117,7 @@ def _said(remark: Remark, source: str) -> str:
 
 def _lines(script: BatchScript) -> dict[str, int]:
     lines = {key: script.line(*names) for key, names in _LINES.items()}
-    lines.update({"batch_script." + name: script.line(name) for name in sbatch_table().takes if script.says(name)})
+    for option in script.options:
+        lines["slurm.sbatch_options." + option.name] = option.line
+        lines["slurm." + _KEYS.get(option.name, option.name.replace("-", "_"))] = option.line
     return {key: line for key, line in lines.items() if line is not None}

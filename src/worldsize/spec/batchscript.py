@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from worldsize.errors import JobError
-from worldsize.plan.slurmoptions import Words, read_options, sbatch_table
+from worldsize.plan.slurmoptions import NO_OPTION, read_options, sbatch_table
 
 MAGIC = "#SBATCH"
 MAX_BYTES = 4 << 20
 """Slurm's own limit of a script (MaxScriptSize of slurm.conf, which is 4 MiB unless a site changes it)."""
 
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
+_LONG_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _NEARLY = re.compile(r"\s*#\s*sbatch\s+-", re.IGNORECASE)
 
 
@@ -42,6 +43,8 @@ class BatchScript(NamedTuple):
     body         the number of the first line that is a command (one past the last line where there is none)
     remarks      lines that do not do what they look like
     faults       lines that sbatch would refuse
+    foreign      the long options that are none of sbatch's own: a plug-in of the cluster (SPANK) may know them, or a
+                 newer release; they are among `options` too
     """
 
     text: str
@@ -50,6 +53,7 @@ class BatchScript(NamedTuple):
     body: int
     remarks: tuple[Remark, ...] = ()
     faults: tuple[Remark, ...] = ()
+    foreign: tuple[Option, ...] = ()
 
     def option(self, name: str) -> Option | None:
         """The one that counts of those with this name."""
@@ -101,7 +105,8 @@ def parse_script(text: str, source: str) -> BatchScript:
     interpreter = tuple(lines[0][2:].split(None, 1))
     if not interpreter:
         raise JobError("its first line names no interpreter", "%s:1" % source, "begin it with #!/bin/bash")
-    return BatchScript(text, interpreter, tuple(options), body, tuple(_remarks(lines, body)), tuple(faults))
+    foreign = tuple(option for option in options if option.name not in sbatch_table().takes)
+    return BatchScript(text, interpreter, tuple(options), body, tuple(_remarks(lines, body)), tuple(faults), foreign)
 
 
 def _first_command(lines: Sequence[str]) -> int:
@@ -118,20 +123,38 @@ def _read_line(line: str, number: int, options: list[Option], faults: list[Remar
     except ValueError as error:
         faults.append(Remark(number, "%s in %s" % (error, line.strip())))
         return
-    read: Words = read_options(words, sbatch_table())
-    options += [Option(said.name, said.value, number) for said in read.options]
-    faults += [Remark(number, "sbatch: %s %s" % (word, fault), _meant(word)) for word, fault, _ in read.unknown]
-    if read.rest < len(words):
-        rest = " ".join(words[read.rest :])
+    while words:
+        read = read_options(words, sbatch_table())
+        options += [Option(said.name, said.value, number) for said in read.options]
+        words, taken = words[read.rest :], False
+        for word, fault, at in read.unknown:
+            foreign = _foreign(word, number) if fault == NO_OPTION else None
+            if foreign is None:
+                faults.append(Remark(number, "sbatch: %s %s" % (word, fault)))
+                continue
+            if "=" not in word and at + 1 == read.rest and words:
+                foreign, taken = foreign._replace(value=words.pop(0)), True
+            options.append(foreign)
+        if not taken:
+            break
+    if words:
+        rest = " ".join(words)
         what = "a part of a heterogeneous job, which cannot be run" if rest == "hetjob" else "is no option: %s" % rest
         faults.append(Remark(number, "%s %s" % (MAGIC, what), None if rest == "hetjob" else "write -- before its name"))
 
 
-def _meant(word: str) -> str | None:
+def _foreign(word: str, line: int) -> Option | None:
+    """A long option that is none of sbatch's own; None for what could not be the name of one."""
+    name, equals, value = word[2:].partition("=")
+    return Option(name, value if equals else None, line) if word[:2] == "--" and _LONG_NAME.fullmatch(name) else None
+
+
+def meant(name: str) -> str | None:
+    """A question after the option whose name is nearest to a foreign one."""
     from worldsize.spec.nearest import nearest
 
-    close = nearest(word.lstrip("-").partition("=")[0], sbatch_table().takes)
-    return "did you mean --%s?" % close if close and word.startswith("--") else None
+    close = nearest(name, sbatch_table().takes)
+    return "did you mean --%s?" % close if close else None
 
 
 def split_words(text: str) -> list[str]:

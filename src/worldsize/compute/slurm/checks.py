@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -37,6 +38,8 @@ _KEYS = (
     ("node count", "resources.instance_count"),
 )
 """A word of a refusal, and the key that it is about: the first that is found."""
+
+_OPTION = re.compile(r"option '?--([a-z][a-z0-9_-]*)")
 
 
 def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -126,6 +129,9 @@ def _away(rows: Sequence[PartitionRow], run: Run) -> str:
 
 def _key_of(what: str) -> str:
     """The key that Slurm's words are about."""
+    option = _OPTION.search(what)
+    if option:
+        return "slurm.sbatch_options." + option[1]
     return next((key for word, key in _KEYS if word in what.lower()), "slurm")
 
 
