@@ -21,6 +21,11 @@ _MAX_TEXT = 20000
 _MAX_FRAMES = 50
 _MAX_CODE = 500
 _CONSEQUENCE_SECONDS = 30
+_FIRST = "WORLDSIZE_RANK_PYTHON"
+_OF_A_RANK = ("SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "LOCAL_RANK")
+_OF_A_CHILD = ".child"
+_LAUNCHERS = frozenset(("torchrun", "deepspeed", "accelerate", "horovodrun", "colossalai", "composer"))
+_LAUNCHERS_MODULES = ("torch.distributed.", "deepspeed.launcher.", "accelerate.commands.")
 
 
 def _run_the_next_one():
@@ -77,9 +82,16 @@ def _write(kind, value, trace):
         "frames": frames[-_MAX_FRAMES:],
         "time": time.time(),
         "pid": os.getpid(),
+        "parent": os.getppid(),
+        "command": _digest(_command_line("self")),
     }
-    path = os.environ["WORLDSIZE_ERROR_FILE"].replace("%t", os.environ.get("SLURM_PROCID", "0").zfill(5))
-    if _follows_from_another(path, report):
+    path, launched = _error_file(), _is_launcher(os.getppid())
+    if os.environ.get(_FIRST) != _identity() and not launched:
+        path += _OF_A_CHILD  # a library's probe may fail, and be caught
+    elif _is_of_a_child(kind, value, report, path + _OF_A_CHILD):
+        os.replace(path + _OF_A_CHILD, path)
+        return
+    elif _follows_from_another(path, report, launched):
         return
     temporary = "%s.%d.tmp" % (path, os.getpid())
     with open(temporary, "w") as file:
@@ -87,17 +99,81 @@ def _write(kind, value, trace):
     os.replace(temporary, path)
 
 
-def _follows_from_another(path, report):
-    # type: (str, dict[str, Any]) -> bool
-    """Whether a child process of this rank failed a moment ago: what its parent then raises tells less."""
+def _error_file():
+    # type: () -> str
+    return os.environ["WORLDSIZE_ERROR_FILE"].replace("%t", os.environ.get("SLURM_PROCID", "0").zfill(5))
+
+
+def _identity():
+    # type: () -> str
+    """This process, and the rank that it belongs to. A Python that a rank's Python starts finds another process in the
+    variable _FIRST, and is a rank of its own only where mpirun or a batch script's srun has made it one."""
+    return " ".join([str(os.getpid()), _error_file()] + [os.environ.get(name, "") for name in _OF_A_RANK])
+
+
+def _command_line(process):
+    # type: (Any) -> list[str]
+    try:
+        with open("/proc/%s/cmdline" % process, "rb") as file:
+            return file.read(65536).decode("utf-8", "replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def _digest(words):
+    # type: (list[str]) -> str
+    """Of a command line, which may hold what nobody is to read."""
+    import hashlib
+
+    return hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()
+
+
+def _is_launcher(process):
+    # type: (Any) -> bool
+    """Whether this process starts ranks of its own: its exceptions tell less than theirs."""
+    for word in _command_line(process)[:5]:
+        if os.path.basename(word) in _LAUNCHERS or word.startswith(_LAUNCHERS_MODULES):
+            return True
+    return False
+
+
+def _is_of_a_child(kind, value, report, path):
+    # type: (Any, Any, dict[str, Any], str) -> bool
+    """Whether this exception only says that a child process has failed, which has told more in the file `path`."""
+    subprocess = sys.modules.get("subprocess")  # type: Any
+    if subprocess is None or not issubclass(kind, subprocess.CalledProcessError):
+        return False
+    words = value.cmd
+    if not isinstance(words, (list, tuple)):
+        import shlex
+
+        words = shlex.split(str(words))
+    first = _read(path)
+    return first is not None and first.get("command") == _digest([str(word) for word in words])
+
+
+def _follows_from_another(path, report, launched):
+    # type: (str, dict[str, Any], bool) -> bool
+    """Whether this is a launcher, one of whose ranks failed a moment ago, or a rank that such a failure took down. What
+    the rank's shell executed before is no cause; the last program may have taken the shell's own place."""
+    first = _read(path)
+    if first is None or first["pid"] == report["pid"] or report["time"] - first["time"] >= _CONSEQUENCE_SECONDS:
+        return False
+    parent = first.get("parent")
+    return bool(parent == (report["parent"] if launched else report["pid"]) and (launched or _is_launcher("self")))
+
+
+def _read(path):
+    # type: (str) -> Any
+    """A report that a process of this rank has left; None for none, and for what is none."""
     import json
 
     try:
         with open(path) as file:
-            first = json.load(file)
-    except (OSError, ValueError):
-        return False
-    return bool(first["pid"] != report["pid"] and report["time"] - first["time"] < _CONSEQUENCE_SECONDS)
+            report = json.load(file)
+        return report if isinstance(report["pid"], int) and isinstance(report["time"], float) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _hook(kind, value, trace):
@@ -106,8 +182,8 @@ def _hook(kind, value, trace):
         # Recording imports, which makes Python forget that an interrupted program is to end by SIGINT.
         if not issubclass(kind, KeyboardInterrupt):
             _write(kind, value, trace)
-    except OSError:
-        pass  # a full disk or a deleted run directory must not hide the traceback itself
+    except Exception:  # noqa: BLE001  neither a full disk nor anything else may hide the traceback, or keep ranks waiting
+        pass
     _printed(kind, value, trace)
     _abort_mpi()
     _leave_jax()
@@ -188,6 +264,8 @@ def _start():
     if "WORLDSIZE_LAUNCH" in os.environ and "RANK" in os.environ:
         _become_the_rank()
     if os.environ.get("WORLDSIZE_ERROR_FILE"):
+        if os.environ.get(_FIRST, "").partition(" ")[2] != _identity().partition(" ")[2]:
+            os.environ[_FIRST] = _identity()
         sys.excepthook = _hook
         atexit.register(_leave_gloo)
     if os.environ.get("WORLDSIZE_INRANK"):
