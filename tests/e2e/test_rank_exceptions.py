@@ -1,4 +1,4 @@
-"""Whose exception is a rank's: that of the Python which the rank's shell starts, not that of what such a Python tries."""
+"""Whose exception is a rank's: that of the Python which its shell starts, not that of what this Python tries."""
 
 from __future__ import annotations
 

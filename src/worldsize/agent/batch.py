@@ -160,7 +160,7 @@ def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: f
     nodes = {rank.rank: node.node_rank for node in plan.nodes for rank in node.ranks}
     own = code if code < 128 else 1
     found = []
-    for rank, error in _errors(paths):
+    for rank, error in rank_errors(paths):
         node = nodes.get(rank, 0)
         name = names[node] if node < len(names) else host
         found.append(rank_failure(rank, node, name, own, ended, error, oom))
@@ -177,9 +177,14 @@ def _node_names(plan: Plan) -> list[str]:
         return []
 
 
-def _errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
+def rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
+    """Each rank that has left an exception, with it."""
     found = []
-    for name in os.listdir(paths.errors_dir):
+    try:
+        names = os.listdir(paths.errors_dir)
+    except OSError:
+        return []
+    for name in names:
         number = name[len("rank-") : -len(".json")]
         error = read_error(paths, int(number)) if name.endswith(".json") and number.isdigit() else None
         if error is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 
@@ -53,6 +54,14 @@ def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None)
     return _own(_read_json(path)) or _from_torchelastic(_read_json(torchelastic_file or path + ".torchelastic"))
 
 
+def has_errors(paths: RunPaths) -> bool:
+    """Whether any rank of the run has left an exception."""
+    try:
+        return bool(os.listdir(paths.errors_dir))
+    except OSError:
+        return False
+
+
 def _read_json(path: str) -> dict[str, Any]:
     """Scripts may write there as well as the hook, and their node may end between two bytes: anything may be read."""
     try:
@@ -69,7 +78,8 @@ def _own(value: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if not isinstance(stack, list) or not all(isinstance(line, str) for line in stack):
         return None
-    return {**value, "time": _seconds(value.get("time"))}
+    shown = {name: each for name, each in value.items() if name not in ("parent", "command")}
+    return {**shown, "time": _seconds(value.get("time"))}
 
 
 def _is_frame(frame: Any) -> bool:
@@ -111,7 +121,7 @@ def rank_failure(
 
     An abort right after the exception counts as Python's code for that, 1.
     """
-    said = ": ".join(filter(None, (error["type"], error["message"]))) if error else ""
+    said = _said(error) if error else ""
     if error and code == _ABORT and ended - error["time"] < _LEAVING_SECONDS:
         code = _RAISED
     name = signal_name(code)
@@ -126,12 +136,22 @@ def rank_failure(
     elif error and str(error["type"]).rpartition(".")[2] in _MEMORY_TYPES:
         reason = Reason.OUT_OF_MEMORY
     message = "rank %d on node %d (%s) %s" % (rank, node_rank, host, how)
-    if said.strip():
-        from worldsize.trust.secrets import mask_text
-
-        message += ": " + mask_text(said.strip().splitlines()[0][:_READ])[:_SHOWN]
+    if error and said.strip():
+        message += ": " + exception_text(error)
     raised = error["time"] or ended if error else ended
     return Failure(reason, message, node_rank, rank, code, min(raised, ended))
+
+
+def exception_text(error: dict[str, Any]) -> str:
+    """The exception's type and the first line of its message, without what looks like a secret; "" for an empty one."""
+    from worldsize.trust.secrets import mask_text
+
+    lines = _said(error).strip().splitlines()
+    return mask_text(lines[0][:_READ])[:_SHOWN] if lines else ""
+
+
+def _said(error: dict[str, Any]) -> str:
+    return ": ".join(filter(None, (error["type"], error["message"])))
 
 
 def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:

@@ -31,11 +31,21 @@ class Ended(NamedTuple):
     time: float
 
 
+class Leftover(NamedTuple):
+    """A process that outlived the ranks, and that we ended: its command line, and the rank that it belonged to."""
+
+    words: tuple[str, ...]
+    rank: int | None
+
+
 class Living:
-    """`exits` holds one entry for each rank that has ended, or could not be started."""
+    """`exits` holds one entry for each rank that has ended, or could not be started; `leftovers` what we had to end
+    after them."""
 
     def __init__(self) -> None:
         self.exits: list[RankExit] = []
+        self.leftovers: list[Leftover] = []
+        self._seen: dict[int, float] = {}
         self._living: dict[int, Process] = {}
         self._started: dict[int, float] = {}
         self._told: set[int] = set()
@@ -120,14 +130,27 @@ class Living:
             ended.append(Ended(process, code, now))
         return ended
 
-    def end_leftovers(self, at_once: bool) -> bool:
-        """Once no rank lives: end what the ranks left, TERM first and KILL if `at_once`. True: nothing is left."""
+    def end_leftovers(self, at_once: bool, patience: float) -> bool:
+        """Once no rank lives: end what the ranks left, TERM first and KILL if `at_once`. True: nothing is left.
+
+        `patience`: seconds that each of them has to end by itself, as helpers do once they see that a rank is gone.
+        """
         left = processes.descendants() if at_once else processes.children()
+        now = time.monotonic()
         for pid in left:
+            seen = self._seen.setdefault(pid, now)
+            if pid not in self._told and (at_once or now - seen >= patience):
+                self._told.add(pid)
+                self._note(pid)
+                if not at_once:
+                    processes.signal_process(pid, signal.SIGTERM)
+                    processes.signal_process(pid, signal.SIGCONT)
             if at_once:
                 processes.signal_process(pid, signal.SIGKILL)
-            elif pid not in self._told:
-                self._told.add(pid)
-                processes.signal_process(pid, signal.SIGTERM)
-                processes.signal_process(pid, signal.SIGCONT)
         return not left
+
+    def _note(self, pid: int) -> None:
+        words = processes.command_line(pid)
+        if words:
+            number = processes.variable(pid, "WORLDSIZE_RANK")
+            self.leftovers.append(Leftover(words, int(number) if number.isdigit() else None))

@@ -204,6 +204,25 @@ def stat_fields(pid: int) -> list[bytes] | None:
         return None
 
 
+def command_line(pid: int) -> tuple[str, ...]:
+    """Its words; none for a process that has ended."""
+    return tuple(_read(pid, "cmdline").split("\0")[:-1])
+
+
+def variable(pid: int, name: str) -> str:
+    """What an environment variable was when the process executed its program; "" where it is not to be read."""
+    values = _read(pid, "environ").split("\0")
+    return next((value[len(name) + 1 :] for value in values if value.startswith(name + "=")), "")
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        with open("/proc/%d/%s" % (pid, name), "rb") as file:
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
 def start_time(pid: int) -> int | None:
     """When a living process started, in clock ticks since boot: with its pid, an identity. None for a dead one."""
     fields = stat_fields(pid)

@@ -64,7 +64,10 @@ def _srun(paths: RunPaths, asked: Asked) -> int:
     run = StepRun(step, paths, allocation, plan.grace, argv)
     code = run.run()
     failure = run.failure._asdict() if run.failure else None
-    write_json(step_file(paths, number), {**record, "ended": time.time(), "code": code, "failure": failure})
+    write_json(
+        step_file(paths, number),
+        {**record, "ended": time.time(), "code": code, "failure": failure, "stopped": run.stopped},
+    )
     return code
 
 

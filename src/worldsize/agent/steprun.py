@@ -41,12 +41,14 @@ _MISSING = 2
 
 
 class StepRun:
-    """`run()` returns srun's exit code; `failure` is the first one of its tasks, if any. `argv`: of each task."""
+    """`run()` returns srun's exit code; `failure` is the first one of its tasks, if any; `stopped`: it was told
+    to end by a signal. `argv`: of each task."""
 
     def __init__(
         self, step: Step, paths: RunPaths, allocation: Allocation, grace: float, argv: Sequence[tuple[str, ...]]
     ) -> None:
         self.failure: Failure | None = None
+        self.stopped = False
         self._step = step
         self._paths = paths
         self._allocation = allocation
@@ -188,6 +190,7 @@ class StepRun:
 
     def _signalled(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
+            self.stopped = True
             self._stop(128 + signal.SIGTERM, "")
         if STOP_NOW in numbers:
             self._kill_at = time.monotonic()

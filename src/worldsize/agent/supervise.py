@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from worldsize.agent import processes, verdict
 from worldsize.agent.blame import Blame
-from worldsize.agent.failure import precedence, without_secrets
+from worldsize.agent.failure import has_errors, precedence, without_secrets
 from worldsize.agent.living import Living
 from worldsize.agent.meeting import meet
 from worldsize.agent.ports import reserve
@@ -31,7 +31,7 @@ from worldsize.plan.environ import Host, World
 from worldsize.plan.hidden import forget_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.state.records import ExitRecord, Failure
+from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ TICK = 1.0
 BUSY_TICK = 0.02
 BEATS_PER_SILENCE = 9
 LEFTOVER_GRACE = 5.0
+LEFTOVER_PATIENCE = 0.25
 LATE = 5.0
 _HEADS_PATIENCE = 1.02
 """Of the time that nodes have to meet: one that is there and cannot join tells why, before the head only misses it."""
@@ -230,7 +231,7 @@ class Supervisor:
         now = time.monotonic()
         if self._kill_at is None:
             self._kill_at = now + min(self.plan.grace, LEFTOVER_GRACE)
-        if self._ranks.end_leftovers(at_once=now >= self._kill_at):
+        if self._ranks.end_leftovers(now >= self._kill_at, LEFTOVER_PATIENCE if self.verdict is None else 0.0):
             self._node_done = True
             self._deadline = now + self.plan.grace + LATE
             self._peers.done()
@@ -286,6 +287,13 @@ class Supervisor:
 
     # the end
 
+    def _warnings(self, ranks: tuple[RankExit, ...]) -> tuple[RunWarning, ...]:
+        if not self._ranks.leftovers and self.plan.batch is None and not has_errors(self.paths):
+            return ()
+        from worldsize.agent.warnings import node_warnings
+
+        return node_warnings(self.plan, self.paths, ranks, self._ranks.leftovers)
+
     def _finish(self) -> int:
         if self.verdict is None:
             self._report.event("agent_ended")
@@ -297,7 +305,14 @@ class Supervisor:
         ranks = tuple(sorted(self._ranks.exits))
         why, failure = (found.why, without_secrets(found.failure, self.plan)) if found else (None, None)
         without = self._peers.without
-        self._report.exit(ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without))
+        warnings = self._warnings(ranks) if code == 0 else ()
+        if warnings and self.plan.strict:
+            from worldsize.agent.warnings import strict_failure
+
+            failure, code = strict_failure(warnings, node_rank), 1
+        self._report.exit(
+            ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without, warnings)
+        )
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
             forget_secrets(self.paths)  # a scheduler may start again what was stopped
         self._peers.close(found)

@@ -143,7 +143,8 @@ def show_end(run: Run, status: Status) -> None:
     reason = "" if status.reason in (None, "CANCELLED_BY_USER") else ": %s" % status.reason
     used = _used(run, status)
     told = (reason + ("; " if reason else ": ") + used) if used else reason
-    say("run %s %s%s%s%s" % (run.id, state_text(status.state, sys.stderr), took, told, rehearsed(run.plan)))
+    shown = state_text(status.state, sys.stderr)
+    say("run %s %s%s%s%s%s" % (run.id, shown, took, told, rehearsed(run.plan), _warnings(status)))
     if status.state == RunState.SUCCEEDED:
         if _is_filled(run.paths.outputs):
             say("outputs: %s" % run.paths.outputs)
@@ -153,6 +154,14 @@ def show_end(run: Run, status: Status) -> None:
         from worldsize.cli.rehearse import show_limits
 
         show_limits(run)
+
+
+def _warnings(status: Status) -> str:
+    if not status.warnings:
+        return ""
+    from worldsize.cli.telling import warnings_text
+
+    return warnings_text(status)
 
 
 def _show_failure(run: Run, status: Status) -> None:

@@ -80,7 +80,7 @@ def status(options: argparse.Namespace) -> int:
 
 
 def status_data(run: Run, now: Status, patience: float = 0.0) -> dict[str, Any]:
-    """{id, name, state, reason, exit_code, …, threads, binding, message, directory, failure, usage, waiting};
+    """{id, name, state, reason, exit_code, …, threads, binding, message, directory, failure, usage, waiting, warnings};
     `patience` is for the usage of a run that has just ended."""
     from worldsize.cli.telling import waiting_data
     from worldsize.cli.threads import threads_of
@@ -98,17 +98,20 @@ def status_data(run: Run, now: Status, patience: float = 0.0) -> dict[str, Any]:
         data["usage"] = used._asdict() if used else None
         data["waiting"] = waiting_data(waiting(run, now, _EXPLAINED_WITHIN))
     data["message"] = now.message
+    data["warnings"] = [warning._asdict() for warning in now.warnings]
     data["directory"] = run.directory
     return data
 
 
 def _status_lines(run: Run, now: Status) -> list[str]:
     from worldsize.cli.failure import failure_lines
-    from worldsize.cli.telling import usage_text, waiting_lines
+    from worldsize.cli.telling import usage_text, waiting_lines, warning_lines, warnings_text
     from worldsize.cli.threads import threads_of, threads_text
     from worldsize.service.telling import usage, waiting
 
-    lines = ["%s  %s%s" % (run.id, state_text(now.state, sys.stdout), " (%s)" % now.reason if now.reason else "")]
+    reason = " (%s)" % now.reason if now.reason else ""
+    lines = ["%s  %s%s%s" % (run.id, state_text(now.state, sys.stdout), reason, warnings_text(now))]
+    lines += warning_lines(now)
     if run.has_plan():
         plan = run.plan
         told = size(len(plan.nodes), plan.world_size)
@@ -141,12 +144,14 @@ def wait(options: argparse.Namespace) -> int:
 
         return wait_for_all(run, options)
     from worldsize.cli.follow import tells_of
+    from worldsize.cli.telling import warnings_text
 
     now = run.follow(lambda: False, options.timeout, tells_of(run))
     if options.output == "json":
         show_json(status_data(run, now, _ACCOUNTING_LAG))
     else:
-        say("%s is %s%s" % (run.id, now.state, rehearsed(run.plan) if run.has_plan() else ""))
+        shown = rehearsed(run.plan) if run.has_plan() else ""
+        say("%s is %s%s%s" % (run.id, now.state, shown, warnings_text(now)))
     if not now.final:
         return TIMED_OUT
     return now.exit_code or 0

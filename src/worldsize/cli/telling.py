@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from worldsize.cli.output import lines_of
 from worldsize.compute.abilities import Usage, Waiting
+from worldsize.state.records import Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+def warnings_text(status: Status) -> str:
+    """ ", but rank 0 left an uncaught ValueError: … (and 1 more)" of a run that succeeded; "" without warnings."""
+    if not status.warnings:
+        return ""
+    more = " (and %d more)" % (len(status.warnings) - 1) if len(status.warnings) > 1 else ""
+    return ", but %s%s" % (" ".join(lines_of(status.warnings[0].text)), more)
+
+
+def warning_lines(status: Status) -> list[str]:
+    """All but the first, each as a line."""
+    return ["warning: " + " ".join(lines_of(warning.text)) for warning in status.warnings[1:]]
 
 
 def waiting_lines(waiting: Waiting) -> list[str]:

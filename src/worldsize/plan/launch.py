@@ -103,6 +103,7 @@ class Plan(NamedTuple):
     inrank      packages of `inrank/` that ranks load with torch, in this order
     rehearsal   what a rehearsal has in place of a cluster; None: the run is none
     secrets     names of the job's variables that are secrets, which only its ranks are to have
+    strict      what else would be a warning beside a success is a failure
     hidden      keys of this plan that are masked, since they hold secrets (plan/hidden.py); empty: it is whole
     """
 
@@ -150,6 +151,7 @@ class Plan(NamedTuple):
     inrank: tuple[str, ...] = ()
     rehearsal: Rehearsal | None = None
     secrets: tuple[str, ...] = ()
+    strict: bool = False
     hidden: tuple[str, ...] = ()
 
     @property

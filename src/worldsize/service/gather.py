@@ -6,7 +6,7 @@ import os
 import time
 
 from worldsize.compute.base import Compute, Handle, Idle
-from worldsize.plan.files import read_file, read_json
+from worldsize.plan.files import read_file, read_json, time_of_files
 from worldsize.plan.handle import read_handle
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -15,7 +15,7 @@ from worldsize.plan.values import NamedTuple, cast
 from worldsize.service.attempts import of_observation
 from worldsize.service.ownership import is_own
 from worldsize.service.preparing import is_being_prepared
-from worldsize.service.settling import settle
+from worldsize.service.settling import settle, supersede
 from worldsize.state.exits import ranks_started, read_exits
 from worldsize.state.records import Observation, Reason, RunState, Status
 from worldsize.state.result import status_of
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     Settle = Callable[[RunPaths, Plan, Status], None]
 
 _LAG = 5.0
+_HIDDEN = 90.0
+"""Seconds that a client of NFS may take a directory for what it was, and half as much again (acdirmax is 60)."""
+
 _PREPARING_LIMIT = 600.0
 _FIRST_SIGN = 5.0
 _REQUEUEING = 30.0
@@ -66,14 +69,14 @@ def look(
     paths: RunPaths, compute: Compute, plan: Plan, seen: Observation | None = None, idle: Idle | None = None
 ) -> Status:
     """The run's status now. A final one that nobody has settled yet is settled: what is left of a run of ours is ended,
-    and result.json written.
+    and result.json written. LOST is settled as long as the nodes' records do not tell another end.
 
     The compute is asked where the nodes have not told everything, and before the directory is read: who has ended by
     then has written what it had to say. `idle` is called while it thinks.
     """
     settled = read_result(paths)
     if settled is not None:
-        return settled
+        return settled if settled.state != RunState.LOST else _found_again(paths, plan) or settled
     handle = read_native(paths)
     told = told_by_all(paths, plan, handle)
     if told is not None:
@@ -81,6 +84,14 @@ def look(
     if seen is None:
         seen = compute.observe([handle], idle)[0] if handle else Observation("absent")
     return judge(paths, compute, plan, handle, seen)
+
+
+def _found_again(paths: RunPaths, plan: Plan) -> Status | None:
+    """The end of a run that was LOST, once every node's record of it can be read: a file server may have shown them
+    later than anybody waited."""
+    facts = _facts(paths, plan, read_native(paths), Observation("ended"))
+    status = fold(facts._replace(settled=False))
+    return _conclude(paths, plan, status, supersede) if status.final else None
 
 
 def told_by_all(paths: RunPaths, plan: Plan, handle: Handle | None) -> Status | None:
@@ -160,7 +171,7 @@ def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Obse
         launched=started is not None,
         exits=read_exits(paths, len(plan.agents)) if has_begun else (),
         observation=observation,
-        settled=observation.over or _settled(paths, plan, handle),
+        settled=observation.over or _settled(paths, plan, handle, observation),
         started=started,
     )
 
@@ -174,16 +185,32 @@ def _cancelled(paths: RunPaths) -> bool:
     return os.path.exists(paths.cancel)
 
 
-def _settled(paths: RunPaths, plan: Plan, handle: Handle | None) -> bool:
-    """Whether nothing has been written for so long that nothing more is to come."""
+def _settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> bool:
+    """Whether nothing has been written for so long that nothing more is to come. Of a job that ended with 0 the nodes
+    have written records: they are waited for as long as a file server's caches may hide them."""
     newest = 0.0
     for path in (paths.root, paths.exit_dir, *(paths.events(node.node_rank) for node in plan.agents)):
         try:
             newest = max(newest, os.stat(path).st_mtime)
         except OSError:
             continue
-    silent = time.time() - newest
-    return _interrupted(paths, silent) if handle is None else silent > plan.grace + _LAG
+    if handle is None:
+        return _interrupted(paths, time.time() - newest)
+    patience = plan.grace + _LAG
+    if observation.phase not in ("ended", "absent"):
+        return time.time() - newest > patience
+    if observation.phase == "ended" and observation.code == 0:
+        patience = max(patience, _HIDDEN)
+    return _server_time(paths) - newest > patience
+
+
+def _server_time(paths: RunPaths) -> float:
+    """The time by which the run's files are dated, which is not this machine's where a file server dates them; this
+    machine's where nothing of ours can be written."""
+    try:
+        return time_of_files(paths.logs_dir) if is_own(paths) else time.time()
+    except OSError:
+        return time.time()
 
 
 def _interrupted(paths: RunPaths, silent: float) -> bool:

@@ -61,6 +61,7 @@ def make_plan(
         grace=job.grace,
         hang_timeout=job.hang_timeout,
         timeout=job.limits.timeout,
+        strict=job.strict,
         path=() if setup else path,
         setup=_with_path(setup, path),
         kept=_kept(_conventions(job, arrangement), facts),

@@ -22,6 +22,7 @@ def preflight(
     found = [
         *_code(job, places),
         *_script(job, places, mapped),
+        *_hidden_failures(job, places),
         *_inputs(job, places),
         *_environment_files(job, places),
         *_rank_variables(job, plan, places),
@@ -152,6 +153,14 @@ def _batch_script(job: Job, plan: Plan) -> list[CheckResult]:
     from worldsize.service.batch_check import check_batch
 
     return check_batch(job, plan)
+
+
+def _hidden_failures(job: Job, places: Places) -> list[CheckResult]:
+    if "|" not in job.command and "&" not in job.command:
+        return []
+    from worldsize.service.hidden_failures import hidden_failures
+
+    return hidden_failures(job, places)
 
 
 def _remote_outputs(job: Job, places: Places) -> list[CheckResult]:

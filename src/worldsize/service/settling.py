@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from worldsize.plan.files import write_once
+from worldsize.plan.files import write_json, write_once
 from worldsize.plan.hidden import forget_secrets, write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -22,6 +22,15 @@ def settle(paths: RunPaths, plan: Plan, status: Status) -> None:
         write_result(paths, result(plan, status))
     except OSError:
         return  # read-only for us, or full: everybody who looks comes to the same conclusion
+
+
+def supersede(paths: RunPaths, plan: Plan, status: Status) -> None:
+    """The end that this user's own run had after all, in place of one that was LOST."""
+    try:
+        if is_own(paths):
+            write_json(paths.result, result(plan, status))
+    except OSError:
+        return
 
 
 def settle_alike(array_id: str, elements: Sequence[RunPaths], plan: Plan, status: Status) -> None:

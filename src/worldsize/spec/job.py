@@ -102,6 +102,7 @@ class Job(NamedTuple):
     conventions      narrow the environment conventions to these; empty: all of them
     grace            seconds between TERM and KILL when ranks are stopped
     hang_timeout     seconds of idleness after which ranks that are left, others having ended with 0, hang; 0: never
+    strict           what else would be a warning beside a success is a failure
     threads          OMP_NUM_THREADS of each rank; None leaves it to planning
     bind             "auto" binds ranks to CPUs where that is sensible, "none" never does
     secrets          names of the submitter's variables that every rank gets, and that no file keeps after the run
@@ -148,6 +149,7 @@ class Job(NamedTuple):
     conventions: tuple[str, ...] = ()
     grace: float = 10.0
     hang_timeout: float = 300.0
+    strict: bool = False
     threads: int | None = None
     bind: str = "auto"
     secrets: tuple[str, ...] = ()

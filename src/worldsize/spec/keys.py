@@ -119,6 +119,9 @@ JOB: Keys = {
         minimum=0,
         maximum=MAX_SECONDS,
     ),
+    "strict": Key(
+        "flag", "An uncaught exception, a failed step or a process left behind fails a run whose ranks ended with 0."
+    ),
     "threads": Key("int", "OMP_NUM_THREADS of each rank.", minimum=1, maximum=65536),
     "bind": Key("text", "auto: bind ranks to CPUs where sensible; none: never.", choices=("auto", "none")),
     "secrets": Key("texts", "Variables of yours that every rank gets, kept in no file after the run."),

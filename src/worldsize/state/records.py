@@ -71,6 +71,17 @@ class RankExit(NamedTuple):
     stopped: bool = False
 
 
+class RunWarning(NamedTuple):
+    """Something that says, of a run whose ranks ended with 0, that it is not what it seems. `rank`: whose, if known.
+
+    id      "uncaught-exception", "failed-step" (of a batch script) or "ended-leftover"
+    """
+
+    id: str
+    text: str
+    rank: int | None = None
+
+
 class ExitRecord(NamedTuple):
     """What one node's agent wrote last.
 
@@ -80,6 +91,7 @@ class ExitRecord(NamedTuple):
     failure the first failure of the whole run, as far as this node knows
     code    the agent's own exit code: the first failure's, on every node
     without the nodes that were lost and that the run went on without, as its head tells
+    warnings what speaks against the success of ranks that ended with 0
     """
 
     node_rank: int
@@ -92,13 +104,15 @@ class ExitRecord(NamedTuple):
     failure: Failure | None
     code: int
     without: tuple[int, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """`code` comes last, where batch scripts look for it."""
         value = self._asdict()
-        value["code"] = value.pop("code")
         value["ranks"] = [rank._asdict() for rank in self.ranks]
         value["failure"] = self.failure._asdict() if self.failure else None
+        value["warnings"] = [warning._asdict() for warning in self.warnings]
+        value["code"] = value.pop("code")
         return value
 
     @classmethod
@@ -107,6 +121,7 @@ class ExitRecord(NamedTuple):
         value["ranks"] = tuple(RankExit(**rank) for rank in value["ranks"])
         value["failure"] = Failure(**value["failure"]) if value["failure"] else None
         value["without"] = tuple(value.get("without", ()))
+        value["warnings"] = tuple(RunWarning(**warning) for warning in value.get("warnings", ()))
         return cls(**value)
 
 
@@ -140,6 +155,7 @@ class Status(NamedTuple):
     """What a run is, folded from everything known.
 
     exit_code   None while it is not final; then what `run` and `wait` exit with
+    warnings    of a run that succeeded: what speaks against it
     """
 
     state: str
@@ -149,6 +165,7 @@ class Status(NamedTuple):
     failure: Failure | None = None
     started: float | None = None
     ended: float | None = None
+    warnings: tuple[RunWarning, ...] = ()
 
     @property
     def final(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from worldsize.plan.launch import Plan
 from worldsize.plan.shape import check
-from worldsize.state.records import Failure, Status
+from worldsize.state.records import Failure, RunWarning, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def result(plan: Plan, status: Status) -> dict[str, Any]:
         "summary": summary(plan, status),
         "message": status.message,
         "failure": status.failure._asdict() if status.failure else None,
+        "warnings": [warning._asdict() for warning in status.warnings],
     }
 
 
@@ -46,7 +47,8 @@ def status_of(value: dict[str, Any]) -> Status:
     row = value["summary"]
     failure = Failure(**value["failure"]) if value["failure"] else None
     told = (row["state"], row["reason"], row["exit_code"], value["message"], failure, row["started"], row["ended"])
-    status = check(Status(*told))
+    warnings = tuple(RunWarning(**warning) for warning in value.get("warnings", ()))
+    status = check(Status(*told, warnings))
     if not status.final:
         raise ValueError("%r is no end of a run" % status.state)
     return status

@@ -92,7 +92,8 @@ def _all_ended(facts: Facts) -> Status:
         return _cancelled(facts)
     missed = sorted(node_rank for record in facts.exits for node_rank in record.without)
     what = "went on without node %s" % ", ".join(map(str, missed)) if missed else ""
-    return _final(facts, RunState.SUCCEEDED, None, 0, what)
+    warnings = tuple(warning for record in facts.exits for warning in record.warnings)
+    return _final(facts, RunState.SUCCEEDED, None, 0, what)._replace(warnings=warnings)
 
 
 def _cancelled(facts: Facts) -> Status:
