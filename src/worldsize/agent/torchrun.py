@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from worldsize.plan.environ import World
 from worldsize.plan.launch import NodePlan, Plan
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
 
@@ -80,7 +81,7 @@ def _meeting(plan: Plan, world: World, node: NodePlan) -> tuple[str, ...]:
     else:
         host, _, said = plan.rdzv_endpoint.partition(":")
         hosts = [number for number, each in enumerate(world.hosts) if _short(each.name) == _short(host)]
-        port = int(said) if said.isdigit() else world.port if hosts == [0] else _TORCHS_PORT
+        port = whole(said) or (world.port if hosts == [0] else _TORCHS_PORT)
     how = ["is_host=%d" % (node.node_rank == hosts[0])] if hosts else []
     if plan.spare:
         how.append("last_call_timeout=%d" % _LAST_CALL)

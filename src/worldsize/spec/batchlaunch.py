@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
+from worldsize.plan.numbers import whole
 from worldsize.plan.slurmoptions import read_options, srun_table
-from worldsize.plan.stepsize import Allocation, step_size
+from worldsize.plan.stepsize import Allocation, step_count
 from worldsize.spec.shellscan import UNKNOWN, Seen, Variable, scan
 
 _PER_RANK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURMD_NODENAME", "SLURM_GTIDS")
@@ -69,8 +70,8 @@ def torchrun_of(launch: Launch) -> Torchrun | None:
         return None
     said, program = _split_torchrun(launch.program[start + 1 :])
     return Torchrun(
-        _number(said.get("nnodes", "")),
-        _number(said.get("nproc-per-node", "")),
+        whole(said.get("nnodes")),
+        whole(said.get("nproc-per-node")),
         said.get("node-rank"),
         "standalone" in said,
         said.get("rdzv-backend"),
@@ -132,10 +133,10 @@ def _srun(seen: Seen, words: tuple[str, ...], allocation: Allocation) -> Launch:
     if None in environ.values() or any(UNKNOWN in (value or "") for value in size.values()):
         return launch
     try:
-        found = step_size(size, {name: value or "" for name, value in environ.items()}, allocation)
+        found = step_count(size, {name: value or "" for name, value in environ.items()}, allocation)
     except ValueError as error:
         return launch._replace(refusal=str(error))
-    return launch._replace(nodes=len(found.nodes), tasks=found.total)
+    return launch._replace(nodes=found.nodes, tasks=found.tasks)
 
 
 def _in_shell(
@@ -158,9 +159,5 @@ def _in_shell(
 def _mpirun_size(words: tuple[str, ...]) -> int | None:
     for word, following in pairwise(words):
         if word in ("-np", "-n", "--np", "-c"):
-            return _number(following)
+            return whole(following)
     return None
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
