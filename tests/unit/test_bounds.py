@@ -29,12 +29,14 @@ from worldsize.plan.slurmtime import limit_seconds
 from worldsize.plan.stepsize import MOST_TASKS, Allocation, places, step_size
 from worldsize.spec.batchcheck import check_script
 from worldsize.spec.batchimport import import_script
-from worldsize.spec.batchjob import load_script
-from worldsize.spec.batchscript import BatchScript, parse_script
-from worldsize.spec.batchsize import Asked, array_of, asked
+from worldsize.spec.batchlaunch import launches
+from worldsize.spec.batchscript import BatchScript, parse_script, split_words
+from worldsize.spec.batchsize import MAX_NODES, Asked, array_of, asked
 from worldsize.spec.batchvariables import sbatch_variables
 from worldsize.spec.job import MAX_RANKS, Job
 from worldsize.spec.overrides import apply_overrides, with_world
+from worldsize.spec.shellscan import scan
+from worldsize.spec.shellwords import commands
 from worldsize.spec.sizes import bytes_of
 
 SECONDS = 10
@@ -132,12 +134,18 @@ def test_every_kind_of_character(position: int) -> None:
         is_read(shaped(POSITIONS[position], character))
 
 
-@pytest.mark.parametrize(
-    "form", ["#!/bin/bash\n#SBATCH -J %s\nsrun true %s\n", "#!/bin/bash\nA=%s srun %s\n", "#!/bin/bash\n%s\n"]
-)
-def test_all_of_unicode(form: str) -> None:
-    for start in range(0, sys.maxunicode + 1, 1 << 14):
-        is_read(shaped(form, "".join(map(chr, range(start, start + (1 << 14))))))
+def test_all_of_unicode() -> None:
+    """Those that are in no category with thousands of equal ones in all that is done, the others in what looks at each
+    character."""
+    everything = list(map(chr, range(sys.maxunicode + 1)))
+    for start in range(0, len(everything), 1 << 14):
+        text = "".join(everything[start : start + (1 << 14)])
+        with bounded(text), contextlib.suppress(ValueError):
+            commands(text)
+            split_words(text)
+    rare = [each for each in everything if unicodedata.category(each) not in ("Lo", "Co", "Cn", "Cs")]
+    for start in range(0, len(rare), 1 << 14):
+        is_read("#!/bin/bash\n#SBATCH -N 2\n%s\n" % "".join(rare[start : start + (1 << 14)]))
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -240,3 +248,94 @@ def test_other_numbers(number: str) -> None:
             bytes_of(shaped(shape, number))
         split_element("run_" + number)
         assert whole(number) is None or str(whole(number)) == number.lstrip("0") or number == "0"
+
+
+@pytest.mark.parametrize("character", ["\xa0", "\u2028", "\x85", "\x0b", "\x0c", "\x1c", "\u3000"])
+def test_only_a_shells_blanks_are_blanks(character: str) -> None:
+    """As bash reads it: another blank is a part of a word, and ends no line."""
+    (command,) = commands("echo%sa b%sc" % (character, character))
+    assert [word.text for words in command.words for word in words][4] == character
+    assert len(command.words) == 2
+    assert scan("A='x%sy'\necho $A" % character, {})[-1].words == ("echo", "x%sy" % character)
+    read = parse_script("#!/bin/bash\n# %s#SBATCH -N 3\n#SBATCH -N 2\n" % character, "job.slurm")
+    assert read.line("nodes") == 3 and read.value("nodes") == "2"
+
+
+def test_a_no_break_space_in_an_option_is_named() -> None:
+    script = parse_script("#!/bin/bash\n#SBATCH\xa0--nodes=2\n", "job.slurm")
+    assert script.faults[0].line == 2 and "U+00A0 (NO-BREAK SPACE)" in (script.faults[0].hint or "")
+    with pytest.raises(JobError, match=r"job\.slurm:2: --nodes=2\\xa0 is no number of nodes"):
+        asked(parse_script("#!/bin/bash\n#SBATCH --nodes=2\xa0\n", "job.slurm"), "job.slurm")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("--nodes=999999999", r"--nodes=999999999 is more than the limit of %d" % MAX_NODES),
+        ("--ntasks=%d" % 10**12, r"--ntasks=1000000000000 is more than the limit of %d" % MAX_RANKS),
+        ("-N 60000 --ntasks-per-node=100", r"6000000 tasks are more than the limit of %d" % MAX_RANKS),
+        ("--ntasks=900000 --ntasks-per-node=1", r"900000 nodes are more than the limit of %d" % MAX_NODES),
+        ("--gpus-per-task=%d" % 10**9, r"--gpus-per-task=1000000000 is more than \d+ GPUs on a node"),
+        ("-w n[1-999999999]", r"--nodelist=n\[1-999999999\] is no list of nodes"),
+        ("--array=0-%d" % 10**9, r"--array=0-1000000000 is no list of at most 100000 indices"),
+    ],
+)
+def test_what_is_too_much_is_named_with_its_line_and_the_bound(line: str, says: str) -> None:
+    script = parse_script("#!/bin/bash\n#SBATCH %s\nsrun python x\n" % line, "job.slurm")
+    with bounded(line), pytest.raises(JobError, match=r"job\.slurm:2: " + says):
+        size = asked(script, "job.slurm")
+        array_of(script, "job.slurm")
+        raise AssertionError(size)
+
+
+def test_names_as_long_as_a_script() -> None:
+    """65536 names of a megabyte each take all memory."""
+    for text in ("x" * 1_000_000 + "[0-65535]", "[0]" * 300_000, "[%s]" % ("1" * 18) * 100, "a" * 256):
+        with bounded(text), pytest.raises(ValueError, match="a name of more than 255 characters"):
+            expand(text)
+
+
+def test_a_step_on_as_many_nodes_as_there_can_be() -> None:
+    """Each name was looked for among all nodes."""
+    there = Allocation(tuple("node%d" % index for index in range(LIMIT)), 1)
+    names = "node[0-%d]" % (LIMIT - 1)
+    with bounded(names):
+        assert step_size({"nodelist": names}, {}, there).total == LIMIT
+        with pytest.raises(ValueError, match="Only allocated 0 nodes"):
+            step_size({"exclude": names}, {}, there)
+
+
+def test_long_scripts() -> None:
+    """The time grows with the length, and not with its square, nor with the number of nodes for each line."""
+    with bounded("many keywords"):
+        assert len(commands("! " * 400_000 + "x")) == 1
+    with bounded("many wrappers"):
+        assert launches("env " * 100_000 + "python x.py", {}, TWO)[0].program == ("python", "x.py")
+    is_read("#!/bin/bash\n%ssrun python x\n" % ("A=$(squeue)\nB=$(x)\n" * 2500))
+    is_read("#!/bin/bash\n#SBATCH -N 65000\n%s" % ("srun python x\n" * 2000))
+
+
+@pytest.mark.parametrize("verb", [["run", "--dry-run"], ["rehearse", "--dry-run"], ["import"]])
+def test_the_command_line(verb: list[str], tmp_path: Path) -> None:
+    cli = InProcess(str(tmp_path))
+    cli.write("x.py", "")
+    for position, character in itertools.product(POSITIONS, ("\xa0", "\u2028", "\x0b", "\x85", "²")):
+        cli.write("job.slurm", shaped(position, character))
+        with bounded((verb, position, character)):
+            result = cli(*verb, "job.slurm")
+        assert result.code in (0, 2) and "Traceback" not in result.err, (position, result)
+    for line in ("--nodes=999999999", "--gpus-per-task=%d" % 10**9, "--ntasks=%d" % 10**12, "--array=0-%d" % 10**9):
+        cli.write("job.slurm", "#!/bin/bash\n#SBATCH %s\nsrun python x.py\n" % line)
+        with bounded((verb, line)):
+            result = cli(*verb, "job.slurm")
+        assert result.code == 2 and "job.slurm:2: --%s" % line.strip("-").partition("=")[0] in result.err, result
+    if verb != ["import"]:
+        cli.write("job.slurm", "#!/bin/bash\nsrun python x.py\n")
+        for words in (
+            ["-w", "1000000x1000000"],
+            ["-w", "9" * 5000],
+            ["--set", "resources.instance_count=" + "9" * 400],
+        ):
+            with bounded((verb, words)):
+                result = cli(*verb, "job.slurm", *words)
+            assert result.code == 2 and words[0] in result.err and "Traceback" not in result.err, result

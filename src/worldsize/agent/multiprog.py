@@ -9,7 +9,6 @@ from worldsize.agent.stepenv import Task
 from worldsize.agent.stepoptions import Asked, Refused
 from worldsize.plan.numbers import whole
 
-
 _LARGEST = 16 << 20
 """Bytes of a file of programs."""
 

@@ -18,6 +18,7 @@ _TRIVIAL = frozenset((
     "hostname", "echo", "printf", "mkdir", "rm", "cp", "mv", "ls", "cat", "date", "env", "printenv", "nvidia-smi",
     "rocm-smi", "rsync", "tar", "sleep", "true", "ip",
 ))  # fmt: skip
+_DIGITS = tuple("0123456789")
 _SIZE = ("nodes", "ntasks", "ntasks-per-node")
 _SIZE_VARIABLES = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES")
 _FLAGS = frozenset(("standalone", "no-python", "run-path"))
@@ -116,11 +117,12 @@ def _is_program(words: tuple[str, ...], name: str) -> bool:
 
 
 def _unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
-    while words and os.path.basename(words[0]) in _WRAPPERS:
-        words = words[1:]
-        while words and (words[0].startswith("-") or "=" in words[0] or words[0][:1].isdigit()):
-            words = words[1:]
-    return words
+    at = 0
+    while at < len(words) and os.path.basename(words[at]) in _WRAPPERS:
+        at += 1
+        while at < len(words) and (words[at].startswith("-") or "=" in words[at] or words[at][:1] in _DIGITS):
+            at += 1
+    return words[at:]
 
 
 def _srun(seen: Seen, words: tuple[str, ...], allocation: Allocation) -> Launch:

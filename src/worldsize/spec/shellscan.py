@@ -62,9 +62,11 @@ def _after(command: Command, before: dict[str, Variable], found: list[Seen]) -> 
     variables = dict(before) if found and found[-1].variables is before else before
     words = list(command.words)
     own: dict[str, Variable] = {}
-    while words and _is_assignment(words[0]):
-        name, value = _assigned(words.pop(0), variables)
+    count = next((at for at, word in enumerate(words) if not _is_assignment(word)), len(words))
+    for word in words[:count]:
+        name, value = _assigned(word, variables)
         own[name] = Variable(value if command.certain else None, command.line, _is_exported(name, variables))
+    words = words[count:]
     if not words:
         for name, variable in own.items():
             _set(name, variable, variables)
