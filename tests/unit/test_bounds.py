@@ -4,6 +4,7 @@ within a few seconds of CPU time: never an endless loop, never another exception
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import signal
 import sys
@@ -16,10 +17,12 @@ from types import FrameType
 import pytest
 from in_process import InProcess
 
+from worldsize.agent import mpirun, steplaunch
 from worldsize.agent.multiprog import read_programs
 from worldsize.agent.stepenv import Step, Task, task_environment
 from worldsize.agent.stepoptions import Refused, read_words
 from worldsize.agent.stepoutput import Files, file_name, target
+from worldsize.agent.torchrun import root_cause
 from worldsize.cli.importing import job_text
 from worldsize.errors import JobError, UsageError
 from worldsize.plan.array import split_element
@@ -339,3 +342,35 @@ def test_the_command_line(verb: list[str], tmp_path: Path) -> None:
             with bounded((verb, words)):
                 result = cli(*verb, "job.slurm", *words)
             assert result.code == 2 and words[0] in result.err and "Traceback" not in result.err, result
+
+
+def test_import_reads_what_is_no_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found here: a traceback where standard input is strict, and no end of reading /dev/zero."""
+    cli = InProcess(str(tmp_path))
+    for data, says in (
+        (b"#!/bin/bash\n#SBATCH -J caf\xe9\nsrun x\n", ""),
+        (b"#!/bin/bash\n" + b"a" * (5 << 20), "larger"),
+    ):
+        monkeypatch.setattr(
+            sys, "stdin", io.TextIOWrapper(io.BytesIO(b"#!/bin/bash\n" + data), "utf-8", errors="strict")
+        )
+        result = cli("import", "-")
+        assert (result.code, says in result.err) == (2 if says else 0, True), result
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "²"])
+def test_ranks_that_logs_name(digits: str, tmp_path: Path) -> None:
+    """What ranks print may look like a launcher's own words."""
+    log = tmp_path / "log"
+    for text in (
+        "Root Cause (first observed failure):\n  rank : %s (local)\n  exitcode : %s\n",
+        "srun: error: n1: task %s: Exited with exit code %s\n",
+        "MPI_ABORT was invoked on rank %s in communicator MPI_COMM_WORLD\nwith errorcode %s.\n",
+        "prterun noticed that process rank %s exited on signal %s\n  Process name: [[1,1],%s]\n  Exit code: %s\n",
+    ):
+        log.write_text(shaped(text, digits))
+        with bounded(text):
+            root_cause(str(log)), steplaunch.first_cause(str(log)), mpirun.first_cause(str(log), 1)
+    log.write_text("Root Cause\n" * 200_000)
+    with bounded("many causes"):
+        assert root_cause(str(log)) is None

@@ -36,7 +36,9 @@ _FORGET = 'for said in "$WORLDSIZE_ERROR_FILE" "$TORCHELASTIC_ERROR_FILE"; do [ 
 _TORCHS_PORT = 29400
 """torchrun's own, for an endpoint that says none."""
 
-_CAUSE = r"(?s)Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)"
+_CAUSE = "Root Cause"
+_CAUSES_RANK = re.compile(r"rank\s*:\s*([0-9]{1,9})(?![0-9])")
+_CAUSES_CODE = re.compile(r"exitcode\s*:\s*(-?[0-9]{1,9})(?![0-9])")
 
 
 class Cause(NamedTuple):
@@ -98,13 +100,15 @@ def root_cause(log: str) -> Cause | None:
     """What torchrun's own log says of the first failure; None where it says nothing."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
-            found = re.search(_CAUSE, file.read())
+            _, _, text = file.read().partition(_CAUSE)
     except OSError:
         return None
-    if found is None:
+    rank = _CAUSES_RANK.search(text)
+    said = _CAUSES_CODE.search(text, rank.end()) if rank else None
+    if rank is None or said is None:
         return None
-    code = int(found[2])
-    return Cause(int(found[1]), code if code >= 0 else 128 - code)
+    code = int(said[1])
+    return Cause(int(rank[1]), code if code >= 0 else 128 - code)
 
 
 def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool) -> str:
