@@ -219,11 +219,14 @@ def test_how_steps_end(cli: Cli) -> None:
         "srun -n1 bash -c 'sleep 300 & exit 0'; echo code $?\n"
         "srun --het-group=0 x; echo code $?\n"
         "srun -n2 --multi-prog programs.conf | sort; echo code $?\n"
+        "srun -n1 -t 40-0 --wait=99999999 sleep 0.1; echo code $?\n"
+        "srun -n2 --multi-prog open.conf; echo code $?\n"
     )
+    cli.write("open.conf", "0-1 echo '\n")
     cli.write("programs.conf", "# who does what\n0 echo first of %t\n1-2 echo other %t offset %o\n")
     lines = out(cli, body, "-n 3")
     codes = [int(line.split()[1]) for line in lines if line.startswith("code ")]
-    assert codes[0] in (3, 6) and codes[1:] == [4, 4, 137, 137, 143, 2, 255, 0, 1, 0]
+    assert codes[0] in (3, 6) and codes[1:] == [4, 4, 137, 137, 143, 2, 255, 0, 1, 0, 0, 1]
     assert "1" in lines and "first of 0" in lines and "other 1 offset 0" in lines
     assert "srun: error: 127.0.0.1: task 1: Exited with exit code 4" in lines
     assert "srun: unrecognized option '--nosuchoption'" in lines

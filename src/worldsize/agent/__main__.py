@@ -26,6 +26,7 @@ from worldsize.errors import RendezvousError, UsageError, WorldsizeError
 from worldsize.plan.files import read_file
 from worldsize.plan.hidden import with_secrets
 from worldsize.plan.launch import Plan
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import Reason
 from worldsize.trust.procfs import withdraw
@@ -107,8 +108,9 @@ def _node_rank(options: Options, nodes: int) -> int:
         text = os.environ.get(where, "")
         if not text:
             raise UsageError("not set, so this node cannot know which one it is", where, "start one agent per node")
-    if not text.isdigit() or int(text) >= nodes:
-        raise UsageError("%r is no node of this run, which has %s" % (text, _span(nodes)), where)
+    number = whole(text)
+    if number is None or number >= nodes:
+        raise UsageError("%.40r is no node of this run, which has %s" % (text, _span(nodes)), where)
     return int(text)
 
 

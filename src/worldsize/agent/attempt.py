@@ -13,6 +13,7 @@ import time
 from worldsize.errors import RunFailed, UsageError
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.launch import Plan
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit
 
@@ -31,7 +32,7 @@ def begin(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> Tuple[Plan
 
     RunFailed for a run that has ended: it stays so.
     """
-    attempt = max(int(least) if least.isdigit() else 0, _latest(paths))
+    attempt = max(whole(least) or 0, _latest(paths))
     while _was_begun(RunPaths(paths.root, attempt), node_rank):
         attempt += 1
     before = read_exit(RunPaths(paths.root, attempt - 1), 0) if attempt else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from worldsize.plan.numbers import whole
 from worldsize.plan.values import NamedTuple
 
 _SYSTEM = "/sys/devices/system"
@@ -60,7 +61,8 @@ def _numa_nodes(system: str) -> dict[int, int]:
         names = os.listdir(system + "/node")
     except OSError:
         return {}
-    numbers = [int(name[4:]) for name in names if name.startswith("node") and name[4:].isdigit()]
+    found = [whole(name[4:]) for name in names if name.startswith("node")]
+    numbers = [number for number in found if number is not None]
     return {cpu: number for number in numbers for cpu in _parse(_read("%s/node/node%d/cpulist" % (system, number)))}
 
 
@@ -76,7 +78,8 @@ def _parse(text: str) -> Sequence[int]:
     """The kernel's lists, such as 0-3,64-67; nothing for what is none."""
     found: list[int] = []
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit():
-            found += range(int(first), int(last if last.isdigit() else first) + 1)
+        first, dash, last = part.partition("-")
+        low, high = whole(first), whole(last if dash else first)
+        if low is not None and high is not None:
+            found += range(low, high + 1)
     return found

@@ -63,13 +63,17 @@ of buffer in file … show_help.c")."""
 
 # In its own words, by both generations.
 _ABORTED = (
-    r"MPI_ABORT was invoked on rank (\d+) in communicator MPI_COMM_WORLD(?:\s+Proc:[^\n]*)?\s+.*?rrorcode:? (-?\d+)"
+    r"MPI_ABORT was invoked on rank ([0-9]{1,9}) in communicator MPI_COMM_WORLD(?:\s+Proc:[^\n]*)?\s+"
+    r".{0,500}?rrorcode:? (-?[0-9]{1,9})\b"
 )
-_EXITED = r"Process name:\s*\[\S*,(\d+)\]\s+Exit code:\s+(\d+)"
-_SIGNALLED = r"process\s+rank\s+(\d+)\s+with\s+PID\s+\d+\s+on\s+node\s+\S+\s+exited\s+on\s+signal\s+(\d+)"
+_EXITED = r"Process name:\s*\[\S*,([0-9]{1,9})\]\s+Exit code:\s+([0-9]{1,9})\b"
+_SIGNALLED = (
+    r"process\s+rank\s+([0-9]{1,9})\s+with\s+PID\s+[0-9]+\s+on\s+node\s+\S+\s+exited\s+on\s+"
+    r"signal\s+([0-9]{1,9})\b"
+)
 _ABORTS = b"(ompi_mpi_abort+"
 _LAST = 65536
-_UNFINISHED = r"due to process\s+rank (\d+) with PID \d+ on\s+node \S+\s+exiting improperly"
+_UNFINISHED = r"due to process\s+rank ([0-9]{1,9}) with PID [0-9]+ on\s+node \S+\s+exiting improperly"
 
 
 def generation(program: str) -> int | None:

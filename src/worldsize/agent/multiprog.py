@@ -7,6 +7,10 @@ from collections.abc import Mapping
 
 from worldsize.agent.stepenv import Task
 from worldsize.agent.stepoptions import Asked, Refused
+from worldsize.plan.numbers import whole
+
+_LARGEST = 16 << 20
+"""Bytes of a file of programs."""
 
 
 class Programs:
@@ -25,9 +29,12 @@ class Programs:
         if line is None:
             raise Refused("srun: error: Configuration file %s: no program for task %d" % (self._words[0], task.number))
         first = _first(next((ranks for ranks, text in self._lines.items() if text is line), "*"))
-        return tuple(
-            word.replace("%t", str(task.number)).replace("%o", str(task.number - first)) for word in shlex.split(line)
-        )
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            what = "srun: error: Configuration file %s: %s in %.80s"
+            raise Refused(what % (self._words[0], error, line)) from None
+        return tuple(word.replace("%t", str(task.number)).replace("%o", str(task.number - first)) for word in words)
 
 
 def read_programs(asked: Asked) -> Programs:
@@ -36,12 +43,15 @@ def read_programs(asked: Asked) -> Programs:
         return Programs(asked.program)
     name = asked.program[0]
     try:
-        with open(name, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read().replace("\\\n", " ")
+        with open(name, "rb") as file:
+            data = file.read(_LARGEST + 1)
     except OSError as error:
         raise Refused("srun: error: %s: %s" % (name, error.strerror)) from None
+    if len(data) > _LARGEST:
+        raise Refused("srun: error: %s: larger than %d bytes" % (name, _LARGEST))
+    text = data.decode("utf-8", "surrogateescape").replace("\\\n", " ")
     lines = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         ranks, _, program = line.split("#", 1)[0].strip().partition(" ")
         if program.strip():
             lines[ranks] = program.strip()
@@ -51,11 +61,11 @@ def read_programs(asked: Asked) -> Programs:
 def _names(ranks: str, number: int) -> bool:
     for part in ranks.split(","):
         low, dash, high = part.partition("-")
-        if low.isdigit() and int(low) <= number <= int(high if dash and high.isdigit() else low):
+        first, last = whole(low), whole(high if dash else low)
+        if first is not None and last is not None and first <= number <= last:
             return True
     return False
 
 
 def _first(ranks: str) -> int:
-    digits = ranks.split(",")[0].split("-")[0]
-    return int(digits) if digits.isdigit() else 0
+    return whole(ranks.split(",")[0].split("-")[0]) or 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from worldsize.errors import UsageError
+from worldsize.plan.numbers import whole
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -85,10 +86,10 @@ def _sorted(argv: Sequence[str]) -> tuple[Dict[str, str], List[str]]:
 
 
 def _number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        _refuse("%s: invalid int value: %r" % (name, text))
+    number = whole(text)
+    if number is None:
+        _refuse("%s: invalid int value: %.40r" % (name, text))
+    return number
 
 
 def _refuse(what: str) -> NoReturn:

@@ -15,6 +15,7 @@ from worldsize.agent.steprun import StepRun, say
 from worldsize.plan.files import read_file, write_json
 from worldsize.plan.hidden import masked_variables
 from worldsize.plan.launch import Plan
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.stepsize import Allocation, StepSize, places, step_size
 from worldsize.trust.secrets import mask_argv, mask_values
@@ -91,8 +92,8 @@ def _place(
     """The step's number, and its tasks on ranks that nobody else writes to; waits, as srun does, for CPUs that other
     steps of the script hold."""
     shares = not asked.flag("overlap") and not asked.flag("overcommit") and not asked.flag("oversubscribe")
-    per_task = asked.options.get("cpus-per-task") or "1"
-    need = {node: tasks * int(per_task if per_task.isdigit() else 1) for node, tasks in zip(size.nodes, size.tasks)}
+    per_task = whole(asked.options.get("cpus-per-task")) or 1
+    need = {node: tasks * per_task for node, tasks in zip(size.nodes, size.tasks)}
     if max(need.values()) > allocation.cpus and board.say_once("cpus"):
         what = "worldsize: %d CPUs on a node of which the script asks for %d: clusters that share nodes refuse this"
         say(what % (max(need.values()), allocation.cpus))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from worldsize.agent.stepoptions import Asked
 from worldsize.plan.nodelist import fold
+from worldsize.plan.numbers import whole
 from worldsize.plan.stepsize import Allocation, StepSize, repeated
 from worldsize.plan.values import NamedTuple
 
@@ -77,8 +78,8 @@ def task_environment(
         values["SLURM_CPUS_PER_TASK"] = cpus_per_task
     if step.asked.flag("label"):
         values["SLURM_LABELIO"] = 1
-    per_node = step.asked.said.get("ntasks-per-node")
-    if per_node and ("ntasks" in step.asked.said or int(per_node) * len(step.hosts) == size.total):
+    per_node = whole((step.asked.said.get("ntasks-per-node") or "").strip())
+    if per_node and ("ntasks" in step.asked.said or per_node * len(step.hosts) == size.total):
         values["SLURM_NTASKS_PER_NODE"] = per_node
     found = {**base, **{name: str(value) for name, value in values.items()}, **_devices(step, task, base)}
     found.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // size.total)))
@@ -87,9 +88,8 @@ def task_environment(
 
 def _cpus(step: Step, task: Task, allocation: Allocation) -> int:
     """All that the script was given of the node, or with --exact no more than the step's tasks need."""
-    each = step.asked.options.get("cpus-per-task") or "1"
-    exact = step.asked.flag("exact") and each.isdigit()
-    return int(each) * step.size.tasks[task.place] if exact else allocation.cpus
+    each = whole(step.asked.options.get("cpus-per-task") or "1")
+    return each * step.size.tasks[task.place] if each and step.asked.flag("exact") else allocation.cpus
 
 
 def _default_distribution(size: StepSize) -> str:
@@ -131,5 +131,4 @@ def _gres(text: str | None) -> int | None:
 
 
 def _count(text: str | None) -> int | None:
-    number = (text or "").rpartition(":")[2]
-    return int(number) if number.isdigit() else None
+    return whole((text or "").rpartition(":")[2])

@@ -16,8 +16,10 @@ _NEEDED = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "S
 _BECOME_THE_RANK = 'until [ -e "$0/rank-$SLURM_PROCID" ]; do sleep 0.02; done; . "$0/rank-$SLURM_PROCID"; exec "$@"'
 """The node's agent may not have written it yet."""
 
-_EXITED = r"(?m)^srun: error: \S+: tasks? (\d+)[^:\n]*: Exited with exit code (\d+)"
-_SIGNALLED = r"(?m)^srun: error: \S+: tasks? (\d+)[^:\n]*: (Killed|Segmentation fault|Aborted|Bus error|Floating point)"
+_EXITED = r"(?m)^srun: error: \S+: tasks? ([0-9]{1,9})\b[^:\n]*: Exited with exit code ([0-9]{1,9})\b"
+_SIGNALLED = (
+    r"(?m)^srun: error: \S+: tasks? ([0-9]{1,9})\b[^:\n]*: (Killed|Segmentation fault|Aborted|Bus error|Floating point)"
+)
 _SIGNALS = {"Killed": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Floating point": 8}
 
 
@@ -48,5 +50,5 @@ def first_cause(log: str) -> Cause | None:
     if not found:
         return None
     first = min(found, key=lambda match: match.start())
-    code = int(first[2]) if first[2].isdigit() else 128 + _SIGNALS[first[2]]
+    code = 128 + _SIGNALS[first[2]] if first[2] in _SIGNALS else int(first[2])
     return Cause(int(first[1]), code)

@@ -12,10 +12,14 @@ import os
 import re
 
 from worldsize.agent.stepenv import Step, Task
+from worldsize.plan.numbers import whole
 from worldsize.plan.values import NamedTuple
 from worldsize.trust.owners import is_believed
 
-_FIELD = re.compile(r"%(\d*)([AaJjNnstux%])")
+_FIELD = re.compile(r"%([0-9]*)([AaJjNnstux%])")
+_WIDEST = 10
+"""Digits of a padded number, as srun pads them at the most."""
+
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 20
 
@@ -53,7 +57,7 @@ def file_name(pattern: str, step: Step, task: Task, environ: dict[str, str]) -> 
         if letter == "%":
             return "%"
         value = values[letter]
-        return value.zfill(int(width)) if width and value.isdigit() else value
+        return value.zfill(min(_WIDEST, whole(width) or _WIDEST)) if width and value.isdigit() else value
 
     return pattern.replace("\\", "") if "\\" in pattern else _FIELD.sub(filled, pattern)
 
@@ -76,9 +80,10 @@ def target(step: Step, task: Task, name: str, own: int, files: Files, to_log: bo
         pattern = options["output"]
     if pattern == "none":
         return Target(None)
-    if pattern is not None and pattern.isdigit() and int(pattern) != task.number:
+    only = whole(pattern)
+    if only is not None and only != task.number:
         return Target(None)
-    if pattern is None or pattern == "all" or pattern.isdigit():
+    if pattern is None or pattern == "all" or only is not None:
         return Target(None if to_log else own, step.asked.flag("label"))
     return Target(files.open(file_name(pattern, step, task, dict(os.environ))), step.asked.flag("label"))
 

@@ -27,6 +27,7 @@ from worldsize.agent.signals import STOP, STOP_NOW, Signals
 from worldsize.agent.stepenv import Step, Task, exported, task_environment
 from worldsize.agent.stepoutput import Relay
 from worldsize.agent.steptasks import Opener, spawn
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.slurmtime import limit_seconds
 from worldsize.plan.stepsize import Allocation
@@ -36,6 +37,9 @@ from worldsize.state.records import Failure
 _SETTLE = 0.3
 _BUSY = 0.02
 _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
+_LONGEST_PAUSE = 3600.0
+"""Seconds. A selector waits for at most 24 days, and a step may have a longer time limit."""
+
 _MISSING = 2
 """What srun exits with for a program that a node does not have."""
 
@@ -224,7 +228,7 @@ class StepRun:
         if self._kill_at is not None or not self._living:
             return _BUSY
         moments = [moment for moment in (self._due, self._time_limit) if moment is not None]
-        return max(0.0, min(moments) - time.monotonic()) if moments else None
+        return max(0.0, min(*moments, time.monotonic() + _LONGEST_PAUSE) - time.monotonic()) if moments else None
 
 
 def say(text: str) -> None:
@@ -237,7 +241,7 @@ def say(text: str) -> None:
 
 
 def _seconds(text: str | None) -> float:
-    return float(text) if text and text.isdigit() else 0.0
+    return float(whole(text) or 0)
 
 
 def _limit(text: str | None) -> float | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from worldsize.agent import processes
 from worldsize.agent.stepenv import Step, Task
 from worldsize.agent.stepoutput import Files, Relay, Target, file_name, target
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
 
@@ -76,11 +77,12 @@ class _Input:
 
     def open(self, task: Task) -> int:
         mode = self._mode
-        if mode == "none" or (mode.isdigit() and int(mode) != task.number):
+        only = whole(mode)
+        if mode == "none" or (only is not None and only != task.number):
             return os.open(os.devnull, os.O_RDONLY)
-        if mode != "all" and not mode.isdigit():
+        if mode != "all" and only is None:
             return os.open(file_name(mode, self._step, task, dict(os.environ)), os.O_RDONLY)
-        if mode.isdigit() or self._step.size.total == 1 or _is_file(0, os.devnull):
+        if only is not None or self._step.size.total == 1 or _is_file(0, os.devnull):
             return 0
         return self._copy()
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from worldsize.plan.environ import World
 from worldsize.plan.launch import NodePlan, Plan
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
 
@@ -35,7 +36,9 @@ _FORGET = 'for said in "$WORLDSIZE_ERROR_FILE" "$TORCHELASTIC_ERROR_FILE"; do [ 
 _TORCHS_PORT = 29400
 """torchrun's own, for an endpoint that says none."""
 
-_CAUSE = r"(?s)Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)"
+_CAUSE = "Root Cause"
+_CAUSES_RANK = re.compile(r"rank\s*:\s*([0-9]{1,9})(?![0-9])")
+_CAUSES_CODE = re.compile(r"exitcode\s*:\s*(-?[0-9]{1,9})(?![0-9])")
 
 
 class Cause(NamedTuple):
@@ -80,7 +83,7 @@ def _meeting(plan: Plan, world: World, node: NodePlan) -> tuple[str, ...]:
     else:
         host, _, said = plan.rdzv_endpoint.partition(":")
         hosts = [number for number, each in enumerate(world.hosts) if _short(each.name) == _short(host)]
-        port = int(said) if said.isdigit() else world.port if hosts == [0] else _TORCHS_PORT
+        port = whole(said) or (world.port if hosts == [0] else _TORCHS_PORT)
     how = ["is_host=%d" % (node.node_rank == hosts[0])] if hosts else []
     if plan.spare:
         how.append("last_call_timeout=%d" % _LAST_CALL)
@@ -97,13 +100,15 @@ def root_cause(log: str) -> Cause | None:
     """What torchrun's own log says of the first failure; None where it says nothing."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
-            found = re.search(_CAUSE, file.read())
+            _, _, text = file.read().partition(_CAUSE)
     except OSError:
         return None
-    if found is None:
+    rank = _CAUSES_RANK.search(text)
+    said = _CAUSES_CODE.search(text, rank.end()) if rank else None
+    if rank is None or said is None:
         return None
-    code = int(found[2])
-    return Cause(int(found[1]), code if code >= 0 else 128 - code)
+    code = int(said[1])
+    return Cause(int(rank[1]), code if code >= 0 else 128 - code)
 
 
 def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool) -> str:

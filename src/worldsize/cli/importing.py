@@ -29,10 +29,11 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 def import_(options: argparse.Namespace) -> int:
     from worldsize.spec.batchimport import import_script
     from worldsize.spec.batchjob import read_script
+    from worldsize.spec.batchscript import MAX_BYTES
     from worldsize.spec.batchsize import asked
 
     source = "batch script" if options.script == "-" else options.script
-    script, warnings = read_script(source, sys.stdin.read() if options.script == "-" else None)
+    script, warnings = read_script(source, sys.stdin.buffer.read(MAX_BYTES + 1) if options.script == "-" else None)
     for warning in warnings:
         say_message("warning: " + warning)
     show_document(job_text(import_script(script, asked(script, source), source), source))

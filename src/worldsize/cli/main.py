@@ -14,6 +14,7 @@ try:
     from importlib import import_module
 
     from worldsize.errors import UsageError, WorldsizeError
+    from worldsize.plan.numbers import whole
     from worldsize.plan.values import NamedTuple
 except KeyboardInterrupt:  # Ctrl-C this early is no traceback either
     os._exit(130)
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
+_WIDEST = 10_000
+"""Columns of a terminal."""
 
 
 class Verb(NamedTuple):
@@ -86,8 +89,9 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def _columns() -> int:
-    if os.environ.get("COLUMNS", "").isdigit():
-        return max(int(os.environ["COLUMNS"]), 20)
+    said = whole(os.environ.get("COLUMNS"))
+    if said is not None:
+        return min(max(said, 20), _WIDEST)
     try:
         return max(os.get_terminal_size(1).columns, 20)
     except OSError:

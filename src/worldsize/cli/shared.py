@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from worldsize.cli.output import say_message
 from worldsize.errors import UsageError
+from worldsize.plan.numbers import whole
 from worldsize.service.run import Run
 from worldsize.spec.config import Config, load_config
 from worldsize.store.find import resolve
@@ -79,9 +80,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def count(text: str) -> int:
     """The type of an option that takes a number of things."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("%d is negative" % value)
+    value = whole(text.removeprefix("-"))
+    if value is None:
+        raise argparse.ArgumentTypeError("%.40r is no number" % text)
+    if text.startswith("-") and value:
+        raise argparse.ArgumentTypeError("%d is negative" % -value)
     return value
 
 

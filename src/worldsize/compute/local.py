@@ -16,6 +16,7 @@ from worldsize.agent.signals import STOP_NOW
 from worldsize.compute import remains
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
 from worldsize.plan.launch import Plan
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
@@ -139,8 +140,10 @@ class LocalCompute:
             return job.virtual_gpus
         if self._settings.gpus_per_node is not None:
             return self._settings.gpus_per_node
-        asked = str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2]
-        return int(asked) if asked.isdigit() else _gpus() if job.visible_devices or job.data_parallel else None
+        asked = whole(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
+        if asked is not None:
+            return asked
+        return _gpus() if job.visible_devices or job.data_parallel else None
 
     def _start(self, submission: Submission) -> Handle:
         if _threads() == 1:

@@ -20,6 +20,7 @@ import os
 from collections.abc import Mapping
 
 from worldsize.plan.files import read_file
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.shape import check
 from worldsize.plan.values import NamedTuple
@@ -106,10 +107,11 @@ def is_new(root: str) -> bool:
 
 def split_element(run_id: str) -> tuple[str, int] | None:
     """("RUN", 3) of "RUN_3"; None for what is no element's id."""
-    array_id, line, number = run_id.rpartition("_")
-    if not line or not array_id or not number.isascii() or not number.isdigit() or str(int(number)) != number:
+    array_id, _, text = run_id.rpartition("_")
+    number = whole(text)
+    if not array_id or number is None or str(number) != text:
         return None
-    return array_id, int(number)
+    return array_id, number
 
 
 def array_of(paths: RunPaths) -> tuple[str, int] | None:

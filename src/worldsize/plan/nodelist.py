@@ -76,7 +76,7 @@ def is_name(text: str) -> bool:
 def _name(text: str, position: int) -> tuple[list[list[str]], int]:
     """The parts of one name, each a list of alternatives, and where it ends."""
     parts: list[list[str]] = []
-    count = 1
+    count, length = 1, 0
     while position < len(text) and text[position] != ",":
         literal = _LITERAL.match(text, position)
         if literal:
@@ -90,6 +90,9 @@ def _name(text: str, position: int) -> tuple[list[list[str]], int]:
                 raise ValueError("%r stands for more than %d nodes" % (_short(text), LIMIT))
         else:
             raise _nonsense(text, position)
+        length += max(map(len, parts[-1]))
+        if length > _LONGEST_NAME:
+            raise ValueError("%r holds a name of more than %d characters" % (_short(text), _LONGEST_NAME))
     if not parts:
         raise _nonsense(text, position)
     return parts, position
@@ -180,7 +183,9 @@ def _padded(digits: str) -> bool:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    return [(0, int(piece), piece) if piece.isdigit() else (1, 0, piece) for piece in _NUMBER.split(name) if piece]
+    return [
+        (0, int(piece), piece) if _NUMBER.fullmatch(piece) else (1, 0, piece) for piece in _NUMBER.split(name) if piece
+    ]
 
 
 def _nonsense(text: str, position: int) -> ValueError:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_OF_ADDRESS = frozenset("0123456789.")
+
 
 def node_names(hosts: Sequence[str]) -> tuple[str, ...]:
     """All different: each host's own, as `short_names` has it. Virtual nodes share one host: each beside the first gets
@@ -26,7 +28,7 @@ def short_names(hosts: Sequence[str]) -> list[str]:
 
 
 def _short(name: str) -> str:
-    return name if name.replace(".", "").isdigit() else name.partition(".")[0]
+    return name if set(name) <= _OF_ADDRESS else name.partition(".")[0]
 
 
 def _loopback(number: int) -> str:

@@ -7,6 +7,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from worldsize.plan.values import NamedTuple
 
@@ -96,10 +97,12 @@ def _table(text: str) -> Table:
     return Table(takes, letters)
 
 
+@lru_cache(None)
 def sbatch_table() -> Table:
     return _table(_BOTH + _SBATCH)
 
 
+@lru_cache(None)
 def srun_table() -> Table:
     return _table(_BOTH + _SRUN)
 

@@ -5,6 +5,8 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+from worldsize.plan.numbers import whole
+
 
 def limit_seconds(text: str | None) -> float | None:
     """`30` (minutes), `30:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; None for no limit. Raises ValueError."""
@@ -12,13 +14,11 @@ def limit_seconds(text: str | None) -> float | None:
     if value.lower() in ("", "0", "-1", "infinite", "unlimited"):
         return None
     days, dash, clock = value.rpartition("-")
-    numbers = [int(part) for part in clock.split(":")]
-    if len(numbers) > 3:
+    parts = [whole(part) for part in [*([days] if dash else []), *clock.split(":")]]
+    numbers = [part for part in parts if part is not None]
+    if len(numbers) < len(parts) or len(numbers) > 3 + bool(dash):
         raise ValueError("%.40r is no time limit" % text)
-    if dash:
-        hours, minutes, seconds = [*numbers, 0, 0][:3]
-    elif len(numbers) == 3:
-        hours, minutes, seconds = numbers
-    else:
-        hours, (minutes, seconds) = 0, [*numbers, 0][:2]
-    return float(((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds)
+    if not dash:
+        numbers = [0, *(numbers if len(numbers) == 3 else [0, *numbers])]
+    number_of_days, hours, minutes, seconds = [*numbers, 0, 0][:4]
+    return float(((number_of_days * 24 + hours) * 60 + minutes) * 60 + seconds)

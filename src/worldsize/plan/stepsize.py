@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.plan.nodelist import expand
+from worldsize.plan.numbers import whole
 from worldsize.plan.values import NamedTuple
+
+MOST_TASKS = 1_000_000
+"""Of one step."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,11 +38,27 @@ class StepSize(NamedTuple):
         return sum(self.tasks)
 
 
+class StepCount(NamedTuple):
+    """How many nodes and tasks, without which; per_node: tasks of each node, None where they are shared out."""
+
+    nodes: int
+    tasks: int
+    per_node: int | None
+    warnings: tuple[str, ...]
+
+
 def step_size(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepSize:
     """`options` are srun's own by long names; what they leave open is taken from the batch script's environment.
 
     Raises ValueError, in srun's words, for what srun refuses.
     """
+    count = step_count(options, environ, allocation)
+    chosen = _chosen(options, count.nodes, allocation)
+    return StepSize(chosen, _shares(count.tasks, count.nodes, count.per_node), count.warnings)
+
+
+def step_count(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepCount:
+    """The numbers of `step_size` alone, in a time that does not depend on them. Raises ValueError as that does."""
     warnings: list[str] = []
     inherited = environ.get("SLURM_NTASKS") or environ.get("SLURM_NPROCS") or None
     tasks = _number(options.get("ntasks") or inherited, "ntasks")
@@ -46,6 +66,8 @@ def step_size(options: Options, environ: Mapping[str, str], allocation: Allocati
     per_node = _number(options.get("ntasks-per-node"), "ntasks-per-node")
     if tasks is None:
         tasks = nodes * (per_node or 1)
+    if tasks > MOST_TASKS:
+        raise ValueError("error: worldsize: %d tasks are more than the limit of %d for a step" % (tasks, MOST_TASKS))
     if nodes > tasks:
         warnings.append("Warning: can't run %d processes on %d nodes, setting nnodes to %d" % (tasks, nodes, tasks))
         nodes = tasks
@@ -55,14 +77,15 @@ def step_size(options: Options, environ: Mapping[str, str], allocation: Allocati
             " number of requested nodes %d. Ignoring --ntasks-per-node." % (per_node, tasks, nodes)
         )
         per_node = None
-    chosen = _chosen(options, nodes, allocation)
-    return StepSize(chosen, _shares(tasks, nodes, per_node), tuple(warnings))
+    if nodes > len(allocation.hosts):
+        raise ValueError("error: Only allocated %d nodes asked for %d" % (len(allocation.hosts), nodes))
+    return StepCount(nodes, tasks, per_node, tuple(warnings))
 
 
 def _nodes(options: Options, environ: Mapping[str, str], allocation: Allocation) -> int:
     text = options.get("nodes")
     if text is None and options.get("nodelist") and "ntasks" not in options:
-        return max(len(_named(options["nodelist"])), int(environ.get("SLURM_NNODES") or 1))
+        return max(len(_named(options["nodelist"])), _number(environ.get("SLURM_NNODES") or "1", "nodes") or 1)
     given = _number((text or "").split("-")[0] or environ.get("SLURM_NNODES") or None, "nodes")
     return given or len(allocation.hosts)
 
@@ -70,9 +93,10 @@ def _nodes(options: Options, environ: Mapping[str, str], allocation: Allocation)
 def _number(text: str | None, name: str) -> int | None:
     if text is None:
         return None
-    if not text.strip().isdigit() or int(text) == 0:
-        raise ValueError('error: Invalid numeric value "%s" for --%s.' % (text, name))
-    return int(text)
+    number = whole(text.strip())
+    if not number:
+        raise ValueError('error: Invalid numeric value "%.40s" for --%s.' % (text, name))
+    return number
 
 
 def _named(text: str | None) -> list[str]:
@@ -85,18 +109,22 @@ def _named(text: str | None) -> list[str]:
 def _chosen(options: Options, nodes: int, allocation: Allocation) -> tuple[int, ...]:
     """Those that are named first, then the others in their order, `relative` leaving out the first ones."""
     hosts = allocation.hosts
-    wanted, unwanted = _named(options.get("nodelist")), set(_named(options.get("exclude")))
-    strangers = [name for name in wanted if name not in hosts]
+    wanted = dict.fromkeys(_named(options.get("nodelist")))
+    unwanted, there = set(_named(options.get("exclude"))), set(hosts)
+    strangers = [name for name in wanted if name not in there]
     if strangers:
         raise ValueError(
             "error: Unable to create step: Requested node configuration is not available (%s)" % strangers[0]
         )
-    start = int(options.get("relative") or 0)
+    start = whole((options.get("relative") or "0").strip())
+    if start is None:
+        raise ValueError('error: Invalid numeric value "%.40s" for --relative.' % options.get("relative"))
     free = [index for index, host in enumerate(hosts) if index >= start and host not in unwanted]
     if nodes > len(free):
         raise ValueError("error: Only allocated %d nodes asked for %d" % (len(free), nodes))
     first = [index for index in free if hosts[index] in wanted]
-    return tuple(sorted((first + [index for index in free if index not in first])[:nodes]))
+    others = [index for index in free if hosts[index] not in wanted]
+    return tuple(sorted((first + others)[:nodes]))
 
 
 def _shares(tasks: int, nodes: int, per_node: int | None) -> tuple[int, ...]:
@@ -110,8 +138,8 @@ def places(size: StepSize, distribution: str | None) -> list[int]:
     """For each task its place in `size.nodes`. `distribution` is srun's: block, cyclic or plane=N (its first part)."""
     kind = (distribution or "block").split(":")[0].split(",")[0].strip().lower()
     width = 1 if kind == "cyclic" else max(size.tasks)
-    if kind.startswith("plane=") and kind[6:].isdigit():
-        width = max(1, int(kind[6:]))
+    if kind.startswith("plane="):
+        width = whole(kind[6:]) or width
     left = list(size.tasks)
     found: list[int] = []
     while any(left):

@@ -10,6 +10,7 @@ from typing import Any, cast
 from worldsize.compute.abilities import HasUsage, Usage, together
 from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.array import Array, array_file, element_root, read_array
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.service.elements import Elements
 from worldsize.service.ownership import danger_of_run, is_own, why_foreign
@@ -202,7 +203,8 @@ class RunArray(Sequence[Run]):
 
     def element(self, text: str) -> Run:
         """The run that `text` numbers. UsageError for what is none of them."""
-        if not text.isascii() or not text.isdigit() or int(text) >= len(self):
-            raise UsageError("%s has no element %s" % (self.id, text), None, "they are 0 to %d" % (len(self) - 1))
-        run: Run = self[int(text)]
+        number = whole(text)
+        if number is None or number >= len(self):
+            raise UsageError("%s has no element %.40s" % (self.id, text), None, "they are 0 to %d" % (len(self) - 1))
+        run: Run = self[number]
         return run

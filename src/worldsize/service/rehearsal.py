@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from worldsize.errors import JobError
 from worldsize.plan.files import read_json
 from worldsize.plan.launch import Plan
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.config import LOCAL, Config
 from worldsize.spec.distribution import processes_per_instance
@@ -86,9 +87,9 @@ def isolation(paths: RunPaths) -> Mapping[str, str | None]:
 
 def _asked(job: Job) -> int | None:
     """What the job asks its own compute for."""
-    count = str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2]
-    if count.isdigit():
-        return int(count) or None
+    count = whole(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
+    if count is not None:
+        return count or None
     if job.batch_script is None:
         return None
     from worldsize.spec.batchjob import asked_of_job, script_of_job

@@ -14,7 +14,7 @@ from worldsize.state.records import Reason
 
 _OURS = "worldsize agent: "
 _UNREACHED = re.compile(r"srun: error: Task launch for \S+ failed on node (\S+): (.+)")
-_EXITED = re.compile(r"srun: error: (\S+): tasks? (\d+).*: Exited with exit code (\d+)$")
+_EXITED = re.compile(r"srun: error: (\S+): tasks? ([0-9]{1,9})\b.*: Exited with exit code ([0-9]{1,9})$")
 _SHELL = re.compile(r"\S+: (?:line )?\d+: (?:exec: )?(.+)")
 _NO_PROGRAM = (126, 127)
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from worldsize.plan.numbers import whole
 from worldsize.plan.stepsize import Allocation
 from worldsize.spec.batchlaunch import Launch, Torchrun, launches, torchrun_of
 from worldsize.spec.batchscript import BatchScript
@@ -139,7 +140,7 @@ def _check_torchrun(launch: Launch, torchrun: Torchrun, asked: Asked) -> Iterato
         what = "torchrun starts %d processes on a node, but each node has %d GPU%s"
         hint = "--nproc_per_node=%d, or share them: --set share_gpus=true" % asked.gpus
         yield Finding(line, what % (torchrun.per_node, asked.gpus, "" if asked.gpus == 1 else "s"), hint)
-    same = torchrun.node_rank is not None and torchrun.node_rank.isdigit() and torchrun.backend in (None, "static")
+    same = whole(torchrun.node_rank) is not None and torchrun.backend in (None, "static")
     if launch.by == "srun" and same and launch.nodes is not None and launch.nodes > 1:
         what = "every node's torchrun gets --node_rank=%s: the batch script expands it once" % torchrun.node_rank
         hint = "srun bash -c 'torchrun --node_rank=$SLURM_NODEID …', or --rdzv_backend=c10d, which needs none"

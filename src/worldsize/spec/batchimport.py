@@ -28,6 +28,7 @@ _ONLY_LOOKING = frozenset((
 _SHELL_TEXT = ("-c", "-lc", "-ec", "-xc")
 _LAUNCHERS = ("srun", "mpirun", "mpiexec", "torchrun", "accelerate", "deepspeed")
 _OF_SLURM = re.compile(r"\bSLURM_|\b(scontrol|srun|squeue)\b")
+_USED = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 _TASK_ID = re.compile(r"\$(?:SLURM_ARRAY_TASK_ID\b|\{SLURM_ARRAY_TASK_ID\})")
 
 
@@ -129,7 +130,7 @@ def _sorted(found: Sequence[Command], launch: Launch | None) -> _Lines:
     variables: dict[str, str] = {}
     directory = ""
     left_out: list[str] = []
-    slurms: list[str] = []
+    slurms: set[str] = set()
     for command in found:
         text = " ".join(source_text(word) for word in command.words)
         first = plain_text(command.words[0]) or ""
@@ -153,7 +154,7 @@ def _sorted(found: Sequence[Command], launch: Launch | None) -> _Lines:
 
 
 def _keep(
-    command: Command, text: str, setup: list[str], variables: dict[str, str], left_out: list[str], slurms: list[str]
+    command: Command, text: str, setup: list[str], variables: dict[str, str], left_out: list[str], slurms: set[str]
 ) -> None:
     """Assignments become variables of every rank; what is worked out, and any other line, is executed before. What is
     worked out from Slurm is left out: `slurms` are the names of such variables."""
@@ -167,8 +168,8 @@ def _keep(
             left_out.append(_note(command, name, "every rank gets the right value"))
         elif plain is not None:
             variables[name] = plain[len(name) + 1 :]
-        elif _OF_SLURM.search(source) or any(re.search(r"\$\{?%s\b" % each, source) for each in slurms):
-            slurms.append(name)
+        elif _OF_SLURM.search(source) or not slurms.isdisjoint(_USED.findall(source)):
+            slurms.add(name)
             left_out.append(_note(command, source, "worked out from what Slurm says, which every rank knows"))
         else:
             setup.append("export " + source)

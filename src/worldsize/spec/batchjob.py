@@ -39,20 +39,20 @@ def load_script(path: str, cwd: str, code: str | None = None) -> Loaded:
     return Loaded(_job(script, source, cwd, code), warnings, _lines(script))
 
 
-def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[str, ...]]:
-    """The script in the file `path` (or `text`, by this name), and what does not do what it looks like.
+def read_script(path: str, data: bytes | None = None) -> tuple[BatchScript, tuple[str, ...]]:
+    """The script in the file `path` (or `data`, by this name), and what does not do what it looks like.
 
     Raises JobError with file and line for what sbatch would refuse.
     """
     source = printable(path)
-    script = parse_script(_read(path, source) if text is None else text, source)
+    script = parse_script((_read(path, source) if data is None else data).decode("utf-8", "surrogateescape"), source)
     _refuse(script, source)
     return script, tuple(_said(remark, source) for remark in script.remarks)
 
 
-def _read(path: str, source: str) -> str:
+def _read(path: str, source: str) -> bytes:
     try:
-        return read_file(path, MAX_BYTES + 1).decode("utf-8", "surrogateescape")
+        return read_file(path, MAX_BYTES + 1)
     except OSError as error:
         raise JobError("cannot read the batch script: %s" % error.strerror, source) from None
 

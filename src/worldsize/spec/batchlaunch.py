@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
+from worldsize.plan.numbers import whole
 from worldsize.plan.slurmoptions import read_options, srun_table
-from worldsize.plan.stepsize import Allocation, step_size
+from worldsize.plan.stepsize import Allocation, step_count
 from worldsize.spec.shellscan import UNKNOWN, Seen, Variable, scan
 
 _PER_RANK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURMD_NODENAME", "SLURM_GTIDS")
@@ -17,6 +18,7 @@ _TRIVIAL = frozenset((
     "hostname", "echo", "printf", "mkdir", "rm", "cp", "mv", "ls", "cat", "date", "env", "printenv", "nvidia-smi",
     "rocm-smi", "rsync", "tar", "sleep", "true", "ip",
 ))  # fmt: skip
+_DIGITS = tuple("0123456789")
 _SIZE = ("nodes", "ntasks", "ntasks-per-node")
 _SIZE_VARIABLES = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES")
 _FLAGS = frozenset(("standalone", "no-python", "run-path"))
@@ -69,8 +71,8 @@ def torchrun_of(launch: Launch) -> Torchrun | None:
         return None
     said, program = _split_torchrun(launch.program[start + 1 :])
     return Torchrun(
-        _number(said.get("nnodes", "")),
-        _number(said.get("nproc-per-node", "")),
+        whole(said.get("nnodes")),
+        whole(said.get("nproc-per-node")),
         said.get("node-rank"),
         "standalone" in said,
         said.get("rdzv-backend"),
@@ -115,11 +117,12 @@ def _is_program(words: tuple[str, ...], name: str) -> bool:
 
 
 def _unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
-    while words and os.path.basename(words[0]) in _WRAPPERS:
-        words = words[1:]
-        while words and (words[0].startswith("-") or "=" in words[0] or words[0][:1].isdigit()):
-            words = words[1:]
-    return words
+    at = 0
+    while at < len(words) and os.path.basename(words[at]) in _WRAPPERS:
+        at += 1
+        while at < len(words) and (words[at].startswith("-") or "=" in words[at] or words[at][:1] in _DIGITS):
+            at += 1
+    return words[at:]
 
 
 def _srun(seen: Seen, words: tuple[str, ...], allocation: Allocation) -> Launch:
@@ -132,10 +135,10 @@ def _srun(seen: Seen, words: tuple[str, ...], allocation: Allocation) -> Launch:
     if None in environ.values() or any(UNKNOWN in (value or "") for value in size.values()):
         return launch
     try:
-        found = step_size(size, {name: value or "" for name, value in environ.items()}, allocation)
+        found = step_count(size, {name: value or "" for name, value in environ.items()}, allocation)
     except ValueError as error:
         return launch._replace(refusal=str(error))
-    return launch._replace(nodes=len(found.nodes), tasks=found.total)
+    return launch._replace(nodes=found.nodes, tasks=found.tasks)
 
 
 def _in_shell(
@@ -158,9 +161,5 @@ def _in_shell(
 def _mpirun_size(words: tuple[str, ...]) -> int | None:
     for word, following in pairwise(words):
         if word in ("-np", "-n", "--np", "-c"):
-            return _number(following)
+            return whole(following)
     return None
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,9 @@ from worldsize.plan.slurmoptions import NO_OPTION, read_options, sbatch_table
 MAGIC = "#SBATCH"
 MAX_BYTES = 4 << 20
 """Slurm's own limit of a script (MaxScriptSize of slurm.conf, which is 4 MiB unless a site changes it)."""
+
+BLANKS = " \t\n\v\f\r"
+"""What sbatch takes for blanks, which is C's isspace(). A no-break space from a web page is a part of a word."""
 
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
 _LONG_NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -80,7 +84,7 @@ def looks_like_batch_script(name: str, head: str) -> bool:
     """Whether a file is to be taken for one, from its name and its beginning."""
     if name.endswith((".slurm", ".sbatch")):
         return True
-    return head.startswith("#!") and any(line.startswith(MAGIC) for line in head.splitlines())
+    return head.startswith("#!") and any(line.startswith(MAGIC) for line in head.split("\n"))
 
 
 def parse_script(text: str, source: str) -> BatchScript:
@@ -93,16 +97,21 @@ def parse_script(text: str, source: str) -> BatchScript:
         raise JobError("DOS line ends, which sbatch refuses", "%s:%d" % (source, first), "dos2unix %s" % source)
     if "\0" in text:
         raise JobError("holds a NUL byte, which sbatch refuses", source)
-    if len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
+    try:
+        size = len(text.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError as error:
+        where = "%s:%d" % (source, text.count("\n", 0, error.start) + 1)
+        raise JobError("holds a character that cannot be encoded", where) from None
+    if size > MAX_BYTES:
         raise JobError("larger than %d bytes, which is Slurm's limit" % MAX_BYTES, source)
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n")
     body = _first_command(lines)
     options: list[Option] = []
     faults: list[Remark] = []
     for number, line in enumerate(lines[: body - 1], 1):
         if line.startswith(MAGIC):
             _read_line(line, number, options, faults)
-    interpreter = tuple(lines[0][2:].split(None, 1))
+    interpreter = tuple(re.split("[ \t]+", lines[0][2:].strip(" \t"), maxsplit=1)) if lines[0][2:].strip() else ()
     if not interpreter:
         raise JobError("its first line names no interpreter", "%s:1" % source, "begin it with #!/bin/bash")
     foreign = tuple(option for option in options if option.name not in sbatch_table().takes)
@@ -111,7 +120,7 @@ def parse_script(text: str, source: str) -> BatchScript:
 
 def _first_command(lines: Sequence[str]) -> int:
     for number, line in enumerate(lines, 1):
-        stripped = line.lstrip()
+        stripped = line.lstrip(BLANKS)
         if stripped and not stripped.startswith("#"):
             return number
     return len(lines) + 1
@@ -130,7 +139,7 @@ def _read_line(line: str, number: int, options: list[Option], faults: list[Remar
         for word, fault, at in read.unknown:
             foreign = _foreign(word, number) if fault == NO_OPTION else None
             if foreign is None:
-                faults.append(Remark(number, "sbatch: %s %s" % (word, fault)))
+                faults.append(Remark(number, "sbatch: %.200s %s" % (word, fault), _odd_blank(word)))
                 continue
             if "=" not in word and at + 1 == read.rest and words:
                 foreign, taken = foreign._replace(value=words.pop(0)), True
@@ -139,14 +148,26 @@ def _read_line(line: str, number: int, options: list[Option], faults: list[Remar
             break
     if words:
         rest = " ".join(words)
-        what = "a part of a heterogeneous job, which cannot be run" if rest == "hetjob" else "is no option: %s" % rest
-        faults.append(Remark(number, "%s %s" % (MAGIC, what), None if rest == "hetjob" else "write -- before its name"))
+        het = rest == "hetjob"
+        what = "a part of a heterogeneous job, which cannot be run" if het else "is no option: %.200s" % rest
+        hint = None if het else _odd_blank(rest) or "write -- before its name"
+        faults.append(Remark(number, "%s %s" % (MAGIC, what), hint))
+
+
+def _odd_blank(text: str) -> str | None:
+    """What to do about a character that only looks like a blank."""
+    odd = next((character for character in text if character.isspace() and character not in BLANKS), None)
+    if odd is None:
+        return None
+    return "U+%04X (%s) is no blank: write a space" % (ord(odd), unicodedata.name(odd, "a control character"))
 
 
 def _foreign(word: str, line: int) -> Option | None:
     """A long option that is none of sbatch's own; None for what could not be the name of one."""
     name, equals, value = word[2:].partition("=")
-    return Option(name, value if equals else None, line) if word[:2] == "--" and _LONG_NAME.fullmatch(name) else None
+    if word[:2] != "--" or not _LONG_NAME.fullmatch(name) or _odd_blank(word):
+        return None
+    return Option(name, value if equals else None, line)
 
 
 def meant(name: str) -> str | None:
@@ -180,7 +201,7 @@ def split_words(text: str) -> list[str]:
             begun, quote = True, character
         elif character == "#":
             break
-        elif character.isspace():
+        elif character in BLANKS:
             if begun:
                 words.append("".join(word))
             word, begun = [], False

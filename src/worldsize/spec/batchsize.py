@@ -6,14 +6,20 @@ import re
 from typing import NamedTuple
 
 from worldsize.errors import JobError
-from worldsize.plan.nodelist import expand
+from worldsize.plan.files import display
+from worldsize.plan.nodelist import LIMIT, expand
+from worldsize.plan.numbers import whole
 from worldsize.plan.slurmtime import limit_seconds
-from worldsize.spec.batchscript import BatchScript
+from worldsize.spec.batchscript import BLANKS, BatchScript
+from worldsize.spec.job import MAX_RANKS
 
-_WHOLE = re.compile(r"[0-9]{1,15}")
-_LEAST = re.compile(r"[0-9]{1,15}(?![0-9])")
+_LEAST = re.compile(r"([0-9]+)(?:[-,:][-,:0-9]*)?[kKmM]?")
 _TOO_LONG = re.compile(r"[0-9]{16}")
 _INDICES = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15})(?::([0-9]{1,15}))?)?")
+_DIGITS = re.compile(r"[0-9]+")
+MAX_NODES = LIMIT
+"""As many as a list of nodes can name, which is Slurm's own limit, too."""
+
 _MAX_INDICES = 100_000
 _MAX_GPUS = 10_000
 """Of one node: each of them has a number in a variable of the script."""
@@ -61,6 +67,8 @@ def asked(script: BatchScript, source: str) -> Asked:
     gpus = _gpus(read, nodes)
     if nodes is None:
         nodes = len(read.names("nodelist")) or (-(-tasks // per_node) if tasks and per_node else 1)
+    if nodes > MAX_NODES:
+        raise JobError("%d nodes are more than the limit of %d" % (nodes, MAX_NODES), read.place("ntasks"))
     per_gpu = read.number("ntasks-per-gpu")
     if tasks is None and per_node is None and per_gpu and gpus:
         per_node = per_gpu * gpus
@@ -70,6 +78,9 @@ def asked(script: BatchScript, source: str) -> Asked:
         nodes = min(nodes, tasks)
         share, left = divmod(tasks, nodes)
         shares = tuple(share + (index < left) for index in range(nodes))
+    if sum(shares) > MAX_RANKS:
+        what = "%d tasks are more than the limit of %d" % (sum(shares), MAX_RANKS)
+        raise JobError(what, read.place("ntasks-per-node", "ntasks-per-gpu", "gpus-per-node", "ntasks", "nodes"))
     said = tasks is not None or per_node is not None
     return Asked(shares, said, read.number("cpus-per-task"), gpus, read.seconds())
 
@@ -80,9 +91,9 @@ def array_of(script: BatchScript, source: str) -> Array | None:
     if option is None:
         return None
     text, percent, limit = (option.value or "").partition("%")
-    found, at_once = _indices(text), _whole(limit) if percent else None
+    found, at_once = _indices(text), whole(limit) if percent else None
     if not found or (percent and not at_once):
-        what = "--array=%.40s is no list of at most %d indices" % (option.value, _MAX_INDICES)
+        what = "--array=%s is no list of at most %d indices" % (display("%.40s" % option.value), _MAX_INDICES)
         raise JobError(what, "%s:%d" % (source, option.line))
     return Array(tuple(sorted(set(found))), at_once)
 
@@ -100,11 +111,6 @@ def _indices(text: str) -> list[int]:
             return []
         found += each
     return found
-
-
-def _whole(text: str) -> int | None:
-    """None for what is no whole number, or has more digits than anybody means."""
-    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def _gpus(read: _Reader, nodes: int | None) -> int | None:
@@ -136,20 +142,23 @@ class _Reader:
         value = self._script.value(name)
         if value is None:
             return None
-        number = _whole(value.strip())
-        if number is None or not 0 < number < 10**7:
-            raise self._wrong(name, "no number")
-        return number
+        return self._within(name, value.strip(BLANKS), MAX_RANKS, "no number")
 
     def nodes(self) -> int | None:
         """The least that will do: 2 of `2-4`."""
         value = self._script.value("nodes")
         if value is None:
             return None
-        least = _LEAST.match(value.strip())
-        if least is None or not 0 < int(least[0]) < 10**6:
-            raise self._wrong("nodes", "no number of nodes")
-        return int(least[0])
+        least = _LEAST.fullmatch(value.strip(BLANKS))
+        return self._within("nodes", least[1] if least else value, MAX_NODES, "no number of nodes")
+
+    def _within(self, name: str, text: str, most: int, otherwise: str) -> int:
+        number = whole(text)
+        if number and number > most:
+            raise self._wrong(name, "more than the limit of %d" % most)
+        if not number:
+            raise self._wrong(name, otherwise if not text.isdigit() else "no number from 1 to %d" % most)
+        return number
 
     def count(self, name: str) -> int | None:
         """The number in `4` or `a100:4`; several kinds add up."""
@@ -158,9 +167,9 @@ class _Reader:
 
     def counted(self, part: str, name: str = "gres") -> int:
         number = part.partition("(")[0].rpartition(":")[2]
-        if name == "gres" and not number.isdigit():
+        if name == "gres" and not _DIGITS.fullmatch(number):
             return 1
-        found = _whole(number)
+        found = whole(number)
         if found is None:
             raise self._wrong(name, "no number of GPUs")
         return found
@@ -182,8 +191,8 @@ class _Reader:
         value = self._script.value(name)
         try:
             return expand(value) if value and "/" not in value else []
-        except ValueError:
-            raise self._wrong(name, "no list of nodes") from None
+        except ValueError as error:
+            raise self._wrong(name, "no list of nodes", str(error)) from None
 
     def seconds(self) -> float | None:
         try:
@@ -194,6 +203,10 @@ class _Reader:
             raise self._wrong("time", "longer than %d minutes" % _MAX_MINUTES)
         return seconds
 
-    def _wrong(self, name: str, what: str) -> JobError:
-        line = self._script.line(name)
-        return JobError("--%s=%.40s is %s" % (name, self._script.value(name), what), "%s:%s" % (self._source, line))
+    def place(self, *names: str) -> str:
+        """Where the last said of these options stands."""
+        return "%s:%s" % (self._source, self._script.line(*names))
+
+    def _wrong(self, name: str, what: str, hint: str | None = None) -> JobError:
+        text = display("%.40s" % self._script.value(name))
+        return JobError("--%s=%s is %s" % (name, text, what), self.place(name), hint)

@@ -18,9 +18,12 @@ _DIGITS = 19
 _LARGEST = 1 << 63
 """Beyond these a value, or the variables of a script, count as not known: a few lines could ask for any memory."""
 
+_BLANKS = re.compile(r"[ \t\n]+")
+"""A shell splits values there, and at no other blank of Unicode."""
+
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _BRACES = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=])(.*))?", re.DOTALL)
-_TOKEN = re.compile(r"\s*(?:(\d+)|\$?\{?([A-Za-z_][A-Za-z0-9_]*)\}?|(\*\*|[-+*/%()]))")
+_TOKEN = re.compile(r"[ \t\n]*(?:([0-9]+)|\$?\{?([A-Za-z_][A-Za-z0-9_]*)\}?|(\*\*|[-+*/%()]))")
 _DECLARING = ("export", "declare", "typeset", "readonly", "local")
 _HARMLESS = re.compile(
     r"(^|/)(activate|conda\.sh|mamba\.sh|modules\.sh|lmod\.sh|\.?bashrc|\.?bash_profile|\.?profile|bash)$"
@@ -59,9 +62,11 @@ def _after(command: Command, before: dict[str, Variable], found: list[Seen]) -> 
     variables = dict(before) if found and found[-1].variables is before else before
     words = list(command.words)
     own: dict[str, Variable] = {}
-    while words and _is_assignment(words[0]):
-        name, value = _assigned(words.pop(0), variables)
+    count = next((at for at, word in enumerate(words) if not _is_assignment(word)), len(words))
+    for word in words[:count]:
+        name, value = _assigned(word, variables)
         own[name] = Variable(value if command.certain else None, command.line, _is_exported(name, variables))
+    words = words[count:]
     if not words:
         for name, variable in own.items():
             _set(name, variable, variables)
@@ -156,8 +161,8 @@ def fields(word: Word, variables: Mapping[str, Variable]) -> list[str]:
             text += value
             any_text = True
             continue
-        pieces = value.split()
-        starts_new, ends = value[:1].isspace(), value[-1:].isspace()
+        pieces = [piece for piece in _BLANKS.split(value) if piece]
+        starts_new, ends = bool(_BLANKS.match(value)), bool(_BLANKS.match(value[-1:]))
         for index, piece in enumerate(pieces):
             if (index or starts_new) and any_text:
                 found.append(text)
@@ -190,7 +195,7 @@ def _value(part: Part, variables: Mapping[str, Variable]) -> str:
 
 def arithmetic(text: str, variables: Mapping[str, Variable]) -> int | None:
     """The value of what stands in `$(( ))`; None where a part of it is not known, or not understood."""
-    text = text.rstrip()
+    text = text.rstrip(" \t\n")
     if len(text) > _LONGEST:
         return None
     tokens: list[str | int] = []
@@ -206,7 +211,7 @@ def arithmetic(text: str, variables: Mapping[str, Variable]) -> int | None:
             tokens.append(int(match[1]))
         elif match[2]:
             value = variables.get(match[2], Variable(None)).value
-            if value is None or len(value) > _DIGITS or not re.fullmatch(r"-?\d+", value):
+            if value is None or len(value) > _DIGITS or not re.fullmatch(r"-?[0-9]+", value):
                 return None
             tokens.append(int(value))
         else:

@@ -117,12 +117,12 @@ class _Reader:
         return character == "|" and self._conditional
 
     def _without_keywords(self, words: list[Word]) -> list[Word]:
-        while words:
-            word = _plain(words[0])
+        for at in range(len(words)):
+            word = _plain(words[at])
             if word in _OPENING:
                 self._closing.append(_OPENING[word])
                 if word in ("for", "select"):
-                    return [_READ, *words[1:2]]
+                    return [_READ, *words[at + 1 : at + 2]]
                 if word == "case":
                     return []
             elif self._closing[-1:] == [word]:
@@ -130,9 +130,8 @@ class _Reader:
             elif word == "function":
                 return []
             elif word not in _JOINING:
-                return words
-            words = words[1:]
-        return words
+                return words[at:]
+        return []
 
     def _skip_blanks(self) -> None:
         text = self._text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 EXAMPLE = "such as 500 MB, 20 GiB, or a number of bytes"
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b|b)?", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(?:([kmgt])(i?)b|b)?", re.IGNORECASE | re.ASCII)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 

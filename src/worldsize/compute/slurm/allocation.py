@@ -24,6 +24,7 @@ from worldsize.compute.slurm.compute import SlurmCompute
 from worldsize.compute.slurm.queue import UNANSWERED, query
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.plan.launch import Plan
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.job import Job
 from worldsize.state.records import Observation
@@ -59,14 +60,14 @@ class AllocationCompute:
 
     def facts(self, job: Job) -> ComputeFacts:
         """The allocation's own GPUs, where Slurm tells how many."""
-        gpus = self._environ.get("SLURM_GPUS_ON_NODE", "")
+        gpus = whole(self._environ.get("SLURM_GPUS_ON_NODE"))
         facts = self._cluster.facts(job)
-        return facts._replace(gpus_per_node=int(gpus)) if gpus.isdigit() else facts
+        return facts if gpus is None else facts._replace(gpus_per_node=gpus)
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
-        allocated = self._environ.get("SLURM_JOB_NUM_NODES", "")
-        if allocated.isdigit() and len(plan.nodes) > int(allocated):
-            what = "%d nodes are asked for, and this allocation (job %s) has %s"
+        allocated = whole(self._environ.get("SLURM_JOB_NUM_NODES"))
+        if allocated is not None and len(plan.nodes) > allocated:
+            what = "%d nodes are asked for, and this allocation (job %s) has %d"
             values = (len(plan.nodes), self._environ["SLURM_JOB_ID"], allocated)
             hint = "ask for fewer, or leave the allocation's shell"
             return [CheckResult("error", what % values, "resources.instance_count", hint)]

@@ -54,7 +54,7 @@ def _misfits(said: Mapping[str, str | None], gpus: int | None, row: PartitionRow
 
 def _least(nodes: str) -> int:
     """2 of `2` and of `2-4`, as a user's own script may say it."""
-    found = re.match(r"\d+", nodes)
+    found = re.match(r"[0-9]{1,15}", nodes)
     return int(found[0]) if found else 1
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from worldsize.errors import JobError
 from worldsize.plan.launch import Plan
+from worldsize.plan.numbers import whole
 from worldsize.spec.job import Job
 
 LIMIT_MARGIN = 60.0
@@ -48,7 +49,7 @@ _PROTECTED: Mapping[str, str] = {
 
 _PLAIN = re.compile(r"[\w@%+=:,./\[\]*&|!()<>~^-]*")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
-_SIGNAL = re.compile(r"(?:(?P<to>[A-Za-z]{1,2}:)?(?P<name>[A-Za-z][A-Za-z0-9]*|\d+)@)?(?P<seconds>\d+)")
+_SIGNAL = re.compile(r"(?:(?P<to>[A-Za-z]{1,2}:)?(?P<name>[A-Za-z][A-Za-z0-9]*|[0-9]+)@)?(?P<seconds>[0-9]{1,15})")
 _TEXTS = ("account", "qos", "reservation", "constraint", "partition", "nodelist", "exclude", "gpus_per_node", "mem")
 
 Option = tuple[str, "str | None"]
@@ -69,10 +70,10 @@ def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
     text = asked.get("gpus_per_node")
     if text is None:
         return None
-    number = str(text).rpartition(":")[2]
-    if not number.isdigit():
+    number = whole(str(text).rpartition(":")[2])
+    if number is None:
         raise JobError("%.40r is no number of GPUs" % text, "slurm.gpus_per_node", "write 4, or a100:4")
-    return int(number)
+    return number
 
 
 def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:

@@ -70,7 +70,7 @@ class PyTorchDistribution(NamedTuple):
 
 def _least(nodes: str, instances: int) -> int:
     """MIN of "MIN:MAX", or of one number for both."""
-    found = re.fullmatch(r"(\d{1,7})(?::(\d{1,7}))?", nodes.strip())
+    found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,7}))?", nodes.strip())
     if found is None or not 0 < int(found[1]) <= int(found[2] or found[1]):
         raise _refused("%.40r is no range of nodes" % nodes, "write MIN:MAX, such as 1:2", "nodes")
     least, most = int(found[1]), int(found[2] or found[1])
