@@ -19,6 +19,12 @@ def needs_equipment(plan: Plan) -> bool:
     return plan.batch is None and (plan.framework in LISTED or plan.launcher in (*LISTED, "autotune"))
 
 
+def umask_of(plan: Plan) -> int | None:
+    """That of a node's programs. None, the agent's own, for launchers whose ranks set theirs themselves, once their logs
+    are open."""
+    return None if plan.launcher in ("torchrun", "mpirun", "srun", "autotune") else plan.ranks_umask
+
+
 def node_processes(
     plan: Plan, world: World, node: NodePlan, paths: RunPaths, inherited: Mapping[str, str], shares: Shares = ()
 ) -> list[Process]:

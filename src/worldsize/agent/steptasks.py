@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from worldsize.agent import processes
 from worldsize.agent.stepenv import Step, Task
 from worldsize.agent.stepoutput import Files, Relay, Target, file_name, target
+from worldsize.plan.files import Umask, open_log
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
 
@@ -34,12 +35,12 @@ class Opener:
         self._paths = paths
         batch_log = os.environ.get("WORLDSIZE_BATCH_LOG", "")
         self._to_log = {fd: _is_file(fd, batch_log) for fd in (1, 2)}
-        self._files = Files(step.asked.options.get("open-mode", "") in ("a", "append"))
+        self._files = Files(step.asked.options.get("open-mode", "") in ("a", "append"), step.umask)
         self._width = len(str(step.size.total - 1))
         self._input = _Input(step)
 
     def open(self, task: Task) -> Streams:
-        log = os.open(self._paths.rank_log(task.rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        log = open_log(self._paths.rank_log(task.rank))
         relays: list[Relay] = []
         label = "%*d: " % (self._width, task.number)
         stdout = self._stream(task, "output", 1, log, label, relays)
@@ -113,16 +114,23 @@ def _is_file(fd: int, path: str) -> bool:
     return (mine.st_dev, mine.st_ino) == (other.st_dev, other.st_ino)
 
 
-def spawn(argv: tuple[str, ...], environment: Mapping[str, str], streams: Streams) -> int:
-    """The task's pid; it leads a session of its own. Raises OSError where it cannot be started."""
+def spawn(argv: tuple[str, ...], environment: Mapping[str, str], streams: Streams, umask: int) -> int:
+    """The task's pid; it leads a session of its own, and has the `umask`. Raises OSError where it cannot be started."""
     program = processes.find_program(argv[0], environment)
     # Copies, so that none is overwritten before it is duplicated; like all descriptors of ours they end at exec.
     copies = [os.dup(fd) for fd in (streams.stdin, streams.stdout, streams.stderr)]
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(copies)]
     try:
-        return os.posix_spawn(
-            program, argv, environment, file_actions=actions, setsid=True, setsigmask=[], setsigdef=processes.RESTORED
-        )
+        with Umask(umask):
+            return os.posix_spawn(
+                program,
+                argv,
+                environment,
+                file_actions=actions,
+                setsid=True,
+                setsigmask=[],
+                setsigdef=processes.RESTORED,
+            )
     finally:
         for fd in copies:
             os.close(fd)

@@ -85,7 +85,7 @@ class OncePerNode:
         if self._mark is None:
             return
         if self._mine:
-            with open(self._mark + ".tmp", "w") as file:
+            with open(os.open(self._mark + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
                 file.write("done" if kind is None else "failed")
             os.replace(self._mark + ".tmp", self._mark)
         elif kind is None:
