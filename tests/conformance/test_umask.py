@@ -64,7 +64,7 @@ def test_ranks_have_the_users_and_our_files_are_private(place: Place, mask: int)
     found = ours(place, run)
     assert {"attempt-0/logs/rank-00003.log", "attempt-0/exit/node-0001.json", "batch.log"} <= set(found)
     assert readable(found) == {}
-    assert mode(place.path(run)) == "700"
+    assert mode(os.path.realpath(place.path(run))) == "700"
 
 
 def test_the_record_of_an_exception_is_private(place: Place) -> None:
@@ -109,3 +109,5 @@ def test_a_batch_script_and_its_steps_have_it(place: Place) -> None:
         assert place.ended(run)["state"] == "SUCCEEDED"
     names = ("by-script", "by-task-0", "by-task-1", "printed-0", "printed-1")
     assert {name: mode(place.path(run, "outputs"), name) for name in names} == dict.fromkeys(names, "640")
+    by_slurm = "attempt-0/logs/rank-" if place.target.cluster else ()
+    assert [path for path in readable(ours(place, run)) if not path.startswith(by_slurm)] == []

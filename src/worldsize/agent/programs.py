@@ -20,8 +20,8 @@ def needs_equipment(plan: Plan) -> bool:
 
 
 def umask_of(plan: Plan) -> int | None:
-    """That of a node's programs. None, the agent's own, for launchers whose ranks set theirs themselves, once their logs
-    are open."""
+    """The umask of a node's programs; None: the agent's own, for a launcher whose ranks set theirs, after each has
+    opened its log."""
     return None if plan.launcher in ("torchrun", "mpirun", "srun", "autotune") else plan.ranks_umask
 
 

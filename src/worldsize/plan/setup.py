@@ -45,8 +45,8 @@ def setup_lines(
     commands: Sequence[str], log: str = "batch.log", secrets: Collection[str] = (), umask: int | None = None
 ) -> list[str]:
     """Lines of bash that execute `commands` in `$RUN/code`, and end it at the first that fails, saying which it was,
-    without the values `secrets`. The commands have the `umask`; None: the shell's. A file beside the `log` names the one
-    that is being executed, and is removed once all have been."""
+    without the values `secrets`. The commands have the `umask`; None: the shell's. A file beside the `log` names the
+    one that is being executed, and is removed once all have been."""
     from worldsize.trust.secrets import mask_text, mask_values
 
     shown = [mask_text(mask_values(each, secrets)).split("\n")[0] for each in commands]

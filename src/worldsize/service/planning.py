@@ -35,8 +35,8 @@ def make_plan(
     path: tuple[str, ...],
     umask: int | None = None,
 ) -> Plan:
-    """`umask` is that of the shell that submits. Raises PlanError where the job and the compute do not fit, JobError for
-    an expression that names nothing."""
+    """`umask` is that of the shell that submits. Raises PlanError where the job and the compute do not fit, JobError
+    for an expression that names nothing."""
     distribution = job.distribution or PlainDistribution()
     arrangement = _arranged(job, distribution, facts)
     nodes = arrangement.nodes
