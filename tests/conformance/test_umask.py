@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,23 @@ def test_ranks_have_the_users_and_our_files_are_private(place: Place, mask: int)
     assert {"attempt-0/logs/rank-00003.log", "attempt-0/exit/node-0001.json", "batch.log"} <= set(found)
     assert readable(found) == {}
     assert mode(os.path.realpath(place.path(run))) == "700"
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "srun"])
+def test_ranks_of_a_launcher_have_it(place: Place, launcher: str) -> None:
+    if launcher == "torchrun":
+        pytest.importorskip("torch")
+    elif shutil.which("mpirun") is None or (launcher == "srun" and "slurm" not in place.target.name):
+        pytest.skip("it is not here")
+    kind = "pytorch" if launcher == "torchrun" else "mpi"
+    place.job(COMMAND, distribution={"type": kind, "launcher": launcher, "process_count_per_instance": 2})
+    with umask(0o027):
+        run = place.submit("job.yml")
+        assert place.ended(run)["state"] == "SUCCEEDED"
+    assert [mode(place.path(run, "outputs"), "file-%d" % rank) for rank in range(2)] == ["640", "640"]
+    found = ours(place, run)
+    assert "attempt-0/logs/rank-00001.log" in found
+    assert readable(found) == {}
 
 
 def test_the_record_of_an_exception_is_private(place: Place) -> None:

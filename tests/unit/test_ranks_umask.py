@@ -18,6 +18,7 @@ from worldsize.agent.programs import node_processes, umask_of
 from worldsize.agent.rankfile import rank_lines
 from worldsize.agent.setup import environment_after
 from worldsize.agent.torchrun import torchrun_argv
+from worldsize.agent.trialrun import trial_plan
 from worldsize.compute.base import ComputeFacts
 from worldsize.plan.batch import Batch
 from worldsize.plan.environ import Host, World
@@ -105,6 +106,12 @@ def test_a_log_may_be_any_of_the_three_streams(tmp_path: Path, closed: str) -> N
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "srun", "autotune"])
 def test_launchers_have_ours_since_ranks_set_theirs(launcher: str) -> None:
     assert umask_of(plan_of(launcher)) is None
+
+
+def test_a_trial_of_a_search_starts_ranks_with_it() -> None:
+    search = {"nodes": 1, "timeout": None}
+    said = {"launcher": "direct", "options": {}, "ports": "", "leaders": [], "lingering": [], "search": search}
+    assert umask_of(trial_plan(plan_of("autotune", options=said), 1)) == 0o027
 
 
 def test_other_programs_are_started_with_it() -> None:
