@@ -158,7 +158,8 @@ def test_a_command_beside_the_ranks_has_it(tmp_path: Path) -> None:
             "scrub": {"prefixes": [], "names": [], "kept": []},
         }  # fmt: skip
         environ = {**os.environ, "WORLDSIZE_ORDER": json.dumps(order)}
-        subprocess.run([sys.executable, "-c", script], env=environ, input=b"", stdout=subprocess.PIPE, timeout=60)
+        with subprocess.Popen([sys.executable, "-c", script], env=environ, stdin=subprocess.PIPE) as process:
+            assert process.wait(60) == 0  # the open standard input is its lifeline
         assert (tmp_path / "told").read_text() == expected + "\n"
 
 
