@@ -174,7 +174,9 @@ def test_inputs_by_path_and_by_value(place: Place) -> None:
 def test_who_may_read_a_run(place: Place, share: str | None) -> None:
     place.job("echo x > outputs/x", **({"share": share} if share else {}))
     run = place.run("job.yml")
-    names = ("", "plan.json", "handle.json", "result.json", "attempt-0/logs/rank-00000.log", "outputs/x")
+    names = ("", "plan.json", "handle.json", "result.json", "attempt-0/logs/rank-00000.log", "outputs")
     for name in names:
         mode = stat.S_IMODE(os.stat(place.path(run, name)).st_mode)
         assert not mode & 0o007 and bool(mode & 0o040) == bool(share), (name, oct(mode))
+    mode = stat.S_IMODE(os.stat(place.path(run, "outputs", "x")).st_mode)  # the ranks', behind these directories
+    assert mode & 0o062 == 0o040 or not share, oct(mode)

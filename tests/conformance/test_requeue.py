@@ -93,4 +93,6 @@ def test_nobody_else_may_write_to_any_attempt(place: Place) -> None:
             if not stat.S_ISLNK(status.st_mode):
                 found[os.path.relpath(path, place.path(run))] = stat.S_IMODE(status.st_mode)
     assert "attempt-0/logs/rank-00001.log" in found
+    by_ranks = {path: found.pop(path) for path in list(found) if path.startswith("outputs/")}
     assert {path: oct(mode) for path, mode in found.items() if mode & 0o027} == {}
+    assert {path: oct(mode) for path, mode in by_ranks.items() if mode & 0o022} == {}

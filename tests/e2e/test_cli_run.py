@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from driver import SOURCE, Cli, unfolded, wait_for
@@ -281,19 +282,34 @@ def test_the_run_directory_is_private(cli: Cli) -> None:
             status = os.lstat(os.path.join(folder, name))
             if not stat.S_ISLNK(status.st_mode):
                 modes[os.path.join(folder, name)] = status.st_mode
-    assert len(modes) > 20
+    made = cli.path(run, "outputs") + os.sep
+    assert len(modes) > 20 and {made + "x", made + "d"} <= set(modes)
+    modes = {path: mode for path, mode in modes.items() if not path.startswith(made)}  # ranks have the user's umask
     assert not {path: oct(mode) for path, mode in modes.items() if mode & 0o077}
     assert stat.S_IMODE(os.stat(cli.path(run)).st_mode) == 0o700
     assert stat.S_IMODE(os.stat(cli.home).st_mode) == 0o700
 
 
 def test_share_group_opens_the_run_to_the_group(cli: Cli) -> None:
-    cli.write("job.yml", "command: echo x > outputs/x\nshare: group\n")
+    cli.write("job.yml", "command: echo x > outputs/x\nshare: group\noutputs: {model: {}}\n")
     run = cli.run("job.yml")
-    for path in ("", "plan.json", "result.json", "attempt-0", "attempt-0/logs/rank-00000.log", "outputs", "outputs/x"):
+    ours = ("", "plan.json", "result.json", "attempt-0", "attempt-0/logs/rank-00000.log", "outputs", "outputs/model")
+    for path in (*ours, "outputs/x"):
         mode = stat.S_IMODE(os.stat(cli.path(run, path)).st_mode)
         assert mode & 0o040, (path, oct(mode))
-        assert not mode & 0o007, (path, oct(mode))
+        assert not mode & (0o007 if path in ours else 0o022), (path, oct(mode))
+
+
+def test_an_output_at_a_place_of_its_own_is_made_as_the_user_would_make_it(cli: Cli, tmp_path: Path) -> None:
+    """It was for its owner alone, so that nobody else could read a checkpoint there."""
+    cli.write("job.yml", "command: echo x > ${{outputs.model}}/x\noutputs: {model: {path: %s/own/model}}\n" % tmp_path)
+    before = os.umask(0o022)
+    try:
+        cli.run("job.yml")
+    finally:
+        os.umask(before)
+    modes = ["%03o" % stat.S_IMODE((tmp_path / each).stat().st_mode) for each in ("own", "own/model", "own/model/x")]
+    assert modes == ["755", "755", "644"]
 
 
 @pytest.mark.parametrize("key", ["compute", "environment: {file", "environment: {python", "stage: {huggingface"])

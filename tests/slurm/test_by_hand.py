@@ -352,3 +352,18 @@ def test_what_lies_at_the_runs_path_on_another_node(login: Login) -> None:
     os.chown(place, 65534, 65534)
     assert code() == 73
     assert not os.path.exists(mark)
+
+
+def test_its_ranks_have_the_umask_of_the_shell_that_made_the_script(login: Login) -> None:
+    """With or without lines of setup; the run's own files are private."""
+    before = os.umask(0o027)
+    try:
+        path = script(login, login.job("touch outputs/made", setup=["touch outputs/by-setup"]))
+    finally:
+        os.umask(before)
+    run = submit(login, path)
+    assert login.ended(run)["state"] == "SUCCEEDED"
+    root = Path(login.path(run)).resolve()
+    assert [(root / "outputs" / name).stat().st_mode & 0o777 for name in ("made", "by-setup")] == [0o640] * 2
+    ours = [root / "plan.json", root / "attempt-0", *(root / "attempt-0" / "logs").iterdir()]
+    assert [each for each in ours if each.stat().st_mode & 0o077] == []

@@ -67,6 +67,7 @@ def plans(draw) -> Plan:
         setup=tuple(draw(st.lists(texts, max_size=3))),
         kept=tuple(draw(st.lists(texts, max_size=3))),
         umask=draw(st.integers(0, 0o777)),
+        ranks_umask=draw(st.none() | st.integers(0, 0o777)),
         gpus=draw(st.none() | st.integers(0, 8)),
         array=draw(
             st.none() | st.builds(ArrayPlace, st.integers(0, 9), st.integers(1, 10), texts, st.none() | st.just(2))

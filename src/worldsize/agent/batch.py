@@ -70,6 +70,8 @@ def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str])
         WORLDSIZE_BATCH_LOG=paths.rank_log(0),
         WORLDSIZE_ERROR_FILE=paths.rank_error(0) if virtual else os.path.join(paths.errors_dir, _RANK_ERROR),
     )
+    if plan.ranks_umask is not None:
+        environment["SLURM_UMASK"] = "%04o" % plan.ranks_umask  # the steps of the real srun have it
     if plan.inrank:
         environment["WORLDSIZE_INRANK"] = ",".join(plan.inrank)
     if plan.rehearsal:

@@ -137,7 +137,7 @@ def _write_launch(
     from worldsize.agent.rankfile import write_rank_files
 
     launcher = _environment(plan, world, paths, ranks[0], environ)
-    write_rank_files(ranks, plan.launcher, launcher, paths)
+    write_rank_files(ranks, plan.launcher, launcher, paths, plan.ranks_umask)
     if plan.launcher == "mpirun" and node.node_rank == 0:
         mpirun.check(launcher)
         write_text(mpirun.hosts_file(paths), mpirun.hosts_lines(plan, short_names([host.name for host in world.hosts])))

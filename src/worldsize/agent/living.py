@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from worldsize.agent import processes
 from worldsize.agent.failure import start_failure
-from worldsize.agent.programs import needs_equipment, node_processes
+from worldsize.agent.programs import needs_equipment, node_processes, umask_of
 from worldsize.agent.ranks import Process, node_shares
 from worldsize.agent.report import disk_full
 from worldsize.plan.environ import World
@@ -77,21 +77,22 @@ class Living:
                 environ = equip(plan, world, node, paths, environ, shares)
             except OSError as error:
                 return start_failure(plan.launcher, None, node.node_rank, error, paths.root, disk_full(paths.root))
+        umask = umask_of(plan)
         for process in node_processes(plan, world, node, paths, environ, shares):
             try:
-                self._start(process)
+                self._start(process, umask)
             except OSError as error:
                 full = disk_full(paths.root)
                 return start_failure(process.argv[0], process.ranks[0], node.node_rank, error, paths.root, full)
         return None
 
-    def _start(self, process: Process) -> None:
+    def _start(self, process: Process, umask: int | None) -> None:
         """Raises OSError where it cannot be started: FileNotFoundError for 127, anything else for 126."""
         now = time.time()
         try:
             program = processes.find_program(process.argv[0], process.environment)
             with processes.BoundTo(process.cpus):
-                pid = processes.spawn(program, process.argv, process.environment, process.log, process.held)
+                pid = processes.spawn(program, process.argv, process.environment, process.log, process.held, umask)
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
             self.exits.extend(RankExit(rank, code, now, now) for rank in process.ranks)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.agent.signals import NOTICES
+from worldsize.plan.files import Umask, open_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,25 +53,38 @@ def find_program(name: str, environment: Mapping[str, str]) -> str:
     raise refused
 
 
-def spawn(program: str, argv: Sequence[str], environment: Mapping[str, str], log: str, held: Iterable[int] = ()) -> int:
+def spawn(
+    program: str,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    log: str,
+    held: Iterable[int] = (),
+    umask: int | None = None,
+) -> int:
     """Start `program` in a session of its own, its stdout and stderr straight into `log`; its pid.
 
     No pipe stands between a rank and its file: nothing that we do can block it, and its last words arrive. The signals
-    `held` do not reach it. Raises OSError when the program or the log cannot be opened.
+    `held` do not reach it. `umask` is the program's, and not the log's; None: our own. No other thread of ours may make
+    files where it is given. Raises OSError when the program or the log cannot be opened.
     """
-    return os.posix_spawn(
-        program,
-        tuple(argv),
-        environment,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
-        ],
-        setsid=True,
-        setsigmask=held,
-        setsigdef=RESTORED,
-    )
+    out = open_log(log)
+    try:
+        with Umask(umask):
+            return os.posix_spawn(
+                program,
+                tuple(argv),
+                environment,
+                file_actions=[  # the log first: its number may be any of the three
+                    (os.POSIX_SPAWN_DUP2, out, 1),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                ],
+                setsid=True,
+                setsigmask=held,
+                setsigdef=RESTORED,
+            )
+    finally:
+        os.close(out)
 
 
 class BoundTo:

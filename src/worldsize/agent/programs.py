@@ -19,6 +19,12 @@ def needs_equipment(plan: Plan) -> bool:
     return plan.batch is None and (plan.framework in LISTED or plan.launcher in (*LISTED, "autotune"))
 
 
+def umask_of(plan: Plan) -> int | None:
+    """The umask of a node's programs; None: the agent's own, for a launcher whose ranks set theirs, after each has
+    opened its log."""
+    return None if plan.launcher in ("torchrun", "mpirun", "srun", "autotune") else plan.ranks_umask
+
+
 def node_processes(
     plan: Plan, world: World, node: NodePlan, paths: RunPaths, inherited: Mapping[str, str], shares: Shares = ()
 ) -> list[Process]:

@@ -42,7 +42,7 @@ def environment_after(
 
     printed = paths.setup_log(node_rank)
     with _open_unnamed_file() as found, open(printed, "ab") as log:
-        lines = setup_lines(plan.setup, os.path.basename(printed), values_of(plan))
+        lines = setup_lines(plan.setup, os.path.basename(printed), values_of(plan), plan.ranks_umask)
         argv, variable = as_bash([*lines, "exec env -0 >&%d" % found.fileno()])
         child = subprocess.Popen(
             argv,

@@ -40,6 +40,7 @@ def srun(paths: RunPaths, words: Sequence[str]) -> int:
 def _srun(paths: RunPaths, asked: Asked) -> int:
     plan = _plan(paths)
     assert plan.batch is not None
+    umask = os.umask(plan.umask)  # the script's, which the tasks get and their own files
     allocation = Allocation(plan.batch.hosts, plan.batch.cpus)
     size = _size(asked, allocation)
     board = Board(paths)
@@ -50,7 +51,7 @@ def _srun(paths: RunPaths, asked: Asked) -> int:
     programs = read_programs(asked)
     started = time.time()
     number, tasks = _place(plan, asked, size, allocation, board)
-    step = Step(number, asked, size, hosts, tasks)
+    step = Step(number, asked, size, hosts, tasks, umask)
     secrets = [os.environ[name] for name in (*plan.secrets, *masked_variables(plan)) if os.environ.get(name)]
     record = {
         "step": number,

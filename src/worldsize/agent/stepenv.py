@@ -23,13 +23,14 @@ class Task(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What is started: `tasks` in their order, on `hosts`."""
+    """What is started: `tasks` in their order, on `hosts`, with srun's `umask`."""
 
     number: int
     asked: Asked
     size: StepSize
     hosts: tuple[str, ...]
     tasks: tuple[Task, ...]
+    umask: int
 
 
 def exported(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
@@ -70,7 +71,7 @@ def task_environment(
         "SLURM_SRUN_COMM_HOST": allocation.hosts[0],
         "SLURM_DISTRIBUTION": (step.asked.options.get("distribution") or _default_distribution(size)).split("=")[0],
         "SLURM_TOPOLOGY_ADDR": task.host,
-        "SLURM_UMASK": "%04o" % _umask(),
+        "SLURM_UMASK": "%04o" % step.umask,
         "SRUN_DEBUG": 3,
         "WORLDSIZE_ERROR_FILE": error_file,
     }
@@ -98,12 +99,6 @@ def _default_distribution(size: StepSize) -> str:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _devices(step: Step, task: Task, base: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ import os
 import re
 
 from worldsize.agent.stepenv import Step, Task
+from worldsize.plan.files import Umask
 from worldsize.plan.numbers import whole
 from worldsize.plan.values import NamedTuple
 from worldsize.trust.owners import is_believed
@@ -25,22 +26,27 @@ _LONGEST_LINE = 1 << 20
 
 
 class Files:
-    """Files that several tasks may share, each opened once."""
+    """Files that several tasks may share, each opened once. They are the user's, and made with the user's `umask`."""
 
-    def __init__(self, append: bool) -> None:
+    def __init__(self, append: bool, umask: int) -> None:
+        self._umask = umask
         self._flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if append else os.O_TRUNC)
         self._open: dict[str, int] = {}
 
     def open(self, path: str) -> int:
         """Another user's link is not followed. Raises OSError."""
         if path not in self._open:
-            try:
-                self._open[path] = os.open(path, self._flags | os.O_NOFOLLOW, 0o666)
-            except OSError as error:
-                if error.errno != errno.ELOOP or not is_believed(os.lstat(path).st_uid):
-                    raise
-                self._open[path] = os.open(path, self._flags, 0o666)
+            with Umask(self._umask):
+                self._open[path] = self._opened(path)
         return self._open[path]
+
+    def _opened(self, path: str) -> int:
+        try:
+            return os.open(path, self._flags | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            if error.errno != errno.ELOOP or not is_believed(os.lstat(path).st_uid):
+                raise
+            return os.open(path, self._flags, 0o666)
 
 
 def file_name(pattern: str, step: Step, task: Task, environ: dict[str, str]) -> str:

@@ -114,7 +114,7 @@ class StepRun:
             self._not_started(task, error.filename or "output", error, 1)
             return False
         try:
-            self._living[spawn(argv, environment, streams)] = task
+            self._living[spawn(argv, environment, streams, self._step.umask)] = task
         except OSError as error:
             self._not_started(task, argv[0], error, _MISSING)
         finally:

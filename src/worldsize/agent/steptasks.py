@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from worldsize.agent import processes
 from worldsize.agent.stepenv import Step, Task
 from worldsize.agent.stepoutput import Files, Relay, Target, file_name, target
+from worldsize.plan.files import open_log
 from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
@@ -41,12 +42,12 @@ class Opener:
         self._paths = paths
         batch_log = os.environ.get("WORLDSIZE_BATCH_LOG", "")
         self._to_log = {fd: _is_file(fd, batch_log) for fd in (1, 2)}
-        self._files = Files(step.asked.options.get("open-mode", "") in ("a", "append"))
+        self._files = Files(step.asked.options.get("open-mode", "") in ("a", "append"), step.umask)
         self._width = len(str(step.size.total - 1))
         self._input = _Input(step)
 
     def open(self, task: Task) -> Streams:
-        log = os.open(self._paths.rank_log(task.rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        log = open_log(self._paths.rank_log(task.rank))
         relays: list[Relay] = []
         label = "%*d: " % (self._width, task.number)
         stdout = self._stream(task, "output", 1, log, label, relays)
@@ -121,8 +122,8 @@ def _is_file(fd: int, path: str) -> bool:
     return (mine.st_dev, mine.st_ino) == (other.st_dev, other.st_ino)
 
 
-def spawn(argv: tuple[str, ...], environment: Mapping[str, str], streams: Streams) -> int:
-    """The task's pid, which the task itself finds in SLURM_TASK_PID; it leads a session of its own.
+def spawn(argv: tuple[str, ...], environment: Mapping[str, str], streams: Streams, umask: int) -> int:
+    """The pid of the task, which finds it in SLURM_TASK_PID, leads a session of its own and has the `umask`.
 
     Raises OSError where it cannot be started.
     """
@@ -133,7 +134,7 @@ def spawn(argv: tuple[str, ...], environment: Mapping[str, str], streams: Stream
         try:
             pid = os.fork()  # not posix_spawn: only the forked process knows its number before it executes the program
             if pid == 0:
-                _execute(program, argv, environment, streams, writing)
+                _execute(program, argv, environment, streams, umask, writing)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
             os.close(writing)
@@ -145,11 +146,17 @@ def spawn(argv: tuple[str, ...], environment: Mapping[str, str], streams: Stream
 
 
 def _execute(
-    program: str, argv: tuple[str, ...], environment: Mapping[str, str], streams: Streams, failed: int
+    program: str,
+    argv: tuple[str, ...],
+    environment: Mapping[str, str],
+    streams: Streams,
+    umask: int,
+    failed: int,
 ) -> NoReturn:
     """Become the task. `failed`: where the number of an error goes; it is closed once the program is executed."""
     try:
         os.setsid()
+        os.umask(umask)
         # Copies first, so that none is overwritten before it is duplicated.
         copies = [os.dup(fd) for fd in (streams.stdin, streams.stdout, streams.stderr)]
         for number, fd in enumerate(copies):

@@ -31,7 +31,7 @@ _LAST_CALL = 5
 """Seconds for which torchrun waits for more nodes, once it has enough: ours have all been started, so the others are
 either about to come or lost."""
 
-_BECOME_THE_COMMAND = 'shift 2; exec "$@" >>"$log" 2>&1'
+_BECOME_THE_COMMAND = 'shift 2; exec >>"$log" 2>&1; %sexec "$@"'
 _FORGET = 'for said in "$WORLDSIZE_ERROR_FILE" "$TORCHELASTIC_ERROR_FILE"; do [ ! -s "$said" ] || : >"$said"; done; '
 _TORCHS_PORT = 29400
 """torchrun's own, for an endpoint that says none."""
@@ -53,7 +53,7 @@ def torchrun_argv(
 ) -> tuple[str, ...]:
     """Rendezvous on the head's port, or where the plan says, as HPC Pack's guide starts it."""
     restarts = plan.options.get("max_restarts", 0)
-    script = _rank_script(environment, restarts > 0, plan.spare > 0)
+    script = _rank_script(environment, restarts > 0, plan.spare > 0, plan.ranks_umask)
     nodes = "%d:%d" % (len(plan.nodes) - plan.spare, len(plan.nodes)) if plan.spare else "%d" % len(plan.nodes)
     meeting = _static if plan.options.get("rdzv_backend") == "static" else _meeting
     return (
@@ -111,9 +111,9 @@ def root_cause(log: str) -> Cause | None:
     return Cause(int(rank[1]), code if code >= 0 else 128 - code)
 
 
-def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool) -> str:
-    """What torchrun starts for each rank: it names the rank in every convention in force, gives it its own log and
-    error file, and becomes the command. What a rank said that is started again does not count any more."""
+def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, umask: int | None) -> str:
+    """What torchrun starts for each rank: it names the rank in every convention in force, gives it its own log,
+    error file and umask, and becomes the command. What a rank said that is started again does not count any more."""
     exports = ['%s="$RANK"' % name for name in _BY_RANK if name in environment]
     exports += ['%s="$LOCAL_RANK"' % name for name in _BY_LOCAL_RANK if name in environment]
     exports += ['AZUREML_PROCESS_NAME="rank_$RANK"'] if "AZUREML_PROCESS_NAME" in environment else []
@@ -122,7 +122,7 @@ def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool) 
     return 'r=$(printf %%05d "$RANK"); log="$2/rank-$r.log"; export WORLDSIZE_ERROR_FILE="$1/rank-$r.json" %s; %s%s' % (
         " ".join(exports),
         _FORGET if restarts else "",
-        _BECOME_THE_COMMAND,
+        _BECOME_THE_COMMAND % ("" if umask is None else "umask %03o; " % umask),
     )
 
 

@@ -506,7 +506,7 @@ def main(words: Sequence[str]) -> int:
     if order["plan"] is not None:
         with open(order["plan"], encoding="utf-8") as file:
             order = {**order, "plan": json.load(file)}
-        os.umask(order["plan"]["umask"])
+        os.umask(_umask(order["plan"]))
     nodes = order["nodes"]
     if order["variable"] is not None:
         name = os.environ[order["variable"]]
@@ -520,6 +520,12 @@ def main(words: Sequence[str]) -> int:
     visit = Visit(order, nodes, line)
     visit.run()
     return visit.code if isinstance(line, Files) else 0
+
+
+def _umask(plan: Mapping[str, Any]) -> int:
+    """The ranks'."""
+    mask: Optional[int] = plan.get("ranks_umask")
+    return int(plan["umask"]) if mask is None else mask
 
 
 def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[Pipes, Files]]:

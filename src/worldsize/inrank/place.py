@@ -85,7 +85,8 @@ class OncePerNode:
         if self._mark is None:
             return
         if self._mine:
-            with open(self._mark + ".tmp", "w") as file:
+            mode = os.stat(os.path.dirname(self._mark)).st_mode & 0o666  # whatever the rank's umask is
+            with open(os.open(self._mark + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
                 file.write("done" if kind is None else "failed")
             os.replace(self._mark + ".tmp", self._mark)
         elif kind is None:

@@ -94,9 +94,15 @@ def _write(kind, value, trace):
     elif _follows_from_another(path, report, launched):
         return
     temporary = "%s.%d.tmp" % (path, os.getpid())
-    with open(temporary, "w") as file:
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _mode_within(path)), "w") as file:
         json.dump(report, file)
     os.replace(temporary, path)
+
+
+def _mode_within(path):
+    # type: (str) -> int
+    """Of a file of the run: who may not enter its directory may not read it, whatever the rank's umask is."""
+    return os.stat(os.path.dirname(path) or ".").st_mode & 0o666
 
 
 def _error_file():
@@ -250,7 +256,7 @@ def _become_the_rank():
     try:
         with open(place) as file:
             found = json.load(file)
-        log = os.open(found["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = os.open(found["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, _mode_within(found["log"]))
     except (OSError, ValueError):
         return  # a rank beyond those of the plan
     os.environ.update(found["environment"])

@@ -113,6 +113,42 @@ def write_once(path: str, value: Any, reserved: str = "") -> bool:
     return True
 
 
+def own_umask() -> int:
+    """This process's. It is not changed to be read, where the system tells it: other threads may make files."""
+    try:
+        with open("/proc/self/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+class Umask:
+    """A context: what this process makes or starts inside has the umask `mask`; None changes nothing. All threads share
+    one umask, so no other thread may make files meanwhile."""
+
+    def __init__(self, mask: int | None) -> None:
+        self._mask = mask
+
+    def __enter__(self) -> None:
+        if self._mask is not None:
+            self._before = os.umask(self._mask)
+
+    def __exit__(self, *_: object) -> None:
+        if self._mask is not None:
+            os.umask(self._before)
+
+
+def open_log(path: str) -> int:
+    """A descriptor to append to the file with, which is made with the mode that this process's umask leaves. Raises
+    OSError."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+
 def link(source: str, target: str) -> None:
     """A second name for the file; a copy where the file system knows no links."""
     try:

@@ -87,7 +87,8 @@ class Plan(NamedTuple):
     library_path  directories put first on LD_LIBRARY_PATH
     activated   what the job's environment sets: lower than every convention, and null takes one away
     interpreter  what runs the agents, where the job's environment has a Python; None: the compute's own
-    umask       the ranks' and the run directory's
+    umask       the run directory's
+    ranks_umask the ranks', which is that of the shell that submits; None, in older plans: `umask`
     gpus        of each node, where they are known
     kept        names of the cluster's own variables that ranks see as the node has them: its real job id, say
     setup       shell lines to execute once before the agents start, in order
@@ -133,6 +134,7 @@ class Plan(NamedTuple):
     path: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     umask: int = 0o077
+    ranks_umask: int | None = None
     gpus: int | None = None
     array: ArrayPlace | None = None
     setup: tuple[str, ...] = ()

@@ -41,10 +41,12 @@ def module_line(module: str) -> str:
     return "module load %s" % shlex.quote(module)
 
 
-def setup_lines(commands: Sequence[str], log: str = "batch.log", secrets: Collection[str] = ()) -> list[str]:
+def setup_lines(
+    commands: Sequence[str], log: str = "batch.log", secrets: Collection[str] = (), umask: int | None = None
+) -> list[str]:
     """Lines of bash that execute `commands` in `$RUN/code`, and end it at the first that fails, saying which it was,
-    without the values `secrets`. A file beside the `log` names the one that is being executed, and is removed once all
-    have been."""
+    without the values `secrets`. The commands have the `umask`; None: the shell's. A file beside the `log` names the
+    one that is being executed, and is removed once all have been."""
     from worldsize.trust.secrets import mask_text, mask_values
 
     shown = [mask_text(mask_values(each, secrets)).split("\n")[0] for each in commands]
@@ -53,6 +55,7 @@ def setup_lines(commands: Sequence[str], log: str = "batch.log", secrets: Collec
         'cd "$RUN/code" || exit 1',
         *MODULE,
         'at_step() { STEP=$1; printf \'%%s\\n\' "$STEP" >|"$RUN/"%s || :; }' % at,
+        *([] if umask is None else ["at_step ''; umask %03o" % umask]),  # the file is ours
         "trap 'code=$?; echo \"%s with code $code: $STEP\" >&2; exit $code' ERR" % FAILED,
         *(line for what, each in zip(shown, commands) for line in ("at_step %s" % shlex.quote(what), each)),
         "trap - ERR",

@@ -41,7 +41,7 @@ def lay_out(request: Request, job: Job, paths: RunPaths, progress: Progress) -> 
             progress.notice("git: uncommitted changes are not recorded: %s" % error)
     digest = _snapshot(job, paths, request.config, progress)
     for name, output in job.outputs.items():
-        _make_output(output_path(paths, name, output), output.type)
+        _make_output(output_path(paths, name, output), output.type, paths.outputs)
     cache = os.path.join(request.config.home, "cache")
     _place_inrank(job, paths, cache)
     link(agent_bundle(cache), paths.agent)
@@ -146,8 +146,14 @@ def _snapshot(job: Job, paths: RunPaths, config: Config, progress: Progress) -> 
     return snapshot.digest
 
 
-def _make_output(path: str, kind: str) -> None:
-    os.makedirs(os.path.dirname(path) if kind == "uri_file" else path, mode=0o700, exist_ok=True)
+def _make_output(path: str, kind: str, outputs: str) -> None:
+    """One below the run's `outputs` has the mode of that; any other is made as the user's own `mkdir` would make it."""
+    directory = os.path.dirname(path) if kind == "uri_file" else path
+    if os.path.commonpath((directory, outputs)) != outputs:
+        os.makedirs(directory, exist_ok=True)
+        return
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    os.chmod(directory, os.stat(outputs).st_mode & 0o777)
 
 
 def _place_inrank(job: Job, paths: RunPaths, cache: str) -> None:

@@ -27,9 +27,16 @@ if TYPE_CHECKING:
 
 
 def make_plan(
-    job: Job, facts: ComputeFacts, compute: str, paths: RunPaths, created: float, path: tuple[str, ...]
+    job: Job,
+    facts: ComputeFacts,
+    compute: str,
+    paths: RunPaths,
+    created: float,
+    path: tuple[str, ...],
+    umask: int | None = None,
 ) -> Plan:
-    """Raises PlanError where the job and the compute do not fit, JobError for an expression that names nothing."""
+    """`umask` is that of the shell that submits. Raises PlanError where the job and the compute do not fit, JobError
+    for an expression that names nothing."""
     distribution = job.distribution or PlainDistribution()
     arrangement = _arranged(job, distribution, facts)
     nodes = arrangement.nodes
@@ -66,6 +73,7 @@ def make_plan(
         setup=_with_path(setup, path),
         kept=_kept(_conventions(job, arrangement), facts),
         umask=0o027 if job.share == "group" else 0o077,
+        ranks_umask=_ranks_umask(job, umask),
         python=facts.python,
         rdzv_endpoint=facts.rdzv_endpoint,
         errands=facts.errands,
@@ -79,6 +87,11 @@ def make_plan(
     from worldsize.service.batch import with_script
 
     return with_script(plan, job, facts)
+
+
+def _ranks_umask(job: Job, umask: int | None) -> int | None:
+    """The user's. The group of a shared run reads what the ranks make, and nobody else writes to it."""
+    return umask & ~0o050 | 0o022 if umask is not None and job.share == "group" else umask
 
 
 def _rehearsal(job: Job) -> Rehearsal | None:

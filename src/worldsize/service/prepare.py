@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.errors import PlanError, UsageError
+from worldsize.plan.files import own_umask
 from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -61,7 +62,7 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
         job = as_here(job, facts.mapped)
     data, planned, local = _with_data(request, job, name, facts) if names_data(job) else ({}, job, None)
     path = _python_path(request, name, facts)
-    plan = make_plan(planned, facts, name, paths, created, path)
+    plan = make_plan(planned, facts, name, paths, created, path, own_umask())
     closed = closed_variables(job)
     if closed:
         secrets = named_secrets(job, request.environ)

@@ -121,11 +121,18 @@ def render(script: Script) -> str:
         *(_ready(plan) if plan.array else _by_hand(script)),
         *_ATTEMPT,
         *_look_there(plan),
-        *(["", *setup_lines(plan.setup, secrets=values_of(plan)), _STILL_OURS, _umask(plan)] if plan.setup else []),
+        *_setup(plan),
         *(_start_script(plan) if plan.batch else _start(plan)),
         *([] if plan.array else _travelling(script.files)),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _setup(plan: Plan) -> list[str]:
+    if not plan.setup:
+        return []
+    lines = setup_lines(plan.setup, secrets=values_of(plan), umask=plan.ranks_umask)
+    return ["", *lines, _STILL_OURS, _umask(plan)]
 
 
 def _umask(plan: Plan) -> str:

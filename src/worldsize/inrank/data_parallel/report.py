@@ -25,8 +25,10 @@ def write(training: Training) -> None:
     }
     training.active = False
     try:
-        os.makedirs(directory, exist_ok=True)
-        with open(os.path.join(directory, "rank-%05d.json" % training.rank), "w") as file:
+        mode = os.stat(os.path.dirname(directory)).st_mode & 0o777  # whatever the rank's umask is
+        os.makedirs(directory, mode, exist_ok=True)
+        path = os.path.join(directory, "rank-%05d.json" % training.rank)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode & 0o666), "w") as file:
             json.dump(told, file)
     except OSError:
         pass  # a full disk must not fail a training that has succeeded

@@ -1,0 +1,207 @@
+"""The umask of ranks, however they are started, and the mode of what is ours beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from worldsize.agent import processes
+from worldsize.agent.batch import batch_environment
+from worldsize.agent.programs import node_processes, umask_of
+from worldsize.agent.rankfile import rank_lines
+from worldsize.agent.setup import environment_after
+from worldsize.agent.torchrun import torchrun_argv
+from worldsize.agent.trialrun import trial_plan
+from worldsize.compute.base import ComputeFacts
+from worldsize.plan.batch import Batch
+from worldsize.plan.environ import Host, World
+from worldsize.plan.files import Umask, open_log, own_umask
+from worldsize.plan.launch import Plan
+from worldsize.plan.layout import node_major
+from worldsize.plan.paths import RunPaths
+from worldsize.service.planning import make_plan
+from worldsize.spec.job import Job
+
+WORLD = World("127.0.0.1", 29871, (Host("here", 8),))
+
+
+@pytest.fixture(autouse=True)
+def _ours() -> Iterator[None]:
+    """As an agent's."""
+    with Umask(0o077):
+        yield
+
+
+def plan_of(launcher: str = "direct", **keys: object) -> Plan:
+    said = {"environment": {}, "launcher": launcher, "umask": 0o077, "ranks_umask": 0o027, **keys}
+    return Plan("run-7", "t", "lab", 1.5, 0, node_major(1, 1), ("sh", "-c", "umask; touch made"), **said)
+
+
+def paths_in(directory: Path) -> RunPaths:
+    paths = RunPaths(str(directory))
+    for each in paths.directories():
+        os.makedirs(each, exist_ok=True)
+    return paths
+
+
+def mode(path: str | Path) -> str:
+    return "%03o" % stat.S_IMODE(os.stat(path).st_mode)
+
+
+def test_the_own_umask_is_told_and_stays() -> None:
+    with Umask(0o026):
+        assert (own_umask(), own_umask()) == (0o026, 0o026)
+    assert own_umask() == 0o077
+
+
+def test_none_changes_nothing() -> None:
+    with Umask(None):
+        assert own_umask() == 0o077
+    assert own_umask() == 0o077
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(0o022, "644"), (0o002, "664"), (None, "600")])
+def test_a_program_has_it_and_its_log_has_ours(tmp_path: Path, asked: int | None, expected: str) -> None:
+    log, made = tmp_path / "log", tmp_path / "made"
+    words = ("sh", "-c", 'touch "$0"; echo told; echo trouble >&2; cat', str(made))
+    pid = processes.spawn("/bin/sh", words, {"PATH": os.defpath}, str(log), umask=asked)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert (mode(made), mode(log), log.read_text()) == (expected, "600", "told\ntrouble\n")
+    assert own_umask() == 0o077
+
+
+def test_ours_is_back_where_nothing_could_be_started(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(FileNotFoundError):
+        processes.spawn(str(tmp_path / "none"), ("none",), {}, str(tmp_path / "log"), umask=0)
+    with pytest.raises(FileNotFoundError):
+        processes.spawn("/bin/sh", ("sh",), {}, str(tmp_path / "no directory" / "log"), umask=0)
+    assert (own_umask(), len(os.listdir("/proc/self/fd"))) == (0o077, before)
+
+
+STARTED_WITHOUT = """
+import os, sys
+from worldsize.agent import processes
+os.close(int(sys.argv[1]))
+pid = processes.spawn("/bin/sh", ("sh", "-c", "cat; echo told; echo trouble >&2"), {}, sys.argv[2])
+sys.exit(os.waitpid(pid, 0)[1])
+"""
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2"])
+def test_a_log_may_be_any_of_the_three_streams(tmp_path: Path, closed: str) -> None:
+    """As that of an agent that was started without one of them."""
+    log = tmp_path / "log"
+    done = subprocess.run([sys.executable, "-c", STARTED_WITHOUT, closed, str(log)], timeout=60)
+    assert (done.returncode, log.read_text()) == (0, "told\ntrouble\n")
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "srun", "autotune"])
+def test_launchers_have_ours_since_ranks_set_theirs(launcher: str) -> None:
+    assert umask_of(plan_of(launcher)) is None
+
+
+def test_a_trial_of_a_search_starts_ranks_with_it() -> None:
+    search = {"nodes": 1, "timeout": None}
+    said = {"launcher": "direct", "options": {}, "ports": "", "leaders": [], "lingering": [], "search": search}
+    assert umask_of(trial_plan(plan_of("autotune", options=said), 1)) == 0o027
+
+
+def test_other_programs_are_started_with_it() -> None:
+    assert [umask_of(plan_of(launcher)) for launcher in ("direct", "deepspeed", "batch")] == [0o027] * 3
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(0o027, "640"), (None, "600")])
+def test_what_torchrun_starts_has_it_and_its_log_has_ours(tmp_path: Path, asked: int | None, expected: str) -> None:
+    paths, plan = paths_in(tmp_path), plan_of("torchrun", ranks_umask=asked)
+    argv = torchrun_argv(plan, WORLD, plan.nodes[0], paths, {})
+    words = argv[argv.index("--no-python") + 1 :]
+    subprocess.run(words, env={"RANK": "0", "PATH": os.defpath}, cwd=tmp_path, check=True)
+    assert (mode(tmp_path / "made"), mode(paths.rank_log(0))) == (expected, "600")
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "srun"])
+def test_what_becomes_a_rank_by_a_file_has_it_and_its_log_has_ours(tmp_path: Path, launcher: str) -> None:
+    paths, plan = paths_in(tmp_path), plan_of()
+    (rank,) = node_processes(plan, WORLD, plan.nodes[0], paths, {"PATH": os.defpath})
+    lines = rank_lines(rank, launcher, {}, plan.ranks_umask)
+    subprocess.run(["sh", "-c", lines + 'exec "$@"', "sh", *plan.argv], cwd=tmp_path, check=True)
+    assert (mode(tmp_path / "made"), mode(rank.log)) == ("640", "600")
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(0o027, "640"), (None, "600")])
+def test_lines_of_setup_have_it_and_their_files_have_ours(tmp_path: Path, asked: int | None, expected: str) -> None:
+    paths = paths_in(tmp_path)
+    at = os.path.join(paths.root, "batch.log.step")
+    plan = plan_of(ranks_umask=asked, setup=("touch made", "stat -c %%a '%s'" % at))
+    assert environment_after(plan, paths, {"PATH": os.environ["PATH"]}, lambda: False) is not None
+    assert mode(os.path.join(paths.code, "made")) == expected
+    assert Path(paths.batch_log).read_text() == "600\n"
+    assert mode(paths.batch_log) == "600" and not os.path.exists(at)
+
+
+def test_a_command_beside_the_ranks_has_it(tmp_path: Path) -> None:
+    script = "import sys; from worldsize.agent.visit import main; main([])"
+    for keys, expected in (({"ranks_umask": 0o027}, "0027"), ({"ranks_umask": None}, "0077"), ({}, "0077")):
+        plan = {"run_id": "none-such", "umask": 0o077, "path": [], "visible_devices": False, "environment": {}, **keys}
+        (tmp_path / "plan.json").write_text(json.dumps(plan))
+        order = {
+            "plan": str(tmp_path / "plan.json"), "nodes": [0], "variable": None, "ranks": {}, "grace": 1,
+            "argv": ["sh", "-c", 'umask >"$0"', str(tmp_path / "told")], "cwd": str(tmp_path), "hook": "", "set": {},
+            "scrub": {"prefixes": [], "names": [], "kept": []},
+        }  # fmt: skip
+        environ = {**os.environ, "WORLDSIZE_ORDER": json.dumps(order)}
+        with subprocess.Popen([sys.executable, "-c", script], env=environ, stdin=subprocess.PIPE) as process:
+            assert process.wait(60) == 0  # the open standard input is its lifeline
+        assert (tmp_path / "told").read_text() == expected + "\n"
+
+
+@pytest.mark.parametrize("virtual", [True, False])
+def test_a_batch_script_tells_the_real_srun(tmp_path: Path, virtual: bool) -> None:
+    """Which passes SLURM_UMASK on to the steps: sbatch was started with ours."""
+    plan = plan_of("batch", batch=Batch(("n0",) if virtual else ()))
+    paths = paths_in(tmp_path)
+    assert batch_environment(plan, paths, {"SLURM_UMASK": "0077"})["SLURM_UMASK"] == "0027"
+    older = batch_environment(plan._replace(ranks_umask=None), paths, {"SLURM_UMASK": "0077"})
+    assert older.get("SLURM_UMASK") == (None if virtual else "0077")
+
+
+def test_a_plan_of_before_has_none() -> None:
+    value = json.loads(plan_of().to_json())
+    del value["ranks_umask"]
+    plan = Plan.from_json(json.dumps(value))
+    assert (plan.umask, plan.ranks_umask, umask_of(plan)) == (0o077, None, None)
+
+
+@pytest.mark.parametrize(
+    ("share", "users", "ranks"),
+    [
+        (None, 0o022, 0o022),
+        (None, 0o002, 0o002),
+        (None, 0o077, 0o077),
+        ("group", 0o022, 0o022),
+        ("group", 0o002, 0o022),
+        ("group", 0o077, 0o027),
+        ("group", 0, 0o022),
+    ],
+)
+def test_the_group_of_a_shared_run_reads_and_does_not_write(share: str | None, users: int, ranks: int) -> None:
+    facts = ComputeFacts(None, 8, shared_host=True)
+    plan = make_plan(Job("true", share=share), facts, "local", RunPaths("/runs/x"), 1.5, (), users)
+    assert (plan.umask, plan.ranks_umask) == (0o027 if share else 0o077, ranks)
+
+
+def test_a_log_is_appended_to_and_not_inherited(tmp_path: Path) -> None:
+    for text in (b"one\n", b"two\n"):
+        log = open_log(str(tmp_path / "log"))
+        assert not os.get_inheritable(log)
+        os.write(log, text)
+        os.close(log)
+    assert (tmp_path / "log").read_text() == "one\ntwo\n"
