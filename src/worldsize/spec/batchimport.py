@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.spec.batchjob import job_of_script, name_of
 from worldsize.spec.batchscript import BatchScript, Option
-from worldsize.spec.batchsize import Array, array_of, asked
+from worldsize.spec.batchsize import Array, Asked, array_of, asked
 from worldsize.spec.batchslurm import same_keys
 from worldsize.spec.distribution import processes_per_instance
+from worldsize.spec.job import Job
 from worldsize.spec.paths import is_remote
 
 _NOTHING_TO_SAY = frozenset(("verbose", "quiet", "parsable"))
@@ -34,7 +34,9 @@ def import_script(script: BatchScript, source: str, path: str | None) -> Importe
     name = script.value("job-name") or (name_of(path) if path else None)
     if name:
         tree["display_name"] = name
-    said = {"job-name", "chdir"} | _add_size(tree, script, source) | _add_array(tree, array_of(script, source))
+    own = job_of_script(script, source)
+    said = {"job-name", "chdir"} | _add_size(tree, script, asked(script, source), own)
+    said |= _add_array(tree, array_of(script, source), own)
     slurm = same_keys(script)
     if slurm:
         tree["slurm"] = slurm
@@ -49,28 +51,25 @@ def _written(path: str) -> str:
     return path if path == "." or os.path.isabs(path) or plain else os.path.join(".", path)
 
 
-def _add_size(tree: dict[str, Any], script: BatchScript, source: str) -> set[str]:
+def _add_size(tree: dict[str, Any], script: BatchScript, size: Asked, own: Job) -> set[str]:
     """Only what the script says as a plain number that counts as it stands; the names of those options."""
     said = set()
-    size = asked(script, source)
-    most = processes_per_instance(job_of_script(script, source).distribution)
     if script.value("nodes") == str(size.nodes):
         tree["resources"] = {"instance_count": size.nodes}
         said.add("nodes")
-    per_node = script.value("ntasks-per-node")
-    if {str(tasks) for tasks in (*size.tasks, most)} == {per_node} and not script.says("ntasks"):
-        tree["distribution"] = {"type": "none", "process_count_per_instance": most}
+    per_node = processes_per_instance(own.distribution)
+    exact = {script.value("ntasks-per-node")} == {str(tasks) for tasks in (*size.tasks, per_node)}
+    if exact and not script.says("ntasks"):
+        tree["distribution"] = {"type": "none", "process_count_per_instance": per_node}
         said.add("ntasks-per-node")
     return said
 
 
-def _add_array(tree: dict[str, Any], array: Array | None) -> set[str]:
+def _add_array(tree: dict[str, Any], array: Array | None, own: Job) -> set[str]:
     """An array that counts from 0, as runs are counted."""
     if array is None or array.indices != tuple(range(len(array.indices))):
         return set()
-    if max(len(array.indices), array.at_once or 0) > MAX_ELEMENTS:
-        return set()
-    tree["count"] = len(array.indices)
-    if array.at_once:
-        tree["at_once"] = array.at_once
+    tree["count"] = own.count
+    if own.at_once:
+        tree["at_once"] = own.at_once
     return {"array"}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from worldsize.errors import JobError
+from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.plan.files import read_file
 from worldsize.plan.slurmoptions import sbatch_table
 from worldsize.spec.batchcheck import most_tasks, script_launches
@@ -106,13 +107,16 @@ def job_of_script(script: BatchScript, source: str) -> Job:
     processes = _processes(script, own)
     if own.nodes * processes > MAX_RANKS:
         raise JobError("%d ranks are more than the limit of %d" % (own.nodes * processes, MAX_RANKS), source)
+    if array and len(array.indices) > MAX_ELEMENTS:
+        what = "%d runs are more than the limit of %d" % (len(array.indices), MAX_ELEMENTS)
+        raise JobError("--array: " + what, "%s:%s" % (source, script.line("array")), "submit them in parts")
     return Job(
         batch_script=script.text,
         resources=Resources(own.nodes),
         distribution=PlainDistribution(processes),
         environment_variables=_exported(script),
         count=len(array.indices) if array else None,
-        at_once=array.at_once if array else None,
+        at_once=min(array.at_once, len(array.indices)) if array and array.at_once else None,
     )
 
 

@@ -12,8 +12,9 @@ _SAME = ("account", "qos", "time", "constraint", "reservation", "dependency", "m
 
 _NAMES = {**{name: name for name in _SAME}, "gpus_per_node": "gpus-per-node", "cpus_per_rank": "cpus-per-task"}
 _REQUEUE = ("requeue", "no-requeue")
+GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 _REPLACED = {
-    "gpus-per-node": ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
+    "gpus-per-node": GPUS,
     **dict.fromkeys(_REQUEUE, _REQUEUE),
 }
 """What a job's own word stands in place of, where that is more than the option of that name."""
@@ -26,7 +27,12 @@ IN_ALL = ("ntasks", "ntasks-per-gpu")
 def own_options(script: BatchScript) -> list[tuple[str, str | None]]:
     """What a script that is submitted as it is says to sbatch itself, of two equal options the later one: all but what
     a run needs to say."""
-    options = {option.name: option.value for option in script.options}
+    options: dict[str, str | None] = {}
+    for option in script.options:
+        if option.name in _REQUEUE:
+            for name in _REQUEUE:
+                options.pop(name, None)
+        options[option.name] = option.value
     return [(name, value) for name, value in options.items() if name not in _OURS]
 
 
@@ -47,7 +53,7 @@ def with_slurm_keys(script: BatchScript, slurm: Mapping[str, Any]) -> BatchScrip
     for name, value in _options(slurm):
         replaced = _REPLACED.get(name, (name,))
         there = [(option.name, option.value) for option in script.options if option.name in replaced]
-        if there != [(name, value)]:
+        if there[-1:] != [(name, value)] or (replaced is GPUS and len(there) > 1):
             script = _with_options(script, replaced, (Option(name, value, 0),))
     return _with_options(script, ("exclusive",)) if slurm.get("exclusive") == "false" else script
 

@@ -8,11 +8,10 @@ from typing import Any
 from worldsize.compute.slurm.options import Option, merged, sbatch_options
 from worldsize.plan.launch import Plan
 from worldsize.spec.batchjob import script_as_asked
-from worldsize.spec.batchslurm import own_options
+from worldsize.spec.batchslurm import GPUS, own_options
 from worldsize.spec.job import Job
 
 _SIZE = ("nodes", "ntasks-per-node")
-_GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 
 
 def script_options(defaults: Mapping[str, Any], gpus_per_node: int | None, job: Job, plan: Plan) -> list[Option]:
@@ -22,6 +21,6 @@ def script_options(defaults: Mapping[str, Any], gpus_per_node: int | None, job: 
     said = dict(sbatch_options(job.slurm, plan))
     for name in _SIZE:
         del base[name], said[name]
-    if any(name in own for name in _GPUS):
+    if any(name in own for name in GPUS):
         base.pop("gpus-per-node", None)
     return list({**base, **own, **said}.items())
