@@ -229,6 +229,8 @@ def test_a_file_that_sbatch_refuses(text: bytes, what: str) -> None:
 
 def test_other_problems_of_the_file_are_told_first() -> None:
     assert "comand" in str(problem("batch_script: nosuch\ncomand: x\ngrace: no"))
+    error = str(problem("batch_script: job.slurm\nsetup: [a]\nmodules: [b]"))
+    assert "setup: has no effect beside batch_script" in error and "modules: has no effect" in error
     assert "stands beside command" in str(problem("batch_script: job.slurm\ncommand: x"))
 
 

@@ -20,6 +20,9 @@ _KEY = "batch_script"
 def over_script(nodes: dict[str, Node], values: dict[str, Any], report: Report) -> dict[str, Any]:
     """The values of a job's keys with those that only its script says. Raises JobError, with the script's own place,
     for what sbatch would refuse; whatever else is wrong is in the report."""
+    for key in ("modules", "setup"):
+        if values.get(key):
+            report.problem(nodes[key], key, "has no effect beside batch_script", "say it in the script")
     found = _text(nodes[_KEY], values[_KEY], report)
     if found is None or report.problems:
         return values
