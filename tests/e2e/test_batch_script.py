@@ -390,18 +390,33 @@ def test_names_that_slurm_has_for_the_job_and_its_processes(cli: Cli) -> None:
 
 
 def test_dry_run_and_job_file(cli: Cli) -> None:
-    cli.write("train.py", "import os\nprint('rank', os.environ['RANK'], os.environ['MASTER_ADDR'] != '')\n")
+    cli.write("train.py", "import os\nprint('rank', os.environ['SLURM_PROCID'], os.environ['LR'])\n")
     name = script(cli, "module load x\nexport LR=0.1\nsrun python train.py\n", "-N 2 --ntasks-per-node=2 -p gpu")
     result = cli.ok("run", name, "--dry-run")
     assert "SLURM_JOB_NODELIST=127.0.0.1,127.0.0.2" in result.out and "/inrank/script.sh" in result.out
     assert cli.json("list") == []
-    text = cli.ok("import", name).out
-    cli.write("job.yml", text)
-    assert "partition: gpu" in text and "- x" in text
-    assert cli.ok("run", "job.yml", "--dry-run").code == 0
-    cli.write("job.yml", text.replace("modules:\n  - x\n", ""))
-    cli.ok("run", "job.yml")
-    assert [log(cli, rank) for rank in range(4)] == ["rank %d True\n" % rank for rank in range(4)]
+    cli.write("job.yml", cli.ok("import", name).out)
+    same: Result = cli.ok("run", "job.yml", "--dry-run")
+    assert (same.out, same.err) == (result.out, result.err)
+    run = cli.run("job.yml")
+    assert [log(cli, rank).splitlines()[-1:] for rank in range(4)] == [["rank %d 0.1" % rank] for rank in range(4)]
+    assert cli.status(run)["name"] == "job"
+    os.unlink(os.path.join(cli.project, name))
+    assert "job.yml:4: batch_script: cannot read the batch script" in cli("run", "job.yml").err
+    cli.ok("rerun", run, "-w", "1x1")
+    assert log(cli, 0).splitlines()[-1:] == ["rank 0 0.1"] and cli.status()["ranks"] == 1
+    again = cli.latest()
+    cli.ok("rerun", again)
+    assert cli.status()["ranks"] == 1, "the run's record keeps its size, whatever its script says"
+    differences = cli.ok("diff", run, again).out
+    assert "instance_count" in differences and "batch_script" not in differences
+
+
+def test_an_element_of_an_array_is_run_again_alone(cli: Cli) -> None:
+    name = script(cli, "echo element $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT\n", "--array=2,4 -n 1")
+    array = cli.ok("run", name).err.split("array ")[1].split(":")[0]
+    cli.ok("rerun", array + "_1")
+    assert "_" not in cli.latest() and log(cli, 0) == "element 4 of 2\n"
 
 
 def test_a_script_of_another_language(cli: Cli) -> None:
@@ -425,7 +440,20 @@ def test_an_agent_that_is_started_by_hand(cli: Cli) -> None:
     assert done.returncode == 0 and [log(cli, rank, run) for rank in (0, 1)] == ["task\n", "task\n"]
 
 
-def test_import_from_standard_input_and_its_mistakes(cli: Cli) -> None:
+def test_import_from_standard_input(cli: Cli) -> None:
+    """Its bytes stay what they are."""
+    text = b"#!/bin/bash\n#SBATCH -N 2\nsrun echo 'caf\xe9' $SLURM_PROCID\n"
+    words = [sys.executable, "-m", "worldsize", "import", "-"]
+    done = subprocess.run(words, input=text, cwd=cli.project, env=cli.environ, capture_output=True)
+    assert done.returncode == 0, done
+    cli.write("job.yml", done.stdout.decode())
+    cli.ok("run", "job.yml")
+    for rank in range(2):
+        with open(cli.path(cli.latest(), "attempt-0", "logs", "rank-%05d.log" % rank), "rb") as file:
+            assert file.read() == b"caf\xe9 0\n"
+
+
+def test_mistakes_in_what_is_imported(cli: Cli) -> None:
     assert cli("import", "nosuch.slurm").code == 2
     script(cli, "srun ./a\n", "--requeue=2")
     result: Result = cli("import", "job.slurm")

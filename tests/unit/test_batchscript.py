@@ -295,7 +295,7 @@ def test_as_a_job(tmp_path) -> None:
     assert (job.display_name, job.environment_variables) == ("train.slurm", {"A": "1"})
     assert loaded.where("resources.instance_count").endswith("train.slurm:2")
     again = parse_job(dump_job(job), "job.yml").job
-    assert again == job._replace(source="job.yml")
+    assert again == job._replace(source="job.yml", batch_source="job.yml: batch_script")
 
 
 @fuzz

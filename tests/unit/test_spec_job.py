@@ -43,7 +43,7 @@ def _path() -> dict[str, str]:
 
 
 def test_every_field_has_a_key_and_every_key_a_field() -> None:
-    assert set(Job._fields) - {"source"} == set(JOB) - {"$schema"}
+    assert set(Job._fields) - {"source", "batch_source"} == set(JOB) - {"$schema"}
     for fields, keys in ((Resources, RESOURCES), (Limits, LIMITS), (Input, INPUT), (Output, OUTPUT)):
         assert set(fields._fields) == set(keys)
     for name, kind in DISTRIBUTIONS.items():

@@ -55,7 +55,7 @@ def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str])
     assert plan.batch is not None
     virtual = plan.batch.virtual
     environment = {**scrub(inherited), **_set_by_sbatch(plan, plan.batch, paths)} if virtual else dict(inherited)
-    environment.update(_array(plan, plan.batch))
+    environment.update(array_of_script(plan))
     if len(plan.batch.hosts) > 1:
         environment.update({name: environment.get(name, value) for name, value in _ONE_HOST.items()})
     if virtual and os.getuid() == 0:
@@ -122,10 +122,11 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _array(plan: Plan, batch: Batch) -> dict[str, str]:
+def array_of_script(plan: Plan) -> dict[str, str]:
     """Slurm counts our elements from 0; the script's own indices are set over its."""
-    indices = batch.indices
-    if plan.array is None or len(indices) != plan.array.elements:
+    batch = plan.batch
+    indices = batch.indices if batch else ()
+    if batch is None or plan.array is None or len(indices) != plan.array.elements:
         return {}
     gaps = {later - earlier for earlier, later in zip(indices, indices[1:])}
     found = {

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from worldsize.agent.batch import array_of_script
 from worldsize.cli.follow import Detached, Signals
 from worldsize.cli.output import say, say_for_now, show
 from worldsize.cli.shared import duration, size, state_text
@@ -53,11 +54,11 @@ def with_several(job: Job, options: argparse.Namespace) -> Job:
 
 
 def as_element(job: Job, paths: RunPaths) -> Job:
-    """The job of an element, run again alone: with the element's number, and where it was never started and has no code
-    of its own, with the array's."""
+    """The job of an element, run again alone: with the element's number, or its script's index; and where it was never
+    started and has no code of its own, with the array's."""
     plan = Run(paths, os.environ).plan
     code = paths.code if os.path.isdir(paths.code) else RunPaths(os.path.dirname(paths.root)).code
-    variables = {**array_variables(plan), **job.environment_variables}
+    variables = {**array_variables(plan), **array_of_script(plan), **job.environment_variables}
     return job._replace(code=code if job.code else None, environment_variables=variables)
 
 

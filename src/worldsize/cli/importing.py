@@ -16,7 +16,8 @@ _EXAMPLES = """examples:
   worldsize import job.slurm > job.yml                  then: worldsize run job.yml --dry-run
   worldsize run job.slurm                               no job file needed: the script runs as it is
 
-What is left out of the job file is said in comments, with its line. Nothing is executed."""
+The job file keeps the script: it names the file, or, for standard input, holds its text. What its #SBATCH lines say in
+the words of a job file stands there too, to be changed; the rest holds as the script says it. Nothing is executed."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -29,27 +30,35 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 def import_(options: argparse.Namespace) -> int:
     from worldsize.spec.batchimport import import_script
     from worldsize.spec.batchjob import read_script
-    from worldsize.spec.batchscript import MAX_BYTES
-    from worldsize.spec.batchsize import asked
+    from worldsize.spec.jobfile import printable
 
-    source = "batch script" if options.script == "-" else options.script
-    script, warnings = read_script(source, sys.stdin.buffer.read(MAX_BYTES + 1) if options.script == "-" else None)
+    path = None if options.script == "-" else options.script
+    source = printable(path or "batch script")
+    script, warnings = read_script(path or source, None if path else _standard_input())
     for warning in warnings:
         say_message("warning: " + warning)
-    show_document(job_text(import_script(script, asked(script, source), source), source))
+    show_document(job_text(import_script(script, source, path), source))
     return 0
 
 
-def job_text(imported: Imported, source: str) -> str:
-    """The job file: what was taken over, and in comments what was not."""
-    from worldsize.spec.dump import dump_job
+def _standard_input() -> str:
+    from worldsize.spec.batchscript import MAX_BYTES
 
-    lines = ["# From %s: worldsize run job.yml [-w NxM] [--dry-run]" % _comment(source)]
-    if imported.left_out:
-        lines += ["#", "# Left out:"]
-        lines += ["#   " + _comment(text) for text in imported.left_out]
-    lines += ["type: command", dump_job(imported.job)]
-    return "\n".join(lines)
+    return sys.stdin.buffer.read(MAX_BYTES + 1).decode("utf-8", "surrogateescape")
+
+
+def job_text(imported: Imported, source: str) -> str:
+    """The job file; in comments, what the script alone says."""
+    from worldsize.spec.dump import dump_tree
+
+    lines = ["# %s as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]" % _comment(source)]
+    lines.append("# The script runs as it is. Keys here win over its #SBATCH lines.")
+    if imported.left:
+        lines.append("# In the script alone:")
+    for option in imported.left:
+        value = "" if option.value is None else "=" + option.value
+        lines.append("#   line %d: --%s%s" % (option.line, option.name, _comment(value)))
+    return "\n".join([*lines, dump_tree(imported.tree)])
 
 
 def _comment(text: str) -> str:

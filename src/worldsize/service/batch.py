@@ -11,9 +11,9 @@ from worldsize.plan.batch import Batch
 from worldsize.plan.launch import NodePlan, Plan, RankPlan
 from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
-from worldsize.spec.batchjob import asked_of_job, script_of_job
+from worldsize.spec.batchjob import place_of_script, script_as_asked, script_of_job
 from worldsize.spec.batchscript import BatchScript
-from worldsize.spec.batchsize import Asked, array_of
+from worldsize.spec.batchsize import Asked, array_of, asked
 from worldsize.spec.batchvariables import sbatch_variables
 from worldsize.spec.job import Job
 
@@ -42,17 +42,17 @@ def script_argv(job: Job, paths: RunPaths) -> tuple[str, ...]:
 def with_script(plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
     """`plan` with the batch script in place of a command: on virtual nodes of a shared host as sbatch would start it,
     elsewhere inside the allocation that its own options ask for."""
-    script = script_of_job(job)
-    asked = asked_of_job(job, script)
-    array = array_of(script, job.source)
-    hosts = tuple(virtual_host(index) for index in range(asked.nodes)) if facts.shared_host else ()
+    script, source = script_as_asked(job), place_of_script(job)
+    size = asked(script, source)
+    array = array_of(script, source)
+    hosts = tuple(virtual_host(index) for index in range(size.nodes)) if facts.shared_host else ()
     variables: Mapping[str, str] = {}
     if hosts:
-        variables = sbatch_variables(script, asked, hosts)
-    batch = Batch(hosts, variables, _cpus(script, asked, facts), array.indices if array else ())
-    timeout = plan.timeout or asked.seconds if hosts else None
+        variables = sbatch_variables(script, size, hosts)
+    batch = Batch(hosts, variables, _cpus(script, size, facts), array.indices if array else ())
+    timeout = plan.timeout or (size.seconds if hosts else None)
     return plan._replace(
-        nodes=_nodes(asked, plan), launcher="batch", batch=batch, timeout=timeout, setup=(), threads=None
+        nodes=_nodes(size, plan), launcher="batch", batch=batch, timeout=timeout, setup=(), threads=None
     )
 
 

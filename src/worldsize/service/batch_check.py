@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from worldsize.compute.base import CheckResult
 from worldsize.plan.launch import Plan
 from worldsize.spec.batchcheck import check_script, script_launches
-from worldsize.spec.batchjob import asked_of_job, script_of_job
+from worldsize.spec.batchjob import place_of_script, script_as_asked
 from worldsize.spec.batchlaunch import Launch
 from worldsize.spec.batchscript import BatchScript, meant
+from worldsize.spec.batchsize import asked
 from worldsize.spec.job import Job
 from worldsize.spec.shellscan import UNKNOWN, scan
 
@@ -36,13 +37,13 @@ _PLAIN_NAME = re.compile(r"(?![/~-])[\w./+-]+")
 
 def check_batch(job: Job, plan: Plan) -> list[CheckResult]:
     """Notices, each with its line of the script."""
-    script = script_of_job(job)
-    asked = asked_of_job(job, script)
+    script = script_as_asked(job)
+    size = asked(script, place_of_script(job))
     found = [
-        CheckResult("notice", finding.what, "%s:%d" % (job.source, finding.line), finding.hint)
-        for finding in check_script(script, asked, job.share_gpus)
+        CheckResult("notice", finding.what, _at(job, finding.line), finding.hint)
+        for finding in check_script(script, size, job.share_gpus)
     ]
-    found += _missing_programs(job, script_launches(script, asked), script.text)
+    found += _missing_programs(job, script_launches(script, size), script.text)
     if plan.batch is not None and plan.batch.virtual:
         found += _missing_sources(job, script)
         found += _not_honoured(job, script)
@@ -53,22 +54,23 @@ def _not_honoured(job: Job, script: BatchScript) -> Iterator[CheckResult]:
     names = list(dict.fromkeys(option.name for option in script.options))
     for name in names:
         if name in _SAID_APART:
-            yield CheckResult("notice", "--%s: %s" % (name, _SAID_APART[name]), _line(job, script, name))
+            yield CheckResult("notice", "--%s: %s" % (name, _SAID_APART[name]), _at(job, script.line(name)))
     if script.value("export") in ("NONE", "NIL"):
         what = "--export=%s: the script sees this shell's variables all the same" % script.value("export")
-        yield CheckResult("notice", what, _line(job, script, "export"))
+        yield CheckResult("notice", what, _at(job, script.line("export")))
     for option in script.foreign:
         what = "--%s is no option of sbatch's own: without effect on virtual nodes" % option.name
-        yield CheckResult("notice", what, "%s:%d" % (job.source, option.line), meant(option.name))
+        yield CheckResult("notice", what, _at(job, option.line), meant(option.name))
     others = {*_HONOURED, *_SAID_APART, "export", *(option.name for option in script.foreign)}
     idle = [name for name in names if name not in others]
     if idle:
         what = "without effect on virtual nodes: %s" % ", ".join("--" + name for name in idle)
-        yield CheckResult("notice", what, job.source)
+        yield CheckResult("notice", what, place_of_script(job))
 
 
-def _line(job: Job, script: BatchScript, name: str) -> str:
-    return "%s:%s" % (job.source, script.line(name))
+def _at(job: Job, line: int | None) -> str:
+    """A line of the script; without one, what is the job's word alone."""
+    return "%s:%d" % (place_of_script(job), line) if line else job.source
 
 
 def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[CheckResult]:
@@ -84,7 +86,7 @@ def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[C
         if not os.path.exists(os.path.join(job.code, name)):
             what = "script not found: %s (looked in %s)" % (name, job.code)
             hint = "run it from the directory that it is submitted in, or name that with --code"
-            yield CheckResult("notice", what, "%s:%d" % (job.source, launch.line), hint)
+            yield CheckResult("notice", what, _at(job, launch.line), hint)
 
 
 def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
@@ -104,4 +106,4 @@ def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
         if not os.path.exists(os.path.join(job.code or "", path)):
             what = "no such file on this machine: %s" % seen.words[1]
             hint = "`set -e` ends the script there" if strict else "the script goes on"
-            yield CheckResult("notice", what, "%s:%d" % (job.source, seen.line), hint)
+            yield CheckResult("notice", what, _at(job, seen.line), hint)

@@ -92,9 +92,9 @@ def _asked(job: Job) -> int | None:
         return count or None
     if job.batch_script is None:
         return None
-    from worldsize.spec.batchjob import asked_of_job, script_of_job
+    from worldsize.spec.batchjob import asked_of_job
 
-    return asked_of_job(job, script_of_job(job)).gpus or None
+    return asked_of_job(job).gpus or None
 
 
 def _processes(job: Job) -> int:

@@ -50,14 +50,13 @@ class Launch(NamedTuple):
 
 
 class Torchrun(NamedTuple):
-    """What a torchrun line says, None for what it does not say, or not as a number; `program` is what it starts."""
+    """What a torchrun line says, None for what it does not say, or not as a number."""
 
     nnodes: int | None
     per_node: int | None
     node_rank: str | None
     standalone: bool
     backend: str | None
-    program: tuple[str, ...]
 
 
 def launches(text: str, given: Mapping[str, str], allocation: Allocation) -> list[Launch]:
@@ -69,14 +68,13 @@ def torchrun_of(launch: Launch) -> Torchrun | None:
     start = _torchrun_at(launch)
     if start is None:
         return None
-    said, program = _split_torchrun(launch.program[start + 1 :])
+    said = _torchrun_options(launch.program[start + 1 :])
     return Torchrun(
         whole(said.get("nnodes")),
         whole(said.get("nproc-per-node")),
         said.get("node-rank"),
         "standalone" in said,
         said.get("rdzv-backend"),
-        program,
     )
 
 
@@ -85,20 +83,20 @@ def _torchrun_at(launch: Launch) -> int | None:
     return next((at for at, name in enumerate(names) if name == "torchrun" or name in _TORCH_MODULES), None)
 
 
-def _split_torchrun(words: tuple[str, ...]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Its options, and what it starts for each rank: `-m` and a module's name, or a script, and their words."""
+def _torchrun_options(words: tuple[str, ...]) -> dict[str, str]:
+    """Those before what it starts for each rank: `-m` and a module's name, or a script."""
     said: dict[str, str] = {}
     at = 0
     while at < len(words) and words[at].startswith("-"):
         name, equals, value = words[at].lstrip("-").replace("_", "-").partition("=")
         at += 1
         if name in ("m", "module"):
-            return said, ("-m", *words[at:])
+            break
         if not equals and name not in _FLAGS and at < len(words):
             value = words[at]
             at += 1
         said[name] = value
-    return said, words[at:]
+    return said
 
 
 def _launches(seen: Seen, allocation: Allocation) -> Iterator[Launch]:

@@ -1,87 +1,85 @@
-"""A batch script's options as the keys of `slurm:`. Pure."""
+"""A batch script's options, the keys of `slurm:` that mean the same, and those keys laid over the options. Pure."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from worldsize.spec.batchscript import BatchScript, Option
-from worldsize.spec.batchsize import Asked
 
 _SAME = ("account", "qos", "time", "constraint", "reservation", "dependency", "mem", "partition", "nodelist", "exclude")
-_ELSEWHERE = frozenset((
-    "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "job-name", "array", "cpus-per-task", "gpus",
-    "gpus-per-node", "gpus-per-task", "verbose", "quiet", "parsable",
-))  # fmt: skip
-"""Said by other keys of the job, or worked out from them."""
+"""Options that are keys of `slurm:` by their own names, with the same values."""
 
-_DROPPED = {
-    "output": "every rank has a log of its own: worldsize logs",
-    "error": "every rank has a log of its own: worldsize logs",
-    "open-mode": "logs are never overwritten",
-    "chdir": "code: names the directory instead",
-    "input": "ranks read no standard input",
-    "export": "environment_variables: says what every rank gets",
-    "export-file": "environment_variables: says what every rank gets",
-    "get-user-env": "setup: has lines to execute first",
-    "wrap": "command: says what is executed",
-    "wait": "worldsize run waits",
-    "hold": "scontrol hold holds a submitted run",
-    "test-only": "worldsize run --dry-run tells what would be submitted",
-    "kill-on-invalid-dep": "a run that can never start says so",
-    "ntasks-per-core": "cpus_per_rank: says how ranks share cores",
-    "ntasks-per-socket": "cpus_per_rank: says how ranks share cores",
-    "uid": "runs are the user's own",
-    "gid": "runs are the user's own",
+_NAMES = {**{name: name for name in _SAME}, "gpus_per_node": "gpus-per-node", "cpus_per_rank": "cpus-per-task"}
+_REQUEUE = ("requeue", "no-requeue")
+GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
+_REPLACED = {
+    "gpus-per-node": GPUS,
+    **dict.fromkeys(_REQUEUE, _REQUEUE),
 }
-_SIGNAL = re.compile(r"(?:[A-Z]+:)?([A-Za-z0-9]+)(@\d+)?")
-
+"""What a job's own word stands in place of, where that is more than the option of that name."""
 
 _OURS = frozenset(("job-name", "array", "output", "error", "open-mode", "chdir", "input", "wrap", "parsable", "wait"))
-_SIZE = frozenset(("nodes", "ntasks", "ntasks-per-node"))
+IN_ALL = ("ntasks", "ntasks-per-gpu")
+"""Options that say how many tasks there are whatever the number of nodes."""
 
 
-def own_options(script: BatchScript, resized: bool = False) -> list[tuple[str, str | None]]:
+def own_options(script: BatchScript) -> list[tuple[str, str | None]]:
     """What a script that is submitted as it is says to sbatch itself, of two equal options the later one: all but what
-    a run needs to say. `resized`: the run's size is another than the script's, so that is left out too."""
-    options = {option.name: option.value for option in script.options}
-    left_out = _OURS | _SIZE if resized else _OURS
-    return [(name, value) for name, value in options.items() if name not in left_out]
+    a run needs to say."""
+    options: dict[str, str | None] = {}
+    for option in script.options:
+        if option.name in _REQUEUE:
+            for name in _REQUEUE:
+                options.pop(name, None)
+        options[option.name] = option.value
+    return [(name, value) for name, value in options.items() if name not in _OURS]
 
 
-def slurm_keys(script: BatchScript, asked: Asked, ranks_per_task: int = 1) -> tuple[dict[str, Any], list[str]]:
-    """The keys, and for each option that is none of them why. Of two equal options the later one counts."""
+def same_keys(script: BatchScript) -> dict[str, Any]:
+    """The keys of `slurm:` that say exactly what options of the script say."""
     found: dict[str, Any] = {}
-    raw: dict[str, str] = {}
-    dropped: list[str] = []
-    for option in {option.name: option for option in script.options}.values():
-        name = option.name
-        if name in _DROPPED:
-            dropped.append("line %d: --%s (%s)" % (option.line, name, _DROPPED[name]))
-        elif name in _SAME and option.value:
-            found[name] = option.value
-        elif name in ("requeue", "no-requeue"):
-            found["requeue"] = name == "requeue"
-        elif name == "exclusive":
-            found["exclusive"] = option.value or "true"
-        elif name == "signal":
-            found["signal"] = _signal(option, dropped)
-        elif name == "gres" and asked.gpus is not None and "," not in (option.value or ","):
-            found["gpus_per_node"] = (option.value or "").partition(":")[2] or "1"
-        elif name not in _ELSEWHERE:
-            raw[name] = option.value or ""
-    if asked.gpus and "gpus_per_node" not in found:
-        found["gpus_per_node"] = script.value("gpus-per-node") or str(asked.gpus)
-    if asked.cpus_per_task:
-        found["cpus_per_rank"] = max(1, asked.cpus_per_task // ranks_per_task)
-    return ({**found, "sbatch_options": raw} if raw else found), dropped
+    for option in script.options:
+        if option.name in _SAME and option.value and option.value.strip():
+            found[option.name] = option.value
+        elif option.name in _REQUEUE:
+            found["requeue"] = option.name == "requeue"
+    return found
 
 
-def _signal(option: Option, dropped: list[str]) -> str:
-    """Ranks get it, not the batch shell, which only waits."""
-    found = _SIGNAL.fullmatch(option.value or "")
-    if found is None:
-        return option.value or ""
-    if ":" in (option.value or ""):
-        dropped.append("line %d: --signal=%s (every rank gets the signal)" % (option.line, option.value))
-    return "%s%s" % (found[1].upper(), found[2] or "@60")
+def with_slurm_keys(script: BatchScript, slurm: Mapping[str, Any]) -> BatchScript:
+    """The script as if its #SBATCH lines said what the keys of a job's `slurm:` say. An option that says so already
+    keeps its line; any other has none (0)."""
+    for name, value in _options(slurm):
+        replaced = _REPLACED.get(name, (name,))
+        there = [(option.name, option.value) for option in script.options if option.name in replaced]
+        if there[-1:] != [(name, value)] or (replaced is GPUS and len(there) > 1):
+            script = _with_options(script, replaced, (Option(name, value, 0),))
+    return _with_options(script, ("exclusive",)) if slurm.get("exclusive") == "false" else script
+
+
+def with_nodes(script: BatchScript, nodes: int) -> BatchScript:
+    """The script as if its #SBATCH lines asked for so many nodes, and for as many tasks on each as before."""
+    return _with_options(script, ("nodes",), (Option("nodes", str(nodes), 0),))
+
+
+def with_tasks(script: BatchScript, nodes: int, per_node: int) -> BatchScript:
+    """The script as if its #SBATCH lines asked for so many nodes, and for so many tasks on each."""
+    said = (Option("nodes", str(nodes), 0), Option("ntasks-per-node", str(per_node), 0))
+    return _with_options(script, ("nodes", "ntasks-per-node", *IN_ALL), said)
+
+
+def _with_options(script: BatchScript, without: tuple[str, ...], said: tuple[Option, ...] = ()) -> BatchScript:
+    return script._replace(options=(*(each for each in script.options if each.name not in without), *said))
+
+
+def _options(slurm: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    for key, value in slurm.items():
+        if key in _NAMES:
+            yield _NAMES[key], ",".join(value) if isinstance(value, (list, tuple)) else str(value)
+        elif key == "requeue":
+            yield _REQUEUE[not value], None
+        elif key == "exclusive" and value != "false":
+            yield "exclusive", None if value == "true" else value
+    for name, value in slurm.get("sbatch_options", {}).items():
+        yield name.lower().lstrip("-").replace("_", "-"), value or None

@@ -105,7 +105,7 @@ def _input(value: Any) -> Any:
 def attributes() -> tuple[str, ...]:
     """What a CommandJob has: the keys of a job, and those of its sections."""
     sections = tuple(name for names in _SECTIONS.values() for name in names)
-    return tuple(name for name in Job._fields if name not in ("source", "type")) + sections + _IGNORED
+    return tuple(name for name in Job._fields if name not in ("source", "batch_source", "type")) + sections + _IGNORED
 
 
 def command(

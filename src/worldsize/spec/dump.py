@@ -21,8 +21,26 @@ def job_tree(job: Job) -> dict[str, Any]:
     """The keys of `job` that differ from their defaults, as plain values: what a file would say."""
     tree = _changed(job)
     tree.pop("source", None)
+    tree.pop("batch_source", None)
+    if job.batch_script is not None:
+        tree.update(_beside_script(job))
     tree.pop("command" if job.argv else "argv", None)
     return tree
+
+
+def _beside_script(job: Job) -> dict[str, Any]:
+    """What a script says too, in full: a key that is left out has the value that the script says."""
+    from worldsize.spec.distribution import processes_per_instance
+
+    distribution = _plain(job.distribution) if job.distribution else {"type": "none"}
+    processes = processes_per_instance(job.distribution)
+    if processes is not None:
+        distribution["process_count_per_instance"] = processes
+    return {
+        **{name: getattr(job, name) for name in ("code", "display_name", "count", "at_once")},
+        "resources": {"instance_count": job.resources.instance_count, **_plain(job.resources)},
+        "distribution": distribution,
+    }
 
 
 def _changed(value: Any) -> dict[str, Any]:

@@ -121,6 +121,7 @@ class Job(NamedTuple):
     count            so many equal runs
     at_once          of several runs, at most so many at the same time
     source           where the job came from: a file name, "command line" or "python"
+    batch_source     where the lines of `batch_script` are counted; empty where that is `source`
     """
 
     command: str = ""
@@ -169,6 +170,7 @@ class Job(NamedTuple):
     count: int | None = None  # type: ignore[assignment]  # hides tuple.count, which nobody asks a job
     at_once: int | None = None
     source: str = "python"
+    batch_source: str = ""
 
 
 def command_text(argv: tuple[str, ...]) -> str:

@@ -34,6 +34,10 @@ def read_job(node: Node, report: Report, source: str) -> Job:
     _check_command(node, nodes, values, report)
     if "argv" in values:
         values["command"] = command_text(values["argv"])
+    if "batch_script" in values:
+        from worldsize.spec.batchreader import over_script
+
+        values = over_script(nodes, values, report)
     for name, type_ in (("resources", Resources), ("limits", Limits)):
         if name in values:
             values[name] = type_(**values[name])
@@ -79,7 +83,8 @@ def _check_ranks(nodes: dict[str, Node], job: Job, report: Report) -> None:
     if ranks > MAX_RANKS:
         key = "process_count_per_instance"
         path = join("distribution", key) if key in job.distribution._fields else "distribution"
-        report.problem(nodes["distribution"], path, "%d ranks are more than the limit of %d" % (ranks, MAX_RANKS))
+        node = nodes["distribution"] if "distribution" in nodes else nodes["batch_script"]
+        report.problem(node, path, "%d ranks are more than the limit of %d" % (ranks, MAX_RANKS))
 
 
 def read_distribution(node: Node, path: str, report: Report) -> Distribution | None:

@@ -96,7 +96,11 @@ JOB: Keys = {
     "properties": Key("labels", "Properties for the service."),
     "command": Key("text", "What each rank executes, by bash, in the code directory.", blank=False),
     "argv": Key("texts", "The exact words to execute without a shell, in place of command."),
-    "batch_script": Key("text", "In place of command, a Slurm batch script: its srun starts the ranks.", blank=False),
+    "batch_script": Key(
+        "text",
+        "In place of command, a Slurm batch script: its path, relative to the job file, or its text.",
+        blank=False,
+    ),
     "code": Key("path", "The directory to snapshot, relative to the job file.", blank=False),
     "environment": Key("environment", "What the ranks run in: a name, a path, or what is in it."),
     "environment_variables": Key("text_map", "Variables of every rank; they win over every convention."),

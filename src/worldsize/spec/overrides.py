@@ -70,7 +70,8 @@ def apply_overrides(job: Job, settings: Iterable[str], warnings: list[str] | Non
     report.check()
     if warnings is not None:
         warnings.extend(report.warnings)
-    return changed
+    same_script = changed.batch_script == job.batch_script
+    return changed._replace(batch_source=job.batch_source) if same_script else changed
 
 
 def override_places(settings: Iterable[str]) -> dict[str, str]:

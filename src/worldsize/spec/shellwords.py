@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-LITERAL, VARIABLE, ARITHMETIC, ELEMENTS, OTHER = "literal", "variable", "arithmetic", "elements", "other"
+LITERAL, VARIABLE, ARITHMETIC, OTHER = "literal", "variable", "arithmetic", "other"
 _OPENING = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
 _JOINING = ("then", "do", "else", "elif", "!", "time")
 _BLANKS = " \t\r"
@@ -28,7 +28,7 @@ _REDIRECTION = re.compile(r"(?:\d+|&)?(?:<<<|<&|>&|<>|>>|>\||<|>)[ \t\r]*")
 
 class Part(NamedTuple):
     """A piece of a word. text: a literal's text; a variable's name with what stands in its braces (`X:-1`); an
-    arithmetic expression; an array's elements in their brackets; a command (OTHER) without its brackets.
+    arithmetic expression; of what is OTHER, a command without its brackets, an array's elements in theirs.
     quoted: its value is not split at blanks."""
 
     kind: str
@@ -151,7 +151,7 @@ class _Reader:
         while self._at < len(self._text):
             character = self._peek()
             if character == "(" and parts and parts[-1].text.endswith("="):
-                parts.append(self._until(self._balanced(self._at, "(", ")"), ELEMENTS))
+                parts.append(self._until(self._balanced(self._at, "(", ")"), OTHER))
                 continue
             if character in _BLANKS or character in _ENDS or character in "<>":
                 break

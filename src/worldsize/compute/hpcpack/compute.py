@@ -70,9 +70,7 @@ class HpcPackCompute:
 
         if plan.batch is not None:
             what = "a batch script's srun starts its ranks, and there is none on HPC Pack"
-            return [
-                CheckResult("error", what, "batch_script", "say `command`: `worldsize import` makes a job of a script")
-            ]
+            return [CheckResult("error", what, "batch_script", "say what each rank executes: `command` in its place")]
         share, runs_dir = self._share, self._settings.runs_place
         found = list(check_share(share, runs_dir, job))
         if share is not None and runs_dir:

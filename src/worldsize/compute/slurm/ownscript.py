@@ -7,27 +7,20 @@ from typing import Any
 
 from worldsize.compute.slurm.options import Option, merged, sbatch_options
 from worldsize.plan.launch import Plan
-from worldsize.spec.batchjob import asked_of_job, script_of_job
-from worldsize.spec.batchsize import asked
-from worldsize.spec.batchslurm import own_options
+from worldsize.spec.batchjob import script_as_asked
+from worldsize.spec.batchslurm import GPUS, own_options
 from worldsize.spec.job import Job
 
 _SIZE = ("nodes", "ntasks-per-node")
-_GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 
 
 def script_options(defaults: Mapping[str, Any], gpus_per_node: int | None, job: Job, plan: Plan) -> list[Option]:
-    """The compute's defaults under what the script says, under what the job says beside it (`--set slurm.…`)."""
-    script = script_of_job(job)
-    resized = asked_of_job(job, script) != asked(script, job.source)
-    own = dict(own_options(script, resized))
+    """The compute's defaults under what the script says, under what the job says beside it (its size, `slurm:`)."""
+    own = dict(own_options(script_as_asked(job)))
     base = dict(sbatch_options(merged(defaults, job._replace(slurm={}), gpus_per_node), plan))
     said = dict(sbatch_options(job.slurm, plan))
-    if not resized:
-        for name in _SIZE:
-            del base[name], said[name]
-    if any(name in own for name in _GPUS):
+    for name in _SIZE:
+        del base[name], said[name]
+    if any(name in own for name in GPUS):
         base.pop("gpus-per-node", None)
-    if "gpus-per-node" in said:
-        own = {name: value for name, value in own.items() if name not in _GPUS}
     return list({**base, **own, **said}.items())
