@@ -400,7 +400,7 @@ def test_dry_run_and_job_file(cli: Cli) -> None:
     assert (same.out, same.err) == (result.out, result.err)
     run = cli.run("job.yml")
     assert [log(cli, rank).splitlines()[-1:] for rank in range(4)] == [["rank %d 0.1" % rank] for rank in range(4)]
-    assert cli.status(run)["name"] == "job"
+    assert cli.status(run)["name"] == "job.slurm"
     os.unlink(os.path.join(cli.project, name))
     assert "job.yml:4: batch_script: cannot read the batch script" in cli("run", "job.yml").err
     cli.ok("rerun", run, "-w", "1x1")

@@ -184,7 +184,7 @@ def test_any_job_with_a_script_reads_back_as_it_is(changes: dict[str, Any]) -> N
 
 def test_places_of_what_is_wrong_in_the_script() -> None:
     with pytest.raises(JobError) as caught:
-        job("", "#!/bin/bash\n#SBATCH --nodez=2\n")
+        job("", "#!/bin/bash\n#SBATCH --requeue=2\n")
     assert caught.value.where == "jobs/job.slurm:2"
     found = loaded("", "#!/bin/bash\n#SBATCH -N 2\nexport WORLD_SIZE=9\nsrun python -c 1\n#SBATCH -t 3\n")
     assert [each.where for each in check_batch(found.job, local(found.job))] == ["jobs/job.slurm:3"]

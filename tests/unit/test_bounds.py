@@ -187,7 +187,7 @@ def test_numbers_of_a_steps_environment(name: str) -> None:
 
 def step(*words: str) -> Step:
     said = read_words([*words, "python"], {})
-    return Step(0, said, step_size(said.said, {}, TWO), TWO.hosts, (Task(3, 0, 0, "node0", 0),))
+    return Step(0, said, step_size(said.said, {}, TWO), TWO.hosts, (Task(3, 0, 0, "node0", 0),), 0o022)
 
 
 def environment(words: tuple[str, ...]) -> None:

@@ -61,6 +61,7 @@ def plans(draw) -> Plan:
         grace=draw(seconds),
         timeout=draw(st.none() | seconds),
         hang_timeout=draw(seconds),
+        strict=draw(st.booleans()),
         rendezvous_timeout=draw(seconds),
         silence=draw(seconds),
         path=tuple(draw(st.lists(texts, max_size=3))),

@@ -29,6 +29,10 @@ _SAID_APART = {
     "input": "the script reads no standard input",
 }
 
+_OTHER_NAMES = {
+    "gpus_per_node": ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
+    "instance_count": ("nodes", "nodelist"),
+}
 _MOVES_OR_MAKES = re.compile(
     r"^[^#\n]*(\b(cd|pushd|git|tar|unzip|wget|curl|cp|mv|ln|rsync|scp|sbcast)\b|<<)", re.MULTILINE
 )
@@ -48,6 +52,14 @@ def check_batch(job: Job, plan: Plan) -> list[CheckResult]:
         found += _missing_sources(job, script)
         found += _not_honoured(job, script)
     return found
+
+
+def place_of_key(job: Job, key: str) -> str | None:
+    """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
+    name = key.rpartition(".")[2]
+    names = _OTHER_NAMES.get(name, (name.replace("_", "-"),))
+    line = script_as_asked(job).line(*names)
+    return "%s:%d" % (place_of_script(job), line) if line else None
 
 
 def _not_honoured(job: Job, script: BatchScript) -> Iterator[CheckResult]:

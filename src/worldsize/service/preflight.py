@@ -31,7 +31,7 @@ def preflight(
         *_batch_script(job, plan),
         *_launcher(plan, compute),
         *_autotune(job, plan, places),
-        *(_placed(result, places) for result in compute.check(job, plan)),
+        *(_placed(result, job, places) for result in compute.check(job, plan)),
     ]
     return sorted(found, key=lambda result: result.level != "error")
 
@@ -71,8 +71,14 @@ def offline_findings(job: Job, places: Places) -> list[CheckResult]:
     return check_downloads(job, places)
 
 
-def _placed(result: CheckResult, places: Places) -> CheckResult:
-    return result._replace(where=places.at(result.where)) if result.where else result
+def _placed(result: CheckResult, job: Job, places: Places) -> CheckResult:
+    if not result.where:
+        return result
+    if job.batch_script is not None and not places.says(result.where):
+        from worldsize.service.batch_check import place_of_key
+
+        return result._replace(where=place_of_key(job, result.where) or places.at(result.where))
+    return result._replace(where=places.at(result.where))
 
 
 def script_of(job: Job) -> str | None:

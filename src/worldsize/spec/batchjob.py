@@ -27,9 +27,6 @@ _LINES = {
 }
 """Where the value of a job's key was said, for messages."""
 
-_KEYS = dict.fromkeys(("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"), "gpus_per_node")
-"""The key of `slurm:` that says what an option says, where its name is another."""
-
 
 def load_script(path: str, cwd: str, code: str | None = None) -> Loaded:
     """The job that the script in the file `path` asks for when it is submitted in the directory `cwd`.
@@ -144,7 +141,4 @@ def _said(remark: Remark, source: str) -> str:
 
 def _lines(script: BatchScript) -> dict[str, int]:
     lines = {key: script.line(*names) for key, names in _LINES.items()}
-    for option in script.options:
-        lines["slurm.sbatch_options." + option.name] = option.line
-        lines["slurm." + _KEYS.get(option.name, option.name.replace("-", "_"))] = option.line
     return {key: line for key, line in lines.items() if line is not None}

@@ -18,7 +18,7 @@ BLANKS = " \t\n\v\f\r"
 """What sbatch takes for blanks, which is C's isspace(). A no-break space from a web page is a part of a word."""
 
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
-_LONG_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_LONG_NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
 _NEARLY = re.compile(r"\s*#\s*sbatch\s+-", re.IGNORECASE)
 
 
