@@ -1,14 +1,15 @@
-"""Run directories with one damaged file, seen by every command that reads a run, in this process: words and an exit
-code come back, never an exception, an endless loop, or a success that was none."""
+"""Run directories with one damaged file, seen by every command that reads a run: words and an exit code come back,
+never an exception, an endless loop, or a success that was none."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -20,10 +21,18 @@ from in_process import InProcess
 SECONDS = 10
 """Of this process's own time, for each command."""
 
-FAILING = "import os, sys\nprint('hello')\nsys.stderr = open(os.devnull, 'w')\nif os.environ['RANK'] == '3': raise ValueError('wrong')\n"
-TREE = "code/"
+FAILING = """
+import os, sys
+print("hello")
+sys.stderr = open(os.devnull, "w")
+if os.environ["RANK"] == "3":
+    raise ValueError("wrong")
+"""
 JSON = (".json", ".jsonl")
 VALUES = (None, True, -1, 1.5, 10**30, float("inf"), float("nan"), "x", "\ud800", "\0\n\x1b[2J", [], [[]], {}, {"x": 1})
+FREE = ("environment", "activated", "options", "variables", "files")
+"""Keys of objects whose keys are the user's."""
+
 DEEP = 100_000
 
 BYTES: dict[str, Callable[[bytes], bytes]] = {
@@ -125,9 +134,10 @@ def without(value: Any, at: tuple[Any, ...]) -> Any:
 
 
 def with_unknown(value: Any) -> Any:
-    """As a newer release may write it: a further key in each object."""
+    """As a newer release may write it: a further key in each object whose keys are ours."""
     if isinstance(value, dict):
-        return {**{key: with_unknown(item) for key, item in value.items()}, "of_a_newer_release": [1]}
+        kept = {key: item if key in FREE else with_unknown(item) for key, item in value.items()}
+        return {**kept, "of_a_newer_release": [1]}
     return [with_unknown(item) for item in value] if isinstance(value, list) else value
 
 
@@ -148,76 +158,291 @@ def of_values(path: str, data: bytes, values: tuple[Any, ...]) -> Iterator[Damag
             yield Damage(path, "without %s" % list(at), whole(without(tree, at)))
 
 
-class Kept:
-    """A home whose runs can be damaged, and are whole again after `restore`."""
+READING = (
+    ("status", "RUN"),
+    ("status", "RUN", "-o", "json"),
+    ("list", "-a", "-o", "json"),
+    ("logs", "RUN", "-o", "json"),
+    ("diff", "RUN", "OTHER"),
+    ("prune", "--older-than", "0s", "--dry-run", "-o", "json"),
+    ("wait", "RUN", "--timeout", "0.1"),
+)
+"""What every kind of damage is seen by."""
 
-    def __init__(self, cli: InProcess, pristine: str) -> None:
-        self.cli = cli
-        self.pristine = pristine
-        self.runs = os.path.join(cli.home, "runs")
-        self._touched: set[str] = set()
-        self.troubles: dict[str, str] = {}
+OTHERS = (
+    ("list",),
+    ("list", "--elements"),
+    ("list", "RUN"),
+    ("logs", "RUN", "--tail", "2", "--fold", "numbers"),
+    ("logs", "RUN", "--rank", "0"),
+    ("diff", "OTHER", "RUN", "-o", "json"),
+    ("rerun", "RUN", "--dry-run"),
+    ("exec", "RUN", "--", "true"),
+    ("shell", "RUN"),
+    ("submit", "--dry-run", "--after", "RUN", "--", "true"),
+    ("env", "list"),
+    ("prune", "RUN", "--dry-run"),
+    ("wait", "RUN", "-o", "json", "--timeout", "0.1"),
+    ("requeue", "RUN"),
+    ("cancel", "RUN"),
+)
+
+FILES = (
+    *("job.yml", "plan.json", "record.json", "code.json", "handle.json", "result.json", "submission.txt"),
+    *("attempt-0/rendezvous.json", "attempt-0/errors/rank-00003.json", "attempt-0/logs/rank-00003.log"),
+    *("attempt-0/events/node-0000.jsonl", "attempt-0/exit/node-0000.json", "attempt-0/exit/node-0001.json"),
+)
+OF_ARRAY = ("array.json", "handles.json", "result.json", "job.yml", "record.json", "code.json")
+OF_ELEMENT = ("plan.json", "result.json", "handle.json", "attempt-0/exit/node-0000.json")
+FEW = (None, "x", -1, [], 10**30, "\ud800")
+
+
+class Home:
+    """A home with a run that SUCCEEDED, one that FAILED and an array: they can be damaged, and are whole again after
+    `restore`."""
+
+    def __init__(self, real: Cli, root: str) -> None:
+        real.write("failing.py", FAILING)
+        self.ok = real.run("-w", "2x2", "--", "echo", "hello")
+        self.failed = real.run("-w", "2x2", "--", sys.executable, "failing.py", code=1)
+        self.array = real.submit("--count", "2", "--", "echo", "hello")
+        real.ok("wait", self.array)
+        self.all = {self.ok, self.failed, self.array}
+        self.cli = InProcess(root)
+        self.cli.home, self.cli.environ, self.cli.project = real.home, real.environ, real.project
+        self.runs = os.path.join(real.home, "runs")
+        self.whole = os.path.join(root, "whole")
+        os.mkdir(self.whole)
+        self.damaged: set[str] = set()
+        for run in self.all:
+            os.rename(os.path.join(self.runs, run), os.path.join(self.whole, run))
+            self.restore(run)
 
     def restore(self, run: str) -> None:
         root = os.path.join(self.runs, run)
         shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(os.path.join(self.pristine, run), root, symlinks=True, copy_function=os.link)
-
-    def files(self, run: str) -> list[str]:
-        root = os.path.join(self.pristine, run)
-        found = [
-            os.path.relpath(os.path.join(directory, name), root)
-            for directory, _, names in os.walk(root)
-            for name in names
-        ]
-        return sorted(path for path in found if TREE not in path)
+        shutil.copytree(os.path.join(self.whole, run), root, symlinks=True, copy_function=os.link)
 
     def data(self, run: str, path: str) -> bytes:
-        with open(os.path.join(self.pristine, run, path), "rb") as file:
-            return file.read()
+        return Path(self.whole, run, path).read_bytes()
 
-    def damage(self, run: str, damage: Damage) -> None:
+    def damage(self, run: str, damage: Damage, unsettled: bool = False) -> None:
+        """`unsettled`: nobody has written down yet how it ended."""
         self.restore(run)
+        self.damaged.add(run)
         path = os.path.join(self.runs, run, damage.of)
         data = self.data(run, damage.of)
         os.unlink(path)
         damage.do(path, data)
+        if unsettled:
+            Path(self.runs, run, "result.json").unlink(missing_ok=True)
 
-    def __call__(self, damage: Damage, *words: str) -> Result | None:
-        """What a command does; None, and noted, where it raises or takes too long."""
-        try:
-            with_limit = self._limited(*words)
-        except BaseException as error:  # noqa: BLE001  (each of them is what is looked for)
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            self.note(damage, words, repr(error)[:300], error)
-            return None
-        if with_limit.code not in (0, 1, 2, 3, 124, 130):
-            self.note(damage, words, "code %d" % with_limit.code)
-        said = with_limit.out + with_limit.err
-        if "Traceback" in said or re.search(r"^worldsize: \[Errno", with_limit.err, re.M):
-            self.note(damage, words, said[-300:])
-        return with_limit
-
-    def _limited(self, *words: str) -> Result:
-        kept = signal.signal(signal.SIGALRM, _too_long)
-        signal.setitimer(signal.ITIMER_REAL, 4)
+    def __call__(self, *words: str) -> Result:
+        """What a command does, in this process. TimeoutError after SECONDS of its own time."""
+        kept = signal.signal(signal.SIGVTALRM, _too_long)
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
         try:
             return self.cli(*words)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, kept)
-
-    def note(self, damage: Damage, words: tuple[str, ...], what: str, error: BaseException | None = None) -> None:
-        where = ""
-        if error is not None:
-            at = error.__traceback__
-            while at is not None:
-                where = "%s:%d" % (at.tb_frame.f_code.co_filename.rpartition("src/")[2], at.tb_lineno)
-                at = at.tb_next
-        key = "%s %s %s %s" % (damage.of, words[0], where, re.sub(r"\d+", "N", what)[:60])
-        self.troubles.setdefault(key, "%s, %s: %s: %s %s" % (damage.of, damage.name, " ".join(words), where, what))
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, kept)
 
 
 def _too_long(number: int, frame: FrameType | None) -> None:
-    raise TimeoutError("more than %d s" % SECONDS)
+    raise TimeoutError("it takes more than %d s" % SECONDS)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    root = str(tmp_path_factory.mktemp("damaged"))
+    real = Cli(root)
+    in_process = os.path.join(root, "in-process")
+    os.mkdir(in_process)
+    yield Home(real, in_process)
+    real.close()
+
+
+@pytest.fixture
+def home(runs: Home) -> Iterator[Home]:
+    yield runs
+    for run in runs.damaged:
+        runs.restore(run)
+    runs.damaged.clear()
+
+
+def see(home: Home, run: str, damage: Damage, commands: Iterable[tuple[str, ...]]) -> None:
+    """Every command tells something of the damaged run, and the truth as far as it knows it."""
+    other = home.ok if run != home.ok else home.failed
+    reason = ""
+    for command in commands:
+        words = [{"RUN": run, "OTHER": other}.get(word, word) for word in command]
+        with told(damage, words):
+            code, out, err = home(*words)
+            assert code in (0, 1, 2, 3, 124, 130)
+            assert "Traceback" not in out + err and "[Errno" not in err, err
+            assert err.strip() or code == 0 or out.strip(), "no word"
+            if command[-1] == "json" and code == 0 and command[0] != "logs":
+                found = json.loads(out)
+                if command[0] == "status":
+                    reason = found["reason"] or ""
+                    assert run != home.failed or found["state"] != "SUCCEEDED"
+                elif command[0] == "list":
+                    assert {row["id"] for row in found} >= home.all
+                    assert run != home.failed or state_of(found, run) != "SUCCEEDED"
+                elif command[0] == "prune" and damage.of == "result.json" and reason.startswith("DAMAGED"):
+                    assert run not in {row["id"] for row in found}
+            if command[0] == "list":
+                assert code == 0
+            if command[0] == "wait" and run == home.failed:
+                assert code != 0
+            if reason.startswith("DAMAGED: "):
+                assert damage.of.endswith(reason.removeprefix("DAMAGED: ")), reason
+
+
+def state_of(rows: list[dict[str, Any]], run: str) -> str:
+    return next(str(row["state"]) for row in rows if row["id"] == run)
+
+
+@contextlib.contextmanager
+def told(damage: Damage, words: list[str]) -> Iterator[None]:
+    """Whatever goes wrong, with what was damaged how, and the command."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note("%s: %s: worldsize %s" % (damage.of, damage.name, " ".join(words)))
+        raise
+
+
+def whole_files(path: str, names: Iterable[str] = BYTES) -> list[Damage]:
+    """The damages that do not depend on what the file holds."""
+    found = [Damage(path, name, written(BYTES[name])) for name in names]
+    return found + [Damage(path, place.__name__, put(place)) for place in PLACES]
+
+
+def values(home: Home, run: str, path: str, chosen: tuple[Any, ...]) -> list[Damage]:
+    return list(of_values(path, home.data(run, path), chosen)) if path.endswith(JSON) else []
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_each_file_of_a_run_that_failed(home: Home, path: str) -> None:
+    for damage in whole_files(path):
+        home.damage(home.failed, damage)
+        see(home, home.failed, damage, READING)
+
+
+@pytest.mark.parametrize("path", ["plan.json", "handle.json", "attempt-0/exit/node-0001.json"])
+def test_a_run_whose_end_nobody_has_written_down(home: Home, path: str) -> None:
+    for damage in whole_files(path):
+        home.damage(home.failed, damage, unsettled=True)
+        see(home, home.failed, damage, READING)
+
+
+@pytest.mark.parametrize("path", ["plan.json", "result.json", "attempt-0/errors/rank-00003.json"])
+def test_another_value_at_each_key(home: Home, path: str) -> None:
+    for damage in values(home, home.failed, path, (None, -1, "\ud800")):
+        home.damage(home.failed, damage)
+        see(home, home.failed, damage, READING[1:3])
+
+
+@pytest.mark.parametrize("path", ["array.json", "handles.json", "result.json"])
+def test_each_file_of_an_array(home: Home, path: str) -> None:
+    for damage in whole_files(path):
+        home.damage(home.array, damage)
+        see(home, home.array, damage, READING)
+
+
+@pytest.mark.parametrize("path", [*FILES, *(OF_ARRAY[:3])])
+def test_what_a_newer_release_adds(home: Home, path: str) -> None:
+    """Further keys in each object change nothing of what is told."""
+    run = home.array if path in OF_ARRAY[:2] else home.failed
+    if not path.endswith(JSON):
+        return
+    before = home("status", run, "-o", "json").out
+    lines = home.data(run, path).split(b"\n") if path.endswith("l") else [home.data(run, path)]
+    more = b"\n".join(json.dumps(with_unknown(json.loads(line))).encode() if line else line for line in lines)
+    damage = Damage(path, "more keys", written(lambda _: more))
+    home.damage(run, damage, unsettled=path != "result.json" and run == home.failed)
+    see(home, run, damage, READING)
+    after = home("status", run, "-o", "json").out
+    kept = ("state", "reason", "exit_code", "message", "nodes", "ranks", "name")
+    assert [json.loads(after)[key] for key in kept] == [json.loads(before)[key] for key in kept]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("plan.json", ("status", "RUN")),
+        ("plan.json", ("logs", "RUN")),
+        ("array.json", ("status", "RUN")),
+        ("array.json", ("wait", "RUN")),
+        ("code.json", ("diff", "RUN", "OTHER")),
+        ("record.json", ("diff", "RUN", "OTHER")),
+    ],
+)
+def test_a_format_of_a_newer_release(home: Home, path: str, words: tuple[str, ...]) -> None:
+    run = home.array if path == "array.json" else home.failed
+    value = {**json.loads(home.data(run, path)), "version": 2}
+    damage = Damage(path, "version 2", written(lambda _: json.dumps(value).encode()))
+    home.damage(run, damage)
+    see(home, run, damage, READING)
+    result = home(*({"RUN": run, "OTHER": home.ok}.get(word, word) for word in words))
+    said = result.out + result.err
+    assert os.path.join(home.runs, run, path) in said, said
+    assert "a newer worldsize wrote it" in said and "update worldsize" in said, said
+
+
+def test_a_damaged_run_is_shown_as_such_and_goes_when_it_is_named(home: Home) -> None:
+    damage = Damage("result.json", "empty", written(BYTES["empty"]))
+    home.damage(home.failed, damage)
+    shown = home("list")
+    assert shown.code == 0 and "DAMAGED: result.json" in shown.out and home.ok in shown.out
+    told = home("status", home.failed).out
+    assert "its run directory is damaged" in told and "result.json" in told and "worldsize prune" in told
+    assert home.failed not in home("prune", "--state", "LOST", "--dry-run").out
+    assert home("prune", home.failed, "--keep", "3").code == 2
+    removed = home("prune", home.failed)
+    assert removed.code == 0 and home.failed in removed.out, removed
+    assert not os.path.exists(os.path.join(home.runs, home.failed))
+
+
+def cuts(data: bytes) -> list[int]:
+    """Each place where a file can end; of a long one, every so many bytes."""
+    return list(range(0, len(data), max(len(data) // 300, 1)))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("path", FILES)
+@pytest.mark.parametrize("unsettled", [False, True])
+def test_each_damage_of_each_file(home: Home, path: str, unsettled: bool) -> None:
+    data = home.data(home.failed, path)
+    for damage in whole_files(path):
+        home.damage(home.failed, damage, unsettled)
+        see(home, home.failed, damage, (*READING, *OTHERS))
+    ended = [Damage(path, "ends at %d" % at, written(lambda data, at=at: data[:at])) for at in cuts(data)]
+    for damage in [*ended, *values(home, home.failed, path, FEW)]:
+        home.damage(home.failed, damage, unsettled)
+        see(home, home.failed, damage, READING[1:])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("path", ["plan.json", "result.json", "handle.json", "attempt-0/exit/node-0000.json"])
+def test_each_value_at_each_key(home: Home, path: str) -> None:
+    for damage in values(home, home.ok, path, VALUES):
+        home.damage(home.ok, damage)
+        see(home, home.ok, damage, READING)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("path", [*OF_ARRAY, *("ELEMENT/" + name for name in OF_ELEMENT)])
+@pytest.mark.parametrize("unsettled", [False, True])
+def test_each_damage_of_an_array(home: Home, path: str, unsettled: bool) -> None:
+    path = path.replace("ELEMENT", home.array + "_1")
+    for damage in whole_files(path):
+        home.damage(home.array, damage, unsettled)
+        see(home, home.array, damage, (*READING, *OTHERS))
+    for damage in values(home, home.array, path, FEW):
+        home.damage(home.array, damage, unsettled)
+        see(home, home.array, damage, READING)

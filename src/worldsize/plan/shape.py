@@ -80,7 +80,11 @@ def refuse_newer(value: Dict[str, Any], known: int, path: str | None = None) -> 
     """Newer where the `version` is higher than `known`."""
     version = value.get("version")
     if type(version) is int and version > known:
-        raise Newer("a newer worldsize wrote it (format %.20s; this one reads %d)" % (version, known), path, _UPDATE)
+        raise Newer(
+            "a newer worldsize wrote it (version %.20s of the format; this one reads %d)" % (version, known),
+            path,
+            _UPDATE,
+        )
 
 
 def require_version(value: Any, known: int, what: str) -> None:
@@ -89,7 +93,7 @@ def require_version(value: Any, known: int, what: str) -> None:
         refuse_newer(value, known)
     version = value.get("version") if isinstance(value, dict) else None
     if type(version) is not int or version != known:
-        raise ValueError("it is no %s of a known format" % what)
+        raise ValueError("it is no %s: its version is %.60r" % (what, version))
 
 
 def check(value: Value) -> Value:
