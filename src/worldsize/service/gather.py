@@ -6,7 +6,7 @@ import os
 import time
 
 from worldsize.compute.base import Compute, Handle, Idle
-from worldsize.errors import Newer, WorldsizeError
+from worldsize.errors import Damaged, Newer
 from worldsize.plan.handle import read_handle
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
@@ -208,11 +208,10 @@ def _begun(paths: RunPaths) -> bool:
 
 def damaged(paths: RunPaths, error: Exception) -> Status:
     """The status of a run of which nothing more can be said, for that reason; it may go on all the same."""
-    if isinstance(error, Newer):
-        return Status(RunState.LOST, Reason.DAMAGED, LOST_CODE, str(error))
-    file = error.where if isinstance(error, WorldsizeError) and error.where else None
+    file = error.where if isinstance(error, Damaged) else None
     reason = "%s: %s" % (Reason.DAMAGED, os.path.relpath(file, paths.root)) if file else Reason.DAMAGED
-    return Status(RunState.LOST, reason, LOST_CODE, "its run directory is damaged: %s" % error)
+    what = str(error) if isinstance(error, Newer) else "its run directory is damaged: %s" % error
+    return Status(RunState.LOST, reason, LOST_CODE, what)
 
 
 def preparing(paths: RunPaths) -> Status:
