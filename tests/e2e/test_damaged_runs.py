@@ -231,8 +231,12 @@ class Home:
         self.restore(run)
         self.damaged.add(run)
         path = os.path.join(self.runs, run, damage.of)
-        data = self.data(run, damage.of)
-        os.unlink(path)
+        if os.path.isdir(path):
+            data = b""
+            shutil.rmtree(path)
+        else:
+            data = self.data(run, damage.of)
+            os.unlink(path)
         damage.do(path, data)
         if unsettled:
             Path(self.runs, run, "result.json").unlink(missing_ok=True)
@@ -403,6 +407,29 @@ def test_a_damaged_run_is_shown_as_such_and_goes_when_it_is_named(home: Home) ->
     removed = home("prune", home.failed)
     assert removed.code == 0 and home.failed in removed.out, removed
     assert not os.path.exists(os.path.join(home.runs, home.failed))
+
+
+DIRECTORIES = ("attempt-0", "attempt-0/exit", "attempt-0/events", "attempt-0/logs", "attempt-0/errors", "code")
+
+
+@pytest.mark.parametrize("path", DIRECTORIES)
+def test_each_directory_of_a_run(home: Home, path: str) -> None:
+    """Something else is in its place."""
+    damages = [*whole_files(path, ("empty",)), Damage(path, "an empty directory", put(directory))]
+    for unsettled in (False, True):
+        for damage in damages:
+            home.damage(home.failed, damage, unsettled)
+            see(home, home.failed, damage, READING)
+
+
+def test_a_mark_of_a_run_in_preparation_that_says_nothing(home: Home) -> None:
+    host = os.uname().nodename
+    for mark in ("", "x", "²:1:" + host, "1:²:" + host, "9" * 1000 + ":1:" + host, "-1:-1:" + host, "1:1"):
+        damage = Damage("plan.json", "preparing %.20s" % mark, put(missing))
+        home.damage(home.failed, damage, unsettled=True)
+        if mark:
+            os.symlink(mark, os.path.join(home.runs, home.failed, "preparing"))
+        see(home, home.failed, damage, READING)
 
 
 def cuts(data: bytes) -> list[int]:

@@ -45,7 +45,7 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
             found.append(json.loads(read_file(os.path.join(paths.steps_dir, name))))
         except (OSError, *DAMAGES):
             continue
-    return found
+    return [step for step in found if isinstance(step, dict)]
 
 
 def last_failure(paths: RunPaths) -> Failure | None:
