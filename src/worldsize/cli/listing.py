@@ -134,14 +134,21 @@ def live_summaries(all_paths: list[Any]) -> list[Any]:
 
 def _array_row(paths: Any) -> Any:
     from worldsize.service.array import RunArray
-    from worldsize.service.gather import damaged
     from worldsize.store.summaries import Summary
 
     try:
-        return Summary(**RunArray(paths, os.environ).summary())
+        return Summary(**{**RunArray(paths, os.environ).summary(), "id": paths.run_id})
     except (WorldsizeError, OSError) as error:  # the other rows are none the worse for it
-        now = damaged(paths, error)
-        return Summary(paths.run_id, "", now.state, now.reason, "", 0, 0, _made(paths.root), exit_code=now.exit_code)
+        return damaged_row(paths, error)
+
+
+def damaged_row(paths: Any, error: Exception) -> Any:
+    """The row of a run, or an array, of which nothing is known but that."""
+    from worldsize.service.gather import damaged
+    from worldsize.store.summaries import Summary
+
+    now = damaged(paths, error)
+    return Summary(paths.run_id, "", now.state, now.reason, "", 0, 0, _made(paths.root), exit_code=now.exit_code)
 
 
 def _live_row(run: Run, now: Status) -> Any:

@@ -50,7 +50,15 @@ def status_of(value: dict[str, Any]) -> Status:
     that says of no end what it was: whoever waits would wait for ever."""
     row = value["summary"]
     failure = made(Failure, value["failure"]) if value["failure"] else None
-    told = (row["state"], row["reason"], row["exit_code"], value["message"], failure, row["started"], row["ended"])
+    told = (
+        row["state"],
+        row["reason"],
+        row["exit_code"],
+        value["message"],
+        failure,
+        row.get("started"),
+        row.get("ended"),
+    )
     status = check(Status(*told))
     if not status.final:
         raise ValueError("%r is no end of a run" % status.state)

@@ -6,9 +6,11 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
-from worldsize.errors import StorageError
+from worldsize.errors import Damaged, StorageError
 from worldsize.plan.files import storage_error
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import read_record
+from worldsize.state.result import status_of
 from worldsize.store.find import is_replaced, list_ids, run_paths
 from worldsize.store.runs import is_run_id, objects_dir, runs_link_dir
 from worldsize.store.summaries import Summary, final_summary
@@ -51,6 +53,8 @@ def prune(
         summary = final_summary(paths.result)
         if summary is None or not _wanted(summary, now, older_than, states) or paths.run_id != run_id:
             continue
+        if not _tells_an_end(paths):
+            continue
         pruned.append((run_id, remove(home, paths, dry_run)))
         directories.add(os.path.dirname(paths.root))
     if not dry_run:
@@ -58,6 +62,14 @@ def prune(
             _finish_interrupted(directory)
             _sweep_objects(objects_dir(directory), now)
     return pruned
+
+
+def _tells_an_end(paths: RunPaths) -> bool:
+    """Whether the whole of the result is what whoever looks at the run takes for its end."""
+    try:
+        return read_record(paths.result, status_of) is not None
+    except (OSError, Damaged):
+        return False
 
 
 def remove(home: str, paths: RunPaths, dry_run: bool = False) -> int:

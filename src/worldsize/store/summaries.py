@@ -10,6 +10,7 @@ import msgspec
 
 from worldsize.plan.files import LARGEST, open_regular_file, read_file, write_bytes
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import is_number
 from worldsize.state.records import RunState
 from worldsize.state.result import is_code_of
 from worldsize.store.find import is_replaced, list_ids, run_paths
@@ -88,7 +89,9 @@ def final_summary(result_path: str) -> Summary | None:
 
 def _is_final(row: Summary) -> bool:
     """Whether the row can be that of a run that has ended: whoever looks at the run takes nothing else for its end."""
-    return row.state in RunState.FINAL and is_code_of(row.state, row.exit_code)
+    times = (row.created, row.started, row.ended)
+    known = all(time is None or is_number(time) for time in times)
+    return known and row.state in RunState.FINAL and is_code_of(row.state, row.exit_code)
 
 
 def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], list[Summary]]) -> list[Summary]:
