@@ -23,6 +23,8 @@ from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit
+from worldsize.state.records import Status
+from worldsize.state.result import result
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "src")
 
@@ -56,7 +58,7 @@ def test_a_run_starts_once_those_before_it_have_succeeded(tmp_path: Path) -> Non
     for node in (0, 1):
         write_unstarted(other, before, node, "", None, 0)
     assert unmet(paths) == ""
-    write_json(before.result, {"summary": {"state": "CANCELLED"}})
+    write_json(before.result, result(other, Status("CANCELLED", "CANCELLED_BY_USER", 130)))
     assert unmet(paths) == "before had SUCCEEDED, and that is CANCELLED"
     waits_for(paths, before, any_end=True)
     assert unmet(paths) == ""

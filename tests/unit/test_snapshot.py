@@ -19,7 +19,7 @@ from worldsize.environment.ignore import Rules
 from worldsize.environment.manifest import diff_trees, read_manifest
 from worldsize.environment.scan import Limits, scan
 from worldsize.environment.snapshot import materialize, take_snapshot
-from worldsize.errors import NotFound, SnapshotError, StorageError
+from worldsize.errors import Damaged, NotFound, SnapshotError, StorageError
 from worldsize.store.runs import create_run, objects_dir
 
 
@@ -507,10 +507,11 @@ def test_two_trees_compared(place):
 
 
 def test_a_manifest_that_is_none(tmp_path):
-    for text in ("", "[]", '{"version":2,"files":{}}', '{"version":1}'):
+    for text in ("", "[]", '{"version":2,"files":{}}', '{"version":1}', '{"version":1,"files":[]}'):
         (tmp_path / "code.json").write_text(text)
-        with pytest.raises(NotFound):
+        with pytest.raises(Damaged, match="newer" if "2" in text else "cannot be understood") as told:
             read_manifest(str(tmp_path / "code.json"))
+        assert told.value.where == str(tmp_path / "code.json") and told.value.hint
     with pytest.raises(NotFound):
         read_manifest(str(tmp_path / "none.json"))
 

@@ -364,3 +364,10 @@ def test_a_node_that_the_run_went_on_without_does_not_count():
     assert fold(facts((failed, stand_in(1)), ENDED)).exit_code == 3
     assert ExitRecord.from_json(went_on.to_json()) == went_on
     assert list(went_on.to_json())[-1] == "code", "batch scripts look for it at the end"
+
+
+@pytest.mark.parametrize("code", [256, 512, -1, 10**9])
+def test_a_code_that_a_process_cannot_have_is_no_success(code: int) -> None:
+    """Of 256 a shell would see 0."""
+    status = fold(facts([record(0, "failure", failure(code=code)), record(1)], Observation("ended")))
+    assert (status.state, status.exit_code) == (RunState.FAILED, 1)

@@ -24,7 +24,8 @@ def home(tmp_path):
 
 
 def row(run_id: str, state: str = "SUCCEEDED", ended: float = NOW) -> Summary:
-    return Summary(run_id, "näme", state, None, "local", 2, 4, ended - 60, ended - 50, ended, 0)
+    code = 0 if state == "SUCCEEDED" else 1
+    return Summary(run_id, "näme", state, None, "local", 2, 4, ended - 60, ended - 50, ended, code)
 
 
 def finish(paths: RunPaths, state: str = "SUCCEEDED", ended: float = NOW) -> Summary:

@@ -6,11 +6,13 @@ import socket
 import time
 
 from worldsize.agent import processes
-from worldsize.plan.array import after_file
-from worldsize.plan.files import have_one_owner, read_json
+from worldsize.plan.array import read_after
+from worldsize.plan.files import have_one_owner
 from worldsize.plan.handle import read_handle
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import DAMAGES, read_record
 from worldsize.state.records import RunState
+from worldsize.state.result import status_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,12 +52,11 @@ class Dependency:
         paths = RunPaths(root)
         try:
             own = have_one_owner(root, self._waiting)
-            ended = read_json(paths.result) if own else None
+            ended = read_record(paths.result, status_of) if own else None
             if ended is not None:
-                state: str = ended["summary"]["state"]
-                return state
+                return ended.state
             alive = own and _alive(read_handle(paths))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, *DAMAGES):
             alive = False
         if alive:
             self._gone_since.pop(root, None)
@@ -73,5 +74,4 @@ def _alive(handle: Any) -> bool:
 
 def read_dependencies(root: str) -> list[Dependency]:
     """What after.json says; nothing where there is none."""
-    listed = read_json(after_file(root)) or []
-    return [Dependency(each["run"], list(each["roots"]), each["any_end"], root) for each in listed]
+    return [Dependency(each["run"], each["roots"], each["any_end"], root) for each in read_after(root)]

@@ -14,12 +14,14 @@ from worldsize.agent.setup import SetupFailed, environment_after
 from worldsize.agent.signals import STOP, STOP_NOW
 from worldsize.agent.verdict import CANCELLED_CODE
 from worldsize.errors import RunFailed
-from worldsize.plan.array import after_file, array_of
-from worldsize.plan.files import access_of, have_one_owner, read_file, read_json
+from worldsize.plan.array import array_of, read_after
+from worldsize.plan.files import access_of, have_one_owner, read_file
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import DAMAGES, read_record
 from worldsize.state.exits import read_exits
 from worldsize.state.records import Reason, RunState
+from worldsize.state.result import status_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def unmet(paths: RunPaths) -> str:
     They are over: whoever started us has waited for that. What they have left may be seen here some seconds later.
     """
     place = array_of(paths)
-    listed = read_json(after_file(place[0] if place else paths.root)) or []
+    listed = read_after(place[0] if place else paths.root)
     deadline = time.monotonic() + _LAG
     for each in listed:
         for root in () if each["any_end"] else each["roots"]:
@@ -84,13 +86,12 @@ def _state(root: str, waiting: str) -> str | None:
     if not have_one_owner(root, waiting):
         return None
     try:
-        ended = read_json(RunPaths(root).result)
+        ended = read_record(RunPaths(root).result, status_of)
         if ended is not None:
-            state: str = ended["summary"]["state"]
-            return state
+            return ended.state
         attempts = [name[len(_PREFIX) :] for name in os.listdir(root) if name.startswith(_PREFIX)]
         nodes = len(Plan.from_json(read_file(RunPaths(root).plan).decode("utf-8")).agents)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, *DAMAGES):
         return None
     latest = max((int(number) for number in attempts if number.isdigit()), default=0)
     exits = read_exits(RunPaths(root, latest), nodes)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from worldsize.agent import processes
 from worldsize.plan.files import read_file, write_json
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import DAMAGES, made
 from worldsize.plan.values import NamedTuple
 from worldsize.state.records import Failure
 
@@ -42,9 +43,9 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
     for name in names:
         try:
             found.append(json.loads(read_file(os.path.join(paths.steps_dir, name))))
-        except (OSError, ValueError):
+        except (OSError, *DAMAGES):
             continue
-    return found
+    return [step for step in found if isinstance(step, dict)]
 
 
 def last_failure(paths: RunPaths) -> Failure | None:
@@ -53,7 +54,7 @@ def last_failure(paths: RunPaths) -> Failure | None:
     if not ended:
         return None
     failure = max(ended, key=lambda step: float(step["ended"]))["failure"]
-    return Failure(**failure) if failure else None
+    return made(Failure, failure) if failure else None
 
 
 class Board:

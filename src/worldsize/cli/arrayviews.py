@@ -13,7 +13,7 @@ from worldsize.cli.array import element_name, element_text, size_text, states_te
 from worldsize.cli.output import say, show, show_json
 from worldsize.cli.shared import duration, state_text
 from worldsize.cli.telling import usage_text, waiting_lines
-from worldsize.errors import NotFound
+from worldsize.errors import NotFound, WorldsizeError
 from worldsize.plan.array import array_file, element_id
 from worldsize.plan.files import display
 from worldsize.plan.paths import RunPaths
@@ -31,13 +31,18 @@ _EXPLAINED_WITHIN = 5.0
 
 def expanded(rows: Sequence[Summary], home: str) -> Iterator[Summary]:
     """The rows of a list, with an array's elements in its place."""
+    from worldsize.cli.listing import damaged_row
     from worldsize.store.find import run_paths
 
     for row in rows:
-        if row.states:
-            yield from element_rows(RunArray(run_paths(home, row.id), os.environ))
-        else:
+        if not row.states:
             yield row
+            continue
+        paths = run_paths(home, row.id)
+        try:
+            yield from element_rows(RunArray(paths, os.environ))
+        except (WorldsizeError, OSError) as error:
+            yield damaged_row(paths, error)
 
 
 def element_rows(array: RunArray) -> list[Summary]:

@@ -137,9 +137,18 @@ def _array_row(paths: Any) -> Any:
     from worldsize.store.summaries import Summary
 
     try:
-        return Summary(**RunArray(paths, os.environ).summary())
-    except WorldsizeError:  # damaged; the other rows are none the worse for it
-        return Summary(paths.run_id, "", RunState.LOST, None, "", 0, 0, os.stat(paths.root).st_mtime, exit_code=1)
+        return Summary(**{**RunArray(paths, os.environ).summary(), "id": paths.run_id})
+    except (WorldsizeError, OSError) as error:  # the other rows are none the worse for it
+        return damaged_row(paths, error)
+
+
+def damaged_row(paths: Any, error: Exception) -> Any:
+    """The row of a run, or an array, of which nothing is known but that."""
+    from worldsize.service.gather import damaged
+    from worldsize.store.summaries import Summary
+
+    now = damaged(paths, error)
+    return Summary(paths.run_id, "", now.state, now.reason, "", 0, 0, _made(paths.root), exit_code=now.exit_code)
 
 
 def _live_row(run: Run, now: Status) -> Any:
@@ -148,9 +157,15 @@ def _live_row(run: Run, now: Status) -> Any:
     if run.has_plan():
         from worldsize.state.result import summary
 
-        return Summary(**summary(run.plan, now))
-    made = os.stat(run.directory).st_mtime if os.path.isdir(run.directory) else 0.0
-    return Summary(run.id, "", now.state, now.reason, "", 0, 0, made, exit_code=now.exit_code)
+        return Summary(**{**summary(run.plan, now), "id": run.id})
+    return Summary(run.id, "", now.state, now.reason, "", 0, 0, _made(run.directory), exit_code=now.exit_code)
+
+
+def _made(directory: str) -> float:
+    try:
+        return os.stat(directory).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _row(row: Any) -> list[str]:

@@ -162,6 +162,8 @@ def _said(error: OSError) -> str:
     """What is written to a file of ours is caught where that is done: without a name it is our output."""
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "cannot write the output: %s" % error.strerror
+    if error.filename is not None and error.strerror:
+        return "%s: %s" % (os.fsdecode(error.filename), error.strerror)
     return str(error)
 
 

@@ -9,14 +9,12 @@ import os
 import signal
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from worldsize.agent import processes
 from worldsize.agent.queue import fork_queue, spawn_queue
 from worldsize.compute.base import Handle, Submission
 from worldsize.compute.remains import is_alive, may_be_signalled, remember_child
-from worldsize.plan.array import after_file
-from worldsize.plan.files import read_json
+from worldsize.plan.array import read_after
 from worldsize.plan.paths import RunPaths
 from worldsize.state.records import Observation
 from worldsize.trust.procfs import closed, without
@@ -54,7 +52,8 @@ def wake(handles: Sequence[Handle]) -> None:
 
 
 def _unmet(root: str) -> list[str]:
-    listed: list[dict[str, Any]] = read_json(after_file(root)) or []
     return [
-        each["run"] for each in listed if not all(os.path.exists(RunPaths(other).result) for other in each["roots"])
+        each["run"]
+        for each in read_after(root)
+        if not all(os.path.exists(RunPaths(other).result) for other in each["roots"])
     ]

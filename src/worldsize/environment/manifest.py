@@ -11,13 +11,15 @@ from collections.abc import Mapping
 
 from worldsize.environment.objects import digest_of
 from worldsize.errors import NotFound
-from worldsize.plan.files import display, read_json, write_json
+from worldsize.plan.files import display, write_json
+from worldsize.plan.shape import read_record, require_version
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+MANIFEST_VERSION = 1
 Files = Mapping[str, tuple[str, int, str]]
 
 
@@ -39,20 +41,23 @@ def write_manifest(path: str, files: Files) -> str:
     """Writes it sorted; returns the tree's digest."""
     files = dict(sorted(files.items()))
     digest = tree_digest(files)
-    write_json(path, {"version": 1, "digest": digest, "files": files})
+    write_json(path, {"version": MANIFEST_VERSION, "digest": digest, "files": files})
     return digest
 
 
 def read_manifest(path: str) -> dict[str, Any]:
-    """Raises NotFound where there is none, or one that this version does not read."""
-    try:
-        manifest: Any = read_json(path)
-    except (OSError, ValueError) as error:
-        raise NotFound("cannot read the manifest of the code: %s" % error, display(path)) from None
-    files = manifest.get("files") if isinstance(manifest, dict) and manifest.get("version") == 1 else None
-    if not isinstance(files, dict) or not all(isinstance(each, list) for each in files.values()):
+    """Raises NotFound where there is none; Damaged, Newer, OSError."""
+    manifest = read_record(path, _manifest)
+    if manifest is None:
         raise NotFound("no manifest of the code", display(path), "only runs with a snapshot can be compared")
-    return dict(manifest)
+    return manifest
+
+
+def _manifest(value: Any) -> dict[str, Any]:
+    require_version(value, MANIFEST_VERSION, "manifest of the code")
+    if not isinstance(value["files"], dict) or not all(isinstance(each, list) for each in value["files"].values()):
+        raise ValueError("it is no manifest of the code")
+    return dict(value)
 
 
 def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> TreeDiff:

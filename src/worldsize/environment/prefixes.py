@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from worldsize.environment.locking import is_held, noted
-from worldsize.errors import WorldsizeError
+from worldsize.errors import Newer, WorldsizeError
 from worldsize.plan.files import read_json, storage_error, write_json
+from worldsize.plan.shape import require_version
 from worldsize.trust.directories import remove_tree
 
 DESCRIPTION = "worldsize-environment.json"
@@ -76,10 +77,14 @@ def read_description(prefix: str) -> dict[str, Any] | None:
         raise storage_error(error, path) from None
     if value is None:
         return None
-    if not isinstance(value, dict) or value.get("version") != DESCRIPTION_VERSION:
-        hint = "worldsize env remove %s builds it anew at its next use" % os.path.basename(prefix)
-        raise WorldsizeError("this worldsize cannot read what it says of itself", path, hint)
-    return value
+    hint = "worldsize env remove %s builds it anew at its next use" % os.path.basename(prefix)
+    try:
+        require_version(value, DESCRIPTION_VERSION, "description of an environment")
+    except Newer as error:
+        raise Newer(error.what, path, "%s; %s" % (error.hint, hint)) from None
+    except ValueError:
+        raise WorldsizeError("this worldsize cannot read what it says of itself", path, hint) from None
+    return dict(value)
 
 
 def write_description(prefix: str, description: dict[str, Any]) -> None:

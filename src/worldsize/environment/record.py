@@ -20,6 +20,7 @@ _PACKAGES = frozenset(
         *("pytorch_lightning", "mpi4py", "horovod", "ray", "mlflow", "nvidia_nccl_cu11", "nvidia_nccl_cu12"),
     )
 )
+RECORD_VERSION = 1
 _SITES = ("site-packages", "dist-packages")
 
 
@@ -42,7 +43,7 @@ def make_record(
     """
     system = os.uname()
     record = {
-        "version": 1,
+        "version": RECORD_VERSION,
         "worldsize": version,
         "python": {
             "version": sys.version.split()[0],

@@ -8,6 +8,7 @@ from typing import Any
 
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.plan.files import display, read_file, read_json
+from worldsize.plan.shape import made, refuse_newer
 from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch, spec_of, with_conda_file
 from worldsize.trust.secrets import MASK
 
@@ -69,8 +70,9 @@ def read_lock(path: str) -> dict[str, Any]:
         raise UsageError("cannot be read: %s" % error, display(path)) from None
     if not isinstance(value, dict) or value.get("format") != LOCK_FORMAT:
         raise UsageError("is no lock file of an environment", display(path), "`worldsize env lock` writes one")
+    refuse_newer(value, 1, display(path))
     if value.get("version") != 1:
-        raise UsageError("was locked by a newer worldsize (format %s)" % value.get("version"), display(path))
+        raise UsageError("is of no known format", display(path), "`worldsize env lock` writes one")
     for kind, needed in _ROWS.items():
         rows = value.get(kind)
         if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
@@ -96,8 +98,8 @@ def lost_variables(lock: Mapping[str, Any]) -> list[str]:
 def restored(value: Mapping[str, Any]) -> EnvironmentSpec:
     """A spec from what JSON holds of it; parts that this worldsize does not know are left out."""
     said = dict(value)
-    said["fetch"] = tuple(Fetch(**each) for each in said.get("fetch", ()))
-    said["steps"] = tuple(BuildStep(**_tuples(each)) for each in said.get("steps", ()))
+    said["fetch"] = tuple(made(Fetch, each) for each in said.get("fetch", ()))
+    said["steps"] = tuple(made(BuildStep, _tuples(each)) for each in said.get("steps", ()))
     known = {name: item for name, item in _tuples(said).items() if name in EnvironmentSpec._fields}
     return EnvironmentSpec(**known)
 

@@ -19,10 +19,9 @@ import json
 import os
 from collections.abc import Mapping
 
-from worldsize.plan.files import read_file
 from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import check
+from worldsize.plan.shape import check, made, read_record, require_version
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -61,12 +60,14 @@ class Array(NamedTuple):
     @classmethod
     def from_json(cls, text: str) -> Array:
         """Raises ValueError for an array of another version, or what is none."""
-        value = json.loads(text)
-        version = value.pop("version", None) if isinstance(value, dict) else None
-        if version != ARRAY_VERSION:
-            raise ValueError("array version %r, this worldsize reads version %d" % (version, ARRAY_VERSION))
+        return cls.from_value(json.loads(text))
+
+    @classmethod
+    def from_value(cls, value: Any) -> Array:
+        """The same, of what JSON holds."""
+        require_version(value, ARRAY_VERSION, "array")
         try:
-            array = check(cls(**{**value, "values": tuple(value["values"])}))
+            array = check(made(cls, {**value, "values": tuple(value["values"])}))
         except (KeyError, TypeError) as error:
             raise ValueError("not an array: %s" % error) from None
         if not 0 < array.elements <= MAX_ELEMENTS:
@@ -122,11 +123,21 @@ def array_of(paths: RunPaths) -> tuple[str, int] | None:
 
 
 def read_array(root: str) -> Array | None:
-    """None where `root` is no array (yet). ValueError for one that cannot be read."""
-    try:
-        return Array.from_json(read_file(array_file(root)).decode("utf-8"))
-    except FileNotFoundError:
-        return None
+    """None where `root` is no array (yet). Damaged for one that cannot be understood, OSError."""
+    return read_record(array_file(root), Array.from_value)
+
+
+def read_after(root: str) -> list[dict[str, Any]]:
+    """What the array, or run, in `root` waits for: [{run, roots, any_end}]; nothing where it waits for none. Damaged,
+    OSError."""
+    return read_record(after_file(root), _after) or []
+
+
+def _after(value: Any) -> list[dict[str, Any]]:
+    for each in value:
+        if not isinstance(each["run"], str) or not all(isinstance(root, str) for root in each["roots"]):
+            raise ValueError("it does not say which runs are waited for")
+    return [{"run": each["run"], "roots": list(each["roots"]), "any_end": bool(each["any_end"])} for each in value]
 
 
 def is_cancelled(paths: RunPaths) -> bool:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import re
 
-from worldsize.plan.files import read_json
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import read_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,27 +24,33 @@ _KINDS = {"type": str, "host": str, "run_id": str, "pid": int, "start_time": int
 
 def read_handle(paths: RunPaths) -> Any:
     """The compute's native id of a run: its own, else the one that it was given as an element of its array. None where
-    it has none (yet); ValueError for what is none."""
-    value = read_json(paths.handle)
-    if value is None and "_" in paths.run_id:
-        from worldsize.plan.array import array_of, handles_file
+    it has none (yet); Damaged for what is none, OSError."""
+    own = read_own_handle(paths)
+    if own is not None or "_" not in paths.run_id:
+        return own
+    from worldsize.plan.array import array_of, handles_file
 
-        place = array_of(paths)
-        given = read_json(handles_file(place[0])) if place else None
-        value = given[place[1]] if place and isinstance(given, list) and place[1] < len(given) else None
-    return None if value is None else handle_of(paths, value)
+    place = array_of(paths)
+    if place is None:
+        return None
+    return read_record(handles_file(place[0]), lambda given: handle_of(paths, given[place[1]]))
+
+
+def read_own_handle(paths: RunPaths) -> Any:
+    """That of `handle.json`, or None."""
+    return read_record(paths.handle, lambda value: handle_of(paths, value))
 
 
 def read_handles(root: str, elements: int) -> List[Any] | None:
-    """Of all elements of the array in `root`, as they were given; None before. ValueError for what is none."""
+    """Of all elements of the array in `root`, as they were given; None before. Damaged for what is none, OSError."""
     from worldsize.plan.array import element_root, handles_file
 
-    given = read_json(handles_file(root))
-    if given is None:
-        return None
-    if not isinstance(given, list) or len(given) != elements:
-        raise ValueError("it does not hold the handles of %d elements" % elements)
-    return [handle_of(RunPaths(element_root(root, element)), each) for element, each in enumerate(given)]
+    def handles(given: Any) -> List[Any]:
+        if not isinstance(given, list) or len(given) != elements:
+            raise ValueError("it does not hold the handles of %d elements" % elements)
+        return [handle_of(RunPaths(element_root(root, element)), each) for element, each in enumerate(given)]
+
+    return read_record(handles_file(root), handles)
 
 
 def handle_of(paths: RunPaths, value: Any) -> Any:

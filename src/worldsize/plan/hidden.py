@@ -14,9 +14,10 @@ from collections.abc import Mapping
 
 from worldsize.errors import UsageError
 from worldsize.plan.array import array_of
-from worldsize.plan.files import read_file, read_json, write_json, write_once
+from worldsize.plan.files import read_file, write_json, write_once
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import read_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,13 +80,10 @@ def secrets_file(paths: RunPaths) -> str:
 
 
 def read_secrets(paths: RunPaths) -> Mapping[str, Any] | None:
-    """The run's own, else its array's; None where there are none (any more)."""
-    own = read_json(secrets_file(paths))
-    if own is not None:
-        return dict(own)
+    """The run's own, else its array's; None where there are none (any more). Damaged, OSError."""
+    own = read_record(secrets_file(paths), dict)
     place = array_of(paths)
-    shared = read_json(secrets_file(RunPaths(place[0]))) if place else None
-    return None if shared is None else dict(shared)
+    return own if own is not None or place is None else read_record(secrets_file(RunPaths(place[0])), dict)
 
 
 def write_secrets(paths: RunPaths, secrets: Mapping[str, Any]) -> None:

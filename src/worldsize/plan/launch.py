@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 
 from worldsize.plan.batch import Batch
+from worldsize.plan.shape import made, require_version
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -47,7 +48,10 @@ class Rehearsal(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Any) -> Rehearsal | None:
-        return cls(value[0], value[1], tuple(value[2])) if value else None
+        if not value:
+            return None
+        rehearsal = made(cls, value)
+        return rehearsal._replace(shared=tuple(rehearsal.shared))
 
 
 class ArrayPlace(NamedTuple):
@@ -180,14 +184,16 @@ class Plan(NamedTuple):
     def from_json(cls, text: str) -> Plan:
         """Raises ValueError for a plan of another version, or one that is not a plan."""
         try:
-            value = json.loads(text)
+            return cls.from_value(json.loads(text))
         except RecursionError:
             raise ValueError("not a plan: it is nested too deep") from None
-        version = value.pop("version", None) if isinstance(value, dict) else None
-        if version != PLAN_VERSION:
-            raise ValueError("plan version %r, this worldsize reads version %d" % (version, PLAN_VERSION))
+
+    @classmethod
+    def from_value(cls, value: Any) -> Plan:
+        """The same, of what JSON holds."""
+        require_version(value, PLAN_VERSION, "plan")
         try:
-            return cls(**_typed(value))
+            return made(cls, _typed(value))
         except (AttributeError, KeyError, TypeError, IndexError, OverflowError) as error:
             raise ValueError("not a plan: %s" % error) from None
 
@@ -195,7 +201,8 @@ class Plan(NamedTuple):
 def _typed(value: dict[str, Any]) -> dict[str, Any]:
     """JSON's lists as the tuples that they were."""
     nodes = tuple(
-        NodePlan(node_rank, tuple(RankPlan(*rank) for rank in ranks)) for node_rank, ranks in enumerate(value["nodes"])
+        NodePlan(node_rank, tuple(made(RankPlan, rank) for rank in ranks))
+        for node_rank, ranks in enumerate(value["nodes"])
     )
     names = (
         "argv",
@@ -218,7 +225,7 @@ def _typed(value: dict[str, Any]) -> dict[str, Any]:
         **value,
         **lists,
         "nodes": nodes,
-        "array": ArrayPlace(*array) if array else None,
+        "array": made(ArrayPlace, array) if array else None,
         "batch": Batch.from_json(value.get("batch")),
         "local": _local(value.get("local")),
         "rehearsal": Rehearsal.from_json(value.get("rehearsal")),

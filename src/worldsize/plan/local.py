@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from worldsize.plan.shape import made
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -69,9 +70,12 @@ class Local(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Any) -> Local:
-        base, copies, read_only, variables, *more = value
-        archive = Archive(*more[0]) if more and more[0] else None
-        return cls(base, tuple(Copy(*each) for each in copies), tuple(read_only), variables, archive)
+        local = made(cls, value)
+        return local._replace(
+            copies=tuple(made(Copy, each) for each in local.copies),
+            read_only=tuple(local.read_only),
+            archive=made(Archive, local.archive) if local.archive else None,
+        )
 
 
 def set_apart(plan: Plan) -> Plan:

@@ -53,8 +53,10 @@ class RunArray(Sequence[Run]):
         if self._array is None:
             try:
                 self._array = read_array(self.paths.root)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise WorldsizeError("cannot be read: %s" % error, array_file(self.paths.root)) from None
+            except OSError as error:
+                raise WorldsizeError(
+                    "cannot be read: %s" % (error.strerror or error), array_file(self.paths.root)
+                ) from None
         if self._array is None:
             raise NotFound("it is no array of runs (yet)", self.paths.root)
         return self._array

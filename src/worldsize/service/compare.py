@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from worldsize.errors import NotFound, WorldsizeError
-from worldsize.plan.files import read_json
+from worldsize.environment.record import RECORD_VERSION
+from worldsize.errors import NotFound
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import read_record, require_version
 from worldsize.trust.secrets import mask_tree
 
 _SHELL_NOISE = ("SHLVL", "_", "PWD", "OLDPWD")
@@ -60,13 +61,13 @@ def _environment(paths: RunPaths) -> dict[str, Any]:
 
 
 def _record(paths: RunPaths) -> Mapping[str, Any]:
-    try:
-        record = read_json(paths.record) or {}
-    except ValueError as error:
-        raise WorldsizeError("is damaged: %s" % error, paths.record) from None
-    if not isinstance(record, Mapping) or not isinstance(record.get("environment", {}), Mapping):
-        raise WorldsizeError("is damaged: it holds no record", paths.record)
-    return record
+    def record(value: Any) -> Mapping[str, Any]:
+        require_version(value, RECORD_VERSION, "record")
+        if not isinstance(value.get("environment", {}), Mapping):
+            raise ValueError("its environment is none")
+        return cast("Mapping[str, Any]", value)
+
+    return read_record(paths.record, record) or {}
 
 
 def _code(old: RunPaths, new: RunPaths) -> dict[str, list[str]]:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from worldsize.compute.base import Compute, Handle
-from worldsize.errors import WorldsizeError
+from worldsize.errors import Damaged, WorldsizeError
 from worldsize.plan.array import Array, element_root, handles_file, is_new
-from worldsize.plan.files import read_json
-from worldsize.plan.handle import handle_of, read_handles
+from worldsize.plan.handle import read_handles, read_own_handle
 from worldsize.plan.hidden import write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import DAMAGES
 from worldsize.service import gather
 from worldsize.service.attempts import latest
 from worldsize.service.computes import compute_of_run
@@ -86,8 +86,9 @@ class Elements:
         """As they were given when all were submitted; None before."""
         try:
             return read_handles(self._paths.root, self._array.elements)
-        except ValueError as error:
-            raise WorldsizeError("cannot be read: %s" % error, handles_file(self._paths.root)) from None
+        except OSError as error:
+            what = "cannot be read: %s" % (error.strerror or error)
+            raise WorldsizeError(what, handles_file(self._paths.root)) from None
 
     def pending(self) -> list[Pending]:
         """Those that have not ended, as far as `statuses` has found out, and that a compute has."""
@@ -106,10 +107,11 @@ class Elements:
         return [element for element in range(self._array.elements) if element not in self._final]
 
     def _settled(self, element: int) -> Status | None:
+        paths = RunPaths(element_root(self._paths.root, element))
         try:
-            return gather.read_result(RunPaths(element_root(self._paths.root, element)))
-        except (ValueError, KeyError, TypeError) as error:
-            return _damaged(error)
+            return gather.read_result(paths)
+        except (OSError, Damaged) as error:
+            return gather.damaged(paths, error)
 
     def _keep(self, element: int, status: Status | None) -> None:
         if status is not None and status.final:
@@ -120,9 +122,8 @@ class Elements:
             return Pending(element, RunPaths(element_root(self._paths.root, element)), given[element])
         paths = latest(RunPaths(element_root(self._paths.root, element)))
         try:
-            handle = read_json(paths.handle)
-            handle = None if handle is None else handle_of(paths, handle)
-        except ValueError:
+            handle = read_own_handle(paths)
+        except (OSError, Damaged):
             handle = None
         handle = handle or (given[element] if given else None)
         return Pending(element, paths, handle) if handle else None
@@ -153,7 +154,7 @@ class Elements:
             return False
         try:
             told = gather.told_by_all(pending.paths, self._plan_of(pending.paths), pending.handle)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, *DAMAGES):
             return False
         self._keep(pending.element, told)
         return told is not None
@@ -186,8 +187,8 @@ class Elements:
         remains = "local" in compute.capabilities and "queue" not in handle
         try:
             return gather.judge(paths, compute, self._plan_of(paths), handle, observation, remains, settled_by)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            return _damaged(error)
+        except (OSError, *DAMAGES) as error:
+            return gather.damaged(paths, error)
 
     def _plan_of(self, paths: RunPaths) -> Plan:
         """Of one element's plan the others' differ in nothing that their state depends on."""
@@ -204,10 +205,6 @@ class Elements:
             write_result(self._paths, array_result(self._array, statuses))
         except OSError:
             pass  # read-only for us, or full: everybody who looks comes to the same conclusion
-
-
-def _damaged(error: Exception) -> Status:
-    return _lost("its run directory is damaged: %s" % error)
 
 
 def _lost(what: str) -> Status:

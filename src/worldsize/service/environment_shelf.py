@@ -83,7 +83,8 @@ def _prefix(paths: RunPaths) -> str | None:
         value = read_json(paths.environment)
     except (OSError, ValueError):
         return None
-    return value.get("prefix") if isinstance(value, dict) else None
+    prefix = value.get("prefix") if isinstance(value, dict) else None
+    return prefix if isinstance(prefix, str) else None
 
 
 def remove(config: Config, wanted: Iterable[Entry], force: bool = False) -> None:

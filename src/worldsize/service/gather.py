@@ -6,11 +6,12 @@ import os
 import time
 
 from worldsize.compute.base import Compute, Handle, Idle
-from worldsize.plan.files import read_file, read_json, time_of_files
+from worldsize.errors import Damaged, Newer
+from worldsize.plan.files import time_of_files
 from worldsize.plan.handle import read_handle
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import check
+from worldsize.plan.shape import check, read_record
 from worldsize.plan.values import NamedTuple, cast
 from worldsize.service.attempts import of_observation
 from worldsize.service.ownership import is_own
@@ -19,11 +20,12 @@ from worldsize.service.settling import settle, supersede
 from worldsize.state.exits import ranks_started, read_exits
 from worldsize.state.records import Observation, Reason, RunState, Status
 from worldsize.state.result import status_of
-from worldsize.state.status import CANCELLED_CODE, Facts, fold
+from worldsize.state.status import CANCELLED_CODE, LOST_CODE, Facts, fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     Settle = Callable[[RunPaths, Plan, Status], None]
 
@@ -44,11 +46,12 @@ class Known(NamedTuple):
 
 
 def read_plan(paths: RunPaths) -> Plan | None:
-    """None where there is none (yet). ValueError for what is no plan, OSError."""
-    try:
-        plan = check(Plan.from_json(read_file(paths.plan).decode("utf-8")))
-    except FileNotFoundError:
-        return None
+    """None where there is none (yet). Damaged for what is no plan, OSError."""
+    return read_record(paths.plan, _plan)
+
+
+def _plan(value: Any) -> Plan:
+    plan = check(Plan.from_value(value))
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if not all(node.ranks for node in plan.nodes) or ranks != list(range(len(ranks))) or not ranks:
         raise ValueError("its ranks are not numbered from 0")
@@ -56,12 +59,12 @@ def read_plan(paths: RunPaths) -> Plan | None:
 
 
 def read_result(paths: RunPaths) -> Status | None:
-    value = read_json(paths.result)
-    return None if value is None else status_of(value)
+    """None where there is none (yet). Damaged for one that tells no end, OSError."""
+    return read_record(paths.result, status_of)
 
 
 def read_native(paths: RunPaths) -> Handle | None:
-    """The compute's native id of the run: its own, or what its array was given for it. ValueError for what is none."""
+    """The compute's native id of the run: its own, or what its array was given for it. Damaged for what is none."""
     return cast("Handle | None", read_handle(paths))
 
 
@@ -229,6 +232,14 @@ def _begun(paths: RunPaths) -> bool:
         return bool(os.listdir(paths.events_dir))
     except FileNotFoundError:
         return False  # an element's directories are made when it starts
+
+
+def damaged(paths: RunPaths, error: Exception) -> Status:
+    """The status of a run of which nothing more can be said, for that reason; it may go on all the same."""
+    file = error.where if isinstance(error, Damaged) else None
+    reason = "%s: %s" % (Reason.DAMAGED, os.path.relpath(file, paths.root)) if file else Reason.DAMAGED
+    what = str(error) if isinstance(error, Newer) else "its run directory is damaged: %s" % error
+    return Status(RunState.LOST, reason, LOST_CODE, what)
 
 
 def preparing(paths: RunPaths) -> Status:

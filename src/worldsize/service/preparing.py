@@ -42,13 +42,12 @@ def is_being_prepared(paths: RunPaths) -> bool | None:
     """Whether the process that prepares the run still lives; None where nobody here can know."""
     try:
         pid, started, host = _read(_mark(paths)).split(":", 2)
+        number, since = int(pid), int(started)
     except FileNotFoundError:
         return False if _age(paths) > _UNMARKED else None
     except (OSError, ValueError):
         return None
-    if host != os.uname().nodename or not (pid.isdigit() and started.isdigit()):
-        return None
-    return processes.start_time(int(pid)) == int(started)
+    return None if host != os.uname().nodename else processes.start_time(number) == since
 
 
 def _age(paths: RunPaths) -> float:

@@ -79,10 +79,11 @@ def could_not_show(plan: Plan, paths: RunPaths) -> list[str]:
 def isolation(paths: RunPaths) -> Mapping[str, str | None]:
     """Why the network was not cut and the disks not kept apart: "" where they were, None where that was not wanted."""
     try:
-        found: Mapping[str, str | None] | None = read_json(paths.isolation)
+        found = read_json(paths.isolation)
     except (OSError, ValueError):
         return {}
-    return found or {}
+    known = found.items() if isinstance(found, dict) else ()
+    return {name: why for name, why in known if why is None or isinstance(why, str)}
 
 
 def _asked(job: Job) -> int | None:

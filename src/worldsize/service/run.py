@@ -10,6 +10,7 @@ from worldsize.compute.base import Compute, Handle, Idle
 from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import DAMAGES
 from worldsize.service import gather
 from worldsize.service.attempts import latest
 from worldsize.service.computes import compute_of_run
@@ -20,10 +21,6 @@ from worldsize.trust.directories import refuse_foreign
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-
-class Damaged(WorldsizeError):
-    """A file of the run that says nothing, such as one that a power failure left empty."""
 
 
 class RunOutput:
@@ -88,12 +85,12 @@ class Run:
 
     @property
     def plan(self) -> Plan:
-        """Raises NotFound while the run is being prepared, or when its directory is gone."""
+        """Raises NotFound while the run is being prepared, or when its directory is gone; Damaged."""
         if self._plan is None:
             try:
                 self._plan = gather.read_plan(self.paths)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise WorldsizeError("its plan cannot be read: %s" % error, self.paths.plan) from None
+            except OSError as error:
+                raise WorldsizeError("cannot be read: %s" % (error.strerror or error), self.paths.plan) from None
         if self._plan is None:
             raise NotFound("the run has no plan (yet)", self.paths.root, "it is being prepared, or was interrupted")
         return self._plan
@@ -118,11 +115,11 @@ class Run:
         try:
             plan = self.plan
         except WorldsizeError as error:
-            return Status(RunState.LOST, exit_code=1, message=str(error))
+            return gather.damaged(self.paths, error)
         try:
             return gather.look(self.paths, self.compute, plan, seen, idle)
-        except (ValueError, KeyError, TypeError, Damaged) as error:
-            return Status(RunState.LOST, exit_code=1, message="its run directory is damaged: %s" % error)
+        except DAMAGES as error:
+            return gather.damaged(self.paths, error)
         except OSError as error:
             if os.path.isdir(self.paths.root):
                 raise WorldsizeError("cannot be read: %s" % error.strerror, error.filename or self.paths.root) from None
@@ -140,17 +137,8 @@ class Run:
     def native(self) -> Handle | None:
         """The compute's native id of the run; None as long as it has none. Raises `Damaged`."""
         if self._handle is None or "queue" in self._handle:  # which is its native id only until it starts
-            self._handle = self._read_native()
+            self._handle = gather.read_native(self.paths)
         return self._handle
-
-    def _read_native(self) -> Handle | None:
-        try:
-            found = gather.read_native(self.paths)
-        except ValueError as error:
-            raise Damaged("is damaged: %s" % error, self.paths.handle) from None
-        if found is not None and not isinstance(found, dict):
-            raise Damaged("is damaged: it holds no native id", self.paths.handle)
-        return found
 
     @property
     def status(self) -> str:
@@ -248,7 +236,7 @@ class Run:
             handle = self.native()
             if handle is not None:
                 return self.compute.end_remains(handle)
-        except (WorldsizeError, OSError, ValueError, KeyError, TypeError):
+        except (WorldsizeError, OSError, *DAMAGES):
             pass
         from worldsize.compute.remains import end_remains
 

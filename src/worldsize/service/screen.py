@@ -73,7 +73,8 @@ class _Masked:
 
     def __init__(self, plan: Plan, environ: Mapping[str, str]) -> None:
         names = (*plan.secrets, *masked_variables(plan))
-        self._secrets = secret_values({name: environ[name] for name in names if name in environ}, names)
+        known = {name: value for name, value in environ.items() if name in names}  # a damaged name is none to ask for
+        self._secrets = secret_values(known, names)
 
     def text(self, text: str) -> str:
         return mask_text(str(mask_values(text, self._secrets)))

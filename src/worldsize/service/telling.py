@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from worldsize.compute.abilities import CanExplain, HasUsage, Usage, Waiting
-from worldsize.errors import WorldsizeError
+from worldsize.errors import Damaged, WorldsizeError
 from worldsize.plan.array import array_of
 from worldsize.plan.files import read_file
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import cast
-from worldsize.service.run import Damaged, Run
+from worldsize.service.run import Run
 from worldsize.state.records import RunState, Status
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from worldsize.compute.base import Handle
 from worldsize.errors import WorldsizeError
+from worldsize.plan.shape import DAMAGES
+from worldsize.service.gather import damaged
 from worldsize.service.run import Run
 from worldsize.state.records import Observation, Status
 
@@ -21,7 +23,15 @@ def look_at(runs: Sequence[Run]) -> list[Status]:
     for group in groups.values():
         if len(group) > 1:
             seen.update(_observe(group))
-    return [run.look(seen.get(run.id)) for run in runs]
+    return [_look(run, seen.get(run.id)) for run in runs]
+
+
+def _look(run: Run, seen: Observation | None) -> Status:
+    """What is wrong with one run is said in its place, and hides no other."""
+    try:
+        return run.look(seen)
+    except WorldsizeError as error:
+        return damaged(run.paths, error)
 
 
 def _asked(run: Run, handle: Handle) -> tuple[str, ...]:
@@ -35,13 +45,13 @@ def _handle(run: Run) -> Handle | None:
     try:
         handle = run.native()
         return handle if handle is not None and run.has_plan() and isinstance(handle["type"], str) else None
-    except (WorldsizeError, OSError, ValueError, KeyError, TypeError):
+    except (WorldsizeError, OSError, *DAMAGES):
         return None
 
 
 def _observe(group: Sequence[tuple[Run, Handle]]) -> dict[str, Observation]:
     try:
         found = group[0][0].compute.observe([handle for _, handle in group])
-    except (WorldsizeError, ValueError, KeyError, TypeError):
+    except (WorldsizeError, *DAMAGES):
         return {}  # one by one, then: each says what is wrong with it
     return {run.id: observation for (run, _), observation in zip(group, found, strict=True)}

@@ -8,7 +8,7 @@ import signal
 
 from worldsize.plan.files import read_file
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import check
+from worldsize.plan.shape import DAMAGES, check, is_number
 from worldsize.state.records import ExitRecord
 
 TYPE_CHECKING = False
@@ -35,8 +35,9 @@ def _event(line: str) -> Dict[str, Any] | None:
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
     try:
-        return check(ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank)))))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        record = check(ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank)))))
+        return record if record.node_rank == node_rank else None
+    except (OSError, *DAMAGES):
         return None
 
 
@@ -54,8 +55,9 @@ def ranks_started(paths: RunPaths) -> float | None:
     """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
     try:
         lines = [line for line in read_file(paths.events(0)).split(b"\n") if b'"ranks_started"' in line]
-        return float(json.loads(lines[0])["time"]) if lines else None
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        found: Any = json.loads(lines[0])["time"] if lines else None
+        return float(found) if is_number(found) else None
+    except (OSError, *DAMAGES):
         return None  # a line that is still being written, or that a full disk cut
 
 

@@ -5,6 +5,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+from worldsize.plan.shape import made
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -45,6 +46,8 @@ class Reason:
     ENVIRONMENT = "ENVIRONMENT"
     CANCELLED_BY_USER = "CANCELLED_BY_USER"
     DEPENDENCY = "DEPENDENCY"
+    DAMAGED = "DAMAGED"
+    """Of a LOST run, with the name of the file that says nothing behind it: `DAMAGED: plan.json`."""
 
 
 class Failure(NamedTuple):
@@ -118,11 +121,11 @@ class ExitRecord(NamedTuple):
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> ExitRecord:
         value = dict(value)
-        value["ranks"] = tuple(RankExit(**rank) for rank in value["ranks"])
-        value["failure"] = Failure(**value["failure"]) if value["failure"] else None
+        value["ranks"] = tuple(made(RankExit, rank) for rank in value["ranks"])
+        value["failure"] = made(Failure, value["failure"]) if value["failure"] else None
         value["without"] = tuple(value.get("without", ()))
-        value["warnings"] = tuple(RunWarning(**warning) for warning in value.get("warnings", ()))
-        return cls(**value)
+        value["warnings"] = tuple(made(RunWarning, warning) for warning in value.get("warnings", ()))
+        return made(cls, value)
 
 
 class Observation(NamedTuple):

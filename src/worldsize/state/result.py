@@ -6,8 +6,8 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from worldsize.plan.launch import Plan
-from worldsize.plan.shape import check
-from worldsize.state.records import Failure, RunWarning, Status
+from worldsize.plan.shape import check, made
+from worldsize.state.records import Failure, RunState, RunWarning, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,14 +41,29 @@ def result(plan: Plan, status: Status) -> dict[str, Any]:
     }
 
 
+def is_code_of(state: str, code: int | None) -> bool:
+    """Whether a run that ended so can have the exit code: a success, and nothing else, has 0."""
+    return code is not None and 0 <= code < 256 and (code == 0) == (state == RunState.SUCCEEDED)
+
+
 def status_of(value: dict[str, Any]) -> Status:
     """The status that a result.json holds. ValueError, KeyError or TypeError for a damaged one, also for one
     that says of no end what it was: whoever waits would wait for ever."""
     row = value["summary"]
-    failure = Failure(**value["failure"]) if value["failure"] else None
-    told = (row["state"], row["reason"], row["exit_code"], value["message"], failure, row["started"], row["ended"])
-    warnings = tuple(RunWarning(**warning) for warning in value.get("warnings", ()))
-    status = check(Status(*told, warnings))
+    failure = made(Failure, value["failure"]) if value["failure"] else None
+    told = (
+        row["state"],
+        row["reason"],
+        row["exit_code"],
+        value["message"],
+        failure,
+        row.get("started"),
+        row.get("ended"),
+        tuple(made(RunWarning, warning) for warning in value.get("warnings", ())),
+    )
+    status = check(Status(*told))
     if not status.final:
         raise ValueError("%r is no end of a run" % status.state)
+    if not is_code_of(status.state, status.exit_code):
+        raise ValueError("%s with the exit code %r is no end of a run" % (status.state, status.exit_code))
     return status

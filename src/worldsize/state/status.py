@@ -187,6 +187,7 @@ def _final(
     facts: Facts, state: str, reason: str | None, code: int, message: str, failure: Failure | None = None
 ) -> Status:
     ended = max((record.ended for record in facts.exits), default=None)
+    code = code if 0 <= code < 256 else LOST_CODE  # of a process's code the system keeps 8 bits: 256 would be 0
     return Status(state, reason, code, message, failure, _started(facts), ended)
 
 

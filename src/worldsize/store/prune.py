@@ -6,8 +6,11 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
-from worldsize.errors import StorageError
+from worldsize.errors import Damaged, StorageError
 from worldsize.plan.files import storage_error
+from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import read_record
+from worldsize.state.result import status_of
 from worldsize.store.find import is_replaced, list_ids, run_paths
 from worldsize.store.runs import is_run_id, objects_dir, runs_link_dir
 from worldsize.store.summaries import Summary, final_summary
@@ -37,7 +40,8 @@ def prune(
     keep        the newest runs that stay, whatever their state
     states      final states; None: all of them
 
-    A run without a readable result is never touched. One that is being removed is out of sight at once, and what an
+    A run without a readable result is never touched; `remove` removes any. One that is being removed is out of sight
+    at once, and what an
     interrupted removal left is removed by the next. Raises StorageError where a run cannot be removed.
     """
     pruned = []
@@ -49,19 +53,34 @@ def prune(
         summary = final_summary(paths.result)
         if summary is None or not _wanted(summary, now, older_than, states) or paths.run_id != run_id:
             continue
-        try:
-            size = _measure(paths.root)
-            if not dry_run:
-                _remove_run(os.path.join(runs_link_dir(home), run_id), paths.root)
-        except OSError as error:
-            raise storage_error(error, error.filename or paths.root) from None
-        pruned.append((run_id, size))
+        if not _tells_an_end(paths):
+            continue
+        pruned.append((run_id, remove(home, paths, dry_run)))
         directories.add(os.path.dirname(paths.root))
     if not dry_run:
         for directory in directories:
             _finish_interrupted(directory)
             _sweep_objects(objects_dir(directory), now)
     return pruned
+
+
+def _tells_an_end(paths: RunPaths) -> bool:
+    """Whether the whole of the result is what whoever looks at the run takes for its end."""
+    try:
+        return read_record(paths.result, status_of) is not None
+    except (OSError, Damaged):
+        return False
+
+
+def remove(home: str, paths: RunPaths, dry_run: bool = False) -> int:
+    """Removes a run, or an array, whatever it says of itself; the bytes that this frees. StorageError."""
+    try:
+        size = _measure(paths.root)
+        if not dry_run:
+            _remove_run(os.path.join(runs_link_dir(home), paths.run_id), paths.root)
+    except OSError as error:
+        raise storage_error(error, error.filename or paths.root) from None
+    return size
 
 
 def _wanted(summary: Summary, now: float, older_than: float | None, states: Collection[str] | None) -> bool:

@@ -10,7 +10,9 @@ import msgspec
 
 from worldsize.plan.files import LARGEST, open_regular_file, read_file, write_bytes
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import is_number
 from worldsize.state.records import RunState
+from worldsize.state.result import is_code_of
 from worldsize.store.find import is_replaced, list_ids, run_paths
 from worldsize.store.runs import runs_link_dir
 from worldsize.trust.directories import is_reliable_directory
@@ -45,11 +47,21 @@ class Summary(msgspec.Struct, frozen=True, gc=False):
     virtual_gpus: int | msgspec.UnsetType = msgspec.UNSET
 
 
+class _Failure(msgspec.Struct):
+    reason: str
+    message: str
+
+
 class _Result(msgspec.Struct):
     summary: Summary
+    message: str
+    failure: _Failure | None
 
 
 _result_decoder = msgspec.json.Decoder(_Result)
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What the decoders raise: UnicodeDecodeError for bytes that are no UTF-8."""
+
 _cache_decoder = msgspec.msgpack.Decoder(list[Summary])
 
 
@@ -69,9 +81,17 @@ def final_summary(result_path: str) -> Summary | None:
     finally:
         os.close(descriptor)
     try:
-        return _result_decoder.decode(data).summary
-    except msgspec.DecodeError:
+        found = _result_decoder.decode(data).summary
+    except _UNREADABLE:
         return None
+    return found if _is_final(found) else None
+
+
+def _is_final(row: Summary) -> bool:
+    """Whether the row can be that of a run that has ended: whoever looks at the run takes nothing else for its end."""
+    times = (row.created, row.started, row.ended)
+    known = all(time is None or is_number(time) for time in times)
+    return known and row.state in RunState.FINAL and is_code_of(row.state, row.exit_code)
 
 
 def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], list[Summary]]) -> list[Summary]:
@@ -113,8 +133,9 @@ def _cache_path(directory: str) -> str:
 
 def _read_cache(directory: str) -> dict[str, Summary]:
     try:
-        return {row.id: row for row in _cache_decoder.decode(read_file(_cache_path(directory)))}
-    except (OSError, msgspec.DecodeError):
+        rows = _cache_decoder.decode(read_file(_cache_path(directory)))
+        return {row.id: row for row in rows if _is_final(row)}
+    except (OSError, *_UNREADABLE):
         return {}
 
 
