@@ -95,7 +95,8 @@ def _is_final(row: Summary) -> bool:
 
 
 def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], list[Summary]]) -> list[Summary]:
-    """A row for each id, in order; `live` is asked for all the runs without a result at once.
+    """A row for each id, in order; `live` is asked for all the runs without a result at once, and for those that were
+    LOST: their records may have shown up since.
 
     More than a few hundred ids are looked up in a cache of final rows first, `<home>/runs/.summaries`, which anybody
     may delete: it is made anew when many rows are missing in it.
@@ -109,9 +110,9 @@ def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], li
         row = cached.get(run_id)
         if row is None:
             row = final_summary("%s/%s/result.json" % (directory, run_id))
-            if row is not None and row.id == run_id:
+            if row is not None and row.id == run_id and row.state != RunState.LOST:
                 found[run_id] = row
-        rows[run_id] = row if row is not None and row.id == run_id else None
+        rows[run_id] = row if row is not None and row.id == run_id and row.state != RunState.LOST else None
     open_ids = [run_id for run_id, row in rows.items() if row is None]
     rows.update((run_id, _replaced(run_id)) for run_id in open_ids if is_replaced(home, run_id))
     open_ids = [run_id for run_id in open_ids if rows[run_id] is None]
