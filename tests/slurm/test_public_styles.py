@@ -17,8 +17,10 @@ SCRIPTS = Path(__file__).parents[1] / "unit" / "scripts"
 ALWAYS = ("launcher_variable.slurm", "array_stride.slurm", "functions.slurm")
 """The others are for test-all."""
 
-JOB = re.compile(rb"\.[0-9]+\.")
-RANK = re.compile(rb"^(?:\d+: )?rank .* of .*$", re.MULTILINE)
+OWN = re.compile(r"(?<=settings\.)\d+|(?<=double )\d+|\btmp\.\w+")
+"""What scripts make of the number of their job, and of the moment."""
+
+RANK = re.compile(r"^(?:\d+: )?rank .* of .*$", re.MULTILINE)
 
 
 def parameter(path: Path) -> object:
@@ -35,30 +37,28 @@ def project(login: Login) -> str:
     return project
 
 
-def said(*directories: str) -> list[bytes]:
+def said(directory: str) -> list[str]:
     """What ranks said of themselves, in any file; sorted."""
-    found: list[bytes] = []
-    for directory in directories:
-        for path in filter(
-            os.path.isfile, (os.path.join(top, name) for top, _, names in os.walk(directory) for name in names)
-        ):
-            with open(path, "rb") as file:
+    found: list[str] = []
+    for top, _, names in os.walk(directory):
+        for path in filter(os.path.isfile, (os.path.join(top, name) for name in names)):
+            with open(path, errors="replace") as file:
                 found += RANK.findall(file.read())
-    return sorted(JOB.sub(b".JOB.", line) for line in found)
+    return sorted(OWN.sub("OWN", line) for line in found)
 
 
-def by_sbatch(login: Login, project: str, name: str) -> tuple[int, list[bytes]]:
+def by_sbatch(login: Login, project: str, name: str) -> tuple[int, list[str]]:
     copy = os.path.join(login.project, "by-sbatch")
     shutil.copytree(project, copy)
     done = subprocess.run(["sbatch", "--wait", name], cwd=copy, env=login.environ, timeout=2 * PATIENCE)
     return done.returncode, said(copy)
 
 
-def by_worldsize(login: Login, project: str, name: str) -> tuple[int, list[bytes]]:
+def by_worldsize(login: Login, project: str, name: str) -> tuple[int, list[str]]:
     done = login("run", "-q", name, cwd=project, timeout=2 * PATIENCE)
-    found = re.search("^(run|array) ([0-9a-z-]+)", done.err, re.MULTILINE)
+    found = re.search("^(?:run|array) ([0-9a-z-]+)", done.err, re.MULTILINE)
     assert found, done
-    return done.code, said(os.path.join(login.home, "runs", found[2]))
+    return done.code, said(os.path.join(login.home, "runs", found[1]))
 
 
 @pytest.mark.timeout(300)
