@@ -20,6 +20,7 @@ from worldsize.plan.files import read_json, write_json
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    os.umask(0o077)  # an environment is its owner's: others could change what runs execute
     order: dict[str, Any] = read_json(argv[0])
     if not os.path.isdir(order["prefix"]):
         print("this node does not see %s" % order["prefix"], file=sys.stderr)
