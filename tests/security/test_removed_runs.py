@@ -132,7 +132,8 @@ def test_a_run_that_a_batch_job_waited_for(tmp_path: Path, monkeypatch: pytest.M
     roots = [str(tmp_path / name) for name in ("first", "second")]
     for root in roots:
         os.mkdir(root)
-    write_json(RunPaths(roots[0]).result, {"summary": {"state": RunState.SUCCEEDED}})
+    ended = {"state": RunState.SUCCEEDED, "reason": None, "exit_code": 0}
+    write_json(RunPaths(roots[0]).result, {"summary": ended, "message": "", "failure": None})
     write_json(after_file(roots[1]), [{"run": "first", "roots": roots[:1], "any_end": False}])
     assert unmet(RunPaths(roots[1])) == ""
     os.chown(roots[0], 65534, 65534)

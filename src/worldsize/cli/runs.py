@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from worldsize.cli.output import say, show, show_json
+from worldsize.cli.output import lines_of, say, show, show_json
 from worldsize.cli.shared import (
     add_output,
     add_run,
@@ -23,7 +23,7 @@ from worldsize.cli.shared import (
 from worldsize.errors import NotFound, WorldsizeError
 from worldsize.plan.files import display
 from worldsize.service.run import Run
-from worldsize.state.records import Status
+from worldsize.state.records import RunState, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,7 +151,9 @@ def wait(options: argparse.Namespace) -> int:
         show_json(status_data(run, now, _ACCOUNTING_LAG))
     else:
         shown = rehearsed(run.plan) if run.has_plan() else ""
-        say("%s is %s%s%s" % (run.id, now.state, shown, warnings_text(now)))
+        reason = ": %s" % now.reason if now.state == RunState.LOST and now.reason else ""
+        why = lines_of(now.message) if reason else []
+        say("%s is %s%s%s%s" % (run.id, now.state, reason, shown, warnings_text(now)), *why)
     if not now.final:
         return TIMED_OUT
     return now.exit_code or 0
