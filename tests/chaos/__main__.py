@@ -62,7 +62,7 @@ def work(trials: list[Trial], ledger: Ledger, folder: str) -> int:
         mine = [each for each in trials if each.compute == compute]
         with world_of(compute, folder) as world:
             for done, each in enumerate(mine, 1):
-                verdict = carry_out(world, each)
+                verdict = carry_out(world, each, folder)
                 ledger.add(verdict)
                 tell(verdict, done, len(mine))
                 wrong += bool(verdict.wrong)
@@ -92,7 +92,7 @@ def main(argv: list[str]) -> int:
         trials = trials[index::of]
     if words.trial or words.share:
         folder = tempfile.mkdtemp(prefix="chaos-")
-        os.chmod(folder, 0o755)
+        os.chmod(folder, 0o755)  # the owner of a run is not always root
         return 1 if work(trials, ledger, folder) else 0
     return in_processes(words, trials, ledger)
 

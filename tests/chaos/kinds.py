@@ -22,6 +22,7 @@ CANCELLED: Outcome = ("CANCELLED", "CANCELLED_BY_USER")
 EXIT_CODE: Outcome = ("FAILED", "EXIT_CODE")
 SIGNAL: Outcome = ("FAILED", "SIGNAL")
 NODE: Outcome = ("FAILED", "NODE_FAILURE")
+SETUP: Outcome = ("FAILED", "ENVIRONMENT")
 STORAGE: Outcome = ("FAILED", "STORAGE")
 LOST: Outcome = ("LOST", None)
 
@@ -89,7 +90,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         _kind("srun", "KILL", ("script",), ANY, SIGNAL),
         _kind("srun", "TERM", OURS, RUNNING, CANCELLED, SIGNAL),
         _kind("srun", "PAUSE", OURS, ANY, SUCCESS),
-        _kind("batch shell", "KILL", ("ranks",), ("setup",), SIGNAL),
+        _kind("batch shell", "KILL", ("ranks",), ("setup",), SETUP),
         _kind("stepd", "KILL", OURS, ("meeting", *ANY), NODE),
         _kind("batch stepd", "KILL", ALL, ("line",), NODE),
         _kind("slurmd", "KILL", ALL, ANY, SUCCESS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -39,8 +40,8 @@ class Verdict(NamedTuple):
     directory: str
 
 
-def carry_out(world: World, trial: Trial) -> Verdict:
-    """The verdict of a trial. Its directory is kept where something was wrong."""
+def carry_out(world: World, trial: Trial, folder: str) -> Verdict:
+    """The verdict of a trial. All that it has left is kept in the folder where something was wrong."""
     began = time.monotonic()
     with world.stage(trial) as stage:
         hit, outcome, wrong, orphans = 0, ("", None), [], 0
@@ -50,14 +51,14 @@ def carry_out(world: World, trial: Trial) -> Verdict:
             _await_moment(stage)
             for strike in trial.strikes:
                 hit += _strike(world, stage, strike, done)
-            _let_go(stage)
+            _let_go(stage, SUCCESS in _allowed(trial, hit))
             for each in [each for each in done if each.at_once]:
                 done.remove(each)
                 each.undo()
             if any(strike.how == "closed" for strike in trial.strikes):
                 _undo(done, world, stage)
             outcome, wrong = _ended(stage)
-            allowed = trial.outcomes if hit == len(trial.strikes) else trial.outcomes | {SUCCESS}
+            allowed = _allowed(trial, hit)
             if outcome not in allowed:
                 wrong.insert(0, "it is %s %s, and may be %s" % (*outcome, sorted(allowed, key=str)))
             wrong += _not_kept(stage)
@@ -69,11 +70,22 @@ def carry_out(world: World, trial: Trial) -> Verdict:
             for each in done:
                 each.undo()
             _end_everything(stage)
-        if not wrong:
-            shutil.rmtree(stage.cli.root, ignore_errors=True)
+        kept = os.path.join(folder, trial.id)
+        if wrong:
+            shutil.copytree(stage.cli.root, kept, symlinks=True, dirs_exist_ok=True, ignore_dangling_symlinks=True)
+        shutil.rmtree(stage.cli.root, ignore_errors=True)
     seconds = round(time.monotonic() - began, 1)
     return Verdict(
-        trial.id, trial.compute, trial.kind, str(trial), hit, *outcome, orphans, tuple(wrong), seconds, stage.cli.root
+        trial.id,
+        trial.compute,
+        trial.kind,
+        str(trial),
+        hit,
+        *outcome,
+        orphans,
+        tuple(wrong),
+        seconds,
+        kept if wrong else "",
     )
 
 
@@ -152,13 +164,17 @@ def _strike(world: World, stage: Stage, strike: Strike, done: list[Disturbance])
     return bool(victims)
 
 
-def _let_go(stage: Stage) -> None:
-    """What is left of the run may begin, and end."""
-    for name in ("gate", "meet"):
+def _allowed(trial: Trial, hit: int) -> frozenset[Outcome]:
+    """A fault that came too late has done no harm."""
+    return trial.outcomes if hit == len(trial.strikes) else trial.outcomes | {SUCCESS}
+
+
+def _let_go(stage: Stage, may_succeed: bool) -> None:
+    """What is left of the run may begin; and end by itself, where no fault is to end it."""
+    for name in ("gate", "meet", *(["go"] if may_succeed else [])):
         stage.say(name)
-    trial = stage.trial
-    if trial.moment not in ("stopping", "cancelling"):
-        stage.say("go")
+    if stage.others:
+        stage.say("go-" + stage.others[0])
 
 
 def _ended(stage: Stage) -> tuple[Outcome, list[str]]:
@@ -209,7 +225,9 @@ def _left(world: World, stage: Stage) -> tuple[int, list[str]]:
     wait_for(lambda: not any(world.left(stage, run) for run in runs), GONE_WITHIN, raises=False)
     left = [words for run in runs for words in world.left(stage, run)]
     held = [words for run in runs for words in world.held(stage, run)]
-    return len(left), ["left: %s" % words for words in left] + ["held: %s" % words for words in held]
+    return len(left), ["left: %s" % " ".join(words.split())[:150] for words in left] + [
+        "held: %s" % words for words in held
+    ]
 
 
 def _end_everything(stage: Stage) -> None:

@@ -62,18 +62,20 @@ class Conclusion:
         for node in self.plan.agents:
             node_rank = node.node_rank
             if node_rank not in exits:
-                exits[node_rank] = self._stand_in(node_rank, lost.get(node_rank) or agent_lost(node_rank, 1, False))
+                why = lost.get(node_rank) or agent_lost(node_rank, 1, False)
+                exits[node_rank] = stand_in(self.plan, self.paths, node_rank, why, self.started)
         return tuple(exits[node_rank] for node_rank in sorted(exits))
 
-    def _stand_in(self, node_rank: int, why: Verdict) -> ExitRecord:
-        """The record of an agent that could not write its own."""
-        host, attempt, now = socket.gethostname(), self.plan.attempt, time.time()
-        record = ExitRecord(node_rank, host, attempt, self.started, now, (), why.why, why.failure, why.code)
-        try:
-            write_json(self.paths.exit_record(node_rank), record.to_json())
-        except OSError as error:
-            note("no exit record for node %d: %s" % (node_rank, error))
-        return record
+
+def stand_in(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started: float) -> ExitRecord:
+    """The record of an agent that could not write its own."""
+    host, now = socket.gethostname(), time.time()
+    record = ExitRecord(node_rank, host, plan.attempt, started, now, (), why.why, why.failure, why.code)
+    try:
+        write_json(paths.exit_record(node_rank), record.to_json())
+    except OSError as error:
+        note("no exit record for node %d: %s" % (node_rank, error))
+    return record
 
 
 def agent_lost(node_rank: int, code: int, cancelled: bool, silent: bool = False) -> Verdict:

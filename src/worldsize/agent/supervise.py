@@ -62,7 +62,9 @@ class Supervisor:
         environ: Mapping[str, str],
         lifeline: int | None = None,
         address: str | None = None,
+        kept: bool = False,
     ) -> None:
+        """`lifeline` is of a local run's conductor, or of this agent's keeper where it is `kept`."""
         self.plan = plan = rendezvous.settled(plan)
         self.paths = paths
         self.node = plan.nodes[node_rank]
@@ -110,11 +112,14 @@ class Supervisor:
         self._beat_at = now + self._beat_every
         self._kill_at: float | None = None
         self._time_limit: float | None = None
-        self._is_local = lifeline is not None
+        self._kept = kept
+        self._is_local = lifeline is not None and not kept
         if lifeline is not None:
             self._selector.register(lifeline, selectors.EVENT_READ, lambda: self._lifeline_cut(lifeline))
         signals = Signals()
         self._selector.register(signals, selectors.EVENT_READ, lambda: self._signalled(signals.take()))
+        if kept:
+            processes.end_with_parent(0)  # from now on the lifeline tells
 
     def run(self) -> int:
         processes.become_subreaper()
@@ -195,7 +200,8 @@ class Supervisor:
 
     def _lifeline_cut(self, lifeline: int) -> None:
         self._selector.unregister(lifeline)
-        self._decide(verdict.conductor_killed())
+        killed = verdict.keeper_killed(self.node.node_rank, self._host.name)
+        self._decide(killed if self._kept else verdict.conductor_killed())
 
     # ranks that end
 

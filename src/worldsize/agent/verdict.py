@@ -60,6 +60,11 @@ def conductor_killed() -> Verdict:
     return _of_no_rank(CONDUCTOR_LOST, Reason.NODE_FAILURE, "the process that held this run (its conductor) was killed")
 
 
+def keeper_killed(node_rank: int, host: str) -> Verdict:
+    what = "node %d (%s): the process that held its agent was killed" % (node_rank, host)
+    return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, 1, time.time()))
+
+
 def deleted(root: str) -> Verdict:
     return _of_no_rank(DELETED, Reason.STORAGE, "the run directory was deleted (%s)" % root)
 

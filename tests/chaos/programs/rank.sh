@@ -17,7 +17,7 @@ if [ ! -e "$at/childless" ]; then
     sleep 7654 &
 fi
 line=0
-until [ -e "$at/go" ]; do
+until [ -e "$at/go" ] || [ -e "$at/go-$WORLDSIZE_RUN_ID" ]; do
     line=$((line + 1))
     say "rank $rank${WORKER:+ worker $WORKER} line $line"
     [ ! -e "$at/leave-$rank" ] || exit 0
