@@ -92,7 +92,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         _kind("srun", "PAUSE", OURS, ANY, SUCCESS),
         _kind("batch shell", "KILL", ("ranks",), ("setup",), SETUP),
         _kind("stepd", "KILL", OURS, ("meeting", *ANY), NODE),
-        _kind("batch stepd", "KILL", ALL, ("line",), NODE),
+        _kind("batch stepd", "KILL", ALL, ("line",), SUCCESS, NODE),
         _kind("slurmd", "KILL", ALL, ANY, SUCCESS),
         _kind("slurmd", "PAUSE", ALL, ANY, SUCCESS),
         _kind("slurmctld", "KILL", ALL, ("line",), SUCCESS),

@@ -46,10 +46,8 @@ def table(verdicts: Iterable[Verdict]) -> str:
         kind = "two at once" if " and " in verdict.kind else verdict.kind
         rows.setdefault((verdict.compute, kind), []).append(verdict)
     lines = [_row(kind, compute, found) for (compute, kind), found in sorted(rows.items())]
-    computes = sorted({compute for compute, _ in rows})
-    everything = [
-        _row("**all**", each, [v for (c, _), vs in rows.items() if c == each for v in vs]) for each in computes
-    ]
+    for each in sorted({compute for compute, _ in rows}):
+        lines.append(_row("**all**", each, [one for key, found in rows.items() if key[0] == each for one in found]))
     return "\n".join([*HEADER, *lines]) + "\n"
 
 

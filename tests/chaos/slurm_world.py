@@ -140,9 +140,9 @@ class SlurmWorld:
     def _stepd(self, stage: Stage, step: str, place: int) -> list[int]:
         """slurmstepd cuts its own title short."""
         first = self.cluster.power(self._host(stage, 0 if step == "batch" else place))
-        title = "slurmstepd: [%s.%s" % (self._native(stage, stage.run), step[:3])
+        title = "slurmstepd: [%s.%s]" % (self._native(stage, stage.run), step)
         there = [each for each in living() if first and each.space == first.space and each.name == "slurmstepd"]
-        return [each.pid for each in there if each.argv and each.argv[0].startswith(title)][:1]
+        return [each.pid for each in there if each.argv and title.startswith(each.argv[0])][:1]
 
     # What is no signal to a process of the run
 

@@ -51,11 +51,11 @@ def carry_out(world: World, trial: Trial, folder: str) -> Verdict:
             _await_moment(stage)
             for strike in trial.strikes:
                 hit += _strike(world, stage, strike, done)
-            _let_go(stage, SUCCESS in _allowed(trial, hit))
+            _let_go(stage, SUCCESS in _allowed(trial, hit) or _goes_unnoticed(trial))
             for each in [each for each in done if each.at_once]:
                 done.remove(each)
                 each.undo()
-            if any(strike.how == "closed" for strike in trial.strikes):
+            if _goes_unnoticed(trial):
                 _undo(done, world, stage)
             outcome, wrong = _ended(stage)
             allowed = _allowed(trial, hit)
@@ -109,7 +109,7 @@ def _start(world: World, stage: Stage) -> None:
 def _await_moment(stage: Stage) -> None:
     trial = stage.trial
     if trial.moment == "setup":
-        wait_for(lambda: "until" in _setup_process(stage), STARTS_WITHIN)
+        wait_for(lambda: stage.was_told("in-setup"), STARTS_WITHIN)
         return
     if trial.moment == "meeting":
         wait_for(lambda: stage.events("agent_started"), STARTS_WITHIN)
@@ -129,12 +129,6 @@ def _await_moment(stage: Stage) -> None:
     else:
         stage.cli.ok("cancel", stage.run)
     wait_for(lambda: any("told to end" in text for text in stage.notes().values()), STARTS_WITHIN)
-
-
-def _setup_process(stage: Stage) -> str:
-    from chaos.worlds import of_run
-
-    return " ".join("until" for each in of_run(stage.run) if each.argv[:1] == ("sleep",))
 
 
 def _undo(done: list[Disturbance], world: World, stage: Stage) -> None:
@@ -167,6 +161,11 @@ def _strike(world: World, stage: Stage, strike: Strike, done: list[Disturbance])
 def _allowed(trial: Trial, hit: int) -> frozenset[Outcome]:
     """A fault that came too late has done no harm."""
     return trial.outcomes if hit == len(trial.strikes) else trial.outcomes | {SUCCESS}
+
+
+def _goes_unnoticed(trial: Trial) -> bool:
+    """Until the run ends by itself, and cannot say how."""
+    return any(strike.how == "closed" for strike in trial.strikes)
 
 
 def _let_go(stage: Stage, may_succeed: bool) -> None:

@@ -53,6 +53,9 @@ class Stage:
         with open(os.path.join(self.at, name), "w"):
             pass
 
+    def was_told(self, name: str) -> bool:
+        return os.path.exists(os.path.join(self.at, name))
+
     def notes(self) -> dict[str, str]:
         """What ranks have written, by `RUN.ATTEMPT.RANK.WORKER`."""
         folder = os.path.join(self.at, "notes")
@@ -125,7 +128,7 @@ def write_job(stage: Stage, settings: dict[str, object], options: Sequence[str] 
         job["inputs"] = {"n": 0}
         job["matrix"] = {"n": list(range(ELEMENTS))}
     if trial.moment == "setup":
-        job["setup"] = ["until [ -e %s/gate ]; do sleep 0.05; done" % stage.at]
+        job["setup"] = [f"touch {stage.at}/in-setup; until [ -e {stage.at}/gate ]; do sleep 0.05; done"]
     cli.write("job.yml", json.dumps(job))
     return ("job.yml",)
 

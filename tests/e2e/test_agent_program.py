@@ -305,3 +305,18 @@ def test_an_agent_that_is_killed_once_it_was_told_to_end_was_cancelled(agents):
     os.kill(agent, signal.SIGKILL)
     assert run.ended(started)[0] == 137
     assert run.state() == ("CANCELLED", "CANCELLED_BY_USER")
+
+
+def test_an_agent_that_the_others_gave_up_was_not_cancelled_when_it_is_ended_for_it(agents):
+    """It was stopped for longer than they wait: srun ends the step then, which it hears of when it goes on."""
+    run = agents(FAMILY, ranks=1, silence=1.0)
+    head, member = run.head(), run.start("--node-rank", "1")
+    family(run)
+    with open(run.paths.events(1)) as file:
+        stopped = json.loads(file.readline())["pid"]
+    os.kill(stopped, signal.SIGSTOP)
+    assert run.ended(head)[0] == 1
+    member.terminate()
+    os.kill(stopped, signal.SIGCONT)
+    assert run.ended(member)[0] == 1
+    assert run.state() == ("FAILED", "NODE_FAILURE")

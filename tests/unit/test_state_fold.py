@@ -364,13 +364,3 @@ def test_a_node_that_the_run_went_on_without_does_not_count():
     assert fold(facts((failed, stand_in(1)), ENDED)).exit_code == 3
     assert ExitRecord.from_json(went_on.to_json()) == went_on
     assert list(went_on.to_json())[-1] == "code", "batch scripts look for it at the end"
-
-
-def test_a_cancel_that_the_scheduler_knows_nothing_of_does_not_hide_a_lost_node():
-    """A node that was stopped for too long hears, when it goes on, how the step of the failed job is ended."""
-    lost = record(0, "node-lost", Failure(Reason.NODE_FAILURE, "node 1 fell silent", 1, None, 1, 10.0))
-    both = (lost, record(1, "cancel", None))
-    failed = fold(facts(both, Observation("ended", Reason.EXIT_CODE, 1)))
-    assert (failed.state, failed.reason, failed.message) == ("FAILED", "NODE_FAILURE", "node 1 fell silent")
-    for known in (Observation("ended", Reason.CANCELLED_BY_USER), Observation("ended")):
-        assert fold(facts(both, known)).state == "CANCELLED"

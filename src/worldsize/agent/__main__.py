@@ -1,6 +1,7 @@
 """The agent as a program: one for each node of an attempt, started by the cluster.
 
-    python agent.pyz RUN_DIR (--node-rank N | --node-rank-var SLURM_NODEID) [--attempt K] [--address ADDRESS] [--launcher PID]
+    python agent.pyz RUN_DIR (--node-rank N | --node-rank-var SLURM_NODEID) [--attempt K] [--address ADDRESS]
+                             [--launcher PID]
     python agent.pyz RUN_DIR --node-rank N --attempt-var NAME --prepare      where no batch script comes first
     python agent.pyz RUN_DIR --conduct                   all nodes, on this machine
     python agent.pyz RUN_DIR --node-rank N --tune        in place of a node's ranks: its part in a search by trials

@@ -65,6 +65,11 @@ def keeper_killed(node_rank: int, host: str) -> Verdict:
     return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, 1, time.time()))
 
 
+def suspended(node_rank: int, host: str, seconds: float) -> Verdict:
+    """Of the node that was, for longer than the others wait."""
+    return lost(NODE_LOST, node_rank, "its agent was stopped for %.0f s" % seconds, host).verdict
+
+
 def deleted(root: str) -> Verdict:
     return _of_no_rank(DELETED, Reason.STORAGE, "the run directory was deleted (%s)" % root)
 

@@ -78,7 +78,7 @@ def _without_lost(facts: Facts) -> Facts:
 def _all_ended(facts: Facts) -> Status:
     """A signal that nobody of ours sent may be the scheduler's, and of a lost node it may start the run again: its word
     is waited for, as long as it may come."""
-    failure = first_failure(facts.exits, not _ended_otherwise(facts))
+    failure = first_failure(facts.exits)
     stopped = any(record.stop == "cancel" for record in facts.exits)
     lost = any(record.stop in _LOST_NODE for record in facts.exits)
     unexplained = failure.reason == Reason.SIGNAL or lost if failure else stopped and not facts.cancelled
@@ -93,13 +93,6 @@ def _all_ended(facts: Facts) -> Status:
     missed = sorted(node_rank for record in facts.exits for node_rank in record.without)
     what = "went on without node %s" % ", ".join(map(str, missed)) if missed else ""
     return _final(facts, RunState.SUCCEEDED, None, 0, what)
-
-
-def _ended_otherwise(facts: Facts) -> bool:
-    """The scheduler says that the job failed, and nobody has asked us to cancel: it was its failing that ended those
-    that say they were cancelled."""
-    said = facts.observation.reason if facts.observation.phase == "ended" else None
-    return said not in (None, Reason.CANCELLED_BY_USER) and not facts.cancelled
 
 
 def _cancelled(facts: Facts) -> Status:
@@ -157,11 +150,11 @@ def _stopping(facts: Facts) -> Status:
     return Status(RunState.STOPPING, message=what, started=_started(facts))
 
 
-def first_failure(exits: tuple[ExitRecord, ...], believe_cancel: bool = True) -> Failure | None:
+def first_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
     """The failure that the nodes agree on. One that a node only heard of as silence comes last, and does not count
-    where another was cancelled, unless it is known better: that is why it fell silent."""
+    where another was cancelled: that is why it fell silent."""
     found = [(record.stop in _DERIVED, failure) for record in exits for failure in (_failure_of(record),) if failure]
-    if believe_cancel and any(record.stop == "cancel" for record in exits):
+    if any(record.stop == "cancel" for record in exits):
         found = [each for each in found if not each[0]]
     return min(found, key=lambda each: (each[0], each[1].time))[1] if found else None
 
