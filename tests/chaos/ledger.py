@@ -31,12 +31,19 @@ class Ledger:
         return list(found.values())
 
     def add(self, verdict: Verdict) -> None:
-        line = json.dumps(verdict._asdict()) + "\n"
+        line = "\n" * self._is_cut_off() + json.dumps(verdict._asdict()) + "\n"
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             os.write(file, line.encode())
         finally:
             os.close(file)
+
+    def _is_cut_off(self) -> bool:
+        try:
+            with open(self.path, "rb") as file:
+                return file.seek(0, os.SEEK_END) > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n"
+        except FileNotFoundError:
+            return False
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
