@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from slurm.fixtures import skip_without_cluster
 
-from chaos.kinds import EXIT_CODE, KINDS, NODE
+from chaos.kinds import EXIT_CODE, KINDS, NODE, STORAGE
 from chaos.plans import Strike, Trial, trial
 from chaos.slurm_world import SlurmWorld, slurm_world
 from chaos.trials import carry_out
@@ -16,7 +16,7 @@ from chaos.trials import carry_out
 pytestmark = [pytest.mark.chaos, pytest.mark.slurm, pytest.mark.timeout(400)]
 
 SEED = 20261126
-TRIALS = 34
+TRIALS = 35
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,7 @@ KNOWN = {
     "an agent's keeper": ("ranks", "line", (Strike("keeper", "KILL", 1),), NODE),
     "the head's slurmstepd": ("ranks", "line", (Strike("stepd", "KILL", 0),), NODE),
     "another node's slurmstepd": ("tree", "line", (Strike("stepd", "KILL", 1),), NODE),
+    "a script whose disk is full": ("script", "line", (Strike("disk", "filled", 0),), STORAGE),
     "an agent that is stopped": ("ranks", "line", (Strike("agent", "STOP", 1),), NODE),
 }
 """What was told wrongly, or left something, once."""

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 from typing import NamedTuple
 
@@ -62,6 +63,8 @@ def carry_out(world: World, trial: Trial, folder: str) -> Verdict:
             if outcome not in allowed:
                 wrong.insert(0, "it is %s %s, and may be %s" % (*outcome, sorted(allowed, key=str)))
             wrong += _not_kept(stage)
+            while done:
+                done.pop().undo()  # a node without a network cannot be told that anything is over
             orphans, left = _left(world, stage)
             wrong += left
         except Exception as error:  # noqa: BLE001  a trial that cannot be carried out is told like any other
@@ -72,7 +75,8 @@ def carry_out(world: World, trial: Trial, folder: str) -> Verdict:
             _end_everything(stage)
         kept = os.path.join(folder, trial.id)
         if wrong:
-            shutil.copytree(stage.cli.root, kept, symlinks=True, dirs_exist_ok=True, ignore_dangling_symlinks=True)
+            os.makedirs(kept, exist_ok=True)
+            subprocess.run(["cp", "-a", stage.cli.root + "/.", *_elsewhere(stage), kept], check=False)
         shutil.rmtree(stage.cli.root, ignore_errors=True)
     seconds = round(time.monotonic() - began, 1)
     return Verdict(
@@ -87,6 +91,12 @@ def carry_out(world: World, trial: Trial, folder: str) -> Verdict:
         seconds,
         kept if wrong else "",
     )
+
+
+def _elsewhere(stage: Stage) -> list[str]:
+    """The runs, where they do not lie beside the project."""
+    away = not stage.cli.home.startswith(stage.cli.root + "/") and os.path.exists(stage.cli.home)
+    return [stage.cli.home] if away else []
 
 
 def _start(world: World, stage: Stage) -> None:
