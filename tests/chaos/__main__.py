@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -80,6 +81,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--share", metavar="I/N", help=argparse.SUPPRESS)
     parser.add_argument("--table", action="store_true")
     words = parser.parse_args(argv)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # what a trial has made is taken away
     os.makedirs(os.path.dirname(os.path.abspath(words.ledger)), exist_ok=True)
     ledger = Ledger(words.ledger)
     if words.table:
@@ -89,7 +92,7 @@ def main(argv: list[str]) -> int:
     trials = [each for each in asked(words) if each.id not in known]
     if words.share:
         index, of = map(int, words.share.split("/"))
-        trials = trials[index::of]
+        trials = [each for each in trials if each.number % of == index]
     if words.trial or words.share:
         folder = tempfile.mkdtemp(prefix="chaos-")
         os.chmod(folder, 0o755)  # the owner of a run is not always root
@@ -100,19 +103,25 @@ def main(argv: list[str]) -> int:
 def in_processes(words: argparse.Namespace, trials: list[Trial], ledger: Ledger) -> int:
     """Each worker has a cluster, or a folder, of its own."""
     began = time.monotonic()
-    own = ["--trials", str(words.trials), "--seed", str(words.seed), "--ledger", words.ledger]
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-m", "chaos", *own, "--compute", compute, "--share", "%d/%d" % (index, words.workers)]
-        )
-        for compute in sorted({each.compute for each in trials})
-        for index in range(words.workers)
-    ]
+    every = [each.compute for each in asked(words)]
+    own = ["--seed", str(words.seed), "--ledger", words.ledger]
+    workers = []
+    for compute in sorted({each.compute for each in trials}):
+        for index in range(words.workers):
+            share = [
+                "--compute",
+                compute,
+                "--trials",
+                str(every.count(compute)),
+                "--share=%d/%d" % (index, words.workers),
+            ]
+            workers.append(subprocess.Popen([sys.executable, "-m", "chaos", *own, *share]))
     try:
         for worker in workers:
             worker.wait()
     except KeyboardInterrupt:
         for worker in workers:
+            worker.terminate()
             worker.wait()
         return 130
     asked_for = {each.id for each in asked(words)}
