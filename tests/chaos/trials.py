@@ -231,8 +231,16 @@ def _not_kept(stage: Stage) -> list[str]:
 def _left(world: World, stage: Stage) -> tuple[int, list[str]]:
     """How many processes of the run outlive it, and what is still held."""
     runs = [stage.run, *stage.others]
-    wait_for(lambda: not any(world.left(stage, run) for run in runs), GONE_WITHIN, raises=False)
-    left = [words for run in runs for words in world.left(stage, run)]
+    left: list[str] = []
+
+    def gone() -> bool:
+        """For two looks: what is in the middle of an exec shows nothing of itself."""
+        nonlocal left
+        left = [words for _ in range(2) for run in runs for words in world.left(stage, run)]
+        return not left
+
+    wait_for(gone, GONE_WITHIN, raises=False)
+    left = [words for run in runs for words in world.left(stage, run)] if left else []
     held = [words for run in runs for words in world.held(stage, run)]
     return len(left), ["left: %s" % " ".join(words.split())[:150] for words in left] + [
         "held: %s" % words for words in held
