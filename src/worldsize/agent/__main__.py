@@ -180,10 +180,11 @@ def run_to_the_end() -> NoReturn:
     """Without taking the interpreter down, as forked agents end: that takes milliseconds, twice where there is a
     keeper."""
     code = main(sys.argv[1:])
-    try:
-        sys.stdout.flush()
-    except OSError:  # its log may lie on a full disk
-        pass
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # its log may lie on a full disk
+            pass
     os._exit(code)
 
 
