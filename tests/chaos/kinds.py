@@ -89,7 +89,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         _kind("keeper", "KILL", ALL, ANY, NODE),
         _kind("srun", "KILL", OURS, ("line", "ending"), NODE, SIGNAL),
         _kind("srun", "KILL", ("script",), ANY, SIGNAL),
-        _kind("srun", "TERM", OURS, RUNNING, CANCELLED, SIGNAL),
+        _kind("srun", "TERM", OURS, RUNNING, CANCELLED, SIGNAL, NODE),
         _kind("srun", "PAUSE", OURS, ANY, SUCCESS),
         _kind("batch shell", "KILL", ("ranks",), ("setup",), SETUP),
         _kind("stepd", "KILL", OURS, ("meeting", *ANY), NODE),
