@@ -320,3 +320,30 @@ def test_an_agent_that_the_others_gave_up_was_not_cancelled_when_it_is_ended_for
     os.kill(stopped, signal.SIGCONT)
     assert run.ended(member)[0] == 1
     assert run.state() == ("FAILED", "NODE_FAILURE")
+
+
+def test_an_agent_that_is_killed_while_a_failure_ends_the_run_leaves_that_failure(agents):
+    run = agents(
+        "trap : TERM; echo 0 started; [ $RANK = 1 ] && exit 3; while :; do sleep 1; done", nodes=1, ranks=2, grace=60.0
+    )
+    started = run.start("--node-rank", "0")
+    agent = family(run)[0]
+    until(lambda: "stopping" in open(run.paths.events(0)).read())
+    os.kill(agent, signal.SIGKILL)
+    assert run.ended(started)[0] == 137
+    assert run.state() == ("FAILED", "EXIT_CODE")
+
+
+def test_who_started_an_agent_is_missed_where_a_launcher_waits_for_it(agents):
+    """As slurmstepd, which was to tell srun: that would wait for ever, and is ended."""
+    run = agents(FAMILY, nodes=1, ranks=1)
+    launcher = subprocess.Popen(["sh", "-c", "sleep 60; : $0", run.paths.run_id])
+    words = [SUPPORTED[0], run.bundle, run.paths.root, "--node-rank", "0", "--launcher", str(launcher.pid)]
+    starter = subprocess.Popen(["sh", "-c", '"$@"; :', "sh", *words])
+    agent, stray = family(run)
+    starter.kill()
+    assert launcher.wait(60) == -signal.SIGKILL
+    until(lambda: processes.start_time(agent) is None)
+    assert processes.start_time(stray) is None and not marked(run.paths.run_id)
+    assert run.state() == ("FAILED", "NODE_FAILURE")
+    starter.wait()

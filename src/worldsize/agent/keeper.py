@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 
 from worldsize.agent import processes
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY = 5.0
 """Seconds between two looks at who has started this process, where the kernel does not tell of its end."""
+
+_UNHEARD = ".unheard"
 
 
 def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, run: Callable[[int], int]) -> int:
@@ -46,26 +49,31 @@ def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, run: Callab
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return run(lifeline)
     os.close(lifeline)
-    keeper = _Keeper(agent, held, starter if launcher else 0)
+    keeper = _Keeper(agent, held, starter if launcher else 0, paths.exit_record(node_rank) + _UNHEARD)
     code = keeper.wait(passed_on)
     if keeper.killed:
         from worldsize.agent.conclude import agent_lost, stand_in, sweep
 
         sweep()
         if read_exit(paths, node_rank) is None:
-            stand_in(plan, paths, node_rank, agent_lost(node_rank, code, keeper.told), started)
+            why = agent_lost(node_rank, code, keeper.told, host=socket.gethostname())
+            stand_in(plan, paths, node_rank, why, started)
     if launcher and node_rank == 0:
         _end_launcher(paths, launcher)
     return code
 
 
 class _Keeper:
-    """`told`: it was told to end, and has told its agent. `killed`: a signal has ended the agent."""
+    """`mark`: the file that tells the head's keeper of a starter that is gone, however the run ends.
 
-    def __init__(self, agent: int, held: int, starter: int) -> None:
+    `told`: it was told to end, and has told its agent. `killed`: a signal has ended the agent.
+    """
+
+    def __init__(self, agent: int, held: int, starter: int, mark: str) -> None:
         self._agent = agent
         self._held = held
         self._starter = starter
+        self._mark = mark
         self.told = False
         self.killed = False
 
@@ -81,7 +89,14 @@ class _Keeper:
                 return code
             if self._starter and os.getppid() != self._starter:
                 self._starter = 0
+                self._leave_mark()
                 os.close(self._held)
+
+    def _leave_mark(self) -> None:
+        try:
+            os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        except OSError:  # its run directory is gone, or its disk full: the agent tells too, unless it has ended
+            pass
 
     def _reap(self) -> int | None:
         while True:
@@ -95,10 +110,15 @@ class _Keeper:
 
 def _end_launcher(paths: RunPaths, launcher: int) -> None:
     """Whoever has started an agent that was lost does not tell its launcher."""
-    from worldsize.agent.verdict import AGENT_LOST
+    from worldsize.agent.verdict import STARTER_LOST
 
     record = read_exit(paths, 0)
-    if record is not None and record.stop == AGENT_LOST and _is_of(launcher, paths.run_id):
+    unheard = record is not None and record.stop == STARTER_LOST
+    try:
+        unheard = unheard or any(name.endswith(_UNHEARD) for name in os.listdir(paths.exit_dir))
+    except OSError:
+        pass
+    if unheard and _is_of(launcher, paths.run_id):
         processes.signal_process(launcher, signal.SIGKILL)
 
 

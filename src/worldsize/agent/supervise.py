@@ -113,7 +113,7 @@ class Supervisor:
         self._beat_at = now + self._beat_every
         self._kill_at: float | None = None
         self._time_limit: float | None = None
-        self._kept = kept
+        self._keeper = os.getppid() if kept else 0
         self._is_local = lifeline is not None and not kept
         if lifeline is not None:
             self._selector.register(lifeline, selectors.EVENT_READ, lambda: self._lifeline_cut(lifeline))
@@ -214,8 +214,10 @@ class Supervisor:
 
     def _lifeline_cut(self, lifeline: int) -> None:
         self._selector.unregister(lifeline)
-        killed = verdict.keeper_killed(self.node.node_rank, self._host.name)
-        self._decide(killed if self._kept else verdict.conductor_killed())
+        if self._keeper:
+            has_keeper = os.getppid() == self._keeper
+            return self._decide(verdict.unheld(self.node.node_rank, self._host.name, has_keeper))
+        self._decide(verdict.conductor_killed())
 
     # ranks that end
 

@@ -23,6 +23,7 @@ HEAD_LOST = "head-lost"
 COMPLETE = "complete"
 CONDUCTOR_LOST = "conductor-lost"
 AGENT_LOST = "agent-lost"
+STARTER_LOST = "starter-lost"
 
 CANCELLED_CODE = 143
 TIMEOUT_CODE = 124
@@ -60,9 +61,10 @@ def conductor_killed() -> Verdict:
     return _of_no_rank(CONDUCTOR_LOST, Reason.NODE_FAILURE, "the process that held this run (its conductor) was killed")
 
 
-def keeper_killed(node_rank: int, host: str) -> Verdict:
-    what = "node %d (%s): the process that held its agent was killed" % (node_rank, host)
-    return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, 1, time.time()))
+def unheld(node_rank: int, host: str, has_keeper: bool) -> Verdict:
+    """Of a node whose agent's keeper is gone, or lives and has told of the end of who had started it."""
+    what = "the process that started its agent (a scheduler's) was killed" if has_keeper else "its keeper was killed"
+    return lost(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host).verdict
 
 
 def suspended(node_rank: int, host: str, seconds: float) -> Verdict:
