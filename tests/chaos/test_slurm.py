@@ -35,6 +35,7 @@ KNOWN = {
     "an agent's keeper": ("ranks", "line", (Strike("keeper", "KILL", 1),), NODE),
     "the head's slurmstepd": ("ranks", "line", (Strike("stepd", "KILL", 0),), NODE),
     "another node's slurmstepd": ("tree", "line", (Strike("stepd", "KILL", 1),), NODE),
+    "the head's network, and so srun's": ("ranks", "line", (Strike("network", "cut", 0),), NODE),
     "a script whose disk is full": ("script", "line", (Strike("disk", "filled", 0),), STORAGE),
     "an agent that is stopped": ("ranks", "line", (Strike("agent", "STOP", 1),), NODE),
 }
