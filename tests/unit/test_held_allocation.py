@@ -28,7 +28,8 @@ class Asked:
 
 
 @pytest.fixture
-def paths(tmp_path: Any) -> RunPaths:
+def paths(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
+    monkeypatch.setenv("WORLDSIZE_HOME", str(tmp_path))
     paths = create_run(str(tmp_path))
     for directory in paths.directories():
         os.makedirs(directory, exist_ok=True)
