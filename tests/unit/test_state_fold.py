@@ -364,3 +364,11 @@ def test_a_node_that_the_run_went_on_without_does_not_count():
     assert fold(facts((failed, stand_in(1)), ENDED)).exit_code == 3
     assert ExitRecord.from_json(went_on.to_json()) == went_on
     assert list(went_on.to_json())[-1] == "code", "batch scripts look for it at the end"
+
+
+def test_agents_that_are_told_to_end_since_the_jobs_own_process_was_killed_were_not_cancelled():
+    killed = Observation("ended", Reason.SIGNAL, 137, "Slurm: the job failed by signal SIGKILL")
+    both = (record(0, "cancel", None), record(1, "cancel", None))
+    assert (fold(facts(both, killed)).state, fold(facts(both, killed)).reason) == ("FAILED", "SIGNAL")
+    assert fold(facts(both, killed, cancelled=True)).state == "CANCELLED"
+    assert fold(facts(both, killed._replace(code=143))).state == "CANCELLED"
