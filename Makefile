@@ -16,6 +16,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # The tests' own options: one part of them, and the commit since which `test-changed` looks.
 PART ?=
 BASE ?=
+# What `make chaos` does: so many trials of this seed, or one of them again.
+N ?= 60
+SEED ?= 20261126
+TRIAL ?=
 PARTS := $(addprefix --part ,$(PART))
 TESTS := $(BIN)/python -m scripts.testing
 # Beside the linters, pytest rewrites the assertions of all tests: once, not in each of the lanes' processes.
@@ -24,7 +28,7 @@ CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons fuzz audit lint bench docs clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons fuzz chaos audit lint bench docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +90,10 @@ test-pythons: $(VENV)/.stamp-base ## the unit tests on the oldest and the newest
 fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each, and ten times as many messages of strangers to a head
 	@PYTHONPATH=tests $(BIN)/python -m security.fuzz --messages $$(($(FUZZ_CASES) * 10))
 	@WORLDSIZE_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q -n 2 --timeout=3600 tests/unit/test_*fuzz*.py $(TEST_ARGS)
+
+chaos: $(VENV)/.stamp-base $(VENV)/.stamp-test ## N=1000 faults at chosen moments, on virtual nodes and Slurm; goes on where SEED stopped (TRIAL=… for one again)
+	@sh scripts/system-packages.sh
+	@PYTHONPATH=tests $(BIN)/python -m chaos --trials $(N) --seed $(SEED) $(if $(TRIAL),--trial $(TRIAL))
 
 audit: ## known vulnerabilities of what worldsize depends on, and unsafe code; fails when anything was left out
 	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh $(VENV)-audit

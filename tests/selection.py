@@ -1,7 +1,7 @@
 """Which tests a command runs, in which order, and what became of each: options of pytest for scripts/testing.
 
-A test belongs to one part, by its folder (in conformance/ by its compute). `make test` runs all but those that are
-marked `exhaustive`; `make test-all` runs every one.
+A test belongs to one part, by its folder (in chaos/ and conformance/ by its compute). `make test` runs all but those
+that are marked `exhaustive`; `make test-all` runs every one.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ NEVER_RETRIED = {"unit", "conformance", "security"}
 def part_of(nodeid: str) -> str:
     """The part that a test belongs to; its id is relative to the repository."""
     folder = nodeid.split("::")[0].split("/")[1]
+    if folder == "chaos":
+        return "slurm" if nodeid.split("::")[0].endswith("test_slurm.py") else "local"
     if folder != "conformance":
         return PARTS[folder]
     return next((part for mark, part in CONFORMANCE.items() if mark in nodeid), "local")

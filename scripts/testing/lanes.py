@@ -35,7 +35,7 @@ from scripts.testing.results import (
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NOTHING_COLLECTED = 5
 INTERRUPTED = 130
-LONGEST = "tests/slurm/test_random_faults.py"
+LONGEST = "tests/chaos/test_slurm.py"
 SUMMARY = "WORLDSIZE_TEST_SUMMARY"
 """The file that this variable names is given the closing line too."""
 

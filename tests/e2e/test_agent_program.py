@@ -14,6 +14,7 @@ import pytest
 from local_runs import HOOK, marked, until
 from pythons import SUPPORTED, TOO_OLD
 
+from worldsize.agent import processes
 from worldsize.environment.bundle import agent_bundle
 from worldsize.plan.files import read_json
 from worldsize.plan.launch import Plan
@@ -170,7 +171,7 @@ def test_a_head_that_is_killed_ends_the_others(agents):
     head.kill()
     assert run.ended(member)[0] == 1
     assert run.state() == ("FAILED", "NODE_FAILURE")
-    os.kill(orphan, signal.SIGKILL)  # on a cluster the scheduler ends what a dead agent leaves
+    until(lambda: processes.start_time(orphan) is None)
 
 
 def test_one_node_needs_no_address(agents):
@@ -260,3 +261,89 @@ def test_a_run_directory_without_a_plan(agents, text, words):
             file.write(text)
     code, said = run.ended(run.head())
     assert code == 2 and words in said and "plan.json" in said and "Traceback" not in said
+
+
+FAMILY = "setsid sleep 60 & echo $! started; sleep 60 & exec sleep 60"
+
+
+def family(run: Agents) -> list[int]:
+    """The agent, which is a child of what was started, and a process that its rank has put into another session."""
+    until(lambda: "started" in run.log(0) if os.path.exists(run.paths.rank_log(0)) else False)
+    until(run.pid_of_first_rank)
+    with open(run.paths.events(0)) as file:
+        return [json.loads(file.readline())["pid"], int(run.log(0).split()[0])]
+
+
+def test_an_agent_that_is_killed_leaves_nothing_but_a_record(agents):
+    """A scheduler without control groups would not find what its ranks have started."""
+    run = agents(FAMILY, nodes=1, ranks=1)
+    started = run.start("--node-rank", "0")
+    agent, stray = family(run)
+    assert agent != started.pid
+    os.kill(agent, signal.SIGKILL)
+    assert run.ended(started)[0] == 137
+    assert processes.start_time(stray) is None and not marked(run.paths.run_id)
+    assert run.state() == ("FAILED", "NODE_FAILURE")
+
+
+def test_an_agent_whose_keeper_is_killed_ends_its_ranks(agents):
+    run = agents(FAMILY, nodes=1, ranks=1)
+    started = run.start("--node-rank", "0")
+    agent, stray = family(run)
+    started.kill()
+    until(lambda: processes.start_time(agent) is None)
+    assert processes.start_time(stray) is None and not marked(run.paths.run_id)
+    assert run.state() == ("FAILED", "NODE_FAILURE")
+
+
+def test_an_agent_that_is_killed_once_it_was_told_to_end_was_cancelled(agents):
+    run = agents("trap : TERM; echo 0 started; while :; do sleep 1; done", nodes=1, ranks=1, grace=60.0)
+    started = run.start("--node-rank", "0")
+    agent = family(run)[0]
+    started.terminate()
+    until(lambda: "stopping" in open(run.paths.events(0)).read())
+    os.kill(agent, signal.SIGKILL)
+    assert run.ended(started)[0] == 137
+    assert run.state() == ("CANCELLED", "CANCELLED_BY_USER")
+
+
+def test_an_agent_that_the_others_gave_up_was_not_cancelled_when_it_is_ended_for_it(agents):
+    """It was stopped for longer than they wait: srun ends the step then, which it hears of when it goes on."""
+    run = agents(FAMILY, ranks=1, silence=1.0)
+    head, member = run.head(), run.start("--node-rank", "1")
+    family(run)
+    with open(run.paths.events(1)) as file:
+        stopped = json.loads(file.readline())["pid"]
+    os.kill(stopped, signal.SIGSTOP)
+    assert run.ended(head)[0] == 1
+    member.terminate()
+    os.kill(stopped, signal.SIGCONT)
+    assert run.ended(member)[0] == 1
+    assert run.state() == ("FAILED", "NODE_FAILURE")
+
+
+def test_an_agent_that_is_killed_while_a_failure_ends_the_run_leaves_that_failure(agents):
+    run = agents(
+        "trap : TERM; echo 0 started; [ $RANK = 1 ] && exit 3; while :; do sleep 1; done", nodes=1, ranks=2, grace=60.0
+    )
+    started = run.start("--node-rank", "0")
+    agent = family(run)[0]
+    until(lambda: "stopping" in open(run.paths.events(0)).read())
+    os.kill(agent, signal.SIGKILL)
+    assert run.ended(started)[0] == 137
+    assert run.state() == ("FAILED", "EXIT_CODE")
+
+
+def test_who_started_an_agent_is_missed_where_a_launcher_waits_for_it(agents):
+    """As slurmstepd, which was to tell srun: that would wait for ever, and is ended."""
+    run = agents(FAMILY, nodes=1, ranks=1)
+    launcher = subprocess.Popen(["sh", "-c", "sleep 60; : $0", run.paths.run_id])
+    words = [SUPPORTED[0], run.bundle, run.paths.root, "--node-rank", "0", "--launcher", str(launcher.pid)]
+    starter = subprocess.Popen(["sh", "-c", '"$@"; :', "sh", *words])
+    agent, stray = family(run)
+    starter.kill()
+    assert launcher.wait(60) == -signal.SIGKILL
+    until(lambda: processes.start_time(agent) is None)
+    assert processes.start_time(stray) is None and not marked(run.paths.run_id)
+    assert run.state() == ("FAILED", "NODE_FAILURE")
+    starter.wait()

@@ -202,7 +202,7 @@ def test_an_agent_that_is_killed(client: Client) -> None:
     os.kill(first["pid"], 9)
     status = client.ended(run)
     assert status["state"] == "FAILED" and status["reason"] == "NODE_FAILURE", status
-    assert "node 1 (%s): its agent is gone" % first["host"] in status["message"], status
+    assert "node 1 (%s): its agent was killed by signal 9" % first["host"] in status["message"], status
 
 
 # output

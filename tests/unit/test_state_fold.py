@@ -371,3 +371,11 @@ def test_a_code_that_a_process_cannot_have_is_no_success(code: int) -> None:
     """Of 256 a shell would see 0."""
     status = fold(facts([record(0, "failure", failure(code=code)), record(1)], Observation("ended")))
     assert (status.state, status.exit_code) == (RunState.FAILED, 1)
+
+
+def test_agents_that_are_told_to_end_since_the_jobs_own_process_was_killed_were_not_cancelled():
+    killed = Observation("ended", Reason.SIGNAL, 137, "Slurm: the job failed by signal SIGKILL")
+    both = (record(0, "cancel", None), record(1, "cancel", None))
+    assert (fold(facts(both, killed)).state, fold(facts(both, killed)).reason) == ("FAILED", "SIGNAL")
+    assert fold(facts(both, killed, cancelled=True)).state == "CANCELLED"
+    assert fold(facts(both, killed._replace(code=143))).state == "CANCELLED"

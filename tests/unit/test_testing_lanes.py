@@ -193,6 +193,7 @@ def test_every_folder_of_tests_belongs_to_a_part() -> None:
     import selection
 
     folders = {path.parent.name for path in selection.TESTS.glob("*/test_*.py")}
-    assert folders <= {*selection.PARTS, "conformance"}
+    assert folders <= {*selection.PARTS, "chaos", "conformance"}
+    assert [selection.part_of("tests/chaos/test_%s.py::x" % each) for each in ("local", "slurm")] == ["local", "slurm"]
     assert set(selection.PARTS.values()) == set(command_line.PARTS)
     assert json.dumps(selection.part_of("tests/conformance/test_ranks.py::test_x[slurm-alone-2]")) == '"slurm"'

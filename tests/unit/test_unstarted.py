@@ -65,3 +65,9 @@ def test_an_agent_that_ended_is_quoted() -> None:
 
 def test_a_step_that_was_ended_says_nothing_of_why() -> None:
     assert of() is None
+
+
+def test_an_agent_that_was_killed_is_a_node_failure() -> None:
+    found = of("srun: error: node2: task 1: Killed")
+    assert found == Cause(Reason.NODE_FAILURE, "the agent on node2 was killed (SIGKILL)", certain=False)
+    assert of(exited(1), "srun: error: node1: task 0: Killed") != found

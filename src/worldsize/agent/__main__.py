@@ -1,6 +1,7 @@
 """The agent as a program: one for each node of an attempt, started by the cluster.
 
     python agent.pyz RUN_DIR (--node-rank N | --node-rank-var SLURM_NODEID) [--attempt K] [--address ADDRESS]
+                             [--launcher PID]
     python agent.pyz RUN_DIR --node-rank N --attempt-var NAME --prepare      where no batch script comes first
     python agent.pyz RUN_DIR --conduct                   all nodes, on this machine
     python agent.pyz RUN_DIR --node-rank N --tune        in place of a node's ranks: its part in a search by trials
@@ -17,6 +18,7 @@ import sys
 
 from worldsize.agent.address import ADDRESS, own_address
 from worldsize.agent.attempt import refuse_others
+from worldsize.agent.keeper import keep
 from worldsize.agent.options import Options, read_options
 from worldsize.agent.rendezvous import Head, Rendezvous, open_head, wait_published
 from worldsize.agent.report import note, write_unstarted
@@ -63,7 +65,7 @@ def main(argv: list[str]) -> int:
             from worldsize.agent.attempt import begin
 
             plan, paths = begin(plan, paths, node_rank, os.environ.get(options.attempt_var, ""))
-        return _run(plan, paths, node_rank, options.address, options.prepare)
+        return _kept(plan, paths, node_rank, options)
     except WorldsizeError as error:
         note("worldsize agent: %s" % error)
         return error.exit_code
@@ -118,22 +120,32 @@ def _span(nodes: int) -> str:
     return "node 0 only" if nodes == 1 else "nodes 0 to %d" % (nodes - 1)
 
 
-def _run(plan: Plan, paths: RunPaths, node_rank: int, address: str | None, unprepared: bool) -> int:
+def _kept(plan: Plan, paths: RunPaths, node_rank: int, options: Options) -> int:
     os.umask(plan.umask)
     for directory in paths.directories():
         os.makedirs(directory, exist_ok=True)
     refuse_others(paths)
+    return keep(
+        plan,
+        paths,
+        node_rank,
+        options.launcher,
+        lambda lifeline: _run(plan, paths, node_rank, options, lifeline),
+    )
+
+
+def _run(plan: Plan, paths: RunPaths, node_rank: int, options: Options, lifeline: int) -> int:
     environ: Mapping[str, str] = os.environ
-    if unprepared:
+    if options.prepare:
         from worldsize.agent.prepare import prepare
 
         environ = prepare(plan, paths, node_rank, environ)
-    address = address or environ.get(ADDRESS)
+    address = options.address or environ.get(ADDRESS)
     try:
         if plan.array and node_rank == 0:  # before the head says where it is, for which the others wait
             _complete(paths)
         rendezvous, head = _meet(plan, paths, node_rank, address, environ)
-        supervisor = Supervisor(plan, paths, node_rank, rendezvous, head, environ, address=address)
+        supervisor = Supervisor(plan, paths, node_rank, rendezvous, head, environ, lifeline, address, kept=True)
     except (RendezvousError, OSError) as error:
         write_unstarted(plan, paths, node_rank, "node %d: %s" % (node_rank, error))
         raise error if isinstance(error, WorldsizeError) else RendezvousError(str(error)) from None
@@ -166,9 +178,17 @@ def _meet(
     return rendezvous, None
 
 
-def _exit() -> NoReturn:
-    sys.exit(main(sys.argv[1:]))
+def run_to_the_end() -> NoReturn:
+    """Without taking the interpreter down, as forked agents end: that takes milliseconds, twice where there is a
+    keeper."""
+    code = main(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # its log may lie on a full disk
+            pass
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    _exit()
+    run_to_the_end()

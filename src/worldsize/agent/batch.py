@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from worldsize.agent.failure import precedence, rank_failure, read_error
 from worldsize.agent.processes import find_program
+from worldsize.agent.sruntasks import first_to_fail
 from worldsize.agent.steprecord import last_failure
 from worldsize.plan.batch import Batch
 from worldsize.plan.environ import activate, scrub
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 _RANK_ERROR = "rank-%t.json"
 """Of a task of the real srun: the hook puts SLURM_PROCID in the place of %t."""
+
+_SAID = 64 << 10
+"""Bytes at the end of a script's log in which srun tells of its last step."""
 
 _ONE_HOST = {
     "OMPI_MCA_btl": "self,tcp",
@@ -143,9 +147,8 @@ def array_of_script(plan: Plan) -> dict[str, str]:
 
 def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure:
     """The first failure of a script that ended with `code`: its last step's, where that step is why it failed."""
-    failure = last_failure(paths)
-    if failure is None:
-        failure = _worst_exception(plan, paths, host, code, ended, oom)
+    failure = last_failure(paths) or _worst_exception(plan, paths, host, code, ended, oom)
+    failure = failure or _first_task(plan, paths, code, ended, oom)
     if failure is not None:
         return failure
     name = signal_name(code)
@@ -170,12 +173,36 @@ def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: f
     return min(found, key=precedence, default=None)
 
 
+def _first_task(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool) -> Failure | None:
+    """From what the real srun has said of the tasks of the script's last step, where they left no exceptions."""
+    task = None if plan.batch is None or plan.batch.virtual else first_to_fail(_last_lines(paths.rank_log(0)), code)
+    if task is None:
+        return None
+    names = _node_names(plan)
+    host = next(iter(_expanded(task.host)), task.host)
+    node = names.index(host) if host in names else 0
+    return rank_failure(task.task, node, host, task.code, ended, None, oom)
+
+
+def _last_lines(path: str) -> list[str]:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _SAID))
+            return file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
 def _node_names(plan: Plan) -> list[str]:
     assert plan.batch is not None
     if plan.batch.virtual:
         return list(plan.batch.hosts)
+    return _expanded(os.environ.get("SLURM_JOB_NODELIST", ""))
+
+
+def _expanded(nodes: str) -> list[str]:
     try:
-        return expand(os.environ.get("SLURM_JOB_NODELIST", ""))
+        return expand(nodes)
     except ValueError:
         return []
 

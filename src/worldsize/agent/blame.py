@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 SETTLE = 0.3
 """Seconds that a suspect waits for whoever may have caused its end."""
 
-_ASKED = (130, 143)
+_TOLD = 143
+_ASKED = (130, _TOLD)
 """Killed by INT or TERM, or an exit code that says so."""
 
 
@@ -91,7 +92,9 @@ class Blame:
         return [self._laid_to_the_disk(failure) for failure in found]
 
     def _laid_to_the_disk(self, failure: Failure) -> Failure:
-        full = failure.reason == Reason.EXIT_CODE and disk_full(self._paths.root)
+        """A script's TERM may be srun's, whose words about the task that failed first found no room either."""
+        ended = failure.reason == Reason.EXIT_CODE or (self._plan.batch is not None and failure.code == _TOLD)
+        full = ended and disk_full(self._paths.root)
         return for_want_of_space(failure, self._paths.root) if full else failure
 
     def weigh(self, failures: list[Failure], now: float) -> Failure | None:

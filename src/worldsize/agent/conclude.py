@@ -15,7 +15,7 @@ from worldsize.plan.files import write_bytes, write_json
 from worldsize.plan.hidden import write_result
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.state.exits import read_exits, signal_name
+from worldsize.state.exits import read_events, read_exits, signal_name
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason
 from worldsize.state.result import result
 from worldsize.state.status import Facts, fold
@@ -62,24 +62,35 @@ class Conclusion:
         for node in self.plan.agents:
             node_rank = node.node_rank
             if node_rank not in exits:
-                exits[node_rank] = self._stand_in(node_rank, lost.get(node_rank) or agent_lost(node_rank, 1, False))
+                why = lost.get(node_rank) or agent_lost(node_rank, 1, False)
+                exits[node_rank] = stand_in(self.plan, self.paths, node_rank, why, self.started)
         return tuple(exits[node_rank] for node_rank in sorted(exits))
 
-    def _stand_in(self, node_rank: int, why: Verdict) -> ExitRecord:
-        """The record of an agent that could not write its own."""
-        host, attempt, now = socket.gethostname(), self.plan.attempt, time.time()
-        record = ExitRecord(node_rank, host, attempt, self.started, now, (), why.why, why.failure, why.code)
-        try:
-            write_json(self.paths.exit_record(node_rank), record.to_json())
-        except OSError as error:
-            note("no exit record for node %d: %s" % (node_rank, error))
-        return record
+
+def stand_in(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started: float) -> ExitRecord:
+    """The record of an agent that could not write its own; what it had noted to be ending for already stays why."""
+    host, now = socket.gethostname(), time.time()
+    why = _noted(paths, node_rank) or why
+    record = ExitRecord(node_rank, host, plan.attempt, started, now, (), why.why, why.failure, why.code)
+    try:
+        write_json(paths.exit_record(node_rank), record.to_json())
+    except OSError as error:
+        note("no exit record for node %d: %s" % (node_rank, error))
+    return record
 
 
-def agent_lost(node_rank: int, code: int, cancelled: bool, silent: bool = False) -> Verdict:
+def _noted(paths: RunPaths, node_rank: int) -> Verdict | None:
+    try:
+        found = [Verdict.of(event) for event in read_events(paths, node_rank) if event.get("event") == "stopping"]
+    except (KeyError, TypeError):
+        return None
+    return found[-1] if found else None
+
+
+def agent_lost(node_rank: int, code: int, cancelled: bool, silent: bool = False, host: str = "") -> Verdict:
     """What an agent's end without a record means; once the run is cancelled, that it had to be killed for it.
 
-    `silent`: we ended it ourselves, for it gave no sign of life.
+    `silent`: we ended it ourselves, for it gave no sign of life. `host`: the machine's name, where it is not this one.
     """
     if cancelled:
         return Verdict(CANCEL, None)
@@ -87,7 +98,7 @@ def agent_lost(node_rank: int, code: int, cancelled: bool, silent: bool = False)
     how = "was killed by signal %d (%s)" % (code - 128, name) if name else "failed (see logs/conductor.log)"
     if silent:
         how = "fell silent (stopped or hung) and was ended"
-    what = "node %d: its agent %s" % (node_rank, how)
+    what = "node %d%s: its agent %s" % (node_rank, " (%s)" % host if host else "", how)
     return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, code or 1, time.time()))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _WHO = ("--node-rank", "--node-rank-var", "--conduct", "--queue")
 _FLAGS = ("--conduct", "--queue", "--prepare", "--tune")
-_VALUES = ("--node-rank", "--node-rank-var", "--attempt", "--attempt-var", "--address")
+_VALUES = ("--node-rank", "--node-rank-var", "--attempt", "--attempt-var", "--address", "--launcher")
 
 
 class Options(NamedTuple):
@@ -28,6 +28,7 @@ class Options(NamedTuple):
     address        where the other nodes reach this one, should it be the head
     attempt_var    the environment variable that says which attempt this is at least: the first that nobody has begun
     prepare        do what elsewhere a batch script does: look at what the run waits for, execute its setup
+    launcher       the process that waits for the agents of all nodes, and that whoever has started each of them tells
     tune           be what an agent starts in place of its ranks to search for the best configuration
     """
 
@@ -41,6 +42,7 @@ class Options(NamedTuple):
     attempt_var: str = ""
     prepare: bool = False
     tune: bool = False
+    launcher: int = 0
 
 
 def read_options(argv: Sequence[str]) -> Options:
@@ -62,6 +64,7 @@ def read_options(argv: Sequence[str]) -> Options:
         values.get("--attempt-var", ""),
         "--prepare" in values,
         "--tune" in values,
+        _number("--launcher", values.get("--launcher", "0")),
     )
 
 

@@ -21,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 RESTORED = (
     signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGQUIT,
@@ -31,9 +32,19 @@ RESTORED = (
 
 def become_subreaper() -> None:
     """Orphaned descendants become our children from now on (Linux; elsewhere nothing)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_with_parent(number: int) -> None:
+    """From now on this process gets the signal when its parent, or the thread of it that has forked, ends (Linux;
+    elsewhere nothing); 0: none any more."""
+    _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
-        _ctypes.call_function(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+        _ctypes.call_function(prctl, (option, int(value), 0, 0, 0))
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:

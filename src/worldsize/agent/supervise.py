@@ -63,7 +63,9 @@ class Supervisor:
         environ: Mapping[str, str],
         lifeline: int | None = None,
         address: str | None = None,
+        kept: bool = False,
     ) -> None:
+        """`lifeline` is of a local run's conductor, or of this agent's keeper where it is `kept`."""
         self.plan = plan = rendezvous.settled(plan)
         self.paths = paths
         self.node = plan.nodes[node_rank]
@@ -104,18 +106,22 @@ class Supervisor:
         self._beat_every = min(plan.silence, plan.hang_timeout or plan.silence) / BEATS_PER_SILENCE
         self._watch: Any = None
         self._readiness: Readiness | None = None
-        now = self._ran_at = time.monotonic()
+        now = self._ran_at = self._resumed_at = time.monotonic()
+        self._suspended = 0.0
         patience = 1.0 if head is None else _HEADS_PATIENCE
         self._deadline = now + patience * plan.rendezvous_timeout
         self._unjoined = False
         self._beat_at = now + self._beat_every
         self._kill_at: float | None = None
         self._time_limit: float | None = None
-        self._is_local = lifeline is not None
+        self._keeper = os.getppid() if kept else 0
+        self._is_local = lifeline is not None and not kept
         if lifeline is not None:
             self._selector.register(lifeline, selectors.EVENT_READ, lambda: self._lifeline_cut(lifeline))
         signals = Signals()
         self._selector.register(signals, selectors.EVENT_READ, lambda: self._signalled(signals.take()))
+        if kept:
+            processes.end_with_parent(0)  # from now on the lifeline tells
 
     def run(self) -> int:
         processes.become_subreaper()
@@ -190,12 +196,28 @@ class Supervisor:
 
     def _signalled(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
-            self._decide(Verdict(verdict.CANCEL, None))
+            self._notice_suspension(time.monotonic())
+            self._decide(self._given_up() or Verdict(verdict.CANCEL, None))
         if STOP_NOW in numbers:
             self._kill_at = time.monotonic()
 
+    def _notice_suspension(self, now: float) -> None:
+        """That this agent has not run for so long that the others may have given it up."""
+        if now - self._ran_at > self.plan.silence - self._beat_every:
+            self._suspended, self._resumed_at = now - self._ran_at, now
+        self._ran_at = now
+
+    def _given_up(self) -> Verdict | None:
+        """Why this node is told to end right after it was suspended: the others have ended the run."""
+        if self._suspended and time.monotonic() - self._resumed_at < LATE:
+            return verdict.suspended(self.node.node_rank, self._host.name, self._suspended)
+        return None
+
     def _lifeline_cut(self, lifeline: int) -> None:
         self._selector.unregister(lifeline)
+        if self._keeper:
+            has_keeper = os.getppid() == self._keeper
+            return self._decide(verdict.unheld(self.node.node_rank, self._host.name, has_keeper))
         self._decide(verdict.conductor_killed())
 
     # ranks that end
@@ -251,7 +273,7 @@ class Supervisor:
     def _tick(self, now: float) -> None:
         if now - self._ran_at > self.plan.silence / 2:
             self._peers.forgive()
-        self._ran_at = now
+        self._notice_suspension(now)
         if self.verdict is None and self._report.deleted():
             self._decide(verdict.deleted(self.paths.root))
         self._failed(self._blame.overdue(now))

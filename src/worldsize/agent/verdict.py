@@ -23,6 +23,7 @@ HEAD_LOST = "head-lost"
 COMPLETE = "complete"
 CONDUCTOR_LOST = "conductor-lost"
 AGENT_LOST = "agent-lost"
+STARTER_LOST = "starter-lost"
 
 CANCELLED_CODE = 143
 TIMEOUT_CODE = 124
@@ -58,6 +59,17 @@ class Heard(NamedTuple):
 
 def conductor_killed() -> Verdict:
     return _of_no_rank(CONDUCTOR_LOST, Reason.NODE_FAILURE, "the process that held this run (its conductor) was killed")
+
+
+def unheld(node_rank: int, host: str, has_keeper: bool) -> Verdict:
+    """Of a node whose agent's keeper is gone, or lives and has told of the end of who had started it."""
+    what = "the process that started its agent (a scheduler's) was killed" if has_keeper else "its keeper was killed"
+    return lost(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host).verdict
+
+
+def suspended(node_rank: int, host: str, seconds: float) -> Verdict:
+    """Of the node that was, for longer than the others wait."""
+    return lost(NODE_LOST, node_rank, "its agent was stopped for %.0f s" % seconds, host).verdict
 
 
 def deleted(root: str) -> Verdict:

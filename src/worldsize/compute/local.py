@@ -20,7 +20,7 @@ from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job
-from worldsize.state.records import Observation
+from worldsize.state.records import Observation, Reason
 from worldsize.trust.procfs import closed, without
 
 TYPE_CHECKING = False
@@ -168,7 +168,11 @@ class LocalCompute:
             return Observation("running")
         started = handle["start_time"]
         over = started is not None and not remains.agents(handle["pid"], started, handle["run_dir"])
-        return Observation("absent", message="its conductor (process %d) is gone" % handle["pid"], over=over)
+        what = "its conductor (process %d) is gone" % handle["pid"]
+        if over and not remains.has_begun(handle["run_dir"]):
+            what = "its conductor (process %d) was killed before any agent had begun" % handle["pid"]
+            return Observation("absent", Reason.NODE_FAILURE, message=what, over=True)
+        return Observation("absent", message=what, over=over)
 
 
 def _limits(plan: Plan) -> list[CheckResult]:

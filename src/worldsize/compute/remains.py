@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from worldsize.agent import processes
 from worldsize.compute.base import Handle
 from worldsize.plan.handle import is_below
+from worldsize.plan.paths import RunPaths
 from worldsize.trust.owners import owns_process
 
 _PATIENCE = 2.0
@@ -36,6 +37,15 @@ def agents(conductor: int, started: int, run_dir: str) -> list[int]:
         if started <= int(fields[_STARTED]) <= last and writes_below(pid, run_dir):
             found.append(pid)
     return found
+
+
+def has_begun(run_dir: str) -> bool:
+    """Whether any agent of the run has noted anything."""
+    paths = RunPaths(run_dir)
+    try:
+        return any(os.listdir(directory) for directory in (paths.events_dir, paths.exit_dir))
+    except OSError:
+        return False
 
 
 def marked(run_id: str, run_dir: str | None) -> list[int]:

@@ -31,9 +31,9 @@ if sys.version_info < (3, 8):
     )
     sys.exit(2)
 
-from worldsize.agent.__main__ import main
+from worldsize.agent.__main__ import run_to_the_end
 
-sys.exit(main(sys.argv[1:]))
+run_to_the_end()
 """
 
 

@@ -132,9 +132,13 @@ def judge(
         return settled
     status = fold(_facts(paths, plan, handle, observation))
     if status.final:
+        held = observation.phase == "running" and status.reason == Reason.NODE_FAILURE
         absent = remains and observation.phase == "absent"
-        if absent and handle is not None and is_own(paths) and read_native(paths) == handle:
-            compute.end_remains(handle)
+        if (absent or held) and handle is not None and is_own(paths) and read_native(paths) == handle:
+            if absent:
+                compute.end_remains(handle)
+            else:
+                compute.cancel(handle)  # what started the agents may wait for ever for the lost one's end
         return _conclude(paths, plan, status, settled_by)
     if observation.ending:
         from worldsize.service.remarks import while_ending

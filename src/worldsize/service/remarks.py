@@ -62,6 +62,8 @@ def _ended_in_setup(status: Status, step: str) -> Status:
 
 def _unstarted(paths: RunPaths, status: Status, batch: list[str]) -> Status:
     found = _cause(paths, batch)
+    if found and found.reason == Reason.NODE_FAILURE and not found.certain and status.started is not None:
+        return status  # what was killed had begun
     if status.reason in _TELL_NOTHING and not (found and found.certain) and disk_full(paths.root):
         what = "no rank was started: no space left where the run directory lies (%s)"
         return _because(status, Reason.STORAGE, what % paths.root)

@@ -15,6 +15,7 @@ from worldsize.state.records import Reason
 _OURS = "worldsize agent: "
 _UNREACHED = re.compile(r"srun: error: Task launch for \S+ failed on node (\S+): (.+)")
 _EXITED = re.compile(r"srun: error: (\S+): tasks? ([0-9]{1,9})\b.*: Exited with exit code ([0-9]{1,9})$")
+_KILLED = re.compile(r"srun: error: (\S+): tasks? [0-9]{1,9}\b.*: Killed$")
 _SHELL = re.compile(r"\S+: (?:line )?\d+: (?:exec: )?(.+)")
 _NO_PROGRAM = (126, 127)
 
@@ -33,8 +34,12 @@ def cause(batch: Sequence[str], log: Callable[[int], Sequence[str]]) -> Cause | 
     unreached = {match[1]: match[2] for match in map(_UNREACHED.match, batch) if match}
     if unreached:
         return _unreached(unreached)
-    for match in filter(None, map(_EXITED.match, batch)):
-        return _ended(match[1], int(match[3]), batch, [line for line in log(int(match[2])) if line.strip()])
+    for line in batch:
+        killed, match = _KILLED.match(line), _EXITED.match(line)
+        if killed is not None:
+            return Cause(Reason.NODE_FAILURE, "the agent on %s was killed (SIGKILL)" % killed[1], False)
+        if match is not None:
+            return _ended(match[1], int(match[3]), batch, [line for line in log(int(match[2])) if line.strip()])
     return None
 
 

@@ -89,8 +89,8 @@ class ExitRecord(NamedTuple):
     """What one node's agent wrote last.
 
     stop    None for ranks that all ended by themselves; otherwise why the agent stopped them:
-            "failure" | "cancel" | "timeout" | "hang" | "head-lost" | "node-lost" | "conductor-lost" | "storage" |
-            "deleted" | "complete": those that the run is over with had ended with 0
+            "failure" | "cancel" | "timeout" | "hang" | "head-lost" | "node-lost" | "conductor-lost" | "agent-lost" |
+            "starter-lost" | "storage" | "deleted" | "complete": those that the run is over with had ended with 0
     failure the first failure of the whole run, as far as this node knows
     code    the agent's own exit code: the first failure's, on every node
     without the nodes that were lost and that the run went on without, as its head tells

@@ -16,6 +16,7 @@ LOST_CODE = 1
 _KILLS = frozenset((Reason.OUT_OF_MEMORY, Reason.TIME_LIMIT, Reason.PREEMPTED, Reason.NODE_FAILURE))
 _SIGNALLED = frozenset((Reason.SIGNAL, Reason.NODE_FAILURE))
 _TERM_CODE = 128 + 15
+_KILL_CODE = 128 + 9
 _LOST_NODE = frozenset(("head-lost", "node-lost"))
 _DERIVED = _LOST_NODE | {"conductor-lost"}
 
@@ -87,13 +88,19 @@ def _all_ended(facts: Facts) -> Status:
     if failure is not None:
         return _cancelled(facts) if _by_cancel(failure, facts) else _failed(failure, facts)
     if stopped:
-        if facts.observation.reason in _KILLS and not facts.cancelled:
+        if (facts.observation.reason in _KILLS or _launcher_killed(facts)) and not facts.cancelled:
             return _killed(facts)
         return _cancelled(facts)
     missed = sorted(node_rank for record in facts.exits for node_rank in record.without)
     what = "went on without node %s" % ", ".join(map(str, missed)) if missed else ""
     warnings = tuple(warning for record in facts.exits for warning in record.warnings)
     return _final(facts, RunState.SUCCEEDED, None, 0, what)._replace(warnings=warnings)
+
+
+def _launcher_killed(facts: Facts) -> bool:
+    """The native job's own process was killed: the scheduler told the agents to end for that."""
+    said = facts.observation
+    return said.phase == "ended" and said.reason == Reason.SIGNAL and said.code == _KILL_CODE
 
 
 def _cancelled(facts: Facts) -> Status:

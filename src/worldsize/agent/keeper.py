@@ -1,0 +1,131 @@
+"""The parent of an agent that a scheduler has started: nothing of the node's ranks outlives the agent, however it ends.
+
+Who kills an agent leaves its ranks, which lead sessions of their own: a scheduler without control groups does not find
+them. So the agent is a fork of the process that was started, which ends what the agent leaves and writes the record
+that it could not write. An agent whose keeper is gone hears so through a lifeline, and ends by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+
+from worldsize.agent import processes
+from worldsize.agent.signals import NOTICES, STOP, STOP_NOW
+from worldsize.plan.launch import Plan
+from worldsize.plan.paths import RunPaths
+from worldsize.state.exits import read_exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LOOK_EVERY = 5.0
+"""Seconds between two looks at who has started this process, where the kernel does not tell of its end."""
+
+_UNHEARD = ".unheard"
+
+
+def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, run: Callable[[int], int]) -> int:
+    """The exit code of `run`, which is called in a child of this process with its lifeline.
+
+    `launcher`: the process that has started the agents of all nodes and will wait for them, as long as whoever has
+    started each of them lives; 0 where nobody does. Where one of these is gone, the run ends with NODE_FAILURE, and the
+    launcher of this machine is ended too, since it would wait for ever.
+    """
+    starter, started = os.getppid(), time.time()
+    processes.become_subreaper()
+    passed_on = STOP | {STOP_NOW} | (set(NOTICES) if plan.batch is not None else set())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, passed_on | {signal.SIGCHLD})
+    if launcher:
+        processes.end_with_parent(signal.SIGCHLD)  # which ends nothing, but wakes us
+    lifeline, held = os.pipe()
+    agent = os.fork()
+    if agent == 0:
+        os.close(held)
+        processes.end_with_parent(signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return run(lifeline)
+    os.close(lifeline)
+    keeper = _Keeper(agent, held, starter if launcher else 0, paths.exit_record(node_rank) + _UNHEARD)
+    code = keeper.wait(passed_on)
+    if keeper.killed:
+        from worldsize.agent.conclude import agent_lost, stand_in, sweep
+
+        sweep()
+        if read_exit(paths, node_rank) is None:
+            why = agent_lost(node_rank, code, keeper.told, host=socket.gethostname())
+            stand_in(plan, paths, node_rank, why, started)
+    if launcher and node_rank == 0:
+        _end_launcher(paths, launcher)
+    return code
+
+
+class _Keeper:
+    """`mark`: the file that tells the head's keeper of a starter that is gone, however the run ends.
+
+    `told`: it was told to end, and has told its agent. `killed`: a signal has ended the agent.
+    """
+
+    def __init__(self, agent: int, held: int, starter: int, mark: str) -> None:
+        self._agent = agent
+        self._held = held
+        self._starter = starter
+        self._mark = mark
+        self.told = False
+        self.killed = False
+
+    def wait(self, passed_on: frozenset[signal.Signals]) -> int:
+        """The agent's exit code, 128+N for signal N, once it has ended."""
+        while True:
+            heard = signal.sigtimedwait(passed_on | {signal.SIGCHLD}, _LOOK_EVERY)
+            if heard is not None and heard.si_signo != signal.SIGCHLD:
+                self.told = self.told or heard.si_signo in STOP or heard.si_signo == STOP_NOW
+                processes.signal_process(self._agent, heard.si_signo)
+            code = self._reap()
+            if code is not None:
+                return code
+            if self._starter and os.getppid() != self._starter:
+                self._starter = 0
+                self._leave_mark()
+                os.close(self._held)
+
+    def _leave_mark(self) -> None:
+        try:
+            os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        except OSError:  # its run directory is gone, or its disk full: the agent tells too, unless it has ended
+            pass
+
+    def _reap(self) -> int | None:
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return None
+            if pid == self._agent:
+                self.killed = os.WIFSIGNALED(status)
+                return processes.exit_code(status)
+
+
+def _end_launcher(paths: RunPaths, launcher: int) -> None:
+    """Whoever has started an agent that was lost does not tell its launcher."""
+    from worldsize.agent.verdict import STARTER_LOST
+
+    record = read_exit(paths, 0)
+    unheard = record is not None and record.stop == STARTER_LOST
+    try:
+        unheard = unheard or any(name.endswith(_UNHEARD) for name in os.listdir(paths.exit_dir))
+    except OSError:
+        pass
+    if unheard and _is_of(launcher, paths.run_id):
+        processes.signal_process(launcher, signal.SIGKILL)
+
+
+def _is_of(pid: int, run_id: str) -> bool:
+    """Whether the process says in its command line that it belongs to the run."""
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            return run_id.encode() in file.read()
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""Faults made on purpose, at moments that are events: `python -m chaos --help`."""
