@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from worldsize.plan.values import NamedTuple
 
-_TASK = re.compile(r"(?:\S+: )?srun: error: (\S+): tasks? (\d+)[-,\d]*: (.+)$")
-_CODE = re.compile(r"Exited with exit code (\d+)$")
+_TASK = re.compile(r"(?:\S+: )?srun: error: (\S+): tasks? ([0-9]{1,9})[-,0-9]*: (.+)$")
+_CODE = re.compile(r"Exited with exit code ([0-9]{1,9})$")
 _ENDS = re.compile(r"(?:\S+: )?srun: (?:launch/slurm: _?\w+: )?Terminating (?:StepId=|job step )\S+$")
 
 
