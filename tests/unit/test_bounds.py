@@ -213,7 +213,7 @@ def test_numbers_of_a_tasks_files(number: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     written = step("-n2", "--output=%s" % number)
     with bounded(number), contextlib.suppress(OSError):
-        target(written, written.tasks[0], "output", 1, Files(False), False)
+        target(written, written.tasks[0], "output", 1, Files(False, 0o022), False)
     with bounded(number):
         digits = number if number.isascii() and number.isdigit() else "7"
         assert len(file_name("log-%%%st" % digits, written, written.tasks[0], {})) <= len("log-") + 10
