@@ -228,7 +228,7 @@ def test_a_node_that_never_comes(agents):
     [
         ((), {}, "one of the arguments --node-rank --node-rank-var"),
         (("--node-rank", "2"), {}, "'2' is no node of this run, which has nodes 0 to 1"),
-        (("--node-rank", "-1"), {}, "'-1' is no node"),
+        (("--node-rank", "-1"), {}, "invalid int value: '-1'"),
         (("--node-rank", "one"), {}, "invalid int value"),
         (("--node-rank-var", "SLURM_NODEID"), {}, "SLURM_NODEID: not set"),
         (("--node-rank-var", "SLURM_NODEID"), {"SLURM_NODEID": "x"}, "'x' is no node"),
@@ -248,8 +248,8 @@ def test_refusals(agents, options, environ, words):
     [
         (None, "No such file"),
         ("", "cannot be used"),
-        ("[]", "plan version None"),
-        ('{"version": 99}', "plan version 99"),
+        ("[]", "its version is None"),
+        ('{"version": 99}', "version 99 of the format"),
         ('{"version": 1}', "not a plan"),
     ],
 )

@@ -29,7 +29,7 @@ def running(cli: Cli, world: str = "2x1") -> str:
         (["exec", "-w", "0", "--", "ls"], "-w: 0 is no number of nodes"),
         (["exec", "-w", "2", "--all", "--", "ls"], "both -w and --all say how many nodes"),
         (["exec", "20260101", "--all", "--", "ls"], "both a run (20260101) and nodes of their own"),
-        (["exec", "-w", "2x2", "--", "ls"], "invalid count value: '2x2'"),
+        (["exec", "-w", "2x2", "--", "ls"], "'2x2' is no number"),
         (["exec", "--compute", "lob", "--", "ls"], "there is no compute 'lob'"),
         (["exec", "-o", "json", "--fold", "off", "--", "ls"], "-o json and --fold do not go together"),
         (["exec", "nope", "--", "ls"], "there is no run yet"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from shutil import which
 
+from worldsize.agent.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
 from worldsize.plan.paths import RunPaths
@@ -35,9 +35,16 @@ def python_path(config: Config, compute: str, environ: Mapping[str, str], script
         return ()
     if "/pipx/" in sys.prefix or "/uv/tools/" in sys.prefix:
         return ()
-    if script and which("python", path=environ.get("PATH", os.defpath)):
+    if script and _has_python(environ):
         return ()
     return (os.path.dirname(sys.executable),)
+
+
+def _has_python(environ: Mapping[str, str]) -> bool:
+    try:
+        return bool(find_program("python", environ))
+    except OSError:
+        return False
 
 
 def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compute:
