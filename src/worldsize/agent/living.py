@@ -14,6 +14,7 @@ from worldsize.agent.ranks import Process, node_shares
 from worldsize.agent.report import disk_full
 from worldsize.plan.environ import World
 from worldsize.plan.launch import NodePlan, Plan
+from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.values import NamedTuple
 from worldsize.state.records import Failure, RankExit
@@ -153,5 +154,4 @@ class Living:
     def _note(self, pid: int) -> None:
         words = processes.command_line(pid)
         if words:
-            number = processes.variable(pid, "WORLDSIZE_RANK")
-            self.leftovers.append(Leftover(words, int(number) if number.isdigit() else None))
+            self.leftovers.append(Leftover(words, whole(processes.variable(pid, "WORLDSIZE_RANK"))))
