@@ -200,6 +200,15 @@ def test_what_sbatch_refuses_is_told_in_its_words_with_the_scripts_line(login: L
     assert "job.slurm:3: " in told and words in told
 
 
+def test_a_failed_step_that_the_script_bears_is_told(login: Login) -> None:
+    body = "srun bash -c 'exit $((3 * SLURM_PROCID))'\nsrun sleep 60 & sleep 1; kill %1; wait\necho done\n"
+    login.write("job.slurm", "#!/bin/bash\n#SBATCH -n 2\n" + body)
+    for compute in ("slurm", "local"):
+        status = login.status(login.run("job.slurm", "--compute", compute))
+        told = [(each["id"], each["rank"], "code 3" in each["text"]) for each in status["warnings"]]
+        assert told == [("failed-step", 1, True)], status
+
+
 def test_an_option_that_only_this_cluster_knows(login: Login) -> None:
     """As those of SPANK plug-ins: a stand-in for sbatch takes it, and gives the rest to the real one."""
     login.write("job.slurm", "#!/bin/bash\n#SBATCH -n 1\n#SBATCH --lab-image trixie\nsrun echo here\n")

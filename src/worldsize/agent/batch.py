@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from worldsize.agent.failure import precedence, rank_failure, read_error
 from worldsize.agent.processes import find_program
-from worldsize.agent.sruntasks import first_to_fail
+from worldsize.agent.sruntasks import EndedTask, ended_tasks, first_to_fail
 from worldsize.agent.steprecord import last_failure
 from worldsize.plan.batch import Batch
 from worldsize.plan.environ import activate, scrub
@@ -32,6 +32,9 @@ _RANK_ERROR = "rank-%t.json"
 
 _SAID = 64 << 10
 """Bytes at the end of a script's log in which srun tells of its last step."""
+
+_TOLD_TO_END = (130, 137, 143)
+"""A script that ends its own step by a signal means to."""
 
 _ONE_HOST = {
     "OMPI_MCA_btl": "self,tcp",
@@ -182,6 +185,13 @@ def _first_task(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool)
     host = next(iter(_expanded(task.host)), task.host)
     node = names.index(host) if host in names else 0
     return rank_failure(task.task, node, host, task.code, ended, None, oom)
+
+
+def failed_tasks(plan: Plan, paths: RunPaths) -> list[EndedTask]:
+    """The tasks that failed by themselves, as the real srun has said in the script's output; none on virtual nodes."""
+    if plan.batch is None or plan.batch.virtual:
+        return []
+    return [task for task in ended_tasks(_last_lines(paths.rank_log(0))) if task.code not in _TOLD_TO_END]
 
 
 def _last_lines(path: str) -> list[str]:

@@ -37,6 +37,11 @@ def first_to_fail(lines: Sequence[str], code: int) -> EndedTask | None:
     return step[0] if code in [task.code for task in step] else None
 
 
+def ended_tasks(lines: Sequence[str]) -> list[EndedTask]:
+    """All that the lines tell of, in their order."""
+    return [task for line in lines for task in (_task(line),) if task]
+
+
 def _task(line: str) -> EndedTask | None:
     match = _TASK.match(line)
     if match is None:

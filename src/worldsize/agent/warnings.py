@@ -34,7 +34,7 @@ def node_warnings(
     succeeded = [each.rank for each in exits if each.code == 0 and not each.stopped]
     if plan.launcher == "autotune" or not succeeded:
         return ()
-    found = list(_of_batch(paths) if plan.batch is not None else _of_ranks(paths, succeeded))
+    found = list(_of_batch(plan, paths) if plan.batch is not None else _of_ranks(paths, succeeded))
     found += [_of_leftover(each, plan) for each in leftovers if each.rank is None or each.rank in succeeded]
     return tuple(each._replace(text=_without_secrets(each.text, plan)) for each in found[:_MOST])
 
@@ -57,9 +57,9 @@ def _of_exception(rank: int, error: dict[str, Any]) -> RunWarning:
     return RunWarning(EXCEPTION, "%s, and ended with 0" % what, rank)
 
 
-def _of_batch(paths: RunPaths) -> Iterator[RunWarning]:
+def _of_batch(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
     """The steps that failed and that the script went on from; then the exceptions of tasks that no step told of."""
-    from worldsize.agent.batch import rank_errors
+    from worldsize.agent.batch import failed_tasks, rank_errors
     from worldsize.agent.steprecord import read_steps
 
     told = set()
@@ -73,7 +73,13 @@ def _of_batch(paths: RunPaths) -> Iterator[RunWarning]:
         yield RunWarning(STEP, "%s: %s" % (what, why) if why else what, failure.get("rank"))
     for rank, error in sorted(rank_errors(paths), key=lambda each: each[0]):
         if rank not in told:
+            told.add(rank)
             yield _of_exception(rank, error)
+    for task in failed_tasks(plan, paths):
+        if task.task not in told:
+            told.add(task.task)
+            what = "task %d of a step (%s) ended with code %d, and the script went on"
+            yield RunWarning(STEP, what % (task.task, task.host, task.code), task.task)
 
 
 def _of_leftover(left: Leftover, plan: Plan) -> RunWarning:
