@@ -31,6 +31,7 @@ need 'ls /usr/lib/*/slurm*/mpi_pmix.so && ls /usr/lib/*/pmix*/lib/libpmix.so' 's
 need 'munged --version' munge "$slurm"
 need 'ip -V' iproute2 "$slurm"
 need 'unshare --version && nsenter --version' util-linux "$slurm"
+need "command -v debootstrap" debootstrap "THE TESTS ON A SECOND RELEASE OF SLURM WILL BE SKIPPED"
 need 'command -v slurmdbd' slurmdbd "$slurm"
 need 'ls /usr/lib/*/slurm*/accounting_storage_mysql.so' slurm-wlm-mysql-plugin "$slurm"
 need 'mariadbd --version && command -v mariadb-install-db' mariadb-server "$slurm"
