@@ -59,7 +59,11 @@ class Nodes(Reach):
         first = self.power(node)
         if first is None:
             raise ClusterError("%s is off" % node)
-        return [*processes.enter(first.pid), *argv]
+        if not self.group.version:
+            return [*processes.enter(first.pid), *argv]
+        joining = 'echo 0 > "$0/cgroup.procs" && exec "$@"'
+        entering = processes.enter(first.pid, *processes.ALL, "--cgroup")
+        return ["sh", "-c", joining, os.path.join(self.group.folder, node), *entering, *argv]
 
     def power_off(self, node: str) -> None:
         """As if its plug were pulled: its processes, memory and address are gone at once; Slurm has to find out."""
