@@ -40,16 +40,13 @@ def obtain_root(slurm: str) -> str:
 
 
 def _starts(root: str) -> bool:
-    return (
-        subprocess.call(["chroot", root, "slurmctld", "-V"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
-    )
+    command = ["chroot", root, "slurmctld", "-V"]
+    return subprocess.call(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
 
 
 def _build(slurm: str, target: str) -> None:
-    print(
-        "==> a root of Debian %s with Slurm %s: 1.3 GB and four minutes, once;" % (RELEASES[slurm], slurm), flush=True
-    )
-    print("    its output in %s.log" % target, flush=True)
+    said = "==> a root of Debian %s with Slurm %s: 1.3 GB and four minutes, once; its output in %s.log"
+    print(said % (RELEASES[slurm], slurm, target), flush=True)
     os.makedirs(target)
     with open(target + ".log", "w+", encoding="utf-8", errors="replace") as log:
         command = ["sh", os.path.join("scripts", "environments", "make-debian.sh"), target, RELEASES[slurm]]
@@ -61,7 +58,7 @@ def _build(slurm: str, target: str) -> None:
 
 
 def inside(root: str) -> list[str]:
-    """What stands in front of a command that shall run in a root, with this Python. NotPossible: it does not start there."""
+    """What stands in front of a command that shall run in a root. NotPossible: this Python does not start there."""
     entering = ["env", "SEEN=" + ":".join(seen()), "sh", os.path.join(ROOT, ENTER), root]
     tried = subprocess.run([*entering, sys.executable, "-c", STARTS], capture_output=True, text=True, check=False)
     if tried.returncode:

@@ -12,7 +12,7 @@ from scripts.testing.lanes import ROOT, SUMMARY
 
 
 def run_there(slurm: str, tests: str, arguments: Sequence[str]) -> int:
-    """Run a tier of the tests of part `slurm`; the exit code. Where they cannot run, that is an error under CI alone."""
+    """Run a tier of the tests of part `slurm`; the exit code. That they cannot run is an error under CI alone."""
     try:
         entering = inside(obtain_root(slurm))
     except NotPossible as error:

@@ -32,8 +32,10 @@ class Flavour(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What has to be known of this machine: its name, Slurm's version, its CPUs as `slurmd -C` has them, and which version of
-    control groups its nodes have (0: none)."""
+    """What has to be known of this machine: its name, Slurm's version, its CPUs as `slurmd -C` has them.
+
+    groups   the version of the control groups that its nodes have; 0: none
+    """
 
     name: str
     slurm: tuple[int, int]

@@ -1,8 +1,8 @@
 """Control groups of nodes. Only the standard library: nodes load it.
 
-The group of a cluster has one group for each node, which sees it as the whole hierarchy. They tell Slurm which processes
-are a job's, and limit nothing: the hierarchy is that of version 2 without a controller, or that of the freezer where the
-machine has version 1 (Slurm runs on no machine with both as it is set for version 2).
+The group of a cluster has one group for each node, which sees it as the whole hierarchy. They tell Slurm which
+processes are a job's, and limit nothing: the hierarchy is that of version 2, without its controllers, where the machine
+has it alone, else that of the freezer in version 1 (for version 2, Slurm refuses a machine that has both).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Process 1 of a cluster's PID namespace: `guard.py FOLDER CLAIM NETWORK-PREFIX LINK GROUP FD FD FD`.
 
-Every daemon, node and job lives in its namespace, so that the kernel ends them all with it. It ends on SIGTERM, or when
-the process behind the second FD (a pidfd; -1: nobody's) is gone, however that died; the others are the claim's and the
-login side's network. It then removes FOLDER, CLAIM and the control group GROUP, if not empty; the network vanishes with it. Prints "ready" once there is a network between the login side, itself and the nodes to come.
+Every daemon, node and job lives in its namespace, so that the kernel ends them all with it. The FDs are the claim, the
+owner (a pidfd; -1: nobody) and the login side's network. It ends on SIGTERM, or when the owner is gone, however that
+died. It then removes FOLDER, CLAIM and the control group GROUP (where that is not empty); the network vanishes with it.
+Prints "ready" once there is a network between the login side, itself and the nodes to come.
 """
 
 from __future__ import annotations

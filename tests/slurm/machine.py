@@ -63,7 +63,7 @@ def slurm_version() -> tuple[int, int]:
 
 @functools.cache
 def hierarchy() -> groups.Hierarchy | None:
-    """Where nodes have control groups; None if they have none. Slurm before 23.02 goes without: so both ways are tested."""
+    """Where nodes get control groups; None: they have none. Before 23.02 they go without, so both ways are tested."""
     return groups.here() if slurm_version() >= (23, 2) else None
 
 
