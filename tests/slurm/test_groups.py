@@ -10,9 +10,14 @@ from driver import wait_for
 from slurm.cluster import Cluster
 from slurm.fixtures import remains
 from slurm.login import UP, Login
+from slurm.processes import Process
 
 GONE = 'setsid sh -c "exec sleep 117" </dev/null >/dev/null 2>&1 &'
 """A process that has left its session, and whose parent ends."""
+
+
+def is_agent(process: Process) -> bool:
+    return process.name.startswith("python") and "agent.pyz" in " ".join(process.argv)
 
 
 def sleepers(slurm: Cluster, node: str) -> list[int]:
@@ -34,7 +39,7 @@ def test_what_a_killed_agent_has_started_ends_with_its_step_where_there_are_cont
     run = login.running("(%s); %s; exec sleep 116" % (GONE, UP))
     node = login.hosts(run)[0]
     assert sleepers(login.cluster, node)
-    agents = [each for each in login.cluster.processes(node) if "agent" in each.argv and run in " ".join(each.argv)]
+    agents = [each for each in login.cluster.processes(node) if is_agent(each)]
     assert agents
     for each in agents:
         os.kill(each.pid, signal.SIGKILL)

@@ -38,7 +38,6 @@ def make(tmp_path: Path, programs: Mapping[str, str]) -> subprocess.CompletedPro
     return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.skipif(not os.path.exists("/usr/share/keyrings/debian-archive-keyring.gpg"), reason="no keys of Debian")
 def test_the_root_comes_from_the_archive_of_this_machine_and_is_checked(tmp_path: Path) -> None:
     done = make(tmp_path, {"apt-get": APT, "debootstrap": NOTE})
     said = (tmp_path / "said").read_text().splitlines()
@@ -46,6 +45,13 @@ def test_the_root_comes_from_the_archive_of_this_machine_and_is_checked(tmp_path
     assert done.returncode == 0, done
     assert bootstrap.endswith(" trixie %s http://mirror.example.org/debian/" % (tmp_path / "root"))
     assert "--force-check-gpg --keyring=/usr/share/keyrings/debian-archive-keyring.gpg" in bootstrap
+
+
+def test_where_apt_has_no_archive_of_debian_debootstrap_has_one(tmp_path: Path) -> None:
+    done = make(tmp_path, {"apt-get": APT.replace("Debian http", "Ubuntu http"), "debootstrap": NOTE})
+    said = (tmp_path / "said").read_text().splitlines()
+    assert done.returncode == 0 and "update -qq" in said
+    assert next(line for line in said if line.startswith("debootstrap ")).endswith(" trixie %s" % (tmp_path / "root"))
 
 
 @pytest.mark.parametrize(
