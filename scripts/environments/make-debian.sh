@@ -5,7 +5,7 @@
 set -eu
 root=$1
 release=$2
-keys=/usr/share/keyrings/debian-archive-keyring.gpg
+keys=${DEBIAN_KEYS:-/usr/share/keyrings/debian-archive-keyring.gpg}
 PATH=$PATH:/usr/sbin:/sbin
 export DEBIAN_FRONTEND=noninteractive
 

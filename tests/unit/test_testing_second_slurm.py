@@ -29,7 +29,12 @@ def tools(tmp_path: Path, programs: Mapping[str, str]) -> dict[str, str]:
     for name, text in programs.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
-    return {**os.environ, "PATH": "%s:%s" % (folder, os.environ["PATH"]), "SAID": str(tmp_path / "said")}
+    return {
+        **os.environ,
+        "PATH": "%s:%s" % (folder, os.environ["PATH"]),
+        "SAID": str(tmp_path / "said"),
+        "DEBIAN_KEYS": __file__,
+    }
 
 
 def make(tmp_path: Path, programs: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -44,7 +49,7 @@ def test_the_root_comes_from_the_archive_of_this_machine_and_is_checked(tmp_path
     bootstrap = next(line for line in said if line.startswith("debootstrap "))
     assert done.returncode == 0, done
     assert bootstrap.endswith(" trixie %s http://mirror.example.org/debian/" % (tmp_path / "root"))
-    assert "--force-check-gpg --keyring=/usr/share/keyrings/debian-archive-keyring.gpg" in bootstrap
+    assert " --force-check-gpg --keyring=%s " % __file__ in bootstrap
 
 
 def test_where_apt_has_no_archive_of_debian_debootstrap_has_one(tmp_path: Path) -> None:
