@@ -48,6 +48,7 @@ def test_every_rank_has_its_place_in_every_convention(place: Place) -> None:
         unset = {
             "AZ_BATCHAI_MPI_MASTER_NODE",
             "AZ_BATCH_MASTER_NODE",
+            "SLURM_GPUS_ON_NODE",
             *OF_A_FRAMEWORK,
             *OF_A_REHEARSAL,
             *OF_DATA_PARALLEL,

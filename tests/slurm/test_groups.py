@@ -25,9 +25,11 @@ def sleepers(slurm: Cluster, node: str) -> list[int]:
 
 
 def test_a_process_that_has_left_its_parents_ends_with_its_job_where_there_are_control_groups(slurm: Cluster) -> None:
-    job = slurm.command("sbatch", "--parsable", "--nodelist=node1", "--wrap", "(%s)\nexec sleep 116" % GONE).strip()
+    job = slurm.command(
+        "sbatch", "--parsable", "--nodelist=node1", "--wrap", "(%s)\nexec sleep 116" % GONE, cwd=slurm.shared
+    )
     assert wait_for(lambda: sleepers(slurm, "node1"), 30)
-    slurm.command("scancel", job)
+    slurm.command("scancel", job.strip())
     slurm.wait_idle()
     left = remains(slurm)
     assert bool(left) != bool(slurm.group.version), left
