@@ -20,6 +20,9 @@ def main(arguments: Sequence[str]) -> int:
     options, further = _parser().parse_known_args(arguments)
     further = [word for word in further if word != "--"]
     if options.slurm:
+        if options.tests == "changed" or options.part not in ([], ["slurm"]):
+            print("--slurm: standard, rest or all of part slurm", file=sys.stderr)
+            return 2
         return run_there(options.slurm, options.tests, further)
     if options.tests == "changed":
         return _run_changed(options, further)

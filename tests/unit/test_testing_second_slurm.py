@@ -121,6 +121,12 @@ def test_without_a_root_the_closing_line_says_so(
     assert "THE TESTS ON SLURM 24.11 ARE SKIPPED" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["changed", "--base", "HEAD"], ["all", "--part", "unit"]])
+def test_only_the_part_slurm_runs_there(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line.main([*words, "--slurm", "24.11"]) == 2
+    assert capsys.readouterr().err == "--slurm: standard, rest or all of part slurm\n"
+
+
 def test_the_tests_there_are_those_of_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
     monkeypatch.setattr(second_slurm, "obtain_root", lambda slurm: "/the/root")
