@@ -29,7 +29,7 @@ here=$PWD
 mount --bind "$root" "$root"
 for path in /*; do
     case $path in
-    /bin | /sbin | /lib* | /usr | /etc | /var | /run | /boot | /lost+found) ;;
+    /bin | /sbin | /lib | /lib32 | /lib64 | /libx32 | /usr | /etc | /var | /run | /boot | /lost+found) ;;
     *) [ -L "$path" ] || see "$path" ;;
     esac
 done

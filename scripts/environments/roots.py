@@ -16,7 +16,9 @@ from scripts.environments.recipes import ROOT
 RELEASES = {"24.11": "trixie"}
 """The release of Debian that has a release of Slurm."""
 
-INPUTS = ("scripts/environments/make-debian.sh", "scripts/environments/enter-root.sh", "scripts/system-packages.sh")
+INPUTS = ("scripts/environments/make-debian.sh", "scripts/system-packages.sh")
+"""What decides what is in a root."""
+
 ENTER = "scripts/environments/enter-root.sh"
 DISTRIBUTION = ("/bin", "/sbin", "/lib", "/usr", "/etc", "/var", "/run", "/boot")
 """What a process in a root sees of that; everything else is this machine's."""
@@ -70,7 +72,7 @@ def seen() -> list[str]:
     """Where this Python, this checkout and the environments lie, as far as a root has its own files there."""
     if sys.base_prefix == "/usr":
         name = "python%d.%d" % sys.version_info[:2]
-        base = ["/usr/bin/" + name, "/usr/lib/" + name]
+        base = ["/usr/bin/python3", "/usr/bin/" + name, "/usr/lib/" + name]  # an environment names the first
     else:
         base = [sys.base_prefix]
     needed = (*base, sys.prefix, ROOT, os.path.join(cache_directory(), "environments"))

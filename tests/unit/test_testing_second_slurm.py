@@ -102,7 +102,10 @@ def test_the_interpreter_is_seen_wherever_it_lies(base: str, monkeypatch: pytest
     monkeypatch.setenv("WORLDSIZE_TEST_CACHE", "/var/cache/tests")
     monkeypatch.setattr(roots, "ROOT", "/work/checkout")
     name = "python%d.%d" % sys.version_info[:2]
-    expected = {"/usr": ["/usr/bin/" + name, "/usr/lib/" + name], "/usr/local": ["/usr/local"]}.get(base, [])
+    expected = {
+        "/usr": ["/usr/bin/python3", "/usr/bin/" + name, "/usr/lib/" + name],
+        "/usr/local": ["/usr/local"],
+    }.get(base, [])
     assert roots.seen() == [*expected, "/var/lib/tests/.venv", "/var/cache/tests/environments"]
 
 
