@@ -77,7 +77,10 @@ _NO_LISTS = (
 )
 """What lies in a directory inherits its access list, whatever the umask says."""
 
-_OF_THE_JOB = "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # not of this step"
+_OF_THE_JOB = (
+    "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION"
+    "   # not of this step"
+)
 _STILL_OURS = 'ours || { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }'
 """Lines of setup take their time."""
 
