@@ -20,7 +20,10 @@ BASE ?=
 N ?= 60
 SEED ?= 20261126
 TRIAL ?=
-PARTS := $(addprefix --part ,$(PART))
+# Another release of Slurm than this machine's, for the part slurm alone.
+SLURM ?=
+SECOND_SLURM := 24.11
+PARTS := $(addprefix --part ,$(PART)) $(addprefix --slurm ,$(SLURM))
 TESTS := $(BIN)/python -m scripts.testing
 # Beside the linters, pytest rewrites the assertions of all tests: once, not in each of the lanes' processes.
 CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null 2>&1 & \
@@ -69,17 +72,18 @@ $(VENV)/.stamp-test: requirements/test.txt requirements/light.txt | $(VENV)/.sta
 	@$(PIP_INSTALL) --quiet --requirement requirements/test.txt
 	@touch $@
 
-test: environments system ## every capability once, for real: 11 minutes (PART=unit|local|slurm|… for one part, TEST_ARGS=… for pytest)
-	@$(if $(PART)$(TEST_ARGS),,$(CHECK))
+test: environments system ## every capability once, for real: 11 minutes (PART=unit|local|slurm|… for one part, SLURM=24.11 for Slurm on that release, TEST_ARGS=… for pytest)
+	@$(if $(PART)$(SLURM)$(TEST_ARGS),,$(CHECK))
 	@$(TESTS) standard $(PARTS) $(TEST_ARGS)
 
 test-fast: $(VENV)/.stamp-base $(VENV)/.stamp-test ## the unit tests and the command line in one process: less than a minute, without torch
 	@$(BIN)/python -m pytest -q -n 2 --tier standard -m 'not slow and not timing' tests/unit $(TEST_ARGS)
 
-test-all: environments system ## every test, and the unit tests on the oldest and the newest Python found here
-	@$(if $(PART)$(TEST_ARGS),,$(CHECK))
+test-all: environments system ## every test, those on Slurm on a second release of it, and the unit tests on the oldest and the newest Python
+	@$(if $(PART)$(SLURM)$(TEST_ARGS),,$(CHECK))
 	@$(TESTS) all $(PARTS) $(TEST_ARGS)
-	@$(if $(PART)$(TEST_ARGS),,$(MAKE) --no-print-directory test-pythons)
+	@$(if $(PART)$(SLURM)$(TEST_ARGS),,$(TESTS) all --slurm $(SECOND_SLURM))
+	@$(if $(PART)$(SLURM)$(TEST_ARGS),,$(MAKE) --no-print-directory test-pythons)
 
 test-changed: environments system ## the tests that import what has changed since BASE=commit, the most affected first
 	@$(TESTS) changed --base '$(BASE)' $(PARTS) $(TEST_ARGS)

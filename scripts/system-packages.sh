@@ -19,6 +19,7 @@ slurm='ALL TESTS ON A REAL SLURM CLUSTER WILL BE SKIPPED'
 compiled='THE TESTS THAT COMPILE SOMETHING WILL BE SKIPPED'
 mpi='THE TESTS THAT COMPILE FOR MPI WILL BE SKIPPED'
 modules='THE TESTS WITH MODULES WILL BE SKIPPED'
+second='THE TESTS ON A SECOND RELEASE OF SLURM WILL BE SKIPPED'
 need 'mpirun --version' openmpi-bin 'THE TESTS WITH THE SYSTEM MPIRUN WILL BE SKIPPED'
 need 'echo "#include <stdio.h>
     int main(void) { return 0; }" | gcc -x c - -o /dev/null' 'gcc libc6-dev' "$compiled"
@@ -34,6 +35,7 @@ need 'unshare --version && nsenter --version' util-linux "$slurm"
 need 'command -v slurmdbd' slurmdbd "$slurm"
 need 'ls /usr/lib/*/slurm*/accounting_storage_mysql.so' slurm-wlm-mysql-plugin "$slurm"
 need 'mariadbd --version && command -v mariadb-install-db' mariadb-server "$slurm"
+need 'command -v debootstrap && ls /usr/share/keyrings/debian-archive-keyring.gpg' 'debootstrap debian-archive-keyring' "$second"
 need 'ls /usr/share/modules/init/sh || ls /usr/share/lmod/lmod/init/sh' environment-modules "$modules"
 [ -n "$packages" ] || exit 0
 

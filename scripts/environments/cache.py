@@ -7,6 +7,7 @@ another entry. What was interrupted while it was built, has lost files since, or
 from __future__ import annotations
 
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -21,10 +22,14 @@ from scripts.environments.pythons import identity
 from scripts.environments.recipes import ROOT, Recipe, client_requirements
 
 UNUSED_DAYS = 30
+KINDS = ("environments", "roots")
+"""The folders of the cache that hold entries."""
+
 MARKER = ".complete"
 """Written last: JSON with the number of files."""
 
 Build = Callable[[str], None]
+Starts = Callable[[str], bool]
 
 
 def cache_directory() -> str:
@@ -44,15 +49,14 @@ def entry_path(cache: str, name: str, recipe: Recipe, python: str) -> str:
     return os.path.join(cache, "environments", "%s-%s" % (name, digest.hexdigest()[:16]))
 
 
-def is_complete(path: str) -> bool:
-    """Whether an environment was built to its end, still has all its files, and starts."""
+def is_complete(path: str, starts: Starts | None = None) -> bool:
+    """Whether an entry was built to its end, still has all its files, and starts: an environment, its Python."""
     try:
         with open(os.path.join(path, MARKER), encoding="utf-8") as file:
             expected = json.load(file)["files"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    python = os.path.join(path, "bin", "python")
-    return count_files(path) >= expected and _starts(python)
+    return count_files(path) >= expected and (starts or _starts)(path)
 
 
 def count_files(path: str) -> int:
@@ -60,11 +64,11 @@ def count_files(path: str) -> int:
     return sum(not name.endswith(".pyc") and name != MARKER for _, _, files in os.walk(path) for name in files)
 
 
-def obtain(path: str, build: Build) -> bool:
-    """Build the environment unless it is complete; whether it had to be built. Waits while another process does."""
+def obtain(path: str, build: Build, starts: Starts | None = None) -> bool:
+    """Build the entry unless it is complete; whether it had to be built. Waits while another process does."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with _locked(path + ".lock"):
-        if is_complete(path):
+        if is_complete(path, starts):
             os.utime(os.path.join(path, MARKER))
             return False
         shutil.rmtree(path, ignore_errors=True)
@@ -77,14 +81,12 @@ def obtain(path: str, build: Build) -> bool:
 def remove_unused(cache: str, now: float | None = None) -> list[str]:
     """Delete the entries that no checkout has asked for in UNUSED_DAYS days; their names."""
     oldest = (time.time() if now is None else now) - UNUSED_DAYS * 86400
-    root = os.path.join(cache, "environments")
     removed = []
-    for name in sorted(os.listdir(root)) if os.path.isdir(root) else ():
-        path = os.path.join(root, name)
+    for path in sorted(path for kind in KINDS for path in glob.glob(os.path.join(glob.escape(cache), kind, "*"))):
         marker = os.path.join(path, MARKER)
         if os.path.isdir(path) and os.path.getmtime(marker if os.path.exists(marker) else path) < oldest:
             shutil.rmtree(path, ignore_errors=True)
-            removed.append(name)
+            removed.append(os.path.basename(path))
     return removed
 
 
@@ -134,7 +136,8 @@ def _locked(path: str) -> Iterator[None]:
         yield
 
 
-def _starts(python: str) -> bool:
+def _starts(path: str) -> bool:
+    python = os.path.join(path, "bin", "python")
     if not os.path.exists(python):
         return False
     return subprocess.call([python, "-c", "import pip"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0

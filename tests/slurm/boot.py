@@ -35,7 +35,10 @@ def furnish(folder: str, number: int, flavour: Flavour, visible: Iterable[str]) 
     for index in range(flavour.gpus):
         os.mknod(os.path.join(folder, "gpu", "gpu%d" % index), 0o020666, os.makedev(1, 3))
     seen = {folder, *map(os.path.realpath, (*machine.own_folders(), *visible))}
-    facts = {"number": number, "flavour": flavour._asdict(), "visible": sorted(filter(machine.hidden, seen))}
+    found = machine.hierarchy()
+    group = (found.version, os.path.join(found.folder, "worldsize-slurm-%d" % number)) if found else (0, "")
+    shown = sorted(filter(machine.hidden, seen))
+    facts = {"number": number, "flavour": flavour._asdict(), "visible": shown, "group": group}
     _write(os.path.join(folder, MARK), json.dumps(facts).encode(), 0o644)
 
 
@@ -64,7 +67,7 @@ def guarded(folder: str, flavour: Flavour, visible: Iterable[str], owner: int) -
     try:
         registry.write(claim, folder, owner or None)
         furnish(folder, claim.number, flavour, visible)
-        _start_guard(folder, claim, owner)
+        _start_guard(Reach(folder), claim, owner)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         registry.drop(claim)
@@ -73,12 +76,12 @@ def guarded(folder: str, flavour: Flavour, visible: Iterable[str], owner: int) -
         os.close(claim.descriptor)
 
 
-def _start_guard(folder: str, claim: registry.Claim, owner: int) -> None:
-    network = Network(claim.number)
+def _start_guard(cluster: Reach, claim: registry.Claim, owner: int) -> None:
+    folder, network = cluster.folder, cluster.network
     watched = os.pidfd_open(owner) if owner else -1
     login = os.open("/proc/self/ns/net", os.O_RDONLY)
     descriptors = [claim.descriptor, watched, login]
-    arguments = [folder, claim.path, network.prefix, network.link, *map(str, descriptors)]
+    arguments = [folder, claim.path, network.prefix, network.link, cluster.group.folder, *map(str, descriptors)]
     with open(os.path.join(folder, "log", "guard.log"), "w+b") as log:
         process = subprocess.Popen(
             [*ALONE, "--net", *PYTHON, os.path.join(HERE, GUARD), *arguments],

@@ -32,11 +32,15 @@ class Flavour(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What has to be known of this machine: its name, Slurm's version, its CPUs as `slurmd -C` has them."""
+    """What has to be known of this machine: its name, Slurm's version, its CPUs as `slurmd -C` has them.
+
+    groups   the version of the control groups that its nodes have; 0: none
+    """
 
     name: str
     slurm: tuple[int, int]
     cpus: str
+    groups: int = 0
 
 
 class Network(NamedTuple):
@@ -94,7 +98,7 @@ SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmdLogFile={folder}/log/slurmd-%n.log
 SlurmctldDebug=info
 SlurmdDebug=info
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{tracking}
 MpiDefault=none
 ReturnToService=2
 SelectType=select/cons_tres
@@ -165,12 +169,13 @@ def files(flavour: Flavour, network: Network, folder: str, machine: Machine) -> 
         "controller": network.controller,
         "min_job_age": flavour.min_job_age,
         "slurmd_timeout": flavour.slurmd_timeout,
+        "tracking": "cgroup" if machine.groups else "linuxproc",
         "gather_every": 1 if flavour.memory else 5,
     }
     written = {
         "hosts": hosts(flavour, network, machine.name),
-        "slurm.conf": _SLURM.format(**values) + _options(flavour, values) + _nodes(flavour, network, machine),
-        "cgroup.conf": _cgroup(machine.slurm),
+        "slurm.conf": _SLURM.format(**values) + _options(flavour, machine, values) + _nodes(flavour, network, machine),
+        "cgroup.conf": _cgroup(machine),
         "gres.conf": "AutoDetect=off\n" + _gpus(flavour, folder),
         "mail": _MAIL.format(**values),
     }
@@ -179,19 +184,22 @@ def files(flavour: Flavour, network: Network, folder: str, machine: Machine) -> 
     return written
 
 
-def _cgroup(version: tuple[int, int]) -> str:
-    """Control groups are not used, which each version of Slurm wants to be told in its own way."""
-    if version >= (23, 2):
+def _cgroup(machine: Machine) -> str:
+    """That control groups are not used, each version of Slurm wants to be told in its own way."""
+    if machine.groups:
+        return "CgroupPlugin=cgroup/v%d\n" % machine.groups + ("IgnoreSystemd=yes\n" if machine.groups == 2 else "")
+    if machine.slurm >= (23, 2):
         return "CgroupPlugin=disabled\n"
-    return "CgroupAutomount=no\n" + ("CgroupPlugin=cgroup/v1\n" if version >= (22, 5) else "")
+    return "CgroupAutomount=no\n" + ("CgroupPlugin=cgroup/v1\n" if machine.slurm >= (22, 5) else "")
 
 
-def _options(flavour: Flavour, values: Mapping[str, object]) -> str:
+def _options(flavour: Flavour, machine: Machine, values: Mapping[str, object]) -> str:
     text = _ACCOUNTING.format(**values) if flavour.accounting else ""
     if flavour.enforce:
         text += "AccountingStorageEnforce=associations,limits,qos\n"
-    if flavour.affinity:
-        text += "TaskPlugin=task/affinity\n"
+    plugins = ["task/affinity"] * flavour.affinity + ["task/cgroup"] * bool(machine.groups)
+    if plugins:
+        text += "TaskPlugin=%s\n" % ",".join(plugins)
     if flavour.memory:
         text += "JobAcctGatherParams=OverMemoryKill\n"
     return text

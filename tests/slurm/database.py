@@ -19,8 +19,11 @@ SERVER = """
     --loose-performance-schema=OFF
 """
 USERS = (
-    "create user if not exists slurm@'127.0.0.1' identified by 'slurm';grant all on slurm_acct.* to slurm@'127.0.0.1';"
+    "create database if not exists slurm_acct;create user if not exists slurm@'127.0.0.1' identified by 'slurm';"
+    "grant all on slurm_acct.* to slurm@'127.0.0.1';"
 )
+"""The database is there before slurmdbd asks for it: a connection of MariaDB's client library 11.8.9 that was refused
+takes no result any more (error 5027), and slurmdbd tries again on the same one."""
 ASSOCIATIONS = (
     "add cluster testbed",
     "add qos urgent Priority=100",

@@ -1,8 +1,9 @@
-"""Process 1 of a cluster's PID namespace: `guard.py FOLDER CLAIM NETWORK-PREFIX LINK CLAIM-FD OWNER-FD LOGIN-NET-FD`.
+"""Process 1 of a cluster's PID namespace: `guard.py FOLDER CLAIM NETWORK-PREFIX LINK GROUP FD FD FD`.
 
-Every daemon, node and job lives in its namespace, so that the kernel ends them all with it. It ends on SIGTERM, or when
-the process behind OWNER-FD (a pidfd; -1: nobody's) is gone, however that died. It then removes FOLDER and CLAIM; the
-network vanishes with it. Prints "ready" once there is a network between the login side, itself and the nodes to come.
+Every daemon, node and job lives in its namespace, so that the kernel ends them all with it. The FDs are the claim, the
+owner (a pidfd; -1: nobody) and the login side's network. It ends on SIGTERM, or when the owner is gone, however that
+died. It then removes FOLDER, CLAIM and the control group GROUP (where that is not empty); the network vanishes with it.
+Prints "ready" once there is a network between the login side, itself and the nodes to come.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import time
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+import groups
 import kernel
 
 PATIENCE = 10.0
@@ -71,8 +73,8 @@ def watch(wake: socket.socket, owner: int, stop: list[int]) -> None:
         reap()
 
 
-def end(folder: str, claim: str) -> None:
-    """Nothing is left: processes, cable, folder, claim."""
+def end(folder: str, claim: str, group: str) -> None:
+    """Nothing is left: processes, groups, cable, folder, claim."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
@@ -82,13 +84,14 @@ def end(folder: str, claim: str) -> None:
         if not reap():
             break
         time.sleep(0.005)
+    groups.remove(group)
     subprocess.call(["ip", "link", "delete", "uplink"])
     kernel.unmount(os.path.join(folder, "local"))
     shutil.rmtree(folder, ignore_errors=True)
     os.unlink(claim)
 
 
-def main(folder: str, claim: str, prefix: str, link: str, *descriptors: str) -> None:
+def main(folder: str, claim: str, prefix: str, link: str, group: str, *descriptors: str) -> None:
     if os.getpid() != 1:
         sys.exit("guard.py ends every process that it can see, so it must be process 1 of a namespace")
     _, owner, login = map(int, descriptors)
@@ -109,7 +112,7 @@ def main(folder: str, claim: str, prefix: str, link: str, *descriptors: str) -> 
         os.dup2(2, 1)
         watch(wake, owner, stop)
     finally:
-        end(folder, claim)
+        end(folder, claim, group)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
+CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWNET = 0x40000000
 MS_BIND = 4096
 MS_REC = 16384

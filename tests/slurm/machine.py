@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 
+from slurm import groups
 from slurm.config import Machine
 
 PROGRAMS = {
@@ -60,6 +61,12 @@ def slurm_version() -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+@functools.cache
+def hierarchy() -> groups.Hierarchy | None:
+    """Where nodes get control groups; None: they have none. Before 23.02 they go without, so both ways are tested."""
+    return groups.here() if slurm_version() >= (23, 2) else None
+
+
 def real_topology() -> str:
     """This machine's CPUs as slurm.conf has them."""
     words = subprocess.run(["slurmd", "-C"], capture_output=True, text=True, check=True, env=ENVIRON).stdout
@@ -68,7 +75,8 @@ def real_topology() -> str:
 
 
 def facts() -> Machine:
-    return Machine(socket.gethostname(), slurm_version(), real_topology())
+    found = hierarchy()
+    return Machine(socket.gethostname(), slurm_version(), real_topology(), found.version if found else 0)
 
 
 def own_folders() -> list[str]:

@@ -1,8 +1,8 @@
-"""Process 1 of a node: `node.py FOLDER NAME ADDRESS VISIBLE…`. The machine's power is this process.
+"""Process 1 of a node: `node.py FOLDER NAME ADDRESS VERSION GROUP VISIBLE…`. The machine's power is this process.
 
 It starts in the cluster's network namespace, but in PID, mount, UTS and IPC namespaces of its own. It gives itself a
-network namespace with a cable to the bridge, an empty /tmp and /dev/shm (the VISIBLE folders shine through), and starts
-slurmd.
+network namespace with a cable to the bridge, an empty /tmp and /dev/shm (the VISIBLE folders shine through), a control
+group (VERSION: 1 or 2) below GROUP where that is not empty, and starts slurmd.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+import groups
 import kernel
 
 
@@ -39,11 +40,13 @@ def connect(name: str, address: str) -> None:
     os.close(cluster)
 
 
-def isolate(folder: str, name: str, visible: list[str]) -> None:
+def isolate(folder: str, name: str, version: int, group: str, visible: list[str]) -> None:
     """An own name, own temporary folders, own view of the network's devices."""
     socket.sethostname(name)
     opened = {path: os.open(path, os.O_PATH) for path in visible}
-    _see_own_devices()
+    if group:
+        groups.take(os.path.join(group, name))
+    _see_own_devices(version)
     for target in ("/tmp", "/dev/shm"):
         kernel.mount("tmpfs", target, "tmpfs", options="size=2g,mode=1777")
     for path, descriptor in opened.items():
@@ -58,17 +61,20 @@ def isolate(folder: str, name: str, visible: list[str]) -> None:
     os.unlink("/tmp/.hostname")
 
 
-def _see_own_devices() -> None:
-    """/sys tells of this namespace's network; control groups stay where slurmd looks for them."""
-    groups = os.open("/sys/fs/cgroup", os.O_PATH)
+def _see_own_devices(groups_version: int) -> None:
+    """/sys tells of this namespace's network; control groups are its own, or stay where slurmd looks for them."""
+    there = os.open(groups.FOLDER, os.O_PATH)
     kernel.mount("sysfs", "/sys", "sysfs")
-    kernel.mount("/proc/self/fd/%d" % groups, "/sys/fs/cgroup", flags=kernel.MS_BIND | kernel.MS_REC)
-    os.close(groups)
+    if groups_version:
+        groups.show(groups_version)
+    else:
+        kernel.mount("/proc/self/fd/%d" % there, groups.FOLDER, flags=kernel.MS_BIND | kernel.MS_REC)
+    os.close(there)
 
 
-def main(folder: str, name: str, address: str, *visible: str) -> None:
+def main(folder: str, name: str, address: str, version: str, group: str, *visible: str) -> None:
     connect(name, address)
-    isolate(folder, name, list(visible))
+    isolate(folder, name, int(version), group, list(visible))
     subprocess.call(["slurmd"])
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     while True:

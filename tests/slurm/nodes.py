@@ -15,6 +15,7 @@ from slurm.reach import ClusterError, Reach
 
 UP = ("idle", "mixed", "allocated", "completing")
 DAEMONS = ("slurmd", "slurmstepd")
+PATIENCE = 15.0
 SCRUBBED = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SINFO_", "SACCT_", "PMI", "MUNGE")
 
 
@@ -59,7 +60,11 @@ class Nodes(Reach):
         first = self.power(node)
         if first is None:
             raise ClusterError("%s is off" % node)
-        return [*processes.enter(first.pid), *argv]
+        if not self.group.version:
+            return [*processes.enter(first.pid), *argv]
+        joining = 'echo 0 > "$0/cgroup.procs" && exec "$@"'
+        entering = processes.enter(first.pid, *processes.ALL, "--cgroup")
+        return ["sh", "-c", joining, os.path.join(self.group.folder, node), *entering, *argv]
 
     def power_off(self, node: str) -> None:
         """As if its plug were pulled: its processes, memory and address are gone at once; Slurm has to find out."""
@@ -105,13 +110,17 @@ class Nodes(Reach):
     # The controller
 
     def stop_controller(self, number: int = signal.SIGTERM) -> None:
-        """SIGTERM: it saves and ends; SIGSTOP: it takes connections but never answers.
+        """SIGTERM: it saves and ends (24.11 sometimes waits for ever, and is killed then, as by systemd); SIGSTOP:
+        it takes connections but never answers.
 
         SIGKILL: it crashes, and what it was told in its last five seconds may be forgotten, even whole jobs.
         """
         self.controller_crashed = self.controller_crashed or number == signal.SIGKILL
         for process in self.daemons("slurmctld"):
-            os.kill(process.pid, number)
+            if number == signal.SIGTERM:
+                end_process(process.pid, number, PATIENCE)
+            else:
+                os.kill(process.pid, number)
         if number != signal.SIGSTOP:
             self.until(lambda: not self.daemons("slurmctld"), "slurmctld did not end")
 

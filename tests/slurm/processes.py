@@ -61,6 +61,9 @@ def start_time(pid: int) -> str:
         return ""
 
 
+ALL = ("--mount", "--uts", "--ipc", "--net", "--pid")
+
+
 def enter(pid: int, *only: str) -> list[str]:
     """The command that runs what follows it in the namespaces of `pid`."""
-    return ["nsenter", "--target", str(pid), *(only or ("--mount", "--uts", "--ipc", "--net", "--pid")), "--"]
+    return ["nsenter", "--target", str(pid), *(only or ALL), "--"]

@@ -14,6 +14,7 @@ from typing import Any
 
 from slurm import config, machine, processes
 from slurm.config import Flavour, Network
+from slurm.groups import Hierarchy
 from slurm.processes import Process
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -43,6 +44,7 @@ class Reach:
         self.flavour = Flavour(**facts["flavour"])
         self.network = Network(facts["number"])
         self.visible: list[str] = facts["visible"]
+        self.group = Hierarchy(*facts["group"])
         self.shared = self.path("shared")
         self.node_names = config.node_names(self.flavour)
 
@@ -111,7 +113,8 @@ class Reach:
 
     def boot_node(self, name: str) -> subprocess.Popen[bytes]:
         address = self.network.node(self.node_names.index(name) + 1)
-        return self.launch([*ALONE, *PYTHON, os.path.join(HERE, NODE), self.folder, name, address, *self.visible], name)
+        arguments = [self.folder, name, address, str(self.group.version), self.group.folder, *self.visible]
+        return self.launch([*ALONE, *PYTHON, os.path.join(HERE, NODE), *arguments], name)
 
     def link(self, node: str, verb: str, *words: str) -> None:
         """`ip link VERB` on the bridge's end of a node's cable; that it is not there is no error."""

@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from slurm import groups
 from slurm.config import Network
 from slurm.processes import start_time
 from slurm.reach import MARK
@@ -121,7 +122,10 @@ def forget(cluster: Known) -> None:
     link = Network(cluster.number).link
     if os.path.exists("/sys/class/net/" + link):
         subprocess.call(["ip", "link", "delete", link], stderr=subprocess.DEVNULL)
-    if cluster.folder and os.path.exists(os.path.join(cluster.folder, MARK)):
+    mark = os.path.join(cluster.folder, MARK)
+    if cluster.folder and os.path.exists(mark):
+        with open(mark, encoding="utf-8") as file:
+            groups.remove(json.load(file).get("group", ("", ""))[1])
         shutil.rmtree(cluster.folder, ignore_errors=True)
     os.unlink(cluster.path)
     os.close(descriptor)

@@ -102,3 +102,12 @@ def test_more_processes_than_gpus_are_refused(login: Login) -> None:
 def test_more_gpus_than_a_node_has_are_refused(login: Login) -> None:
     result = login.refused("run", login.job("true", "1x1", slurm={"gpus_per_node": 5}))
     assert "5 GPUs per node" in result.err and "have 4" in result.err
+
+
+def test_the_agents_step_has_all_the_cpus_of_the_job(login: Login) -> None:
+    """Slurm 24.11 gives a step's tasks as many as the job's --cpus-per-task says (SLURM_TRES_PER_TASK)."""
+    run = login.running(world="2x2", slurm={"cpus_per_rank": 2})
+    told = login.cluster.command("scontrol", "show", "step", login.native(run) + ".0")
+    login.ok("cancel", run)
+    login.ended(run)
+    assert " CPUs=8 " in told, told

@@ -9,7 +9,7 @@ import pytest
 from driver import wait_for
 
 from slurm.cluster import Cluster, Flavour
-from slurm.login import PATIENT, UP, Login, login_of
+from slurm.login import PATIENCE, PATIENT, UP, Login, login_of
 from slurm.test_by_hand import script, submit
 
 SAVES = "trap 'touch outputs/saved-$RANK; exit 0' TERM; " + UP + "; while :; do sleep 0.1; done"
@@ -43,7 +43,7 @@ def test_slurms_time_limit(login: Login) -> None:
         assert login.left(run, "saved-0") and login.left(run, "saved-1")
         assert login.state(login.native(run)) == "FAILED", "they left before Slurm ended it"
 
-    wait_for(lambda: all(login.left(told, "told-%d" % rank) for rank in range(4)))
+    wait_for(lambda: all(login.left(told, "told-%d" % rank) for rank in range(4)), PATIENCE)
     assert login.ended(leaving)["state"] == "SUCCEEDED"
     assert login.left(leaving, "told-0") and login.left(leaving, "told-1")
     assert login.status(told)["state"] == "RUNNING", "agents and ranks live on after USR1"

@@ -367,7 +367,7 @@ def test_the_run_directory_of_a_script_by_hand(login: Login, scratch: str, mark:
 def test_the_working_directory_of_a_command(login: Login, own_tmp: str, mark: str) -> None:
     project = os.path.join(own_tmp, "project")
     os.mkdir(project)
-    os.rename(os.path.join(login.project, "worldsize.toml"), os.path.join(project, "worldsize.toml"))
+    shutil.move(os.path.join(login.project, "worldsize.toml"), os.path.join(project, "worldsize.toml"))
     attack(login, os.path.join(project, "json.py"), "open(%r, 'w')" % mark)
     words = ["exec", "-w", "2", "--", sys.executable, "-c", "import json, os; print(os.getcwd())"]
     result = login(*words, cwd=project)

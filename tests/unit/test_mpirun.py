@@ -58,6 +58,8 @@ def put(directory, *names: str) -> str:
         (("orterun", "orted"), 4),
         (("mpirun", "orted"), 4),
         (("mpirun", "prterun", "prted"), 5),
+        (("mpirun.openmpi", "prterun", "prted"), 5),
+        (("mpirun.mpich", "prterun"), None),
         (("mpirun", "mpiexec.hydra"), None),
         (("mpiexec.hydra", "orted"), None),
     ],

@@ -64,3 +64,15 @@ def test_control_groups_are_declined_as_each_version_wants_it(version: tuple[int
     text = written(Flavour(), version)["cgroup.conf"]
     assert ("CgroupPlugin=" in text) == (version >= (22, 5))
     assert ("CgroupAutomount=" in text) == (version < (23, 2))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_control_groups_are_used_where_nodes_have_them(version: int) -> None:
+    machine = Machine("here", (24, 11), "CPUs=2", version)
+    text = files(Flavour(affinity=True), Network(3), "/srv/c", machine)
+    assert "CgroupPlugin=cgroup/v%d\n" % version in text["cgroup.conf"]
+    assert ("IgnoreSystemd=yes" in text["cgroup.conf"]) == (version == 2)
+    assert "ProctrackType=proctrack/cgroup\n" in text["slurm.conf"]
+    assert "TaskPlugin=task/affinity,task/cgroup\n" in text["slurm.conf"]
+    without = written(Flavour())["slurm.conf"]
+    assert "ProctrackType=proctrack/linuxproc\n" in without and "TaskPlugin" not in without

@@ -100,6 +100,16 @@ def test_it_is_a_batch_script_within_slurms_limit(place: Place) -> None:
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
 
 
+def test_a_first_node_on_which_slurm_has_made_the_missing_directories_starts_nothing(place: Place) -> None:
+    """Slurm 24.11 does that for the job's output. It took the script for one that was submitted by hand."""
+    made = place.runs / RUN_ID
+    made.mkdir(mode=0o700)
+    (made / "batch.log").touch()
+    done = place.bash(place.text(plan_of("touch %s/started" % place.root)))
+    assert done.returncode == -53, "as Slurm 22.05 ends a job whose output it cannot open"
+    assert [path.name for path in place.runs.iterdir()] == [RUN_ID] and not (place.root / "started").exists()
+
+
 def test_by_hand_it_makes_its_run_and_runs_it(place: Place) -> None:
     both = "until test -e outputs/0 && test -e outputs/1; do sleep 0.02; done"
     command = "cat hello.txt; touch outputs/$RANK; %s; exit $((RANK * 3))" % both

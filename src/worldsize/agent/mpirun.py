@@ -79,7 +79,8 @@ _UNFINISHED = r"due to process\s+rank ([0-9]{1,9}) with PID [0-9]+ on\s+node \S+
 def generation(program: str) -> int | None:
     """Of the Open MPI that an mpirun is of: 4 (and before), or 5; None for another MPI's."""
     real = os.path.realpath(program)
-    if os.path.basename(real) not in ("mpirun", "mpiexec", "orterun", "prterun"):
+    name, _, of = os.path.basename(real).partition(".")
+    if name not in ("mpirun", "mpiexec", "orterun", "prterun") or of not in ("", "openmpi"):  # mpirun.openmpi: Debian's
         return None
     beside = os.listdir(os.path.dirname(real))
     return 5 if "prterun" in beside else 4 if "orted" in beside else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterable
 
@@ -15,7 +16,10 @@ STOP_NOW = signal.SIGQUIT
 NOTICES = (
     signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
 )  # fmt: skip
-"""What schedulers send to all processes of a step at once, and mean for the ranks."""
+"""What schedulers send to all processes of a step at once, or to its tasks alone, and mean for the ranks."""
+
+_TRACKED = re.compile(r"^(?:0:|[0-9]+:freezer):.*/job_[0-9]+/step_", re.MULTILINE)
+"""The control group by which Slurm knows the processes of a step; in version 1, that of the freezer is."""
 
 _HEARD = STOP | {STOP_NOW, signal.SIGCHLD}
 
@@ -26,8 +30,17 @@ def ignore_notices() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def are_told_alone(groups: str = "/proc/self/cgroup") -> bool:
+    """Whether Slurm sends them to us, a step's task, and not to what we start: so it does with control groups."""
+    try:
+        with open(groups, encoding="utf-8", errors="replace") as file:
+            return _TRACKED.search(file.read()) is not None
+    except OSError:
+        return False
+
+
 def pass_on_notices(living: Callable[[], Iterable[int]]) -> None:
-    """A batch script's own: a scheduler sends them to us alone, who stand where the script would."""
+    """Where a scheduler sends them to us alone: a batch script's, where we stand in its place, and a task's."""
 
     def pass_on(number: int, _: object) -> None:
         for pid in list(living()):

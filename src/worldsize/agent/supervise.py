@@ -24,7 +24,7 @@ from worldsize.agent.meeting import meet
 from worldsize.agent.ports import reserve
 from worldsize.agent.rendezvous import Head, Rendezvous
 from worldsize.agent.report import Report, disk_full
-from worldsize.agent.signals import STOP, STOP_NOW, Signals, pass_on_notices
+from worldsize.agent.signals import STOP, STOP_NOW, Signals, are_told_alone, pass_on_notices
 from worldsize.agent.verdict import Verdict, weigh
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.environ import Host, World
@@ -168,7 +168,7 @@ class Supervisor:
             self.plan, self.environ = self._readiness.settled(self.paths, self._report)
         self._blame.hosts = [host.name for host in world.hosts]
         self._failed(self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ))
-        if self.plan.batch is not None:
+        if self.plan.batch is not None or are_told_alone():
             pass_on_notices(self._ranks.living)
         self._report.event("ranks_started", **self._ranks.started())
         if self.plan.errands:

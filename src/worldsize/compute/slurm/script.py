@@ -77,9 +77,20 @@ _NO_LISTS = (
 )
 """What lies in a directory inherits its access list, whatever the umask says."""
 
-_OF_THE_JOB = "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION   # not of this step"
+_OF_THE_JOB = (
+    "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION"
+    "   # not of this step"
+)
 _STILL_OURS = 'ours || { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }'
 """Lines of setup take their time."""
+
+
+_NO_OUTPUT = (
+    'if [ -e "$RUN/batch.log" ] && [ ! -e "$RUN/plan.json" ]; then   # Slurm made it: the run is not seen here',
+    "    kill -53 $$   # so the job ends as it does where Slurm could not open its output",
+    "fi",
+)
+"""Slurm 24.11 makes the directories of a job's output where they are missing; 22.05 ends the job with this signal."""
 
 
 class Script(NamedTuple):
@@ -118,6 +129,7 @@ def render(script: Script) -> str:
         % (_comment(plan.name), len(plan.nodes), plan.world_size, _OWN if plan.batch else _RANKS),
         *_where(script),
         _umask(plan),
+        *_NO_OUTPUT,
         *(_ready(plan) if plan.array else _by_hand(script)),
         *_ATTEMPT,
         *_look_there(plan),
