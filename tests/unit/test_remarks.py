@@ -48,6 +48,14 @@ def test_other_lines_explain_nothing_of_ranks_that_had_started(tmp_path: Path, l
     assert remarked(tmp_path, line + "\n", KILLED) == KILLED
 
 
+def test_an_agent_that_was_killed_before_it_left_anything_ended_the_others(tmp_path: Path) -> None:
+    """Found by chaos: the agent that had begun on the other node was told to end, and that was taken for the cause."""
+    text = "srun: error: node2: task 1: Killed\nsrun: error: node1: task 0: Exited with exit code 143\n"
+    found = remarked(tmp_path, text, KILLED)
+    assert (found.state, found.reason, found.exit_code) == (RunState.FAILED, Reason.NODE_FAILURE, 137)
+    assert found.message == "no rank was started: the agent on node2 was killed (SIGKILL)"
+
+
 def test_a_rank_that_is_known_to_have_failed_stays_the_reason(tmp_path: Path) -> None:
     failure = Failure(Reason.EXIT_CODE, "rank 1 exited with code 3", 0, 1, 3)
     known = Status(RunState.FAILED, failure.reason, 3, failure.message, failure)

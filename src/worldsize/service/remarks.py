@@ -16,6 +16,7 @@ _LINES = 50
 _SRUN = "srun: error: "
 _TELL_NOTHING = (None, Reason.SIGNAL, Reason.EXIT_CODE)
 """srun's own end, and that of the agents that it ended: of the one that failed they say nothing."""
+_TOLD_TO_END = re.compile(r"srun: error: \S+: tasks? .*: Exited with exit code 143$")
 _MEMORY = re.compile(r"slurmstepd\S*: error: (.*(?:exceeded .*memory limit|oom.kill event).*)", re.IGNORECASE)
 """As slurmstepd has said it from 20.11 on, with control groups and without."""
 
@@ -62,8 +63,9 @@ def _ended_in_setup(status: Status, step: str) -> Status:
 
 def _unstarted(paths: RunPaths, status: Status, batch: list[str]) -> Status:
     found = _cause(paths, batch)
-    if found and found.reason == Reason.NODE_FAILURE and not found.certain and status.started is not None:
-        return status  # what was killed had begun
+    killed = found is not None and found.reason == Reason.NODE_FAILURE and not found.certain
+    if killed and status.started is not None and not any(map(_TOLD_TO_END.match, batch)):
+        return status  # all agents were killed, and at least one of them had begun
     if status.reason in _TELL_NOTHING and not (found and found.certain) and disk_full(paths.root):
         what = "no rank was started: no space left where the run directory lies (%s)"
         return _because(status, Reason.STORAGE, what % paths.root)
