@@ -9,8 +9,13 @@ say() {
     printf '%s\n' "$1" >>"$notes"
 }
 
+told=
+answer() {   # between two lines, since a trap comes between a line and its note, too
+    [ -z "$told" ] || { told=; say "rank $rank was told to end"; }
+}
+
 if [ -e "$at/stubborn" ]; then
-    trap 'say "rank $rank was told to end"' TERM
+    trap 'told=1' TERM
 fi
 if [ ! -e "$at/childless" ]; then
     setsid sleep 7654 &
@@ -23,5 +28,7 @@ until [ -e "$at/go" ] || [ -e "$at/go-$WORLDSIZE_RUN_ID" ]; do
     [ ! -e "$at/leave-$rank" ] || exit 0
     [ ! -e "$at/fail-$rank" ] || exit 3
     sleep 0.05
+    answer
 done
+answer
 say "rank $rank${WORKER:+ worker $WORKER} ends"
