@@ -334,6 +334,15 @@ def test_an_agent_that_is_killed_while_a_failure_ends_the_run_leaves_that_failur
     assert run.state() == ("FAILED", "EXIT_CODE")
 
 
+def test_who_started_an_agent_may_be_gone_before_it_begins(agents):
+    """Found by chaos: a slurmstepd that was killed while its agent's interpreter started was missed by nobody."""
+    run = agents(FAMILY, nodes=1, ranks=1)
+    launcher = subprocess.Popen(["sh", "-c", "sleep 60; : $0", run.paths.run_id])
+    started = run.start("--node-rank", "0", "--launcher", str(launcher.pid), "--starter", "1")
+    assert launcher.wait(60) == -signal.SIGKILL
+    assert run.ended(started)[0] == 1 and run.state() == ("FAILED", "NODE_FAILURE")
+
+
 def test_who_started_an_agent_is_missed_where_a_launcher_waits_for_it(agents):
     """As slurmstepd, which was to tell srun: that would wait for ever, and is ended."""
     run = agents(FAMILY, nodes=1, ranks=1)

@@ -10,7 +10,7 @@ import pytest
 
 from worldsize.errors import Damaged, Newer
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import made, read_record, require_version
+from worldsize.plan.shape import read_record, require_version, tuple_of
 from worldsize.state.exits import ranks_started, read_events, read_exit
 from worldsize.state.records import ExitRecord, Failure, RankExit
 from worldsize.state.result import status_of
@@ -83,10 +83,12 @@ def test_a_record_is_read_or_its_file_is_named(tmp_path: Path) -> None:
 
 
 def test_what_a_release_adds_is_left_out_and_what_is_missing_is_said() -> None:
-    assert made(RankExit, [0, 3, 1.0, 2.0, False, "new"]) == made(RankExit, RECORD.ranks[0]._asdict() | {"new": 1})
+    assert tuple_of(RankExit, [0, 3, 1.0, 2.0, False, "new"]) == tuple_of(
+        RankExit, RECORD.ranks[0]._asdict() | {"new": 1}
+    )
     for value in ({"rank": 1}, [1, 2], 3, "four"):
         with pytest.raises((TypeError, ValueError)):
-            made(RankExit, value)
+            tuple_of(RankExit, value)
 
 
 @pytest.mark.parametrize("version", [2, 10**30])

@@ -1,7 +1,7 @@
 """The agent as a program: one for each node of an attempt, started by the cluster.
 
     python agent.pyz RUN_DIR (--node-rank N | --node-rank-var SLURM_NODEID) [--attempt K] [--address ADDRESS]
-                             [--launcher PID]
+                             [--launcher PID [--starter PID]]
     python agent.pyz RUN_DIR --node-rank N --attempt-var NAME --prepare      where no batch script comes first
     python agent.pyz RUN_DIR --conduct                   all nodes, on this machine
     python agent.pyz RUN_DIR --node-rank N --tune        in place of a node's ranks: its part in a search by trials
@@ -130,6 +130,7 @@ def _kept(plan: Plan, paths: RunPaths, node_rank: int, options: Options) -> int:
         paths,
         node_rank,
         options.launcher,
+        options.starter,
         lambda lifeline: _run(plan, paths, node_rank, options, lifeline),
     )
 

@@ -28,14 +28,15 @@ _LOOK_EVERY = 5.0
 _UNHEARD = ".unheard"
 
 
-def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, run: Callable[[int], int]) -> int:
+def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: int, run: Callable[[int], int]) -> int:
     """The exit code of `run`, which is called in a child of this process with its lifeline.
 
     `launcher`: the process that has started the agents of all nodes and will wait for them, as long as whoever has
-    started each of them lives; 0 where nobody does. Where one of these is gone, the run ends with NODE_FAILURE, and the
-    launcher of this machine is ended too, since it would wait for ever.
+    started each of them lives; 0 where nobody does. `starter`: who that is of this one; 0: its parent. Where one of
+    these is gone, the run ends with NODE_FAILURE, and the launcher of this machine is ended too, since it would wait
+    for ever.
     """
-    starter, started = os.getppid(), time.time()
+    starter, started = starter or os.getppid(), time.time()
     processes.become_subreaper()
     passed_on = STOP | {STOP_NOW} | (set(NOTICES) if plan.batch is not None else set())
     before = signal.pthread_sigmask(signal.SIG_BLOCK, passed_on | {signal.SIGCHLD})
@@ -80,6 +81,10 @@ class _Keeper:
     def wait(self, passed_on: frozenset[signal.Signals]) -> int:
         """The agent's exit code, 128+N for signal N, once it has ended."""
         while True:
+            if self._starter and os.getppid() != self._starter:
+                self._starter = 0
+                self._leave_mark()
+                os.close(self._held)
             heard = signal.sigtimedwait(passed_on | {signal.SIGCHLD}, _LOOK_EVERY)
             if heard is not None and heard.si_signo != signal.SIGCHLD:
                 self.told = self.told or heard.si_signo in STOP or heard.si_signo == STOP_NOW
@@ -87,10 +92,6 @@ class _Keeper:
             code = self._reap()
             if code is not None:
                 return code
-            if self._starter and os.getppid() != self._starter:
-                self._starter = 0
-                self._leave_mark()
-                os.close(self._held)
 
     def _leave_mark(self) -> None:
         try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _WHO = ("--node-rank", "--node-rank-var", "--conduct", "--queue")
 _FLAGS = ("--conduct", "--queue", "--prepare", "--tune")
-_VALUES = ("--node-rank", "--node-rank-var", "--attempt", "--attempt-var", "--address", "--launcher")
+_VALUES = ("--node-rank", "--node-rank-var", "--attempt", "--attempt-var", "--address", "--launcher", "--starter")
 
 
 class Options(NamedTuple):
@@ -29,6 +29,7 @@ class Options(NamedTuple):
     attempt_var    the environment variable that says which attempt this is at least: the first that nobody has begun
     prepare        do what elsewhere a batch script does: look at what the run waits for, execute its setup
     launcher       the process that waits for the agents of all nodes, and that whoever has started each of them tells
+    starter        the process that has started this one, which may be gone already; 0: this one's parent
     tune           be what an agent starts in place of its ranks to search for the best configuration
     """
 
@@ -43,6 +44,7 @@ class Options(NamedTuple):
     prepare: bool = False
     tune: bool = False
     launcher: int = 0
+    starter: int = 0
 
 
 def read_options(argv: Sequence[str]) -> Options:
@@ -65,6 +67,7 @@ def read_options(argv: Sequence[str]) -> Options:
         "--prepare" in values,
         "--tune" in values,
         _number("--launcher", values.get("--launcher", "0")),
+        _number("--starter", values.get("--starter", "0")),
     )
 
 

@@ -18,7 +18,7 @@ from worldsize.agent.ports import PortReservation
 from worldsize.plan.files import read_file, write_json
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import made
+from worldsize.plan.shape import tuple_of
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -116,7 +116,7 @@ def _allow_connections(nodes: int) -> None:
 def read_published(paths: RunPaths) -> Rendezvous | None:
     """What the head published, or None as long as it has not."""
     try:
-        return made(Rendezvous, json.loads(read_file(paths.rendezvous)))
+        return tuple_of(Rendezvous, json.loads(read_file(paths.rendezvous)))
     except FileNotFoundError:
         return None
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from worldsize.agent import processes
 from worldsize.plan.files import read_file, write_json
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import DAMAGES, made
+from worldsize.plan.shape import DAMAGES, tuple_of
 from worldsize.plan.values import NamedTuple
 from worldsize.state.records import Failure
 
@@ -54,7 +54,7 @@ def last_failure(paths: RunPaths) -> Failure | None:
     if not ended:
         return None
     failure = max(ended, key=lambda step: float(step["ended"]))["failure"]
-    return made(Failure, failure) if failure else None
+    return tuple_of(Failure, failure) if failure else None
 
 
 class Board:

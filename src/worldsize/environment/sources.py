@@ -8,7 +8,7 @@ from typing import Any
 
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.plan.files import display, read_file, read_json
-from worldsize.plan.shape import made, refuse_newer
+from worldsize.plan.shape import refuse_newer, tuple_of
 from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch, spec_of, with_conda_file
 from worldsize.trust.secrets import MASK
 
@@ -98,8 +98,8 @@ def lost_variables(lock: Mapping[str, Any]) -> list[str]:
 def restored(value: Mapping[str, Any]) -> EnvironmentSpec:
     """A spec from what JSON holds of it; parts that this worldsize does not know are left out."""
     said = dict(value)
-    said["fetch"] = tuple(made(Fetch, each) for each in said.get("fetch", ()))
-    said["steps"] = tuple(made(BuildStep, _tuples(each)) for each in said.get("steps", ()))
+    said["fetch"] = tuple(tuple_of(Fetch, each) for each in said.get("fetch", ()))
+    said["steps"] = tuple(tuple_of(BuildStep, _tuples(each)) for each in said.get("steps", ()))
     known = {name: item for name, item in _tuples(said).items() if name in EnvironmentSpec._fields}
     return EnvironmentSpec(**known)
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 from worldsize.plan.numbers import whole
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import check, made, read_record, require_version
+from worldsize.plan.shape import check, read_record, require_version, tuple_of
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ class Array(NamedTuple):
         """The same, of what JSON holds."""
         require_version(value, ARRAY_VERSION, "array")
         try:
-            array = check(made(cls, {**value, "values": tuple(value["values"])}))
+            array = check(tuple_of(cls, {**value, "values": tuple(value["values"])}))
         except (KeyError, TypeError) as error:
             raise ValueError("not an array: %s" % error) from None
         if not 0 < array.elements <= MAX_ELEMENTS:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from worldsize.plan.shape import made
+from worldsize.plan.shape import tuple_of
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -37,5 +37,5 @@ class Batch(NamedTuple):
     def from_json(cls, value: Any) -> Batch | None:
         if value is None:
             return None
-        batch = made(cls, value)
+        batch = tuple_of(cls, value)
         return batch._replace(hosts=tuple(batch.hosts), indices=tuple(batch.indices))

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 
 from worldsize.plan.batch import Batch
-from worldsize.plan.shape import made, require_version
+from worldsize.plan.shape import require_version, tuple_of
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ class Rehearsal(NamedTuple):
     def from_json(cls, value: Any) -> Rehearsal | None:
         if not value:
             return None
-        rehearsal = made(cls, value)
+        rehearsal = tuple_of(cls, value)
         return rehearsal._replace(shared=tuple(rehearsal.shared))
 
 
@@ -193,7 +193,7 @@ class Plan(NamedTuple):
         """The same, of what JSON holds."""
         require_version(value, PLAN_VERSION, "plan")
         try:
-            return made(cls, _typed(value))
+            return tuple_of(cls, _typed(value))
         except (AttributeError, KeyError, TypeError, IndexError, OverflowError) as error:
             raise ValueError("not a plan: %s" % error) from None
 
@@ -201,7 +201,7 @@ class Plan(NamedTuple):
 def _typed(value: dict[str, Any]) -> dict[str, Any]:
     """JSON's lists as the tuples that they were."""
     nodes = tuple(
-        NodePlan(node_rank, tuple(made(RankPlan, rank) for rank in ranks))
+        NodePlan(node_rank, tuple(tuple_of(RankPlan, rank) for rank in ranks))
         for node_rank, ranks in enumerate(value["nodes"])
     )
     names = (
@@ -225,7 +225,7 @@ def _typed(value: dict[str, Any]) -> dict[str, Any]:
         **value,
         **lists,
         "nodes": nodes,
-        "array": made(ArrayPlace, array) if array else None,
+        "array": tuple_of(ArrayPlace, array) if array else None,
         "batch": Batch.from_json(value.get("batch")),
         "local": _local(value.get("local")),
         "rehearsal": Rehearsal.from_json(value.get("rehearsal")),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from worldsize.plan.shape import made
+from worldsize.plan.shape import tuple_of
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -70,11 +70,11 @@ class Local(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Any) -> Local:
-        local = made(cls, value)
+        local = tuple_of(cls, value)
         return local._replace(
-            copies=tuple(made(Copy, each) for each in local.copies),
+            copies=tuple(tuple_of(Copy, each) for each in local.copies),
             read_only=tuple(local.read_only),
-            archive=made(Archive, local.archive) if local.archive else None,
+            archive=tuple_of(Archive, local.archive) if local.archive else None,
         )
 
 

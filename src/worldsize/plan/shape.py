@@ -66,7 +66,7 @@ def _named(path: str, error: Exception) -> Damaged:
     return Damaged("cannot be understood: %s" % why, path, _MEND)
 
 
-def made(kind: Type[Value], value: Any) -> Value:
+def tuple_of(kind: Type[Value], value: Any) -> Value:
     """The named tuple that an object of JSON, or the list of its values, stands for; what a newer release has added is
     left out. ValueError for what is neither; TypeError where a value is missing."""
     if isinstance(value, dict):

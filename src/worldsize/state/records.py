@@ -5,7 +5,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from worldsize.plan.shape import made
+from worldsize.plan.shape import tuple_of
 from worldsize.plan.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -121,11 +121,11 @@ class ExitRecord(NamedTuple):
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> ExitRecord:
         value = dict(value)
-        value["ranks"] = tuple(made(RankExit, rank) for rank in value["ranks"])
-        value["failure"] = made(Failure, value["failure"]) if value["failure"] else None
+        value["ranks"] = tuple(tuple_of(RankExit, rank) for rank in value["ranks"])
+        value["failure"] = tuple_of(Failure, value["failure"]) if value["failure"] else None
         value["without"] = tuple(value.get("without", ()))
-        value["warnings"] = tuple(made(RunWarning, warning) for warning in value.get("warnings", ()))
-        return made(cls, value)
+        value["warnings"] = tuple(tuple_of(RunWarning, warning) for warning in value.get("warnings", ()))
+        return tuple_of(cls, value)
 
 
 class Observation(NamedTuple):

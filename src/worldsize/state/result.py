@@ -6,7 +6,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from worldsize.plan.launch import Plan
-from worldsize.plan.shape import check, made
+from worldsize.plan.shape import check, tuple_of
 from worldsize.state.records import Failure, RunState, RunWarning, Status
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ def status_of(value: dict[str, Any]) -> Status:
     """The status that a result.json holds. ValueError, KeyError or TypeError for a damaged one, also for one
     that says of no end what it was: whoever waits would wait for ever."""
     row = value["summary"]
-    failure = made(Failure, value["failure"]) if value["failure"] else None
+    failure = tuple_of(Failure, value["failure"]) if value["failure"] else None
     told = (
         row["state"],
         row["reason"],
@@ -59,7 +59,7 @@ def status_of(value: dict[str, Any]) -> Status:
         failure,
         row.get("started"),
         row.get("ended"),
-        tuple(made(RunWarning, warning) for warning in value.get("warnings", ())),
+        tuple(tuple_of(RunWarning, warning) for warning in value.get("warnings", ())),
     )
     status = check(Status(*told))
     if not status.final:

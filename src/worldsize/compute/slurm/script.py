@@ -285,7 +285,7 @@ def _start(plan: Plan) -> list[str]:
         "",
         _OF_THE_JOB,
         'AGENT=\'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID \'',
-        "AGENT+='--attempt \"$ATTEMPT\" --launcher '$$   # srun, which waits for all agents",
+        "AGENT+='--attempt \"$ATTEMPT\" --starter $PPID --launcher '$$   # srun, which waits for all agents",
         "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
         % (nodes, nodes),
         '    --mpi=none --job-name="$ID" --input=none \\',
