@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import pytest
-from driver import Cli, Result
+from driver import Cli, Result, wait_for
 from in_process import InProcess
 
 SECONDS = 10
@@ -407,6 +407,26 @@ def test_a_damaged_run_is_shown_as_such_and_goes_when_it_is_named(home: Home) ->
     removed = home("prune", home.failed)
     assert removed.code == 0 and home.failed in removed.out, removed
     assert not os.path.exists(os.path.join(home.runs, home.failed))
+
+
+def test_a_run_that_goes_on_is_not_removed_because_its_plan_cannot_be_read(tmp_path: Path) -> None:
+    """Found by review: a run of a newer release was ended, and removed."""
+    cli = Cli(str(tmp_path))
+    try:
+        run = cli.submit("--", "sleep", "60")
+        wait_for(lambda: cli.begun(run))
+        plan = cli.read(run, "plan.json")
+        for text in (plan.replace('"version":1', '"version":2'), "{"):
+            with open(cli.path(run, "plan.json"), "w") as file:
+                file.write(text)
+            refused = cli("prune", run)
+            assert refused.code == 2 and "goes on" in refused.err, refused
+        with open(cli.path(run, "plan.json"), "w") as file:
+            file.write(plan)
+        assert cli.status(run)["state"] == "RUNNING"
+        cli.ok("cancel", run)
+    finally:
+        cli.close()
 
 
 DIRECTORIES = ("attempt-0", "attempt-0/exit", "attempt-0/events", "attempt-0/logs", "attempt-0/errors", "code")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from driver import Cli
 
 HOOK = Path(__file__).parents[2] / "src" / "worldsize" / "inrank"
 PROBE = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import not_there_probe'])\n"
@@ -72,6 +73,21 @@ def test_the_rank_of_a_launcher_tells_more_than_the_launcher(tmp_path: Path, lau
     assert left(tmp_path, "python %s" % launcher) == (1, "the real cause")
 
 
+def test_what_a_launcher_starts_again_has_not_failed_yet(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import os\nif os.environ['TORCHELASTIC_RESTART_COUNT'] == '0': 1 / 0\n")
+    restart = "for n in '01': subprocess.run([sys.executable, 'train.py'], env={**os.environ, name: n})\n"
+    (tmp_path / "torchrun").write_text("import os, subprocess, sys\nname = 'TORCHELASTIC_RESTART_COUNT'\n" + restart)
+    assert left(tmp_path, "python torchrun") == (0, None)
+
+
+def test_quotes_that_only_a_shell_understands(tmp_path: Path) -> None:
+    (tmp_path / "driver.py").write_text(
+        'import subprocess\nsubprocess.run("false <<X\\nit\'s\\nX", shell=True, check=True)\n'
+    )
+    code, message = left(tmp_path, "python driver.py")
+    assert code == 1 and message is not None and "returned non-zero exit status 1" in message
+
+
 def test_a_script_whose_name_begins_like_a_launchers_is_none(tmp_path: Path) -> None:
     (tmp_path / "deepspeed_train.py").write_text(PROBE)
     assert left(tmp_path, "python deepspeed_train.py") == (0, None)
@@ -92,3 +108,25 @@ def test_a_damaged_report_keeps_none_from_being_left(tmp_path: Path, text: str) 
     (tmp_path / "rank-00000.json.child").write_text(text)
     (tmp_path / "train.py").write_text(FAIL)
     assert left(tmp_path, "python train.py") == (1, "the real cause")
+
+
+@pytest.mark.parametrize("grace", [0, 10])
+def test_helpers_that_see_that_their_rank_is_gone_speak_against_nothing(cli: Cli, grace: int) -> None:
+    """Those of multiprocessing end by themselves a moment later, whatever grace the run has."""
+    cli.write(
+        "train.py",
+        "import multiprocessing, multiprocessing.shared_memory\n"
+        "if __name__ == '__main__':\n"
+        "    memory = multiprocessing.shared_memory.SharedMemory(create=True, size=64)\n"
+        "    with multiprocessing.get_context('forkserver').Pool(1) as pool: print(pool.map(abs, [-1]))\n"
+        "    memory.close(); memory.unlink()\n",
+    )
+    run = cli.run("--set", "grace=%d" % grace, "--", sys.executable, "train.py")
+    assert cli.status(run)["warnings"] == []
+
+
+@pytest.mark.parametrize("text", ["3", '{"code":3}', '{"code":3,"ended":1.0,"step":0,"failure":"x","command":[]}'])
+def test_what_a_step_writes_over_its_record_costs_no_success(cli: Cli, text: str) -> None:
+    body = "srun true\necho '%s' >$WORLDSIZE_RUN_DIR/attempt-0/steps/step-0000.json\n" % text
+    cli.write("job.slurm", "#!/bin/bash\n" + body)
+    assert cli.status(cli.run("job.slurm"))["state"] == "SUCCEEDED"

@@ -186,7 +186,7 @@ def run_to_the_end() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:  # its log may lie on a full disk
+        except (AttributeError, OSError, ValueError):  # there may be none, and its log may lie on a full disk
             pass
     os._exit(code)
 

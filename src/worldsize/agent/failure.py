@@ -78,7 +78,7 @@ def _own(value: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if not isinstance(stack, list) or not all(isinstance(line, str) for line in stack):
         return None
-    shown = {name: each for name, each in value.items() if name not in ("parent", "command")}
+    shown = {name: each for name, each in value.items() if name not in ("parent", "command", "restart")}
     return {**shown, "time": _seconds(value.get("time"))}
 
 

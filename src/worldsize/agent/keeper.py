@@ -13,7 +13,7 @@ import socket
 import time
 
 from worldsize.agent import processes
-from worldsize.agent.signals import NOTICES, STOP, STOP_NOW
+from worldsize.agent.signals import NOTICES, STOP, STOP_NOW, are_told_alone
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import read_exit
@@ -38,7 +38,8 @@ def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: in
     """
     starter, started = starter or os.getppid(), time.time()
     processes.become_subreaper()
-    passed_on = STOP | {STOP_NOW} | (set(NOTICES) if plan.batch is not None else set())
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it, as some that start agents do, is told of no end
+    passed_on = STOP | {STOP_NOW} | (set(NOTICES) if plan.batch is not None or are_told_alone() else set())
     before = signal.pthread_sigmask(signal.SIG_BLOCK, passed_on | {signal.SIGCHLD})
     if launcher:
         processes.end_with_parent(signal.SIGCHLD)  # which ends nothing, but wakes us

@@ -78,14 +78,14 @@ def spawn(
     `held` do not reach it. `umask` is the program's, and not the log's; None: our own. No other thread of ours may make
     files where it is given. Raises OSError when the program or the log cannot be opened.
     """
-    out = open_log(log)
+    out = above_standard(open_log(log))
     try:
         with Umask(umask):
             return os.posix_spawn(
                 program,
                 tuple(argv),
                 environment,
-                file_actions=[  # the log first: its number may be any of the three
+                file_actions=[
                     (os.POSIX_SPAWN_DUP2, out, 1),
                     (os.POSIX_SPAWN_DUP2, 1, 2),
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -96,6 +96,15 @@ def spawn(
             )
     finally:
         os.close(out)
+
+
+def above_standard(file: int) -> int:
+    """The same file by a number above the standard three: one that is duplicated to itself would be closed."""
+    if file > 2:
+        return file
+    moved = above_standard(os.dup(file))
+    os.close(file)
+    return moved
 
 
 class BoundTo:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from worldsize.agent import processes
 from worldsize.plan.files import read_file, write_json
 from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import DAMAGES, tuple_of
+from worldsize.plan.shape import DAMAGES, check, tuple_of
 from worldsize.plan.values import NamedTuple
 from worldsize.state.records import Failure
 
@@ -50,11 +50,14 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
 
 def last_failure(paths: RunPaths) -> Failure | None:
     """Of the last step that ended, if it failed: a failure that the script went on from is not why it ended."""
-    ended = [step for step in read_steps(paths) if step.get("ended") is not None]
+    ended = [step for step in read_steps(paths) if isinstance(step.get("ended"), float)]
     if not ended:
         return None
-    failure = max(ended, key=lambda step: float(step["ended"]))["failure"]
-    return tuple_of(Failure, failure) if failure else None
+    failure = max(ended, key=lambda step: float(step["ended"])).get("failure")
+    try:
+        return check(tuple_of(Failure, failure)) if failure else None
+    except DAMAGES:
+        return None
 
 
 class Board:

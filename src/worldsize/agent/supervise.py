@@ -31,6 +31,7 @@ from worldsize.plan.environ import Host, World
 from worldsize.plan.hidden import forget_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import DAMAGES
 from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 
 TYPE_CHECKING = False
@@ -44,7 +45,9 @@ TICK = 1.0
 BUSY_TICK = 0.02
 BEATS_PER_SILENCE = 9
 LEFTOVER_GRACE = 5.0
-LEFTOVER_PATIENCE = 0.25
+LEFTOVER_PATIENCE = 1.0
+"""Seconds in which what a rank has started ends by itself, once it sees that the rank is gone."""
+
 LATE = 5.0
 _HEADS_PATIENCE = 1.02
 """Of the time that nodes have to meet: one that is there and cannot join tells why, before the head only misses it."""
@@ -251,9 +254,10 @@ class Supervisor:
     def _end_leftovers(self) -> None:
         """The ranks are gone: this node is done once nothing that they started is left."""
         now = time.monotonic()
+        patience = LEFTOVER_PATIENCE if self.verdict is None else 0.0
         if self._kill_at is None:
-            self._kill_at = now + min(self.plan.grace, LEFTOVER_GRACE)
-        if self._ranks.end_leftovers(now >= self._kill_at, LEFTOVER_PATIENCE if self.verdict is None else 0.0):
+            self._kill_at = now + patience + min(self.plan.grace, LEFTOVER_GRACE)
+        if self._ranks.end_leftovers(now >= self._kill_at, patience):
             self._node_done = True
             self._deadline = now + self.plan.grace + LATE
             self._peers.done()
@@ -314,7 +318,10 @@ class Supervisor:
             return ()
         from worldsize.agent.warnings import node_warnings
 
-        return node_warnings(self.plan, self.paths, ranks, self._ranks.leftovers)
+        try:
+            return node_warnings(self.plan, self.paths, ranks, self._ranks.leftovers)
+        except DAMAGES:  # the run's own programs may write where the records are that these are made of
+            return ()
 
     def _finish(self) -> int:
         if self.verdict is None:

@@ -12,6 +12,7 @@ from worldsize.cli.output import say, show, show_json
 from worldsize.cli.shared import add_output, complete_runs, completed_by, config_here, count, find_runs
 from worldsize.errors import Damaged, UsageError
 from worldsize.service.run import Run
+from worldsize.state.records import Reason
 from worldsize.store.find import run_paths
 
 _EXAMPLES = """examples:
@@ -83,6 +84,9 @@ def _remove(text: str, dry_run: bool) -> tuple[str, int]:
         state = None
     if state is not None and not state.final:
         raise UsageError("%s is %s" % (run.id, state.state), None, "worldsize cancel %s" % run.id)
+    if isinstance(run, Run) and (state is None or (state.reason or "").startswith(Reason.DAMAGED)) and run.may_go_on():
+        what = "%s goes on, though its directory is damaged, or a newer worldsize's" % run.id
+        raise UsageError(what, None, "worldsize cancel %s, or the release that started it" % run.id)
     if not dry_run and isinstance(run, Run):
         run.end_remains()
     return run.id, remove(home, run.paths, dry_run)

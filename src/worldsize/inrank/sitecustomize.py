@@ -24,6 +24,7 @@ _CONSEQUENCE_SECONDS = 30
 _FIRST = "WORLDSIZE_RANK_PYTHON"
 _OF_A_RANK = ("SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "LOCAL_RANK")
 _OF_A_CHILD = ".child"
+_RESTART = "TORCHELASTIC_RESTART_COUNT"
 _LAUNCHERS = frozenset(("torchrun", "deepspeed", "accelerate", "horovodrun", "colossalai", "composer"))
 _LAUNCHERS_MODULES = ("torch.distributed.", "deepspeed.launcher.", "accelerate.commands.")
 
@@ -84,6 +85,7 @@ def _write(kind, value, trace):
         "pid": os.getpid(),
         "parent": os.getppid(),
         "command": _digest(_command_line("self")),
+        "restart": os.environ.get(_RESTART, "0"),
     }
     path, launched = _error_file(), _is_launcher(os.getppid())
     if os.environ.get(_FIRST) != _identity() and not launched:
@@ -153,7 +155,10 @@ def _is_of_a_child(kind, value, report, path):
     if not isinstance(words, (list, tuple)):
         import shlex
 
-        words = shlex.split(str(words))
+        try:
+            words = shlex.split(str(words))
+        except ValueError:
+            return False  # quotes that only a shell understands
     first = _read(path)
     return first is not None and first.get("command") == _digest([str(word) for word in words])
 
@@ -265,6 +270,17 @@ def _become_the_rank():
     os.close(log)
 
 
+def _forget_former_start():
+    # type: () -> None
+    """torchrun starts its ranks again after a failure: what an earlier start has left is over."""
+    report = _read(_error_file())
+    if report is not None and report.get("restart", "") != os.environ[_RESTART]:
+        try:
+            os.unlink(_error_file())
+        except OSError:
+            pass  # another rank of this torchrun was sooner
+
+
 def _start():
     # type: () -> None
     if "WORLDSIZE_LAUNCH" in os.environ and "RANK" in os.environ:
@@ -272,6 +288,8 @@ def _start():
     if os.environ.get("WORLDSIZE_ERROR_FILE"):
         if os.environ.get(_FIRST, "").partition(" ")[2] != _identity().partition(" ")[2]:
             os.environ[_FIRST] = _identity()
+        if os.environ.get(_RESTART, "0") != "0":
+            _forget_former_start()
         sys.excepthook = _hook
         atexit.register(_leave_gloo)
     if os.environ.get("WORLDSIZE_INRANK"):

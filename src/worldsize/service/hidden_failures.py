@@ -12,6 +12,7 @@ from worldsize.compute.base import CheckResult
 from worldsize.service.places import Places
 from worldsize.spec.job import Job
 
+_LOOKS_TO_IT = re.compile(r"PIPESTATUS|<<|\bkill\b|\btrap\b")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`|[<>]\([^()]*\)")
 _ASSIGNMENT = re.compile(r"\w+=")
@@ -21,7 +22,7 @@ _NESTED = 10
 
 def hidden_failures(job: Job, places: Places) -> list[CheckResult]:
     """Notices. Nothing is said of what only might train, nor where the command looks to it itself."""
-    if job.argv or job.batch_script is not None or not job.command:
+    if job.argv or job.batch_script is not None or _LOOKS_TO_IT.search(job.command):
         return []
     hidden = dict(_hidden(job.command))
     found = []
@@ -49,7 +50,9 @@ def _hidden(command: str) -> Iterator[tuple[str, str]]:
         pieces = [(is_sign, list(piece)) for is_sign, piece in groupby(words, lambda word: _sign(word) is not None)]
         for (_, before), (is_sign, signs) in pairwise(pieces):
             sign = (_sign(signs[0]) or "").strip("()") if is_sign else ""
-            program = next((word for word in before if word.strip("(") and not _ASSIGNMENT.match(word)), "")
+            program, *options = [word for word in before if word.strip("(") and not _ASSIGNMENT.match(word)] or [""]
+            if options[:1] in (["-V"], ["--version"]):
+                continue
             if sign in ("|", "|&", "&") and _TRAINS.fullmatch(os.path.basename(program)):
                 yield sign[0], program
 

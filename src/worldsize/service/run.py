@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from worldsize.compute.base import Compute, Handle, Idle
-from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
+from worldsize.errors import Damaged, NotFound, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.plan.shape import DAMAGES
@@ -225,6 +225,17 @@ class Run:
         handle = self.native()
         if handle is not None:
             self.compute.cancel(handle, now)
+
+    def may_go_on(self) -> bool:
+        """Whether the compute still has a run whose own files do not tell. False where no file names it there."""
+        try:
+            handle = self.native()
+        except Damaged:
+            return False
+        if handle is None:
+            return False
+        compute = compute_of_run(self.paths.root, handle, "", self._environ)
+        return compute.observe([handle])[0].phase not in ("ended", "absent")
 
     def end_remains(self) -> int:
         """End at once what a run that is final may have left; how many processes that were. One whose directory was

@@ -94,6 +94,12 @@ def _is_final(row: Summary) -> bool:
     return known and row.state in RunState.FINAL and is_code_of(row.state, row.exit_code)
 
 
+def _may_be_found(directory: str, row: Summary) -> bool:
+    """Whether a run that was LOST has a record of its head by now."""
+    record = "%s/%s/attempt-0/exit/node-0000.json" % (directory, row.id)
+    return row.state == RunState.LOST and os.path.exists(record)
+
+
 def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], list[Summary]]) -> list[Summary]:
     """A row for each id, in order; `live` is asked for all the runs without a result at once, and for those that were
     LOST: their records may have shown up since.
@@ -110,9 +116,9 @@ def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], li
         row = cached.get(run_id)
         if row is None:
             row = final_summary("%s/%s/result.json" % (directory, run_id))
-            if row is not None and row.id == run_id and row.state != RunState.LOST:
+            if row is not None and row.id == run_id and not _may_be_found(directory, row):
                 found[run_id] = row
-        rows[run_id] = row if row is not None and row.id == run_id and row.state != RunState.LOST else None
+        rows[run_id] = row if row is not None and row.id == run_id and not _may_be_found(directory, row) else None
     open_ids = [run_id for run_id, row in rows.items() if row is None]
     rows.update((run_id, _replaced(run_id)) for run_id in open_ids if is_replaced(home, run_id))
     open_ids = [run_id for run_id in open_ids if rows[run_id] is None]
