@@ -72,10 +72,14 @@ def test_ranks_have_the_users_and_our_files_are_private(place: Place, mask: int)
 def test_ranks_of_a_launcher_have_it(place: Place, launcher: str) -> None:
     if launcher == "torchrun":
         pytest.importorskip("torch")
-    elif shutil.which("mpirun") is None or (launcher == "srun" and "slurm" not in place.target.name):
-        pytest.skip("it is not here")
+    elif shutil.which("mpirun") is None:
+        pytest.skip("there is no mpirun")
     kind = "pytorch" if launcher == "torchrun" else "mpi"
     place.job(COMMAND, distribution={"type": kind, "launcher": launcher, "process_count_per_instance": 2})
+    if launcher == "srun" and "slurm" not in place.target.name:
+        refused = place("run", "job.yml")
+        assert refused.code == 2 and "has no srun to start MPI ranks" in refused.err
+        return
     with umask(0o027):
         run = place.submit("job.yml")
         assert place.ended(run)["state"] == "SUCCEEDED"
@@ -119,9 +123,11 @@ def test_a_command_beside_the_ranks_has_it_too(place: Place) -> None:
 
 
 def test_a_batch_script_and_its_steps_have_it(place: Place) -> None:
-    if place.target.name.startswith("hpcpack"):
-        pytest.skip("batch scripts are for Slurm and for virtual nodes")
     place.write("job.sh", BATCH)
+    if place.target.name.startswith("hpcpack"):
+        refused = place("run", "job.sh")
+        assert refused.code == 2 and "batch" in refused.err
+        return
     with umask(0o027):
         run = place.submit("job.sh")
         assert place.ended(run)["state"] == "SUCCEEDED"

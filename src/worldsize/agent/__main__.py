@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
             from worldsize.agent.attempt import begin
 
             plan, paths = begin(plan, paths, node_rank, os.environ.get(options.attempt_var, ""))
-        return _kept(plan, paths, node_rank, options)
+        return _run_with_keeper(plan, paths, node_rank, options)
     except WorldsizeError as error:
         note("worldsize agent: %s" % error)
         return error.exit_code
@@ -120,7 +120,7 @@ def _span(nodes: int) -> str:
     return "node 0 only" if nodes == 1 else "nodes 0 to %d" % (nodes - 1)
 
 
-def _kept(plan: Plan, paths: RunPaths, node_rank: int, options: Options) -> int:
+def _run_with_keeper(plan: Plan, paths: RunPaths, node_rank: int, options: Options) -> int:
     os.umask(plan.umask)
     for directory in paths.directories():
         os.makedirs(directory, exist_ok=True)

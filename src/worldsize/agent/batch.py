@@ -182,7 +182,7 @@ def _first_task(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool)
     if task is None:
         return None
     names = _node_names(plan)
-    host = next(iter(_expanded(task.host)), task.host)
+    host = next(iter(_nodes_of(task.host)), task.host)
     node = names.index(host) if host in names else 0
     return rank_failure(task.task, node, host, task.code, ended, None, oom)
 
@@ -207,10 +207,10 @@ def _node_names(plan: Plan) -> list[str]:
     assert plan.batch is not None
     if plan.batch.virtual:
         return list(plan.batch.hosts)
-    return _expanded(os.environ.get("SLURM_JOB_NODELIST", ""))
+    return _nodes_of(os.environ.get("SLURM_JOB_NODELIST", ""))
 
 
-def _expanded(nodes: str) -> list[str]:
+def _nodes_of(nodes: str) -> list[str]:
     try:
         return expand(nodes)
     except ValueError:

@@ -70,7 +70,7 @@ class Conclusion:
 def stand_in(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started: float) -> ExitRecord:
     """The record of an agent that could not write its own; what it had noted to be ending for already stays why."""
     host, now = socket.gethostname(), time.time()
-    why = _noted(paths, node_rank) or why
+    why = _verdict_of_events(paths, node_rank) or why
     record = ExitRecord(node_rank, host, plan.attempt, started, now, (), why.why, why.failure, why.code)
     try:
         write_json(paths.exit_record(node_rank), record.to_json())
@@ -79,7 +79,7 @@ def stand_in(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started:
     return record
 
 
-def _noted(paths: RunPaths, node_rank: int) -> Verdict | None:
+def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
     try:
         found = [Verdict.of(event) for event in read_events(paths, node_rank) if event.get("event") == "stopping"]
     except (KeyError, TypeError):

@@ -62,13 +62,13 @@ def conductor_killed() -> Verdict:
 
 
 def unheld(node_rank: int, host: str, has_keeper: bool) -> Verdict:
-    """Of a node whose agent's keeper is gone, or lives and has told of the end of who had started it."""
+    """The verdict of a node whose keeper was killed, or has told that the process which started it was."""
     what = "the process that started its agent (a scheduler's) was killed" if has_keeper else "its keeper was killed"
     return lost(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host).verdict
 
 
 def suspended(node_rank: int, host: str, seconds: float) -> Verdict:
-    """Of the node that was, for longer than the others wait."""
+    """The verdict of a node whose agent did not run for longer than the other nodes wait."""
     return lost(NODE_LOST, node_rank, "its agent was stopped for %.0f s" % seconds, host).verdict
 
 
@@ -103,8 +103,7 @@ def weigh(known: Verdict | None, heard: Verdict) -> Verdict:
     """What counts, once one more is heard.
 
     Ranks fail when they are cancelled, out of time, given up or not needed any more: nothing that is heard after those
-    counts. Of two
-    failures the earlier one does, and one that only tells of a lost peer gives way to any other.
+    counts. Of two failures the earlier one does, and one that only tells of a lost peer gives way to any other.
     """
     if known is None:
         return heard

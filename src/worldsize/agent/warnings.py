@@ -1,4 +1,4 @@
-"""What says of ranks that ended with 0 that they did not do what they were to do: told beside the success.
+"""Warnings of a node whose ranks ended with 0: an exception, a failed step, a process that was left running.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -68,7 +68,7 @@ def _of_batch(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
             continue  # a script that ends its own step by a signal means to
         failure = step.get("failure") or {}
         told.add(failure.get("rank"))
-        what = "step %s (%s) ended with code %s" % (step["step"], _shortened(step["command"]), step["code"])
+        what = "step %s (%s) ended with code %s" % (step["step"], _short_text(step["command"]), step["code"])
         why = failure.get("message")
         yield RunWarning(STEP, "%s: %s" % (what, why) if why else what, failure.get("rank"))
     for rank, error in sorted(rank_errors(paths), key=lambda each: each[0]):
@@ -85,10 +85,10 @@ def _of_batch(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
 def _of_leftover(left: Leftover, plan: Plan) -> RunWarning:
     who = "the batch script" if plan.batch is not None else "rank %d" % left.rank if left.rank is not None else "a rank"
     what = "%s ended with 0 while what it had started was still running, and was ended: %s"
-    return RunWarning(LEFTOVER, what % (who, _shortened(left.words)), left.rank)
+    return RunWarning(LEFTOVER, what % (who, _short_text(left.words)), left.rank)
 
 
-def _shortened(words: Sequence[str]) -> str:
+def _short_text(words: Sequence[str]) -> str:
     from worldsize.trust.secrets import mask_argv
 
     text = " ".join(mask_argv(list(words)))

@@ -103,7 +103,7 @@ def _write(kind, value, trace):
 
 def _mode_within(path):
     # type: (str) -> int
-    """Of a file of the run: who may not enter its directory may not read it, whatever the rank's umask is."""
+    """The mode of a new file of the run: whoever may not read its directory may not read the file."""
     return os.stat(os.path.dirname(path) or ".").st_mode & 0o666
 
 
@@ -130,7 +130,7 @@ def _command_line(process):
 
 def _digest(words):
     # type: (list[str]) -> str
-    """Of a command line, which may hold what nobody is to read."""
+    """A digest stands for the command line, which may hold secrets."""
     import hashlib
 
     return hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()

@@ -47,14 +47,14 @@ def read_record(path: str, parse: Callable[[Any], Made]) -> Made | None:
     except FileNotFoundError:
         return None
     except DAMAGES as error:
-        raise _named(path, error) from None
+        raise _damage_of(path, error) from None
     except OSError as error:
         if error.errno not in _NO_RECORD:
             raise
-        raise _named(path, error) from None
+        raise _damage_of(path, error) from None
 
 
-def _named(path: str, error: Exception) -> Damaged:
+def _damage_of(path: str, error: Exception) -> Damaged:
     if isinstance(error, Newer):
         return Newer(error.what, path, error.hint)
     if isinstance(error, OSError):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _LAG = 5.0
 _HIDDEN = 90.0
-"""Seconds that a client of NFS may take a directory for what it was, and half as much again (acdirmax is 60)."""
+"""Seconds for which a client of NFS may show a directory as it was: its limit (acdirmax) is 60, and some are added."""
 
 _PREPARING_LIMIT = 600.0
 _FIRST_SIGN = 5.0

@@ -1,4 +1,4 @@
-"""What of a command's failure its shell would not tell: a program before a pipe, or in the background."""
+"""Programs of a command whose failure its shell does not tell: before a pipe, or in the background."""
 
 from __future__ import annotations
 

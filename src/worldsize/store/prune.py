@@ -41,8 +41,8 @@ def prune(
     states      final states; None: all of them
 
     A run without a readable result is never touched; `remove` removes any. One that is being removed is out of sight
-    at once, and what an
-    interrupted removal left is removed by the next. Raises StorageError where a run cannot be removed.
+    at once, and what an interrupted removal left is removed by the next. Raises StorageError where a run cannot be
+    removed.
     """
     pruned = []
     directories = {runs_link_dir(home)}
