@@ -100,7 +100,7 @@ def test_the_interpreter_is_seen_wherever_it_lies(base: str, monkeypatch: pytest
     monkeypatch.setattr(sys, "base_prefix", base)
     monkeypatch.setattr(sys, "prefix", "/var/lib/tests/.venv")
     monkeypatch.setenv("WORLDSIZE_TEST_CACHE", "/var/cache/tests")
-    monkeypatch.setattr(roots, "ROOT", "/work/checkout")
+    monkeypatch.setattr(roots, "ROOT", "/home/anna/checkout")
     name = "python%d.%d" % sys.version_info[:2]
     expected = {
         "/usr": ["/usr/bin/python3", "/usr/bin/" + name, "/usr/lib/" + name],
