@@ -95,7 +95,7 @@ def test_a_root_is_made_once_and_again_when_a_script_changes(tmp_path: Path, mon
     assert len(cache.remove_unused(str(tmp_path / "cache"), used + 40 * 86400)) == 2
 
 
-@pytest.mark.parametrize("base", ["/usr", "/usr/local", "/root/.pyenv/versions/3.11.7"])
+@pytest.mark.parametrize("base", ["/usr", "/usr/local", "/home/anna/pythons/3.11"])
 def test_the_interpreter_is_seen_wherever_it_lies(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "base_prefix", base)
     monkeypatch.setattr(sys, "prefix", "/var/lib/tests/.venv")

@@ -1,6 +1,6 @@
 """The parent of an agent that a scheduler has started: nothing of the node's ranks outlives the agent, however it ends.
 
-Who kills an agent leaves its ranks, which lead sessions of their own: a scheduler without control groups does not find
+A killed agent leaves its ranks, which lead sessions of their own: a scheduler without control groups does not find
 them. So the agent is a fork of the process that was started, which ends what the agent leaves and writes the record
 that it could not write. An agent whose keeper is gone hears so through a lifeline, and ends by itself.
 """
@@ -66,9 +66,11 @@ def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: in
 
 
 class _Keeper:
-    """`mark`: the file that tells the head's keeper of a starter that is gone, however the run ends.
+    """The keeper waits for its agent, passes signals on to it, and cuts its lifeline when the starter is gone.
 
-    `told`: it was told to end, and has told its agent. `killed`: a signal has ended the agent.
+    mark    the file that it then leaves, for the head's keeper, however the run ends
+    told    it was told to end, and has told its agent
+    killed  a signal has ended the agent
     """
 
     def __init__(self, agent: int, held: int, starter: int, mark: str) -> None:
@@ -111,7 +113,7 @@ class _Keeper:
 
 
 def _end_launcher(paths: RunPaths, launcher: int) -> None:
-    """Whoever has started an agent that was lost does not tell its launcher."""
+    """KILL to the launcher where a starter was lost on any node: a lost starter tells its launcher nothing."""
     from worldsize.agent.verdict import STARTER_LOST
 
     record = read_exit(paths, 0)
