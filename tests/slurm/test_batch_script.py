@@ -207,7 +207,11 @@ def test_what_sbatch_refuses_is_told_in_its_words_with_the_scripts_line(login: L
 
 
 def test_a_failed_step_that_the_script_bears_is_told(login: Login) -> None:
-    body = "srun bash -c 'exit $((3 * SLURM_PROCID))'\nsrun sleep 60 & sleep 1; kill %1; wait\necho done\n"
+    body = (
+        "srun bash -c 'exit $((3 * SLURM_PROCID))'\n"
+        "srun bash -c 'touch outputs/up-$SLURM_PROCID; exec sleep 60' &\n"
+        "until [ -e outputs/up-0 ] && [ -e outputs/up-1 ]; do sleep 0.05; done\nkill %1; wait\necho done\n"
+    )
     login.write("job.slurm", "#!/bin/bash\n#SBATCH -n 2\n" + body)
     for compute in ("slurm", "local"):
         status = login.status(login.run("job.slurm", "--compute", compute))
