@@ -1,4 +1,8 @@
-"""A stand-in for a training program: says which rank it is, of how many."""
+"""A stand-in for a training program: prints which rank it is, of how many.
+
+In one write: torchrun starts Python with -u, under which `print` writes each word by itself, between those of other
+ranks that share the output.
+"""
 
 import os
 import sys
@@ -10,4 +14,4 @@ def first(*names, default):
 
 rank = first("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", default="0")
 size = first("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", default="1")
-print("rank", rank, "of", size, *sys.argv[1:], flush=True)
+sys.stdout.write(" ".join(["rank", rank, "of", size, *sys.argv[1:]]) + "\n")
