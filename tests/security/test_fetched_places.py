@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from security.people import BEN, Machine
 
+from worldsize.environment.ahead import fetch_all
 from worldsize.environment.builder import Scratch
-from worldsize.environment.fetching import fetch_all
 from worldsize.errors import BuildError, StorageError
 from worldsize.spec.environment import Fetch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.environment.addresses import shown
+from worldsize.environment.web import shown
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from worldsize.cli.attempts import Attempts
+from worldsize.cli.follow import Attempts
 from worldsize.plan.paths import RunPaths
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from worldsize.cli.importing import job_text
 from worldsize.compute.base import CheckResult, ComputeFacts
-from worldsize.compute.slurm.ownscript import script_options
+from worldsize.compute.slurm.options import script_options
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
 from worldsize.service.batch_check import check_batch

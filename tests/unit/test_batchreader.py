@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from worldsize.compute.base import ComputeFacts
-from worldsize.compute.slurm.ownscript import script_options
+from worldsize.compute.slurm.options import script_options
 from worldsize.errors import JobError
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths

@@ -11,8 +11,8 @@ import pytest
 
 from worldsize.agent.deepspeed import deepspeed_environment, own_code, write_launch
 from worldsize.agent.launched import launched_failures
+from worldsize.agent.launchers import node_processes
 from worldsize.agent.living import Ended
-from worldsize.agent.programs import node_processes
 from worldsize.agent.ranks import Process, rank_processes
 from worldsize.errors import PlanError
 from worldsize.plan.environ import Host, World

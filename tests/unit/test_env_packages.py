@@ -18,9 +18,9 @@ from worldsize.environment.builder import Scratch
 from worldsize.environment.clobber import Clobbered, check, clobbered, seen
 from worldsize.environment.conda import Source, channel_addresses, for_record, touched_by_pip, with_python
 from worldsize.environment.installed import Distribution, distributions, normalized, set_digest
-from worldsize.environment.lock import lock_text
 from worldsize.environment.programs import bash, clean, environ_after, run
 from worldsize.environment.propose import as_yaml, propose, read_list, wanted
+from worldsize.environment.sources import lock_text
 from worldsize.environment.uv import find_uv
 from worldsize.errors import BuildError, ConfigError
 from worldsize.trust.secrets import mask_channel

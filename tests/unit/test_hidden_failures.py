@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from worldsize.service.hidden_failures import hidden_failures
-from worldsize.service.places import Places
+from worldsize.service.request import Places
 from worldsize.spec.job import Job
 
 

@@ -11,11 +11,10 @@ from hpcpack_server import Asked, Reply, props, serving, several
 
 from worldsize.compute.abilities import Node
 from worldsize.compute.base import CheckResult
-from worldsize.compute.hpcpack.checks import check_head, check_nodes
+from worldsize.compute.hpcpack.checks import check_head, check_lines, check_nodes, check_share
 from worldsize.compute.hpcpack.execute import Job as ErrandJob
-from worldsize.compute.hpcpack.placing import check_lines, check_share
 from worldsize.compute.hpcpack.render import Asked as AskedOf
-from worldsize.compute.hpcpack.share import Share
+from worldsize.compute.hpcpack.settings import Share
 from worldsize.compute.hpcpack.tell import nodes, usages
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.plan.launch import Plan

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.compute.hpcpack.elements import parents
 from worldsize.compute.hpcpack.render import _START as START
 from worldsize.compute.hpcpack.render import LONGEST_LINE, Asked, preview, requests
-from worldsize.compute.hpcpack.share import Share
+from worldsize.compute.hpcpack.requeue import parents
+from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import JobError
 from worldsize.plan.launch import Plan
 from worldsize.plan.layout import node_major

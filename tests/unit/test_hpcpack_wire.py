@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from worldsize.compute.hpcpack.credentials import VARIABLE, password_of
-from worldsize.compute.hpcpack.settings import Access, access_of, has_account_of, in_handle, said_of_jobs
-from worldsize.compute.hpcpack.share import Share, share_of
+from worldsize.compute.hpcpack.settings import (
+    Access,
+    Share,
+    access_of,
+    has_account_of,
+    in_handle,
+    said_of_jobs,
+    share_of,
+)
 from worldsize.compute.hpcpack.wire import listed, message_of, properties, rows, time_of
 from worldsize.errors import ConfigError
 from worldsize.spec.config import Compute as Settings

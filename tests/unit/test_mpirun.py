@@ -9,9 +9,9 @@ import pytest
 
 from worldsize.agent import steplaunch
 from worldsize.agent.launched import launched_failures
+from worldsize.agent.launchers import node_processes
 from worldsize.agent.living import Ended
 from worldsize.agent.mpirun import available, first_cause, generation, hosts_lines, mpirun_argv, mpirun_environment
-from worldsize.agent.programs import node_processes
 from worldsize.agent.rankfile import rank_lines
 from worldsize.agent.ranks import Process, rank_processes
 from worldsize.plan.environ import Host, World

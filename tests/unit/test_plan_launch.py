@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worldsize.plan.batch import Batch
-from worldsize.plan.launch import PLAN_VERSION, ArrayPlace, NodePlan, Plan, RankPlan, Rehearsal
+from worldsize.plan.launch import PLAN_VERSION, ArrayPlace, Batch, NodePlan, Plan, RankPlan, Rehearsal
 from worldsize.plan.layout import node_major
 from worldsize.plan.local import Archive, Copy, Local
 

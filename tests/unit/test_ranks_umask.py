@@ -14,16 +14,15 @@ import pytest
 
 from worldsize.agent import processes
 from worldsize.agent.batch import batch_environment
-from worldsize.agent.programs import node_processes, umask_of
+from worldsize.agent.launchers import node_processes, umask_of
 from worldsize.agent.rankfile import rank_lines
 from worldsize.agent.setup import environment_after
 from worldsize.agent.torchrun import torchrun_argv
 from worldsize.agent.trialrun import trial_plan
 from worldsize.compute.base import ComputeFacts
-from worldsize.plan.batch import Batch
 from worldsize.plan.environ import Host, World
 from worldsize.plan.files import Umask, open_log, own_umask
-from worldsize.plan.launch import Plan
+from worldsize.plan.launch import Batch, Plan
 from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
 from worldsize.service.planning import make_plan

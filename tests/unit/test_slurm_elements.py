@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.compute.slurm.accounts import COLUMNS, account_rows
-from worldsize.compute.slurm.elements import folded
-from worldsize.compute.slurm.rows import SEPARATOR
+from worldsize.compute.slurm.rows import SEPARATOR, folded
 
 
 @pytest.mark.parametrize(

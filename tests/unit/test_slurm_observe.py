@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.compute.slurm.backoff import pause
 from worldsize.compute.slurm.observe import observation
-from worldsize.compute.slurm.rows import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, JobRow
+from worldsize.compute.slurm.rows import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, JobRow, signal_name, span, user_name
 from worldsize.compute.slurm.states import STATES
-from worldsize.compute.slurm.words import signal_name, span, user_name
+from worldsize.compute.slurm.submission import pause
 from worldsize.state.records import Observation, Reason
 
 ROW = JobRow("12", QUEUE, "RUNNING", name="run", partition="main", nodes="node[1-2]", node_count=2, started=100.0)

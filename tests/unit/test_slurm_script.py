@@ -17,7 +17,7 @@ from worldsize.compute.slurm.script import Script, render
 from worldsize.plan.launch import ArrayPlace, Plan
 from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
-from worldsize.service.travel import travelling
+from worldsize.service.filling import travelling
 from worldsize.spec.job import Job
 
 RUN_ID = "20261121-103158-417k3f"

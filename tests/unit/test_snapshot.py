@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from worldsize.environment import index, objects, snapshot
+from worldsize.environment import objects, snapshot
+from worldsize.environment import snapshot as index
 from worldsize.environment.codefiles import CodeFiles
 from worldsize.environment.ignore import Rules
-from worldsize.environment.manifest import diff_trees, read_manifest
 from worldsize.environment.scan import Limits, scan
-from worldsize.environment.snapshot import materialize, take_snapshot
+from worldsize.environment.snapshot import diff_trees, materialize, read_manifest, take_snapshot
 from worldsize.errors import Damaged, NotFound, SnapshotError, StorageError
 from worldsize.store.runs import create_run, objects_dir
 

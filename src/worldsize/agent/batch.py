@@ -15,9 +15,8 @@ from worldsize.agent.failure import precedence, rank_failure, read_error
 from worldsize.agent.processes import find_program
 from worldsize.agent.sruntasks import EndedTask, ended_tasks, first_to_fail
 from worldsize.agent.steprecord import last_failure
-from worldsize.plan.batch import Batch
 from worldsize.plan.environ import activate, scrub
-from worldsize.plan.launch import Plan
+from worldsize.plan.launch import Batch, Plan
 from worldsize.plan.nodelist import expand
 from worldsize.plan.paths import RunPaths
 from worldsize.state.exits import signal_name

@@ -1,11 +1,15 @@
-"""Nodes whose ranks another program starts: which one that is, and what it needs to lie ready."""
+"""Nodes whose ranks another program starts: which one that is, and what it needs to lie ready.
+
+Which programs a node starts: its ranks, a launcher that starts them, or the user's batch script.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.plan.environ import World
+from worldsize.agent.ranks import Process, rank_processes
+from worldsize.plan.environ import LISTED, World
 from worldsize.plan.files import write_text
 from worldsize.plan.launch import NodePlan, Plan
 from worldsize.plan.nodenames import node_names, short_names
@@ -150,3 +154,30 @@ def write_hostfile(plan: Plan, world: World, paths: RunPaths) -> None:
     write_text(
         paths.hostfile, "".join("%s slots=%d\n" % (name, len(node.ranks)) for name, node in zip(names, plan.nodes))
     )
+
+
+def needs_equipment(plan: Plan) -> bool:
+    """Whether something must lie ready for the ranks, or for who starts them."""
+    return plan.batch is None and (plan.framework in LISTED or plan.launcher in (*LISTED, "autotune"))
+
+
+def umask_of(plan: Plan) -> int | None:
+    """The umask of a node's programs; None: the agent's own, for a launcher whose ranks set theirs, after each has
+    opened its log."""
+    return None if plan.launcher in ("torchrun", "mpirun", "srun", "autotune") else plan.ranks_umask
+
+
+def node_processes(
+    plan: Plan, world: World, node: NodePlan, paths: RunPaths, inherited: Mapping[str, str], shares: Shares = ()
+) -> list[Process]:
+    """What this node starts, in rank order."""
+    if plan.batch is not None:
+        from worldsize.agent.batch import batch_argv, batch_environment
+
+        environment = batch_environment(plan, paths, inherited)
+        return [Process((0,), batch_argv(plan, environment), environment, paths.rank_log(0), ())]
+    ranks = rank_processes(plan, world, node, paths, inherited, shares)
+    if plan.launcher == "direct":
+        return list(ranks)
+
+    return [launcher_process(plan, world, node, paths, ranks, inherited)]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from worldsize.agent import processes
 from worldsize.agent.failure import start_failure
-from worldsize.agent.programs import needs_equipment, node_processes, umask_of
+from worldsize.agent.launchers import needs_equipment, node_processes, umask_of
 from worldsize.agent.ranks import Process, node_shares
 from worldsize.agent.report import disk_full
 from worldsize.plan.environ import World

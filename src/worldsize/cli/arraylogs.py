@@ -16,7 +16,7 @@ from worldsize.state.array import array_status
 from worldsize.state.records import RunState, Status
 
 if TYPE_CHECKING:
-    from worldsize.cli.attempts import Reader
+    from worldsize.cli.follow import Reader
 
 _PAUSE = 0.1
 _LOOK_EVERY = 0.5

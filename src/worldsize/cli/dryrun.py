@@ -70,7 +70,7 @@ def _preview(request: Request, prepared: Prepared, paths: RunPaths) -> list[str]
 
 def _script(request: Request, prepared: Prepared, paths: RunPaths) -> str:
     """Alone, so that it can be kept and submitted by hand."""
-    from worldsize.service.travel import travelling
+    from worldsize.service.filling import travelling
 
     job, plan = prepared.job, prepared.plan
     return prepared.compute.render(job, plan, paths, lambda: travelling(job, plan, request.config.home)).preview

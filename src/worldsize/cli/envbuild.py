@@ -68,7 +68,7 @@ def build(options: argparse.Namespace) -> int:
 
 
 def lock(options: argparse.Namespace) -> int:
-    from worldsize.environment.lock import lock_text
+    from worldsize.environment.sources import lock_text
 
     environment, _ = ready(options)
     description = environment.description()

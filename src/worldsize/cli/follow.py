@@ -1,4 +1,7 @@
-"""Following a run on a terminal: its log as it comes, the keys that end or leave it, how it ended."""
+"""Following a run on a terminal: its log as it comes, the keys that end or leave it, how it ended.
+
+The log of a run that its scheduler may start again: one attempt after the other.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 from worldsize.cli.output import lines_of, say, say_from_handler, show_log
 from worldsize.cli.shared import duration, rehearsed, state_text
 from worldsize.errors import WorldsizeError
+from worldsize.plan.paths import RunPaths
+from worldsize.plan.values import Protocol
 from worldsize.service.run import Run
 from worldsize.state.records import RunState, Status
 
@@ -84,7 +90,6 @@ class Signals:
 
 def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = False) -> int:
     """Show the run's log until it ends, then how it ended; its exit code."""
-    from worldsize.cli.attempts import Attempts
     from worldsize.logs.view import Follower
 
     gc.enable()
@@ -168,3 +173,37 @@ def _show_failure(run: Run, status: Status) -> None:
     from worldsize.cli.failure import failure_lines
 
     say(*failure_lines(run, status))
+
+
+class Reader(Protocol):
+    def poll(self) -> bool:
+        """Show what is new; whether there was something."""
+
+    def finish(self) -> None:
+        """Show the rest."""
+
+
+class Attempts:
+    """A reader of the run's latest attempt, whichever that is by then; `make` gives that of one attempt."""
+
+    def __init__(self, run: Run, make: Callable[[RunPaths], Reader]) -> None:
+        self._run = run
+        self._make = make
+        self._attempt = run.paths.attempt
+        self._reader = make(run.paths)
+
+    def poll(self) -> bool:
+        self._go_on()
+        return self._reader.poll()
+
+    def finish(self) -> None:
+        self._go_on()
+        self._reader.finish()
+
+    def _go_on(self) -> None:
+        """To an attempt that has begun since, and may have ended."""
+        if self._run.paths.attempt != self._attempt:
+            self._reader.finish()
+            self._attempt = self._run.paths.attempt
+            say("run %s was started again: attempt %d" % (self._run.id, self._attempt))
+            self._reader = self._make(self._run.paths)

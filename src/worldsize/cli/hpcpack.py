@@ -64,7 +64,7 @@ def _share(options: argparse.Namespace) -> int:
 
 def _mount(options: argparse.Namespace) -> Mount:
     from worldsize.compute.hpcpack.mount import mount_of
-    from worldsize.compute.hpcpack.share import share_of
+    from worldsize.compute.hpcpack.settings import share_of
 
     told = options.head and options.user
     settings = Settings("", _TYPE) if told and not options.compute else _settings(options)
@@ -93,7 +93,7 @@ def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from worldsize.compute.hpcpack.share import share_of
+    from worldsize.compute.hpcpack.settings import share_of
     from worldsize.service.computes import open_compute
     from worldsize.service.sharecheck import check
 

@@ -121,7 +121,7 @@ def _colour_states(lines: list[str], rows: list[Any]) -> list[str]:
 
 def live_summaries(all_paths: list[Any]) -> list[Any]:
     """The rows of runs, and arrays, that have no result yet."""
-    from worldsize.service.together import look_at
+    from worldsize.service.telling import look_at
     from worldsize.store.find import is_array
 
     runs = {paths.root: Run(paths, os.environ) for paths in all_paths if not is_array(paths)}

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 
-from worldsize.cli.attempts import Attempts, Reader
+from worldsize.cli.follow import Attempts, Reader
 from worldsize.cli.output import say, show_bytes, show_log
 from worldsize.cli.shared import add_output, add_run, count, find_runs, rehearsed
 from worldsize.errors import UsageError

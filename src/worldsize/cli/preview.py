@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.agent.conductor import LOCAL_ADDRESS
-from worldsize.agent.programs import node_processes
+from worldsize.agent.launchers import node_processes
 from worldsize.agent.ranks import Process
 from worldsize.cli.shared import rehearsed
 from worldsize.plan.environ import CONVENTIONS, Host, World, scrub

@@ -23,8 +23,7 @@ from worldsize.cli.shared import (
 )
 from worldsize.cli.ticker import Notices, Ticker
 from worldsize.plan.paths import RunPaths
-from worldsize.service.places import Places
-from worldsize.service.request import Request
+from worldsize.service.request import Places, Request
 from worldsize.service.run import Run
 from worldsize.service.submit import start
 from worldsize.spec.job import Job

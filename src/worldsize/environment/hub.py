@@ -18,9 +18,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from worldsize.environment.addresses import shown
 from worldsize.environment.uris import Data
-from worldsize.environment.web import download, read
+from worldsize.environment.web import download, read, shown
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.plan.files import read_json, write_json
 from worldsize.spec.stage import HubRepo

@@ -70,7 +70,7 @@ def _refuse_masked(recipe: Recipe) -> None:
 def _native(work: Work, recipe: Recipe, environ: Mapping[str, str], steps: Steps) -> list[dict[str, Any]]:
     spec = recipe.spec
     if spec.fetch:
-        from worldsize.environment.fetching import fetch_all
+        from worldsize.environment.ahead import fetch_all
 
         fetch_all(work, spec.fetch, recipe.cache, environ)
     return steps(work, recipe, environ) if spec.steps else []

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from worldsize.environment.addresses import shown
-from worldsize.environment.web import Tick
+from worldsize.environment.web import Tick, shown
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.trust.directories import make_directories
 

@@ -1,18 +1,35 @@
-"""The code of a run: a snapshot whose content is stored once for all runs, and its manifest."""
+"""The code of a run: a snapshot whose content is stored once for all runs, and its manifest.
+
+What each file of a code directory held when it was last read, so that unchanged files are not read again.
+
+A file counts as unchanged while size, both times and inode are the same. One that was modified less than two seconds
+before it was looked at is not remembered: a second change within the file system's clock tick would not show.
+
+The manifest of a snapshot, `code.json`: what the code of a run was, and how two runs' code differs.
+
+`{"version": 1, "digest": …, "files": {path: [kind, size, digest]}}`; kind is "file", "exec" or "link", and a link's
+digest is its target.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from worldsize.environment.codefiles import CodeFiles
-from worldsize.environment.index import Index, stamp
-from worldsize.environment.manifest import write_manifest
-from worldsize.environment.objects import Objects, copy_stream
+from worldsize.environment.objects import Objects, copy_stream, digest_of
 from worldsize.environment.scan import OWN, Limits, Listing, Tick, is_executable, no_tick, scan
-from worldsize.plan.files import display, storage_error
+from worldsize.errors import NotFound
+from worldsize.plan.files import display, storage_error, write_json
 from worldsize.plan.paths import RunPaths
+from worldsize.plan.shape import read_record, require_version
 from worldsize.plan.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 _INDEX_FROM_FILES = 16
 _INDEX_FROM_BYTES = 1 << 18
@@ -133,3 +150,103 @@ class _Materialize:
         digest = write_manifest(self.paths.manifest, self.manifest)
         size = sum(size for _, size, _ in self.manifest.values())
         return Snapshot(digest, len(self.manifest), size, tuple(self.warnings))
+
+
+_RACY_NS = 2 * 10**9
+
+_Entry = list["Any"]
+
+
+class Index:
+    """One code directory's index, in the objects directory: a cache, dropped when it cannot be read."""
+
+    def __init__(self, directory: str, root: str, started_ns: int) -> None:
+        self.path = "%s/index-%s" % (directory, digest_of(os.fsencode(root)))
+        self.limit_ns = started_ns - _RACY_NS
+        self.new: dict[str, _Entry] = {}
+        self.old = _read(self.path)
+
+    def known(self, relative: str, status: os.stat_result) -> str | None:
+        """The digest of the file's content, if it is certain; remembered for the next time."""
+        entry = self.old.get(relative)
+        if entry is None or entry[:4] != stamp(status):
+            return None
+        self.new[relative] = entry
+        return str(entry[4])
+
+    def learn(self, relative: str, status: os.stat_result, digest: str) -> None:
+        if status.st_mtime_ns < self.limit_ns and status.st_ctime_ns < self.limit_ns:
+            self.new[relative] = [*stamp(status), digest]
+
+    def save(self) -> None:
+        if self.new == self.old:
+            return
+        try:
+            write_json(self.path, self.new)
+        except OSError:
+            pass
+
+
+def _read(path: str) -> dict[str, _Entry]:
+    try:
+        with open(path, "rb") as file:
+            entries = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    whole = isinstance(entries, dict) and all(isinstance(entry, list) and len(entry) == 5 for entry in entries.values())
+    return entries if whole else {}
+
+
+def stamp(status: os.stat_result) -> list[int]:
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+MANIFEST_VERSION = 1
+Files = Mapping[str, tuple[str, int, str]]
+
+
+class TreeDiff(NamedTuple):
+    """Paths, sorted; `changed` in content, kind or target."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
+def tree_digest(files: Files) -> str:
+    """One name for the whole tree, whatever the order: every path, kind and content counts, sizes follow."""
+    entries = ["%s\0%s\0%s" % (path, kind, digest) for path, (kind, _, digest) in sorted(files.items())]
+    return digest_of(os.fsencode("\0\0".join(entries)))
+
+
+def write_manifest(path: str, files: Files) -> str:
+    """Writes it sorted; returns the tree's digest."""
+    files = dict(sorted(files.items()))
+    digest = tree_digest(files)
+    write_json(path, {"version": MANIFEST_VERSION, "digest": digest, "files": files})
+    return digest
+
+
+def read_manifest(path: str) -> dict[str, Any]:
+    """Raises NotFound where there is none; Damaged, Newer, OSError."""
+    manifest = read_record(path, _manifest)
+    if manifest is None:
+        raise NotFound("no manifest of the code", display(path), "only runs with a snapshot can be compared")
+    return manifest
+
+
+def _manifest(value: Any) -> dict[str, Any]:
+    require_version(value, MANIFEST_VERSION, "manifest of the code")
+    if not isinstance(value["files"], dict) or not all(isinstance(each, list) for each in value["files"].values()):
+        raise ValueError("it is no manifest of the code")
+    return dict(value)
+
+
+def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> TreeDiff:
+    """What changed from one manifest to the other."""
+    before, after = old["files"], new["files"]
+    return TreeDiff(
+        tuple(sorted(after.keys() - before.keys())),
+        tuple(sorted(before.keys() - after.keys())),
+        tuple(sorted(path for path in before.keys() & after.keys() if list(before[path]) != list(after[path]))),
+    )

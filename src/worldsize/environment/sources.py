@@ -1,7 +1,11 @@
-"""What files say of an environment: environment.yml, requirements.txt, pyproject.toml, uv.lock, our lock files."""
+"""What files say of an environment: environment.yml, requirements.txt, pyproject.toml, uv.lock, our lock files.
+
+Lock files: what an environment holds, without what is of one machine alone.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -163,3 +167,12 @@ def _text(path: str) -> str:
         raise UsageError("cannot be read: %s" % error.strerror, display(path)) from None
     except UnicodeDecodeError:
         raise JobError("not UTF-8 text", display(path)) from None
+
+
+_LOCAL = ("prefix", "base", "upon", "created", "took", "host", "clobbered", "steps")
+
+
+def lock_text(description: Mapping[str, Any]) -> str:
+    """The lock file of an environment, readable, `format` first. What is built from it is the same package set."""
+    kept = {key: value for key, value in description.items() if key not in _LOCAL}
+    return json.dumps(kept, indent=1, ensure_ascii=False) + "\n"

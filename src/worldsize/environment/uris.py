@@ -18,11 +18,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from worldsize.environment.addresses import shown
 from worldsize.environment.archives import is_archive, unpack_archive
 from worldsize.environment.keeping import Store, bytes_text
 from worldsize.environment.limits import Limit, TooLarge, limit_download, limit_unpacking
-from worldsize.environment.web import Version, download
+from worldsize.environment.web import Version, download, shown
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.plan.files import read_json, storage_error, write_json
 from worldsize.trust.directories import make_directories

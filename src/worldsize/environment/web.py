@@ -1,6 +1,8 @@
 """Downloads by http and https: resumed where they broke off, asked for again only where they have changed.
 
 Nothing of a URL that could be a secret is ever shown: neither user and password nor what stands behind a `?`.
+
+URLs: what may be shown of them, and what of them is a secret.
 """
 
 from __future__ import annotations
@@ -9,11 +11,11 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit, urlunsplit
 
-from worldsize.environment.addresses import shown as shown
-from worldsize.environment.addresses import without_user
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.plan.files import read_json, write_json
+from worldsize.trust.secrets import mask_tokens_in_paths
 from worldsize.version import VERSION
 
 Tick = Callable[[int, int], None]
@@ -269,3 +271,23 @@ def _redirects(follow: bool, downgrade: bool) -> Any:
 
 def _words(error: object) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def shown(url: str) -> str:
+    """The URL for people: without user, password, query, fragment and the tokens in paths of conda's servers."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return mask_tokens_in_paths(urlunsplit((parts.scheme, host, parts.path, "", ""))) + ("?…" if parts.query else "")
+
+
+def without_user(url: str) -> tuple[str, str]:
+    """The URL without user and password, and the header that stands for them, or ""."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, ""
+    from base64 import b64encode
+
+    name, _, password = user.partition(":")
+    token = b64encode(("%s:%s" % (unquote(name), unquote(password))).encode()).decode()
+    return urlunsplit(parts._replace(netloc=host)), "Basic " + token

@@ -177,7 +177,7 @@ class RunArray(Sequence[Run]):
     def ask_to_end(self, now: bool = False) -> None:
         """`cancel`, for whoever has just looked and found it going on."""
         refuse_foreign(self.paths.root, None if self._own else danger_of_run(self.paths), "cancel")
-        from worldsize.service.cancelling import ask_to_end
+        from worldsize.service.settling import ask_to_end
 
         ask_to_end(self.paths, lambda: self._tell_to_end(now))
 

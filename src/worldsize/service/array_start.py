@@ -18,13 +18,12 @@ from worldsize.plan.launch import ArrayPlace, Plan
 from worldsize.plan.local import set_apart
 from worldsize.plan.paths import RunPaths
 from worldsize.service.data import with_paths
-from worldsize.service.filling import lay_out, write_after, write_record
+from worldsize.service.filling import lay_out, travelling, write_after, write_record
 from worldsize.service.new_run import new_run
 from worldsize.service.planning import with_inputs
 from worldsize.service.prepare import check_after, needs_more, plan_job, said
 from worldsize.service.request import Prepared, Progress, Request
 from worldsize.service.secrets import hide, masked_text, secrets_of
-from worldsize.service.travel import travelling
 from worldsize.spec.job import Job
 from worldsize.spec.matrix import Values, element_job, elements
 from worldsize.state.array import array_result

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import StorageError
-from worldsize.plan.batch import Batch
-from worldsize.plan.launch import NodePlan, Plan, RankPlan
+from worldsize.plan.launch import Batch, NodePlan, Plan, RankPlan
 from worldsize.plan.layout import node_major
 from worldsize.plan.paths import RunPaths
 from worldsize.spec.batchjob import place_of_script, script_as_asked, script_of_job

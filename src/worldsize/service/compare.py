@@ -71,14 +71,14 @@ def _record(paths: RunPaths) -> Mapping[str, Any]:
 
 
 def _code(old: RunPaths, new: RunPaths) -> dict[str, list[str]]:
-    from worldsize.environment.manifest import diff_trees
+    from worldsize.environment.snapshot import diff_trees
 
     trees = diff_trees(_manifest(old), _manifest(new))
     return {"added": list(trees.added), "removed": list(trees.removed), "changed": list(trees.changed)}
 
 
 def _manifest(paths: RunPaths) -> Mapping[str, Any]:
-    from worldsize.environment.manifest import read_manifest
+    from worldsize.environment.snapshot import read_manifest
 
     try:
         return read_manifest(paths.manifest)

@@ -48,7 +48,7 @@ def find_runtime(settings: Settings, environ: Mapping[str, str]) -> Runtime | No
         if found or asked:
             return Runtime(APPTAINER, program)
     if settings.type == "slurm":
-        from worldsize.compute.slurm.pyxis import has_pyxis
+        from worldsize.compute.slurm.commands import has_pyxis
 
         if has_pyxis(environ):
             return Runtime(PYXIS, "")

@@ -10,7 +10,7 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.launch import Plan
 from worldsize.plan.mapping import is_mapped, there
 from worldsize.service.environments import Environment, find_environment
-from worldsize.service.places import Places
+from worldsize.service.request import Places
 from worldsize.spec.config import Config
 from worldsize.spec.job import Job
 from worldsize.trust.directories import is_of_one_node

@@ -1,21 +1,26 @@
-"""What a run directory holds before its compute gets it: code, places for outputs, the hook, the agent, the record."""
+"""What a run directory holds before its compute gets it: code, places for outputs, the hook, the agent, the record.
+
+What a run directory must hold before its agents start, code apart: where each file comes from.
+
+`share: group`: a run that the members of its group may read.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from worldsize.errors import JobError, StorageError
 from worldsize.plan.files import link, write_json, write_text
 from worldsize.plan.launch import Plan
 from worldsize.plan.mapping import there
 from worldsize.plan.paths import RunPaths
-from worldsize.service.inrank import packages_of, place_packages
+from worldsize.service.inrank import package_sources, packages_of, place_packages
 from worldsize.service.planning import output_path
 from worldsize.service.preflight import script_of
 from worldsize.service.request import Progress, Request
-from worldsize.service.travel import HOOK, hook_source
 from worldsize.spec.job import Job
 from worldsize.trust.procfs import closed, without
 from worldsize.version import VERSION
@@ -95,7 +100,6 @@ def write_after(request: Request, paths: RunPaths, mapped: Mapped) -> None:
 
 
 def _share(paths: RunPaths, progress: Progress) -> None:
-    from worldsize.service.share import closed_parent, open_directories
 
     open_directories(paths)
     closed = closed_parent(paths)
@@ -126,8 +130,6 @@ def _snapshot(job: Job, paths: RunPaths, config: Config, progress: Progress) -> 
     excluded = [runs_dir, config.home, *_own_directories(config)]
     snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=excluded, tick=tick)
     if job.share == "group":
-        from worldsize.service.share import open_code
-
         open_code(paths)
     for warning in snapshot.warnings:
         progress.notice("snapshot: " + warning)
@@ -176,3 +178,75 @@ def _place_inrank(job: Job, paths: RunPaths, cache: str) -> None:
         from worldsize.service.batch import place_script
 
         place_script(job, paths)
+
+
+HOOK = "inrank/sitecustomize.py"
+
+
+def hook_source() -> str:
+    """The exception hook's path in this package."""
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "inrank", "sitecustomize.py")
+
+
+def travelling(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
+    """The files by their names in the run directory."""
+    from worldsize.environment.bundle import agent_bundle
+    from worldsize.service.secrets import hide, masked_text
+
+    script: Mapping[str, bytes] = {}
+    if plan.batch is not None:
+        from worldsize.service.batch import script_files
+
+        script = script_files(job, plan.batch.virtual)
+    return {
+        **script,
+        "job.yml": masked_text(job, plan).encode(),
+        "plan.json": hide(plan)[0].to_json().encode(),
+        HOOK: _read(hook_source()),
+        **{name: _read(source) for name, source in package_sources(packages_of(job)).items()},
+        "agent.pyz": _read(agent_bundle(os.path.join(home, "cache"), small=True)),
+    }
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+_ENTER = stat.S_IRGRP | stat.S_IXGRP
+
+
+def open_directories(paths: RunPaths) -> None:
+    """The group may enter the run's directories. What is written there from now on is readable to it."""
+    for path in (paths.root, *paths.directories()):
+        if os.path.isdir(path):
+            _allow(path, _ENTER)
+
+
+def open_code(paths: RunPaths) -> None:
+    """The group may read the snapshot."""
+    for directory, names, files in os.walk(paths.code):
+        for name in names:
+            path = os.path.join(directory, name)
+            if not os.path.islink(path):
+                _allow(path, _ENTER)
+        for name in files:
+            path = os.path.join(directory, name)
+            mode = os.lstat(path).st_mode
+            if stat.S_ISREG(mode):
+                _allow(path, _ENTER if mode & stat.S_IXUSR else stat.S_IRGRP)
+
+
+def closed_parent(paths: RunPaths) -> str | None:
+    """The uppermost directory above the run that keeps the group out, if there is one."""
+    closed = None
+    path = os.path.dirname(paths.root)
+    while path != os.path.dirname(path):
+        if not os.stat(path).st_mode & (stat.S_IXGRP | stat.S_IXOTH):
+            closed = path
+        path = os.path.dirname(path)
+    return closed
+
+
+def _allow(path: str, bits: int) -> None:
+    os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | bits)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import groupby, pairwise
 
 from worldsize.compute.base import CheckResult
-from worldsize.service.places import Places
+from worldsize.service.request import Places
 from worldsize.spec.job import Job
 
 _LOOKS_TO_IT = re.compile(r"PIPESTATUS|<<|\bkill\b|\btrap\b")

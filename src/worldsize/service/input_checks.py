@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from worldsize.compute.base import CheckResult
-from worldsize.service.places import Places
+from worldsize.service.request import Places
 from worldsize.spec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.spec.paths import is_remote
 from worldsize.spec.sizes import EXAMPLE, bytes_of
@@ -53,9 +53,9 @@ def _file_for_folder(name: str, what: str, hint: str, places: Places) -> list[Ch
 
 
 def _remote(name: str, value: Input, path: str, places: Places) -> list[CheckResult]:
-    from worldsize.environment.addresses import shown
     from worldsize.environment.archives import SUFFIXES, is_archive
     from worldsize.environment.uris import file_name, is_fetchable, is_web
+    from worldsize.environment.web import shown
 
     at = places.at("inputs.%s.path" % name)
     if not is_fetchable(path):

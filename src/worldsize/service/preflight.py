@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from worldsize.compute.base import CheckResult, Compute
 from worldsize.plan.launch import Plan
 from worldsize.plan.mapping import here, is_mapped
-from worldsize.service.places import Places
+from worldsize.service.request import Places
 from worldsize.spec.job import Input, Job, service_only
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")

@@ -36,7 +36,7 @@ def for_this_machine(job: Job, config: Config, compute: str | None, asked: Job) 
     if settings is not None and settings.offline:
         job = job._replace(offline=True)
     if settings is not None and settings.type == "hpcpack":
-        from worldsize.compute.hpcpack.share import share_of
+        from worldsize.compute.hpcpack.settings import share_of
         from worldsize.service.planning import as_here
 
         share = share_of(settings.options)

@@ -1,4 +1,7 @@
-"""What a submission begins with, what its preparation makes of it, and who is told meanwhile."""
+"""What a submission begins with, what its preparation makes of it, and who is told meanwhile.
+
+Where a key of a job was said, for messages.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from worldsize.compute.base import After, CheckResult, Compute
 from worldsize.plan.launch import Plan
 from worldsize.plan.values import NamedTuple
-from worldsize.service.places import Places
 from worldsize.spec.config import Config
 from worldsize.spec.job import Job
 from worldsize.trust.secrets import mask_text
@@ -18,6 +20,29 @@ if TYPE_CHECKING:
     from worldsize.environment.stage import Staged
     from worldsize.environment.uris import Fetched
     from worldsize.service.environments import Environment
+
+
+class Places(NamedTuple):
+    """`lines` of a job file by YAML path, and the options of the command line that set a path."""
+
+    source: str = ""
+    lines: Mapping[str, int] = {}
+    options: Mapping[str, str] = {}
+
+    def at(self, key: str) -> str:
+        """`--set inputs.lr`, else `job.yml:7: inputs.lr`, else the key; a parent's place stands in for its children."""
+        path = key
+        while path:
+            if path in self.options:
+                return self.options[path]
+            if self.lines.get(path):
+                return "%s:%d: %s" % (self.source, self.lines[path], key)
+            path = path.rpartition(".")[0]
+        return key
+
+    def says(self, key: str) -> bool:
+        """Whether the job file or an option of the command line sets this very key."""
+        return key in self.options or key in self.lines
 
 
 class Progress:

@@ -215,7 +215,7 @@ class Run:
         if status.final:
             self.end_remains()
             return status
-        from worldsize.service.cancelling import ask_to_end
+        from worldsize.service.settling import ask_to_end
 
         ask_to_end(self.paths, lambda: self._tell_to_end(now))
         return self.look()

@@ -10,7 +10,7 @@ from worldsize.errors import UsageError
 from worldsize.plan.hidden import VARIABLES, masked_variables, read_secrets, values_of, with_variables, write_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.service.places import Places
+from worldsize.service.request import Places
 from worldsize.spec.dump import dump_tree, job_tree
 from worldsize.spec.job import Job
 from worldsize.trust.procfs import closed, without

@@ -12,7 +12,7 @@ from worldsize.agent import probe
 from worldsize.compute.abilities import Errands, Said
 from worldsize.compute.base import Compute
 from worldsize.compute.errand_files import new_name, place_on
-from worldsize.compute.hpcpack.share import Share
+from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import ConfigError, SubmitRejected
 from worldsize.plan.files import storage_error
 from worldsize.service.errands import execute_alone, said_of, usable

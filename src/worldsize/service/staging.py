@@ -6,19 +6,18 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.compute.base import CheckResult
-from worldsize.environment.addresses import shown
 from worldsize.environment.download_rules import Download
 from worldsize.environment.downloads import downloads_of
 from worldsize.environment.requirements import asked_variables
 from worldsize.environment.stage import OFFLINE, Staged, make_stage
 from worldsize.environment.uris import Data
+from worldsize.environment.web import shown
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.plan.launch import Plan
 from worldsize.plan.local import PLACE, Local
 from worldsize.plan.mapping import there
 from worldsize.service.data import data_directory
-from worldsize.service.places import Places
-from worldsize.service.request import Prepared, Progress, Request
+from worldsize.service.request import Places, Prepared, Progress, Request
 from worldsize.service.secrets import environ_of_stages
 from worldsize.spec.config import Compute as Settings
 from worldsize.spec.job import Job

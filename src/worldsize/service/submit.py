@@ -12,11 +12,10 @@ from worldsize.plan.files import storage_error, write_json, write_once, write_te
 from worldsize.plan.hidden import values_of, write_result, write_secrets
 from worldsize.plan.launch import Plan
 from worldsize.plan.paths import RunPaths
-from worldsize.service.filling import lay_out, write_after, write_record
+from worldsize.service.filling import lay_out, travelling, write_after, write_record
 from worldsize.service.new_run import new_run
 from worldsize.service.prepare import check_after, needs_more, plan_job, said
 from worldsize.service.request import Prepared, Progress, Request
-from worldsize.service.travel import travelling
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
 from worldsize.state.status import CANCELLED_CODE

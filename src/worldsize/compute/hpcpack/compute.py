@@ -8,8 +8,8 @@ from typing import Any
 
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
 from worldsize.compute.hpcpack.client import PATIENCE, Head
-from worldsize.compute.hpcpack.elements import parents
 from worldsize.compute.hpcpack.render import Asked, preview, requests, words_of
+from worldsize.compute.hpcpack.requeue import parents
 from worldsize.compute.hpcpack.settings import Share, access_of, has_account_of, in_handle, said_of_jobs, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
 from worldsize.plan.hidden import values_of
@@ -65,8 +65,7 @@ class HpcPackCompute:
         )
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
-        from worldsize.compute.hpcpack.checks import check_head
-        from worldsize.compute.hpcpack.placing import check_lines, check_share
+        from worldsize.compute.hpcpack.checks import check_head, check_lines, check_share
 
         if plan.batch is not None:
             what = "a batch script's srun starts its ranks, and there is none on HPC Pack"

@@ -19,7 +19,7 @@ from worldsize.compute.hpcpack.blame import why_failed
 from worldsize.compute.hpcpack.client import PATIENCE, Head
 from worldsize.compute.hpcpack.observe import tasks_of, waiting_words
 from worldsize.compute.hpcpack.render import LONGEST_LINE, Asked, Requests, requests
-from worldsize.compute.hpcpack.share import Share
+from worldsize.compute.hpcpack.settings import Share
 from worldsize.compute.hpcpack.states import TASKS_OVER, state_of
 from worldsize.compute.hpcpack.submission import Wanted, submit_all
 from worldsize.compute.hpcpack.wire import Properties, number_of, properties

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from worldsize.compute.hpcpack.share import Share
+from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import JobError
 from worldsize.plan.files import display
 from worldsize.plan.launch import Plan

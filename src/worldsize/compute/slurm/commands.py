@@ -1,15 +1,20 @@
-"""Runs one of Slurm's programs. What can go wrong is sorted: try again, refused for good, no Slurm here."""
+"""Runs one of Slurm's programs. What can go wrong is sorted: try again, refused for good, no Slurm here.
+
+Whether a cluster's srun starts tasks in containers: NVIDIA's plug-in Pyxis adds options to it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from worldsize.errors import ConfigError, SubmitAgain
+from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
 from worldsize.trust.procfs import PASSWORD
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
+
 
 TIMEOUT = 30.0
 """Seconds for one answer; Slurm's programs themselves try for MessageTimeout (10 s by default), some several times."""
@@ -147,3 +152,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
+
+
+_OPTION = "--container-image"
+
+
+def has_pyxis(environ: Mapping[str, str]) -> bool:
+    try:
+        return _OPTION in call(["srun", "--help"], environ=environ).out
+    except WorldsizeError:
+        return False

@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
 from worldsize.compute.slurm import options
-from worldsize.compute.slurm.backoff import pause
 from worldsize.compute.slurm.commands import run_slurm
-from worldsize.compute.slurm.elements import folded
 from worldsize.compute.slurm.observe import observation
 from worldsize.compute.slurm.place import trusted_on_the_way
 from worldsize.compute.slurm.queue import query
+from worldsize.compute.slurm.rows import folded
 from worldsize.compute.slurm.script import Script, render
-from worldsize.compute.slurm.submission import submit_once
+from worldsize.compute.slurm.submission import pause, submit_once
 from worldsize.errors import SubmitRejected
 from worldsize.plan.hidden import values_of
 from worldsize.plan.launch import ArrayPlace, Plan
@@ -228,7 +227,7 @@ class SlurmCompute:
     def _options(self, job: Job, plan: Plan) -> list[options.Option]:
         if plan.batch is None:
             return options.sbatch_options(self._asked(job), plan)
-        from worldsize.compute.slurm.ownscript import script_options
+        from worldsize.compute.slurm.options import script_options
 
         return script_options(self._settings.options, self._settings.gpus_per_node, job, plan)
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from worldsize.compute.slurm.reasons import wait_of
-from worldsize.compute.slurm.rows import ACCOUNTS, NOWHERE, UNANSWERED, JobRow, code_of, has_no_output
+from worldsize.compute.slurm.rows import (
+    ACCOUNTS,
+    NOWHERE,
+    UNANSWERED,
+    JobRow,
+    code_of,
+    has_no_output,
+    signal_name,
+    span,
+    user_name,
+)
 from worldsize.compute.slurm.states import State, state_of
-from worldsize.compute.slurm.words import signal_name, span, user_name
 from worldsize.state.records import Observation, Reason
 
 _EARLY = 60

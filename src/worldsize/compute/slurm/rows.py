@@ -1,9 +1,14 @@
-"""What Slurm says of one job, and the small texts that it says it in: times, durations, exit codes, array ids."""
+"""What Slurm says of one job, and the small texts that it says it in: times, durations, exit codes, array ids.
+
+Slurm's short way to name many elements of one job array: `1234_[0-2,7]`. Pure.
+
+Small words for people: spans of time, signals, users.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from worldsize.plan.nodelist import LIMIT
@@ -178,3 +183,73 @@ def portions(jobs: Iterable[str]) -> Iterator[list[str]]:
         length += len(base) + 1
     if some:
         yield some
+
+
+_MOST = 400
+"""Characters of one list of numbers: far below what any Slurm reads."""
+
+
+def folded(jobs: Iterable[str]) -> list[str]:
+    """The same jobs in few words: elements of one array together, every other job as it is."""
+    arrays: dict[str, list[int]] = {}
+    alone = []
+    for job in jobs:
+        array, line, element = job.partition("_")
+        if line and element.isdigit():
+            arrays.setdefault(array, []).append(int(element))
+        else:
+            alone.append(job)
+    return [*alone, *(word for array, numbers in arrays.items() for word in _words(array, sorted(set(numbers))))]
+
+
+def _words(array: str, numbers: Sequence[int]) -> Iterator[str]:
+    listed = ""
+    for part in _ranges(numbers):
+        if listed and len(listed) + len(part) > _MOST:
+            yield "%s_[%s]" % (array, listed)
+            listed = ""
+        listed += ("," if listed else "") + part
+    yield "%s_[%s]" % (array, listed)
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    first = last = numbers[0]
+    for number in [*numbers[1:], -1]:
+        if number == last + 1:
+            last = number
+            continue
+        yield str(first) if first == last else "%d-%d" % (first, last)
+        first = last = number
+
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def span(seconds: float) -> str:
+    """Two units at most: "2 min 3 s", "1 d 4 h", "0 s"."""
+    left, words = int(seconds), []
+    for size, unit in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            words.append("%d %s" % (count, unit))
+    return " ".join(words[:2]) or "0 s"
+
+
+def signal_name(number: int) -> str:
+    """ "9 (KILL)"; the number alone where it has no name."""
+    import signal
+
+    try:
+        return "%d (%s)" % (number, signal.Signals(number).name[3:])
+    except ValueError:
+        return str(number)
+
+
+def user_name(uid: int) -> str:
+    """The login name; "uid 1000" where this machine knows none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return "uid %d" % uid

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.slurm.accounts import WITH_TRES, Record, records_of
-from worldsize.compute.slurm.rows import JobRow
+from worldsize.compute.slurm.rows import JobRow, span
 from worldsize.compute.slurm.states import state_of
-from worldsize.compute.slurm.words import span
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 _GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
