@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import random
 
-from worldsize.plan.files import write_json, write_text
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
+from worldsize.common.atomic_files import write_json, write_text
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
 from worldsize.store.runs import new_run_id, runs_link_dir

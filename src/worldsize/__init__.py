@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
     from worldsize.errors import RunFailed as RunFailed
     from worldsize.errors import WorldsizeError as WorldsizeError
-    from worldsize.inrank.data_parallel.sharding import shard as shard
-    from worldsize.inrank.place import RankInfo as RankInfo
-    from worldsize.inrank.place import once_per_node as once_per_node
-    from worldsize.inrank.place import rank_info as rank_info
-    from worldsize.service.array import RunArray as RunArray
+    from worldsize.inrank.data_parallel.shard import shard as shard
+    from worldsize.inrank.rank_info import RankInfo as RankInfo
+    from worldsize.inrank.rank_info import once_per_node as once_per_node
+    from worldsize.inrank.rank_info import rank_info as rank_info
+    from worldsize.jobspec.distribution import MpiDistribution as MpiDistribution
+    from worldsize.jobspec.distribution import PyTorchDistribution as PyTorchDistribution
+    from worldsize.jobspec.distribution import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.jobspec.job import AssetTypes as AssetTypes
+    from worldsize.jobspec.job import Data as Data
+    from worldsize.jobspec.job import Input as Input
+    from worldsize.jobspec.job import Output as Output
+    from worldsize.jobspec.python_builder import CommandJob as CommandJob
+    from worldsize.jobspec.python_builder import command as command
     from worldsize.service.client import load_job as load_job
     from worldsize.service.client import open_array as open_array
     from worldsize.service.client import open_run as open_run
     from worldsize.service.client import submit as submit
-    from worldsize.service.run import Run as Run
-    from worldsize.spec.command import CommandJob as CommandJob
-    from worldsize.spec.command import command as command
-    from worldsize.spec.distribution import MpiDistribution as MpiDistribution
-    from worldsize.spec.distribution import PyTorchDistribution as PyTorchDistribution
-    from worldsize.spec.distribution import TensorFlowDistribution as TensorFlowDistribution
-    from worldsize.spec.job import AssetTypes as AssetTypes
-    from worldsize.spec.job import Data as Data
-    from worldsize.spec.job import Input as Input
-    from worldsize.spec.job import Output as Output
+    from worldsize.service.runs.array import RunArray as RunArray
+    from worldsize.service.runs.run import Run as Run
     from worldsize.state.records import RunState as RunState
     from worldsize.version import VERSION as __version__
 

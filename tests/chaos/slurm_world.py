@@ -21,7 +21,7 @@ from chaos import worlds
 from chaos.plans import Strike, Trial
 from chaos.worlds import A_WHILE, Disturbance, Stage
 from worldsize.plan.handle import read_handle
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.run_paths import RunPaths
 
 SILENCE = 3.0
 SAVED_WITHIN = 30.0

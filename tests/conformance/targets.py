@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from driver import Cli
 
+from worldsize.common.path_mapping import there
 from worldsize.compute.base import Compute, Handle
-from worldsize.plan.mapping import there
+from worldsize.jobspec.config import load_config
+from worldsize.jobspec.job import Job
 from worldsize.service.computes import open_compute
-from worldsize.service.run import Run
-from worldsize.spec.config import load_config
-from worldsize.spec.job import Job
+from worldsize.service.runs.run import Run
 from worldsize.store.find import resolve
 
 

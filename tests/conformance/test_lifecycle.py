@@ -11,13 +11,13 @@ import pytest
 from driver import unfolded, wait_for
 from targets import Place
 
-from worldsize.plan.paths import RunPaths
-from worldsize.service.prepare import plan_job
+from worldsize.jobspec.config import load_config
+from worldsize.jobspec.job import Job
+from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, Request
-from worldsize.service.run import Run
-from worldsize.service.submit import start
-from worldsize.spec.config import load_config
-from worldsize.spec.job import Job
+from worldsize.service.runs.run import Run
+from worldsize.service.submission.plan_job import plan_job
+from worldsize.service.submission.submit import start
 
 PATIENT = "touch outputs/up-$RANK; sleep 120"
 

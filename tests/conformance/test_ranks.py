@@ -9,7 +9,7 @@ import stat
 import pytest
 from targets import Place
 
-from worldsize.plan.environ import CONVENTIONS, VARIABLES
+from worldsize.plan.rank_environment import CONVENTIONS, VARIABLES
 
 
 def environments(place: Place, run: str, ranks: int) -> list[dict[str, str]]:

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from worldsize.inrank.data_parallel.loops import said, trains  # noqa: E402
-from worldsize.inrank.data_parallel.losses import Reading, read_loss  # noqa: E402
-from worldsize.inrank.data_parallel.slices import cut, size_of  # noqa: E402
+from worldsize.inrank.data_parallel.batch_slices import cut, size_of  # noqa: E402
+from worldsize.inrank.data_parallel.loop_analysis import said, trains  # noqa: E402
+from worldsize.inrank.data_parallel.loss_graph import Reading, read_loss  # noqa: E402
 
 LOCAL, TOTAL = 8, 32
 weights = torch.randn(5, 3, requires_grad=True)

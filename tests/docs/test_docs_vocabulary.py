@@ -11,11 +11,11 @@ import pytest
 from documents import PAGES, ROOT, blocks, prose
 
 from worldsize.cli.main import VERBS, build_parser
-from worldsize.spec.configfile import COMPUTE, TOP
-from worldsize.spec.distribution import DISTRIBUTIONS
-from worldsize.spec.environmentkeys import ENVIRONMENT
-from worldsize.spec.key import Keys
-from worldsize.spec.keys import INPUT, JOB, OUTPUT
+from worldsize.jobspec.config_files import COMPUTE, TOP
+from worldsize.jobspec.distribution import DISTRIBUTIONS
+from worldsize.jobspec.keys.environment import ENVIRONMENT
+from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
+from worldsize.jobspec.keys.key import Keys
 from worldsize.state.records import Reason, RunState
 
 pytestmark = pytest.mark.exhaustive

@@ -12,17 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from worldsize.agent import processes
-from worldsize.agent.conductor import fork_conductor
-from worldsize.agent.spawn import spawn_conductor
-from worldsize.compute.local import LocalCompute
-from worldsize.environment.bundle import agent_bundle
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.state.exits import read_exits
+from worldsize.agent.local.conductor import fork_conductor
+from worldsize.agent.local.detached import spawn_conductor
+from worldsize.agent.posix import processes
+from worldsize.compute.local.compute import LocalCompute
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.snapshot.agent_bundle import agent_bundle
+from worldsize.state.exit_records import read_exits
 from worldsize.state.records import Observation, Status
-from worldsize.state.status import Facts, fold
+from worldsize.state.run_state import Facts, fold
 from worldsize.store.runs import create_run
 
 HOOK = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize", "inrank", "sitecustomize.py")

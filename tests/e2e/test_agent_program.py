@@ -14,15 +14,15 @@ import pytest
 from local_runs import HOOK, marked, until
 from pythons import SUPPORTED, TOO_OLD
 
-from worldsize.agent import processes
-from worldsize.environment.bundle import agent_bundle
-from worldsize.plan.files import read_json
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.state.exits import read_exits
+from worldsize.agent.posix import processes
+from worldsize.common.atomic_files import read_json
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.snapshot.agent_bundle import agent_bundle
+from worldsize.state.exit_records import read_exits
 from worldsize.state.records import Observation
-from worldsize.state.status import Facts, fold
+from worldsize.state.run_state import Facts, fold
 from worldsize.store.runs import create_run
 
 

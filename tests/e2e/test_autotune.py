@@ -11,7 +11,7 @@ import signal
 import pytest
 from driver import Cli, wait_for
 
-from worldsize.agent import processes
+from worldsize.agent.posix import processes
 
 SCRIPT = """
 import json, os, sys, time

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from local_runs import LocalRuns
 
-from worldsize.agent.binding import own_shares
+from worldsize.agent.launchers.cpu_binding import own_shares
 
 TELL = "import json, os; print(json.dumps([sorted(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS']]))"
 CPUS = len(os.sched_getaffinity(0))

@@ -8,7 +8,7 @@ import sys
 
 from driver import Cli, wait_for
 
-from worldsize.spec.jobfile import load_job
+from worldsize.jobspec.reading.job_file import load_job
 
 TRAIN = """
 import argparse, os

@@ -14,11 +14,11 @@ import pytest
 from local_runs import LocalRun, LocalRuns, until
 from pythons import SUPPORTED
 
-from worldsize.agent import visit
-from worldsize.compute.abilities import Errand, Errands, Said
-from worldsize.compute.errand_files import stage
-from worldsize.compute.errands import order
-from worldsize.compute.file_errands import FileErrands, Outlook, execute_beside
+from worldsize.agent.node_programs import run_command
+from worldsize.compute.capabilities import Errand, Errands, Said
+from worldsize.compute.node_commands.by_files import FileErrands, Outlook, execute_beside
+from worldsize.compute.node_commands.by_process import order
+from worldsize.compute.node_commands.files import stage
 from worldsize.errors import SubmitRejected
 
 _CLIENT = """
@@ -123,7 +123,7 @@ def test_long_output_is_whole_and_does_not_pile_up(runs: LocalRuns) -> None:
     (name,) = os.listdir(run.paths.errands)
     errand = os.path.join(run.paths.errands, name)
     sizes = [os.path.getsize(os.path.join(errand, file)) for file in os.listdir(errand)]
-    assert sum(sizes) < (visit.AHEAD + 2) * visit.SEGMENT
+    assert sum(sizes) < (run_command.AHEAD + 2) * run_command.SEGMENT
     found = told(errands, before)
     assert found.codes == {0: 0}
     assert found.out[0] == b"".join(b"%07d" % i + b"x" * 99993 for i in range(400))
@@ -229,7 +229,9 @@ def test_it_is_no_rank(runs: LocalRuns) -> None:
 
 def test_nodes_that_cannot_begin_it_say_why(runs: LocalRuns, monkeypatch) -> None:
     run = running(runs)
-    monkeypatch.setattr("worldsize.compute.errand_files.program", lambda: "import sys\nsys.exit('broken here')\n")
+    monkeypatch.setattr(
+        "worldsize.compute.node_commands.files.program", lambda: "import sys\nsys.exit('broken here')\n"
+    )
     errands = begun(run, "true")
     with pytest.raises(SubmitRejected, match=r"nodes 0,1: broken here"):
         told(errands)

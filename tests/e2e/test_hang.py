@@ -11,8 +11,8 @@ import pytest
 from driver import Cli
 from local_runs import LocalRun, LocalRuns, until
 
-from worldsize.agent import processes
-from worldsize.state.exits import read_exits
+from worldsize.agent.posix import processes
+from worldsize.state.exit_records import read_exits
 
 pytestmark = pytest.mark.timing
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from driver import Cli, wait_for
 
-from worldsize.inrank.place import rank_info
+from worldsize.inrank.rank_info import rank_info
 
 TRAIN = """
 import argparse, os

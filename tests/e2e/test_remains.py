@@ -13,8 +13,8 @@ import time
 import pytest
 from driver import Cli, heard, wait_for
 
-from worldsize.plan.paths import RunPaths
-from worldsize.service.preparing import is_being_prepared, mark_preparing, unmark_preparing
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.preparation_mark import is_being_prepared, mark_preparing, unmark_preparing
 
 DEAF = (
     "trap '' TERM; touch outputs/up-$RANK; "

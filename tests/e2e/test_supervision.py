@@ -13,10 +13,10 @@ import local_runs
 import pytest
 from local_runs import LocalRun, LocalRuns, until
 
-from worldsize.agent.conductor import conductor_log
-from worldsize.plan.files import read_json, write_json
-from worldsize.plan.paths import RunPaths
-from worldsize.state.exits import read_exits
+from worldsize.agent.local.conductor import conductor_log
+from worldsize.common.atomic_files import read_json, write_json
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import read_exits
 
 IGNORES_TERM = "trap '' TERM; echo ready; while :; do sleep 5 & wait; done"
 SLEEPS = "echo ready; exec sleep 60"
@@ -600,7 +600,7 @@ def test_what_torch_records_is_read(start):
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_lost_peer_does_not_hide_the_failure_that_caused_it(start, nodes, monkeypatch):
-    monkeypatch.setattr("worldsize.agent.blame.SETTLE", 10.0)
+    monkeypatch.setattr("worldsize.agent.supervision.first_failure.SETTLE", 10.0)
     program = (
         "import os, time\n"
         "if os.environ['RANK'] == '0': raise ConnectionError('Connection closed by peer')\n"

@@ -13,7 +13,7 @@ from driver import Cli
 from server import serve
 from wheels import Links
 
-from worldsize.environment.conda import refuse_touched
+from worldsize.environment.conda.packages import refuse_touched
 from worldsize.errors import UsageError
 
 VERSION = "%d.%d" % sys.version_info[:2]

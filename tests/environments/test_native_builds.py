@@ -14,8 +14,8 @@ from driver import Cli, wait_for
 from native_sources import NCCL, horovod, nccl
 from wheels import Links
 
-from worldsize.environment import toolchain
-from worldsize.environment.steps import wheel_key, with_new_names
+from worldsize.environment.native import toolchain
+from worldsize.environment.native.steps import wheel_key, with_new_names
 from worldsize.errors import UsageError
 
 pytestmark = pytest.mark.skipif(

@@ -13,12 +13,12 @@ import pytest
 from driver import Cli, wait_for
 from training import PATIENCE
 
-from worldsize.agent.torchrun import torchrun_argv, torchrun_environment
+from worldsize.agent.launchers.torchrun import torchrun_argv, torchrun_environment
 from worldsize.errors import PlanError
-from worldsize.plan.environ import Host, World
-from worldsize.plan.launch import Plan
-from worldsize.plan.paths import RunPaths
-from worldsize.spec.distribution import PyTorchDistribution
+from worldsize.jobspec.distribution import PyTorchDistribution
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import Host, World
+from worldsize.plan.run_paths import RunPaths
 
 
 def plan_of(instances: int, *words: Any) -> Plan:

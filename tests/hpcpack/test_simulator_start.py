@@ -19,7 +19,7 @@ import pytest
 from driver import wait_for
 
 from hpcpack.simulator import SOURCE, Simulator, SimulatorError, until
-from worldsize.compute.hpcpack.simulator.server import KEEP_ALIVE
+from worldsize_hpcpack_simulator.server import KEEP_ALIVE
 
 pytestmark = pytest.mark.exhaustive
 
@@ -266,7 +266,7 @@ def test_without_namespaces_where_there_are_none(tmp_path: Any) -> None:
 
 
 def test_the_configuration_is_read_by_worldsize(tmp_path: Any) -> None:
-    from worldsize.spec.config import load_config
+    from worldsize.jobspec.config import load_config
 
     folder = tmp_path / 'a "folder" ü'
     folder.mkdir()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.compute.hpcpack.simulator.paging import clauses
-from worldsize.compute.hpcpack.simulator.sweep import replaced
-from worldsize.compute.hpcpack.simulator.wire import Refused, date, iso, moment_of, properties_of
+from worldsize_hpcpack_simulator.api.paging import clauses
+from worldsize_hpcpack_simulator.scheduler.sweep import replaced
+from worldsize_hpcpack_simulator.wire import Refused, date, iso, moment_of, properties_of
 
 pytestmark = pytest.mark.exhaustive
 

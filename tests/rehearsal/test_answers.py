@@ -12,8 +12,8 @@ from typing import Any
 import answers
 import pytest
 
-from worldsize.plan.paths import RunPaths
-from worldsize.service.inrank import place_packages
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.submission.rank_packages import place_packages
 
 pytest.importorskip("torch")
 HOOK = Path(__file__).parents[2] / "src" / "worldsize" / "inrank" / "sitecustomize.py"

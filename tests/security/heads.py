@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from driver import wait_for
 
-from worldsize.agent.channel import HeadChannel, Link, MemberChannel
-from worldsize.agent.seal import MEMBER
+from worldsize.agent.control.channel import HeadChannel, Link, MemberChannel
+from worldsize.agent.control.message_proof import MEMBER
 
 TOKEN = "5ecre7" * 5
 HOST = ["n", 1, "", []]

@@ -13,10 +13,10 @@ import pytest
 from driver import Cli
 from security.people import STRANGER, Machine, Person
 
-from worldsize.environment import wheels
-from worldsize.environment.prefixes import write_description
-from worldsize.service.environment_place import place
-from worldsize.spec.environment import EnvironmentSpec
+from worldsize.environment.pip import wheels
+from worldsize.environment.workspace.prefixes import write_description
+from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.service.environments.location import place
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from driver import Cli, wait_for
 
-from worldsize.agent import processes
+from worldsize.agent.posix import processes
 from worldsize.plan.handle import handle_of, read_handle
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.run_paths import RunPaths
 
 OTHER = "20261123-120000-000aaa"
 SLEEP = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)\n"

@@ -17,7 +17,8 @@ from typing import NoReturn
 
 import pytest
 
-from worldsize.agent import isolation, mounts, readonly
+from worldsize.agent.posix import mounts, namespaces
+from worldsize.agent.posix import read_only as readonly
 
 MOST_MOMENTS = 2000
 
@@ -143,7 +144,7 @@ def test_nodes_of_a_rehearsal(root: Path, lay: Callable[[Theirs, Path], None]) -
     def look(theirs: Theirs) -> object:
         refused = ""
         try:
-            isolation.own_disks(str(theirs.run / "disks"), str(theirs.run), [str(theirs.input)], {})
+            namespaces.own_disks(str(theirs.run / "disks"), str(theirs.run), [str(theirs.input)], {})
         except OSError as error:
             refused = errno.errorcode[error.errno or 0]
         return [(theirs.own / "words").read_text(), refused]

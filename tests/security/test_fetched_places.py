@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from security.people import BEN, Machine
 
-from worldsize.environment.ahead import fetch_all
-from worldsize.environment.builder import Scratch
+from worldsize.environment.native.sources import fetch_all
+from worldsize.environment.workspace.builder import Scratch
 from worldsize.errors import BuildError, StorageError
-from worldsize.spec.environment import Fetch
+from worldsize.jobspec.environment import Fetch
 
 GOOD = "good"
 

@@ -18,10 +18,10 @@ import pytest
 from driver import Cli
 from webserver import Site, serve
 
-from worldsize.compute.hpcpack.simulator.certificate import issue
-from worldsize.environment import archives, limits
-from worldsize.environment.uris import Data
 from worldsize.errors import UsageError
+from worldsize.staging import archives, limits
+from worldsize.staging.fetch import Data
+from worldsize_hpcpack_simulator.certificate import issue
 
 CHUNK = b"x" * (1 << 20)
 FLOOR = 1 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from security.people import ANNA, Machine
 
-from worldsize.agent import mounts
+from worldsize.agent.posix import mounts
 
 
 @pytest.mark.skipif(bool(mounts.why_not(lambda: mounts.separate(mounts.NEW_USER))), reason="no user namespaces")

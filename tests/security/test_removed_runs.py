@@ -12,12 +12,12 @@ import pytest
 from driver import Cli, wait_for
 from security.people import Machine, Person
 
-from worldsize.agent import prepare
-from worldsize.agent.errands import find_errands
-from worldsize.agent.prepare import unmet
+from worldsize.agent.node_programs.command_watcher import find_errands
+from worldsize.agent.startup import prerequisites
+from worldsize.agent.startup.prerequisites import unmet
+from worldsize.common.atomic_files import access_of, write_json
 from worldsize.plan.array import after_file
-from worldsize.plan.files import access_of, write_json
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunState
 
 WAITS = "import os, time\nopen('%s/up', 'w')\nwhile not os.path.exists('%s/go'): time.sleep(0.05)\n"
@@ -128,7 +128,7 @@ def test_a_run_that_is_waited_for(victim: Cli, place: Place) -> None:
 
 def test_a_run_that_a_batch_job_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There the scheduler waits, and the run only asks how the other one ended."""
-    monkeypatch.setattr(prepare, "_LAG", 0.0)
+    monkeypatch.setattr(prerequisites, "_LAG", 0.0)
     roots = [str(tmp_path / name) for name in ("first", "second")]
     for root in roots:
         os.mkdir(root)

@@ -18,7 +18,7 @@ import pytest
 from driver import wait_for
 
 from slurm.login import OVER, PATIENCE, UP, Login
-from worldsize.compute.slurm.place import LOOK
+from worldsize.compute.slurm.script_trust import LOOK
 
 ALL = 0xFFFFFFFF
 

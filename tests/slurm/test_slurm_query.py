@@ -11,12 +11,12 @@ import pytest
 
 from slurm.cluster import Cluster
 from worldsize.compute.slurm import cluster as slurm_cluster
-from worldsize.compute.slurm.accounts import account_rows
+from worldsize.compute.slurm.accounting import account_rows
 from worldsize.compute.slurm.commands import run_slurm
+from worldsize.compute.slurm.job_rows import code_of
 from worldsize.compute.slurm.observe import observation
 from worldsize.compute.slurm.pending import explain, sooner, trial_of
 from worldsize.compute.slurm.queue import NOWHERE, QUEUE, UNANSWERED, JobRow, Run, find, query
-from worldsize.compute.slurm.rows import code_of
 from worldsize.compute.slurm.usage import held_by, usage
 from worldsize.errors import SubmitRejected
 from worldsize.state.records import Reason

@@ -9,16 +9,16 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from worldsize.plan.environ import CONVENTIONS
-from worldsize.spec import keys
-from worldsize.spec.distribution import (
+from worldsize.jobspec.distribution import (
     MpiDistribution,
     PlainDistribution,
     PyTorchDistribution,
     RayDistribution,
     TensorFlowDistribution,
 )
-from worldsize.spec.job import Input, Job, Limits, Output, Resources, command_text
+from worldsize.jobspec.job import Input, Job, Limits, Output, Resources, command_text
+from worldsize.jobspec.keys import job as keys
+from worldsize.plan.rank_environment import CONVENTIONS
 
 fuzz = settings(
     max_examples=int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.environment.web import shown
+from worldsize.staging.http import shown
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.attempt import begin, refuse_others
-from worldsize.agent.report import write_unstarted
+from worldsize.agent.outcome.node_record import write_unstarted
+from worldsize.agent.startup.attempt_number import begin, refuse_others
 from worldsize.errors import RunFailed, UsageError
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.attempts import of_observation
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.attempts import of_observation
 from worldsize.state.records import Observation
 
 

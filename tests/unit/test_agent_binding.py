@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.agent.binding import Place, own_shares, read_places, share_out
+from worldsize.agent.launchers.cpu_binding import Place, own_shares, read_places, share_out
 
 
 def machine(sockets: int, cores: int, threads: int = 2, numa_per_socket: int = 1) -> dict[int, Place]:

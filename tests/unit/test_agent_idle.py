@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.agent.idle import Sample, Work, hang, is_busy
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
+from worldsize.agent.supervision.standstill import Sample, Work, hang, is_busy
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
 
 HERTZ = 100
 BEFORE = Sample(10.0, (5, 7), {1: Work(1000, 5000, False), 2: Work(0, 0, False)})

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from driver import wait_for
 
-from worldsize.agent.prepare import prepare, unmet
-from worldsize.agent.report import write_unstarted
-from worldsize.agent.torchrun import torchrun_argv
+from worldsize.agent.launchers.torchrun import torchrun_argv
+from worldsize.agent.outcome.node_record import write_unstarted
+from worldsize.agent.startup.prerequisites import prepare, unmet
+from worldsize.common.atomic_files import write_json
 from worldsize.errors import RunFailed
 from worldsize.plan.array import after_file
-from worldsize.plan.environ import Host, World
-from worldsize.plan.files import write_json
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.state.exits import read_exit
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import Host, World
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import read_exit
 from worldsize.state.records import Status
 from worldsize.state.result import result
 

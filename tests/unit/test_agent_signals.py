@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.signals import are_told_alone
+from worldsize.agent.posix.signals import are_told_alone
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,15 @@ import json
 
 import pytest
 
-from worldsize.agent.failure import for_want_of_space, is_peer_loss, rank_failure, read_error, start_failure
-from worldsize.agent.verdict import CANCEL, FAILURE, HANG, HEAD_LOST, NODE_LOST, TIMEOUT, Verdict, weigh
-from worldsize.plan.paths import RunPaths
+from worldsize.agent.outcome.rank_failure import (
+    for_want_of_space,
+    is_peer_loss,
+    rank_failure,
+    read_error,
+    start_failure,
+)
+from worldsize.agent.outcome.verdict import CANCEL, FAILURE, HANG, HEAD_LOST, NODE_LOST, TIMEOUT, Verdict, weigh
+from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from worldsize.common.atomic_files import read_json, write_json
 from worldsize.compute.base import Handle, Submission
-from worldsize.compute.local import LocalCompute
+from worldsize.compute.local.compute import LocalCompute
 from worldsize.errors import SubmitAgain, SubmitRejected
+from worldsize.jobspec.config import load_config
+from worldsize.jobspec.job import Job, Output
 from worldsize.plan.array import is_new
-from worldsize.plan.files import read_json, write_json
-from worldsize.plan.paths import RunPaths
-from worldsize.service.array import RunArray
+from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, Request
-from worldsize.service.submit import start
-from worldsize.spec.config import load_config
-from worldsize.spec.job import Job, Output
+from worldsize.service.runs.array import RunArray
+from worldsize.service.submission.submit import start
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import os
 
 import pytest
 
-from worldsize.agent.element import complete
+from worldsize.agent.startup.array_element import complete
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan import array as arrays
 from worldsize.plan.array import Array, array_of, element_root, split_element
 from worldsize.plan.handle import read_handle
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.run_paths import RunPaths
 from worldsize.state.array import array_result, array_status, count_states, overall
 from worldsize.state.records import Failure, Status
 from worldsize.state.result import status_of

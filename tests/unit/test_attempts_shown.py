@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from worldsize.cli.follow import Attempts
-from worldsize.plan.paths import RunPaths
+from worldsize.cli.runs.follow import Attempts
+from worldsize.plan.run_paths import RunPaths
 
 
 class Shown:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.snapshot import take_snapshot
-from worldsize.plan.paths import RunPaths
-from worldsize.service.batch import link_left_out
-from worldsize.spec.batchjob import load_script
-from worldsize.spec.job import Job
+from worldsize.jobspec.batch_script.job import load_script
+from worldsize.jobspec.job import Job
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.submission.batch_script import link_left_out
+from worldsize.snapshot.snapshot import take_snapshot
 from worldsize.store.runs import objects_dir
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.service.batch_check import check_batch
-from worldsize.spec.batchcheck import Finding, check_script, most_tasks, script_launches
-from worldsize.spec.batchjob import load_script
-from worldsize.spec.batchscript import parse_script
-from worldsize.spec.batchsize import asked
+from worldsize.jobspec.batch_script.check import Finding, check_script, most_tasks, script_launches
+from worldsize.jobspec.batch_script.job import load_script
+from worldsize.jobspec.batch_script.parse import parse_script
+from worldsize.jobspec.batch_script.size import asked
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.service.submission.preflight_batch import check_batch
 
 
 def findings(options: str, *body: str) -> list[Finding]:

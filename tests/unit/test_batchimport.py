@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from worldsize.cli.importing import job_text
+from worldsize.cli.run.import_script import job_text
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.compute.slurm.options import script_options
-from worldsize.plan.launch import Plan
-from worldsize.plan.paths import RunPaths
-from worldsize.service.batch_check import check_batch
-from worldsize.service.planning import make_plan
-from worldsize.spec.batchimport import import_script
-from worldsize.spec.batchjob import load_script, read_script
-from worldsize.spec.job import Job
-from worldsize.spec.jobfile import dump_job, parse_job
-from worldsize.spec.overrides import apply_overrides, with_world
+from worldsize.jobspec.batch_script.importer import import_script
+from worldsize.jobspec.batch_script.job import load_script, read_script
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.reading.job_file import dump_job, parse_job
+from worldsize.jobspec.reading.overrides import apply_overrides, with_world
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.submission.make_plan import make_plan
+from worldsize.service.submission.preflight_batch import check_batch
 
 SCRIPTS = pathlib.Path(__file__).with_name("scripts")
 NAMES = sorted(path.name for path in SCRIPTS.glob("*.slurm"))

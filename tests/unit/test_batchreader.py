@@ -11,15 +11,15 @@ import pytest
 from worldsize.compute.base import ComputeFacts
 from worldsize.compute.slurm.options import script_options
 from worldsize.errors import JobError
-from worldsize.plan.launch import Plan
-from worldsize.plan.paths import RunPaths
-from worldsize.service.batch_check import check_batch
-from worldsize.service.planning import make_plan
-from worldsize.spec.batchscript import MAX_BYTES
-from worldsize.spec.distribution import PlainDistribution, PyTorchDistribution
-from worldsize.spec.job import Job
-from worldsize.spec.jobfile import Loaded, dump_job, load_job, parse_job
-from worldsize.spec.overrides import apply_overrides, with_world
+from worldsize.jobspec.batch_script.parse import MAX_BYTES
+from worldsize.jobspec.distribution import PlainDistribution, PyTorchDistribution
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.reading.job_file import Loaded, dump_job, load_job, parse_job
+from worldsize.jobspec.reading.overrides import apply_overrides, with_world
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.submission.make_plan import make_plan
+from worldsize.service.submission.preflight_batch import check_batch
 
 SCRIPT = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=3 -J name -t 5 --export=ALL,A=1,B=2\nsrun ./a\n"
 PATHS = RunPaths("/runs/20260101-000000-000abc")

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from spec_strategies import fuzz
 
 from worldsize.errors import JobError
-from worldsize.plan.slurmoptions import read_options, sbatch_table, srun_table
-from worldsize.spec.batchjob import load_script
-from worldsize.spec.batchscript import BatchScript, looks_like_batch_script, parse_script, split_words
-from worldsize.spec.batchsize import Asked, array_of, asked
-from worldsize.spec.batchvariables import sbatch_variables
-from worldsize.spec.dump import dump_job
-from worldsize.spec.jobfile import parse_job
+from worldsize.jobspec.batch_script.job import load_script
+from worldsize.jobspec.batch_script.parse import BatchScript, looks_like_batch_script, parse_script, split_words
+from worldsize.jobspec.batch_script.size import Asked, array_of, asked
+from worldsize.jobspec.batch_script.variables import sbatch_variables
+from worldsize.jobspec.dump import dump_job
+from worldsize.jobspec.reading.job_file import parse_job
+from worldsize.plan.slurm.options import read_options, sbatch_table, srun_table
 
 
 def script(*lines: str, body: str = "srun python train.py") -> BatchScript:

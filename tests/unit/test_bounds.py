@@ -17,30 +17,30 @@ from types import FrameType
 import pytest
 from in_process import InProcess
 
-from worldsize.agent import mpirun, steplaunch
-from worldsize.agent.multiprog import read_programs
-from worldsize.agent.stepenv import Step, Task, task_environment
-from worldsize.agent.stepoptions import Refused, read_words
-from worldsize.agent.stepoutput import Files, file_name, target
-from worldsize.agent.torchrun import root_cause
-from worldsize.cli.importing import job_text
+from worldsize.agent.launchers import mpirun, slurm_srun
+from worldsize.agent.launchers.torchrun import root_cause
+from worldsize.agent.virtual_srun.multi_prog import read_programs
+from worldsize.agent.virtual_srun.options import Refused, read_words
+from worldsize.agent.virtual_srun.task_environment import Step, Task, task_environment
+from worldsize.agent.virtual_srun.task_output import Files, file_name, target
+from worldsize.cli.run.import_script import job_text
+from worldsize.common.numbers import whole
 from worldsize.errors import JobError, UsageError
+from worldsize.jobspec.batch_script.check import check_script
+from worldsize.jobspec.batch_script.importer import import_script
+from worldsize.jobspec.batch_script.launches import launches
+from worldsize.jobspec.batch_script.parse import BatchScript, parse_script, split_words
+from worldsize.jobspec.batch_script.shell_values import scan
+from worldsize.jobspec.batch_script.shell_words import commands
+from worldsize.jobspec.batch_script.size import MAX_NODES, Asked, array_of, asked
+from worldsize.jobspec.batch_script.variables import sbatch_variables
+from worldsize.jobspec.job import MAX_RANKS, Job
+from worldsize.jobspec.reading.overrides import apply_overrides, with_world
+from worldsize.jobspec.sizes import bytes_of
 from worldsize.plan.array import split_element
-from worldsize.plan.nodelist import LIMIT, expand
-from worldsize.plan.numbers import whole
-from worldsize.plan.slurmtime import limit_seconds
-from worldsize.plan.stepsize import MOST_TASKS, Allocation, places, step_size
-from worldsize.spec.batchcheck import check_script
-from worldsize.spec.batchimport import import_script
-from worldsize.spec.batchlaunch import launches
-from worldsize.spec.batchscript import BatchScript, parse_script, split_words
-from worldsize.spec.batchsize import MAX_NODES, Asked, array_of, asked
-from worldsize.spec.batchvariables import sbatch_variables
-from worldsize.spec.job import MAX_RANKS, Job
-from worldsize.spec.overrides import apply_overrides, with_world
-from worldsize.spec.shellscan import scan
-from worldsize.spec.shellwords import commands
-from worldsize.spec.sizes import bytes_of
+from worldsize.plan.slurm.hostlist import LIMIT, expand
+from worldsize.plan.slurm.step_size import MOST_TASKS, Allocation, places, step_size
+from worldsize.plan.slurm.time_limit import limit_seconds
 
 SECONDS = 10
 """Of CPU time for one input, where an endless loop takes for ever."""
@@ -370,7 +370,7 @@ def test_ranks_that_logs_name(digits: str, tmp_path: Path) -> None:
     ):
         log.write_text(shaped(text, digits))
         with bounded(text):
-            root_cause(str(log)), steplaunch.first_cause(str(log)), mpirun.first_cause(str(log), 1)
+            root_cause(str(log)), slurm_srun.first_cause(str(log)), mpirun.first_cause(str(log), 1)
     log.write_text("Root Cause\n" * 200_000)
     with bounded("many causes"):
         assert root_cause(str(log)) is None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worldsize.environment.buildsecrets import secrets_of_build
-from worldsize.spec.environment import EnvironmentSpec
+from worldsize.environment.workspace.secrets import secrets_of_build
+from worldsize.jobspec.environment import EnvironmentSpec
 
 
 def test_each_line_of_a_secret_that_has_several() -> None:

@@ -9,7 +9,7 @@ import pytest
 from runtimes import APPTAINER, install
 from test_uris import Told
 
-from worldsize.environment.container import (
+from worldsize.environment.pack.image import (
     apptainer_words,
     for_apptainer,
     for_enroot,
@@ -18,8 +18,8 @@ from worldsize.environment.container import (
     pulled,
     pyxis_options,
 )
-from worldsize.environment.keeping import Store
 from worldsize.errors import UsageError
+from worldsize.staging.content_store import Store
 
 
 @pytest.mark.parametrize(

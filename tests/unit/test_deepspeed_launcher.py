@@ -9,19 +9,19 @@ import sys
 
 import pytest
 
-from worldsize.agent.deepspeed import deepspeed_environment, own_code, write_launch
-from worldsize.agent.launched import launched_failures
-from worldsize.agent.launchers import node_processes
-from worldsize.agent.living import Ended
-from worldsize.agent.ranks import Process, rank_processes
+from worldsize.agent.launchers.base import node_processes
+from worldsize.agent.launchers.deepspeed import deepspeed_environment, own_code, write_launch
+from worldsize.agent.launchers.failures import launched_failures
+from worldsize.agent.launchers.rank_process import Process, rank_processes
+from worldsize.agent.supervision.rank_processes import Ended
 from worldsize.errors import PlanError
-from worldsize.plan.environ import Host, World
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.spec.distributions.deepspeed import DeepSpeedDistribution, by_its_launcher, starts_deepspeed
-from worldsize.spec.distributions.mpi import MpiDistribution
-from worldsize.spec.distributions.pytorch import PyTorchDistribution
+from worldsize.jobspec.distributions.deepspeed import DeepSpeedDistribution, by_its_launcher, starts_deepspeed
+from worldsize.jobspec.distributions.mpi import MpiDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import Host, World
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
 
 SITE = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize", "inrank", "sitecustomize.py")
 

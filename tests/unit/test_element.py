@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.element import complete
-from worldsize.plan.paths import RunPaths
+from worldsize.agent.startup.array_element import complete
+from worldsize.plan.run_paths import RunPaths
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from worldsize.common.atomic_files import write_json, write_text
 from worldsize.plan.array import Array, element_root, handles_file
-from worldsize.plan.files import write_json, write_text
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.elements import Elements
-from worldsize.service.gather import read_result
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.array_status import Elements
+from worldsize.service.runs.status import read_result
 from worldsize.state.records import Observation, Reason, RunState
 
 NUMBER = 4

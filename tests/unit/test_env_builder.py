@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from worldsize.environment import builder, locking, prefixes
+from worldsize.common import file_lock
+from worldsize.environment.workspace import builder, prefixes
 from worldsize.errors import BuildError, StorageError, WorldsizeError
 
 FILES = 40
@@ -163,7 +164,7 @@ def test_what_a_killed_builder_started_keeps_the_lock(prefix: str, tmp_path: Pat
 
 def test_the_next_builder_hears_what_the_killed_one_noted(prefix: str) -> None:
     process = build(prefix, pause=60)
-    while locking.noted(prefixes.lock_path(prefix)).get("step") != "file 0":
+    while file_lock.noted(prefixes.lock_path(prefix)).get("step") != "file 0":
         time.sleep(0.005)
     process.kill()
     process.communicate()
@@ -182,7 +183,7 @@ def test_a_failure_leaves_nothing_but_the_log(prefix: str) -> None:
     with pytest.raises(BuildError):
         builder.built(prefix, fail, quietly)
     assert not os.path.exists(prefix)
-    assert not locking.is_held(prefixes.lock_path(prefix))
+    assert not file_lock.is_held(prefixes.lock_path(prefix))
     assert "solving" in Path(prefixes.log_path(prefix)).read_text()
     assert builder.built(prefix, make_nothing, quietly)
 
@@ -191,9 +192,9 @@ def test_who_looks_whether_somebody_builds_is_not_taken_for_a_builder(
     prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert builder.built(prefix, make_nothing, quietly)
-    looking = locking.acquire(prefixes.lock_path(prefix))
+    looking = file_lock.acquire(prefixes.lock_path(prefix))
     assert looking is not None
-    monkeypatch.setattr("worldsize.environment.locking.time.sleep", lambda _: looking.release())
+    monkeypatch.setattr("worldsize.common.file_lock.time.sleep", lambda _: looking.release())
     assert builder.removed(prefix) and not os.path.exists(prefix)
 
 
@@ -204,7 +205,7 @@ def test_removed_while_others_wait(prefix: str) -> None:
     assert not os.path.exists(prefixes.lock_path(prefix))
     assert prefixes.entries(os.path.dirname(prefix)) == []
     assert builder.built(prefix, make_nothing, quietly)
-    held = locking.acquire(prefixes.lock_path(prefix))
+    held = file_lock.acquire(prefixes.lock_path(prefix))
     assert held is not None
     assert not builder.removed(prefix)
     held.release()
@@ -258,7 +259,7 @@ def test_read_only_directories_can_be_removed(prefix: str) -> None:
 
 
 def test_a_note_is_json(tmp_path: Path) -> None:
-    lock = locking.acquire(str(tmp_path / "x.lock"))
+    lock = file_lock.acquire(str(tmp_path / "x.lock"))
     assert lock is not None
     lock.note("a long step " * 10)
     lock.note("short", run="20261121-1")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from worldsize.errors import ConfigError
-from worldsize.spec.config import Config, load_config
+from worldsize.jobspec.config import Config, load_config
 
 USER = """\
 envs_dir = "~/envs"

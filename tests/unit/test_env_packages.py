@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from worldsize.environment import pip, rattling
-from worldsize.environment.builder import Scratch
-from worldsize.environment.clobber import Clobbered, check, clobbered, seen
-from worldsize.environment.conda import Source, channel_addresses, for_record, touched_by_pip, with_python
-from worldsize.environment.installed import Distribution, distributions, normalized, set_digest
-from worldsize.environment.programs import bash, clean, environ_after, run
-from worldsize.environment.propose import as_yaml, propose, read_list, wanted
+from worldsize.environment.conda import rattler_process
+from worldsize.environment.conda.clobbered_files import Clobbered, check, clobbered, seen
+from worldsize.environment.conda.packages import Source, channel_addresses, for_record, touched_by_pip, with_python
+from worldsize.environment.conda.split_requirements import as_yaml, propose, read_list, wanted
+from worldsize.environment.inspect.installed import Distribution, distributions, normalized, set_digest
+from worldsize.environment.pip import install
+from worldsize.environment.pip.uv import find_uv
 from worldsize.environment.sources import lock_text
-from worldsize.environment.uv import find_uv
+from worldsize.environment.workspace.builder import Scratch
+from worldsize.environment.workspace.programs import bash, clean, environ_after, run
 from worldsize.errors import BuildError, ConfigError
 from worldsize.trust.secrets import mask_channel
 
@@ -211,20 +212,20 @@ def test_an_order_names_what_the_nodes_have() -> None:
 def test_where_packages_are_is_taken_from_included_files_too(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("-i https://u:p@h/simple\nx\n-r b.txt\n")
     (tmp_path / "b.txt").write_text("--find-links ./wheels\n--no-index\ny\n")
-    found = pip.index_options(["-r %s/a.txt" % tmp_path, "z", "--pre"])
+    found = install.index_options(["-r %s/a.txt" % tmp_path, "z", "--pre"])
     assert found == ["-i https://u:p@h/simple", "--find-links %s/wheels" % tmp_path, "--no-index", "--pre"]
-    written = pip.without_secrets(found)
+    written = install.without_secrets(found)
     assert written[0] == "-i https://u:***@h/simple"
-    assert pip.usable(written) == found[1:]
+    assert install.usable(written) == found[1:]
 
 
 def test_a_lock_that_came_out_otherwise_is_an_error() -> None:
     lock = {"pip": [{"name": "A_b", "version": "1", "digest": "old"}, {"name": "made", "version": "1", "built": True}]}
     there = Distribution("a-b", "1", "/x", "uv", "new")
-    assert pip.relocked(lock, [there]) == [{"name": "A_b", "version": "1", "digest": "new"}]
+    assert install.relocked(lock, [there]) == [{"name": "A_b", "version": "1", "digest": "new"}]
     for wrong in ([there._replace(version="2")], [], [there, there._replace(name="c")]):
         with pytest.raises(BuildError, match="not what the lock says"):
-            pip.relocked(lock, wrong)
+            install.relocked(lock, wrong)
 
 
 # programs
@@ -356,6 +357,6 @@ def test_a_proposal_is_an_environment_file() -> None:
 def test_rattlers_program_finds_no_module_beside_itself(tmp_path: Path) -> None:
     """Found by review: what rattler imports, such as `secrets` or `pip`, would have been a file of worldsize's."""
     (tmp_path / "rattler.py").write_text("import json, sys\nsys.stderr.write(json.dumps(sys.path))\nsys.exit(9)\n")
-    argv = [sys.executable, rattling.__file__]
+    argv = [sys.executable, rattler_process.__file__]
     done = subprocess.run(argv, input="{}", text=True, env={"PYTHONPATH": str(tmp_path)}, stderr=subprocess.PIPE)
-    assert done.returncode == 9 and os.path.dirname(rattling.__file__) not in json.loads(done.stderr)
+    assert done.returncode == 9 and os.path.dirname(rattler_process.__file__) not in json.loads(done.stderr)

@@ -11,21 +11,21 @@ import pytest
 
 from worldsize.compute.base import ComputeFacts
 from worldsize.environment.activation import Activation, activation
-from worldsize.environment.existing import Existing, find_existing, python_version
 from worldsize.environment.fingerprint import fingerprint, lock_fingerprint
-from worldsize.environment.machine import completed_virtual, parse_virtual
+from worldsize.environment.inspect.existing import Existing, find_existing, python_version
+from worldsize.environment.inspect.machine import completed_virtual, parse_virtual
 from worldsize.environment.resolve import resolve, spellings
 from worldsize.environment.sources import complete, of_lock
 from worldsize.errors import JobError, NotFound, UsageError
-from worldsize.plan.hidden import values_of
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.service.environment_plan import activated, unusable
-from worldsize.service.environments import Environment
-from worldsize.service.secrets import hide
-from worldsize.spec.config import Config
-from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch
-from worldsize.spec.job import Job
+from worldsize.jobspec.config import Config
+from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, Fetch
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.secrets_file import values_of
+from worldsize.service.environments.in_plan import activated, unusable
+from worldsize.service.environments.lookup import Environment
+from worldsize.service.submission.secrets import hide
 
 MACHINE = {"platform": "linux-64"}
 AZURE = "azureml://registries/azureml/environments/acpt-2.2/versions/11"

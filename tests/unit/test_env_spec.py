@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch, is_azure_name, is_path, is_version, spec_of
-from worldsize.spec.jobfile import parse_job
+from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, Fetch, is_azure_name, is_path, is_version, spec_of
+from worldsize.jobspec.reading.job_file import parse_job
 
 SUM = "0123456789abcdef" * 4
 

@@ -11,8 +11,8 @@ import zipfile
 
 import pytest
 
-from worldsize.environment import bundle
-from worldsize.environment.bundle import agent_bundle, bytecode
+from worldsize.snapshot import agent_bundle as bundle
+from worldsize.snapshot.agent_bundle import agent_bundle, bytecode
 
 SOURCE = os.path.join(os.path.dirname(bundle.__file__), "..")
 
@@ -59,7 +59,7 @@ def test_other_sources_give_another_bundle(tmp_path, other_sources):
         file.write("\nMORE = 1\n")
     second = agent_bundle(cache)
     assert second != first and read(second) != read(first)
-    assert b"MORE = 1" in zipfile.ZipFile(second).read("worldsize/agent/verdict.py")
+    assert b"MORE = 1" in zipfile.ZipFile(second).read("worldsize/agent/outcome/verdict.py")
 
 
 def test_holds_the_nodes_side_and_nothing_else(tmp_path):
@@ -73,7 +73,7 @@ def test_holds_the_nodes_side_and_nothing_else(tmp_path):
 
 def test_this_python_need_not_compile_it(tmp_path):
     bundle = agent_bundle(str(tmp_path))
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import worldsize.agent.supervise as m; print(m.__file__)"
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import worldsize.agent.supervision.supervisor as m; print(m.__file__)"
     assert subprocess.check_output([sys.executable, "-I", "-S", "-c", program, bundle], text=True).endswith(".pyc\n")
 
 
@@ -106,7 +106,7 @@ def test_bytecode_of_one_module_is_taken_for_it(tmp_path):
 def test_asking_again_imports_no_zipfile(tmp_path):
     program = (
         "import sys\n"
-        "from worldsize.environment.bundle import agent_bundle\n"
+        "from worldsize.snapshot.agent_bundle import agent_bundle\n"
         "agent_bundle(sys.argv[1])\n"
         "sys.exit('zipfile' in sys.modules)\n"
     )

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from driver import wait_for
 
-from worldsize.agent import visit
-from worldsize.agent.visit import line_of, segment_name
-from worldsize.compute import file_errands
-from worldsize.compute.abilities import Said
-from worldsize.compute.ears import Ear
-from worldsize.compute.errand_files import new_name, stage, write_lease
-from worldsize.compute.file_errands import FileErrands, Outlook
+from worldsize.agent.node_programs import run_command
+from worldsize.agent.node_programs.run_command import line_of, segment_name
+from worldsize.compute.capabilities import Said
+from worldsize.compute.node_commands import by_files
+from worldsize.compute.node_commands.by_files import FileErrands, Outlook
+from worldsize.compute.node_commands.file_reader import Ear
+from worldsize.compute.node_commands.files import new_name, stage, write_lease
 from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
 
 
@@ -169,12 +169,12 @@ def test_the_lease_is_renewed_whether_or_not_anybody_listens(errand: str) -> Non
     wait_for(renewed_twice)
     errands.stop()
     with open(os.path.join(errand, "lease")) as file:
-        assert file.read().split()[0] == visit.STOP
+        assert file.read().split()[0] == run_command.STOP
     errands.close()
 
 
 def test_a_node_that_is_gone_is_not_waited_for(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_errands, "_LAG_IF_GONE", 0.2)
+    monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
     errands = FileErrands(errand, [0, 1], Known(Outlook(gone={1: "task 2 failed: python3: not found"})))
     tell(errand, 0, up(0), end(0))
     found = heard(errands)
@@ -184,7 +184,7 @@ def test_a_node_that_is_gone_is_not_waited_for(errand: str, monkeypatch: pytest.
 
 
 def test_no_node_at_all_is_an_error(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_errands, "_LAG_IF_GONE", 0.2)
+    monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
     errands = FileErrands(errand, [0, 1], Known(Outlook(gone={0: "not found", 1: "not found"})))
     with pytest.raises(SubmitRejected, match="nodes 0,1: not found"):
         heard(errands)
@@ -193,7 +193,7 @@ def test_no_node_at_all_is_an_error(errand: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_the_compute_refused_is_raised(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_errands, "_LAG_IF_GONE", 0.2)
+    monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
 
     def refuse() -> Outlook:
         raise SubmitRejected("there is no node called X", "job 14")
@@ -205,7 +205,7 @@ def test_what_the_compute_refused_is_raised(errand: str, monkeypatch: pytest.Mon
 
 
 def test_a_node_that_fell_silent_is_lost_once_it_matters(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_errands, "SILENCE", 0.5)
+    monkeypatch.setattr(by_files, "SILENCE", 0.5)
 
     def away() -> Outlook:
         raise SubmitAgain("the head does not answer")
@@ -221,7 +221,7 @@ def test_a_node_that_fell_silent_is_lost_once_it_matters(errand: str, monkeypatc
 def test_what_waits_in_a_queue_may_wait_for_long_and_is_stopped_at_once(
     errand: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_errands, "PATIENCE", 0.2)
+    monkeypatch.setattr(by_files, "PATIENCE", 0.2)
     backing = Known(Outlook(begun=False))
     errands = FileErrands(errand, [0, 1], backing)
     deadline = time.monotonic() + 1.5

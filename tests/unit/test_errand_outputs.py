@@ -13,20 +13,20 @@ from types import SimpleNamespace
 import pytest
 from slurm_fakes import FakeSlurm
 
-from worldsize.agent import visit
-from worldsize.cli.gathered import FoldedOutput, Gathered, WholeOutput
-from worldsize.cli.nodes import _row as row_of
-from worldsize.cli.nodes import alike
-from worldsize.cli.telling import usage_text, waiting_data, waiting_lines
-from worldsize.compute.abilities import Change, Errand, Node, Said, Usage, Waiting
-from worldsize.compute.errands import Manner, ProcessErrands, order
-from worldsize.compute.slurm import steps, tell
+from worldsize.agent.node_programs import run_command
+from worldsize.cli.nodes.list_nodes import _row as row_of
+from worldsize.cli.nodes.list_nodes import alike
+from worldsize.cli.nodes.node_output import FoldedOutput, Gathered, WholeOutput
+from worldsize.cli.runs.explain import usage_text, waiting_data, waiting_lines
+from worldsize.compute.capabilities import Change, Errand, Node, Said, Usage, Waiting
+from worldsize.compute.node_commands.by_process import Manner, ProcessErrands, order
+from worldsize.compute.slurm import node_commands, reports
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
-from worldsize.plan.environ import scrub, scrub_rules
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.errands import chosen
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import scrub, scrub_rules
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.node_commands import chosen
 
 
 def plan(nodes: int = 3, **changes: object) -> Plan:
@@ -178,14 +178,14 @@ def test_the_program_that_travels_scrubs_as_we_do() -> None:
         "WORLDSIZE_RANK": "1",
         "MINE": "é",
     }
-    assert visit._bare(environ, scrub_rules(), ()) == scrub(environ)
-    assert "SLURM_JOB_ID" in visit._bare(environ, scrub_rules(), ("SLURM_JOB_ID",))
+    assert run_command._bare(environ, scrub_rules(), ()) == scrub(environ)
+    assert "SLURM_JOB_ID" in run_command._bare(environ, scrub_rules(), ("SLURM_JOB_ID",))
 
 
 def visited(plan: Plan, own: Mapping[str, str]) -> dict[str, str]:
     paths = RunPaths("/nowhere/" + plan.run_id)
     wanted = order(Errand(("true",), (1,), paths.code, plan, paths))
-    return visit.node_environment({**wanted, "plan": json.loads(plan.to_json())}, 1, own)
+    return run_command.node_environment({**wanted, "plan": json.loads(plan.to_json())}, 1, own)
 
 
 def test_where_no_rank_lives_it_is_as_a_ranks_would_be() -> None:
@@ -207,7 +207,7 @@ def test_where_no_rank_lives_it_is_as_a_ranks_would_be() -> None:
 def test_a_ranks_environment_without_its_device_and_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     hook = RunPaths("/nowhere/" + plan().run_id).inrank
     rank = {"PATH": "/env/bin:/bin", "CUDA_VISIBLE_DEVICES": "3", "PYTHONPATH": hook + ":/a", "RANK": "3"}
-    monkeypatch.setattr(visit, "rank_environment", lambda run_id, node: dict(rank))
+    monkeypatch.setattr(run_command, "rank_environment", lambda run_id, node: dict(rank))
     found = visited(plan(path=("/env/bin",), visible_devices=True), {"CUDA_VISIBLE_DEVICES": "0,1,2,3"})
     assert (found["PATH"], found["CUDA_VISIBLE_DEVICES"], found["PYTHONPATH"]) == ("/env/bin:/bin", "0,1,2,3", "/a")
     assert "CUDA_VISIBLE_DEVICES" not in visited(plan(visible_devices=True), {})
@@ -221,33 +221,35 @@ def errand(nodes: Sequence[int], hosts: Mapping[int, str], count: int = 3) -> Er
 
 
 def test_slurms_names_of_the_runs_nodes() -> None:
-    place = steps.Place("7", ("a1", "a2", "a3"))
-    assert steps.numbers_of(place, errand([0, 2], {0: "a3", 2: "a1.lab.org"})) == {"a3": 0, "a1": 2}
-    assert steps.numbers_of(place, errand([1], {})) == {"a2": 1}, "the run has all of the job's nodes"
+    place = node_commands.Place("7", ("a1", "a2", "a3"))
+    assert node_commands.numbers_of(place, errand([0, 2], {0: "a3", 2: "a1.lab.org"})) == {"a3": 0, "a1": 2}
+    assert node_commands.numbers_of(place, errand([1], {})) == {"a2": 1}, "the run has all of the job's nodes"
     with pytest.raises(UsageError, match="node 1 has not told its name"):
-        steps.numbers_of(place, errand([1], {}, count=2))
+        node_commands.numbers_of(place, errand([1], {}, count=2))
 
 
 def test_a_step_beside_the_runs() -> None:
-    place = steps.Place("7", ("a1", "a2", "a3"))
-    argv = steps.step(place, ["a1", "a3"], (22, 5))
+    place = node_commands.Place("7", ("a1", "a2", "a3"))
+    argv = node_commands.step(place, ["a1", "a3"], (22, 5))
     assert argv[:2] == ["srun", "--jobid=7"] and "--overlap" in argv and "--nodelist=a[1,3]" in argv
     assert "--gres=none" not in argv
-    assert "--gres=none" in steps.step(place, ["a1"], (21, 8)), "there --overlap shares CPUs alone: it would wait"
+    assert "--gres=none" in node_commands.step(place, ["a1"], (21, 8)), (
+        "there --overlap shares CPUs alone: it would wait"
+    )
 
 
 def test_the_job_is_asked_for_its_plain_number(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     fake.job("12_3", jobid="15", nodelist="a[1-2]")
-    assert steps.find("12_3", fake.run) == steps.Place("15", ("a1", "a2"))
+    assert node_commands.find("12_3", fake.run) == node_commands.Place("15", ("a1", "a2"))
     fake.job("16", "COMPLETED", jobid="16")
     with pytest.raises(UsageError, match="does not run now"):
-        steps.find("16", fake.run)
+        node_commands.find("16", fake.run)
     with pytest.raises(UsageError, match="no job 99"):
-        steps.find("99", fake.run)
+        node_commands.find("99", fake.run)
     fake.mode("squeue", "away")
     with pytest.raises(SubmitAgain):
-        steps.find("12_3", fake.run)
+        node_commands.find("12_3", fake.run)
 
 
 def srun(folder: Path, script: str) -> dict[str, str]:
@@ -263,7 +265,7 @@ def test_srun_gets_the_computes_options_for_nodes_of_its_own(tmp_path: Path) -> 
     environ = {**srun(tmp_path, 'printf "%%s\\n" "$@" >%s; exit 0' % said), "SLURM_JOB_ID": "5", "LANG": "de"}
     asked = {"partition": "gpu", "account": "a,b", "gpus_per_node": "4", "requeue": True, "signal": "120"}
     alone = Errand(("true",), (0, 1), "/", limit=30.0)
-    errands = steps.execute_alone(alone, asked, "/env/python", environ)
+    errands = node_commands.execute_alone(alone, asked, "/env/python", environ)
     with pytest.raises(SubmitRejected, match="ended with code 0"):
         while errands.hear(1) is not None:
             pass
@@ -284,12 +286,12 @@ def test_srun_gets_the_computes_options_for_nodes_of_its_own(tmp_path: Path) -> 
 def test_what_srun_says_when_it_reaches_nobody(tmp_path: Path, text: str, kind: type, message: str) -> None:
     environ = srun(tmp_path, "echo '%s' >&2; exit 1" % text)
     with pytest.raises(kind, match=message):
-        heard(steps.execute_alone(Errand(("true",), (0,), "/"), {}, "python3", environ))
+        heard(node_commands.execute_alone(Errand(("true",), (0,), "/"), {}, "python3", environ))
 
 
 def test_no_srun_at_all(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="srun is not found"):
-        steps.execute_alone(Errand(("true",), (0,), "/"), {}, "python3", {"PATH": str(tmp_path)})
+        node_commands.execute_alone(Errand(("true",), (0,), "/"), {}, "python3", {"PATH": str(tmp_path)})
 
 
 # the process that reaches the nodes
@@ -350,8 +352,8 @@ def test_it_is_told_to_stop() -> None:
 
 
 def test_who_does_not_hear_that_it_should_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worldsize.compute.errands.GRACE", 0.2)
-    monkeypatch.setattr("worldsize.compute.errands._OVERTIME", 0.2)
+    monkeypatch.setattr("worldsize.compute.node_commands.by_process.GRACE", 0.2)
+    monkeypatch.setattr("worldsize.compute.node_commands.by_process._OVERTIME", 0.2)
     errands = up("time.sleep(600)")
     started = time.monotonic()
     errands.stop()
@@ -362,7 +364,7 @@ def test_who_does_not_hear_that_it_should_stop_is_ended(monkeypatch: pytest.Monk
 def test_at_once_is_said_on_the_lifeline_and_output_nobody_reads_does_not_keep_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worldsize.compute.errands._AT_ONCE", 30)
+    monkeypatch.setattr("worldsize.compute.node_commands.by_process._AT_ONCE", 30)
     words = str(tmp_path / "words")
     errands = up("words = input(), input(); print('x' * 1_000_000); print(*words, file=open(%r, 'w'))" % words)
     errands.stop()
@@ -375,7 +377,7 @@ def test_at_once_is_said_on_the_lifeline_and_output_nobody_reads_does_not_keep_i
 def test_after_words_of_doom_it_is_not_waited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     import re
 
-    monkeypatch.setattr("worldsize.compute.errands._OVERTIME", 0.2)
+    monkeypatch.setattr("worldsize.compute.node_commands.by_process._OVERTIME", 0.2)
     script = UP + "print('STEP CANCELLED', file=sys.stderr, flush=True); time.sleep(60)"
     found = heard(start(script, doom=re.compile("CANCELLED")))
     assert [said.kind for said in found] == ["up", "note"]
@@ -385,7 +387,7 @@ def test_after_words_of_doom_it_is_not_waited_for_ever(monkeypatch: pytest.Monke
 
 
 def asked_for_usage(fake: FakeSlurm, patience: float = 0.0) -> list[Usage | None]:
-    return tell.usages(["1"], patience, fake.environ)
+    return reports.usages(["1"], patience, fake.environ)
 
 
 def test_usage_comes_from_accounting_else_from_the_queue(tmp_path: Path) -> None:
@@ -410,8 +412,8 @@ def test_accounting_that_is_off_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_accounting_that_lags_is_waited_for_a_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(tell, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
-    monkeypatch.setattr(tell, "_SHORTEST_ANSWER", 30.0)
+    monkeypatch.setattr(reports, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
+    monkeypatch.setattr(reports, "_SHORTEST_ANSWER", 30.0)
     fake = FakeSlurm(tmp_path)
     fake.record("1", "RUNNING", End="Unknown")
     assert asked_for_usage(fake, patience=0.5) == [None]
@@ -421,11 +423,11 @@ def test_accounting_that_lags_is_waited_for_a_little(tmp_path: Path, monkeypatch
 def test_a_job_that_waits_is_explained(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     fake.job("1", "PENDING", reason="Priority", starttime=int(time.time()) + 7200, nodelist="")
-    found = tell.explain("1", "#!/bin/bash\n", 5.0, fake.environ)
+    found = reports.explain("1", "#!/bin/bash\n", 5.0, fake.environ)
     assert found is not None
     assert found.reason == "Priority" and "higher priority" in found.words and not found.stuck
     fake.job("2", "RUNNING")
-    assert tell.explain("2", "", 5.0, fake.environ) is None
+    assert reports.explain("2", "", 5.0, fake.environ) is None
     fake.mode("squeue", "away")
     with pytest.raises(SubmitAgain):
-        tell.explain("1", "", 5.0, fake.environ)
+        reports.explain("1", "", 5.0, fake.environ)

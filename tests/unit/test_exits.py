@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from worldsize.common.json_values import read_record, require_version, tuple_of
 from worldsize.errors import Damaged, Newer
-from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import read_record, require_version, tuple_of
-from worldsize.state.exits import ranks_started, read_events, read_exit
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import ranks_started, read_events, read_exit
 from worldsize.state.records import ExitRecord, Failure, RankExit
 from worldsize.state.result import status_of
 

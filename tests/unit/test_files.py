@@ -10,21 +10,21 @@ import threading
 
 import pytest
 
-from worldsize.plan import files
+from worldsize.common import atomic_files
 
 
 def test_written_whole_private_and_nothing_left_beside(tmp_path):
     path = str(tmp_path / "a.json")
-    files.write_json(path, {"name": "é\n", "raw": os.fsdecode(b"\xff")})
-    assert files.read_json(path) == {"name": "é\n", "raw": "\udcff"}
+    atomic_files.write_json(path, {"name": "é\n", "raw": os.fsdecode(b"\xff")})
+    assert atomic_files.read_json(path) == {"name": "é\n", "raw": "\udcff"}
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    files.write_text(path, "\udcffend")
+    atomic_files.write_text(path, "\udcffend")
     assert open(path, "rb").read() == b"\xffend"
     assert os.listdir(tmp_path) == ["a.json"]
 
 
 def test_missing_file_reads_as_none(tmp_path):
-    assert files.read_json(str(tmp_path / "no.json")) is None
+    assert atomic_files.read_json(str(tmp_path / "no.json")) is None
 
 
 def test_write_once_has_one_winner_among_many(tmp_path):
@@ -34,15 +34,15 @@ def test_write_once_has_one_winner_among_many(tmp_path):
 
     def race(number: int) -> None:
         gate.wait()
-        if files.write_once(path, {"by": number}):
+        if atomic_files.write_once(path, {"by": number}):
             wins.append(number)
 
     threads = [threading.Thread(target=race, args=(n,)) for n in range(16)]
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert len(wins) == 1
-    assert files.read_json(path) == {"by": wins[0]}
-    assert not files.write_once(path, {"by": "late"})
+    assert atomic_files.read_json(path) == {"by": wins[0]}
+    assert not atomic_files.write_once(path, {"by": "late"})
     assert os.listdir(tmp_path) == ["result.json"]
 
 
@@ -52,32 +52,32 @@ def test_write_once_without_hard_links(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "link", refuse)
     path = str(tmp_path / "result.json")
-    assert files.write_once(path, 1) and not files.write_once(path, 2)
-    assert files.read_json(path) == 1
+    assert atomic_files.write_once(path, 1) and not atomic_files.write_once(path, 2)
+    assert atomic_files.read_json(path) == 1
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
 
 
 def test_a_full_disk_is_an_oserror_and_leaves_the_old_file(tmp_path, monkeypatch):
     path = str(tmp_path / "a.json")
-    files.write_json(path, 1)
+    atomic_files.write_json(path, 1)
 
     def full(*args):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError) as caught:
-        files.write_json(path, 2)
+        atomic_files.write_json(path, 2)
     monkeypatch.undo()
     assert caught.value.errno == errno.ENOSPC
     assert json.load(open(path)) == 1
     assert os.listdir(tmp_path) == ["a.json"]
-    said = files.storage_error(caught.value, path)
+    said = atomic_files.storage_error(caught.value, path)
     assert "No space left" in said.what and said.where == path and "prune" in (said.hint or "")
 
 
 def test_paths_are_shown_without_control_characters():
-    assert files.display("/a b/é") == "/a b/é"
-    assert files.display("/a\n\udcff") == "/a\\n\\udcff"
+    assert atomic_files.display("/a b/é") == "/a b/é"
+    assert atomic_files.display("/a\n\udcff") == "/a\\n\\udcff"
 
 
 @pytest.mark.parametrize("size", [0, 10, 4096])
@@ -85,12 +85,12 @@ def test_reserved_bytes_are_written_over_and_gone(tmp_path, size):
     reserved, path, value = str(tmp_path / "spare"), str(tmp_path / "result"), {"message": "x" * 50}
     with open(reserved, "wb") as file:
         file.write(b"\n" * size)
-    assert files.write_once(path, value, reserved)
-    assert files.read_json(path) == value and os.listdir(tmp_path) == ["result"]
+    assert atomic_files.write_once(path, value, reserved)
+    assert atomic_files.read_json(path) == value and os.listdir(tmp_path) == ["result"]
     with open(reserved, "wb") as file:
         file.write(b"\n" * size)
-    assert not files.write_once(path, {"other": 1}, reserved)
-    assert files.read_json(path) == value and os.listdir(tmp_path) == ["result"]
+    assert not atomic_files.write_once(path, {"other": 1}, reserved)
+    assert atomic_files.read_json(path) == value and os.listdir(tmp_path) == ["result"]
 
 
 def test_reserved_bytes_need_no_new_ones(tmp_path):
@@ -98,7 +98,7 @@ def test_reserved_bytes_need_no_new_ones(tmp_path):
     with open(reserved, "wb") as file:
         file.write(b"\n" * 4096)
     taken = os.stat(reserved).st_ino
-    assert files.write_once(str(tmp_path / "result"), {"a": 1}, reserved)
+    assert atomic_files.write_once(str(tmp_path / "result"), {"a": 1}, reserved)
     assert os.stat(tmp_path / "result").st_ino == taken
 
 
@@ -108,11 +108,11 @@ def test_only_regular_files_are_read(tmp_path):
     (tmp_path / "link").symlink_to("file")
     os.mkfifo(tmp_path / "pipe")
     before = os.listdir("/proc/self/fd")
-    assert files.read_file(str(tmp_path / "link"), 2) == b"te"
+    assert atomic_files.read_file(str(tmp_path / "link"), 2) == b"te"
     for irregular in (str(tmp_path / "pipe"), os.devnull):
         with pytest.raises(OSError, match="not a regular file") as refused:
-            files.open_regular_file(irregular)
+            atomic_files.open_regular_file(irregular)
         assert refused.value.filename == irregular
     with pytest.raises(IsADirectoryError):
-        files.read_file(str(tmp_path))
+        atomic_files.read_file(str(tmp_path))
     assert os.listdir("/proc/self/fd") == before

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.builder import Scratch
-from worldsize.environment.gitlogins import GitLogins, has_login, refuse_passwords_of_trees
-from worldsize.environment.requirements import git_requirements
-from worldsize.environment.uv import Uv
+from worldsize.environment.pip.git_logins import GitLogins, has_login, refuse_passwords_of_trees
+from worldsize.environment.pip.requirements import git_requirements
+from worldsize.environment.pip.uv import Uv
+from worldsize.environment.workspace.builder import Scratch
 from worldsize.errors import BuildError, UsageError
 
 

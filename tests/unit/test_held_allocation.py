@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from worldsize.common.atomic_files import write_json
 from worldsize.compute.base import Compute, Handle
-from worldsize.plan.files import write_json
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.gather import judge, read_native
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.status import judge, read_native
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason
 from worldsize.store.runs import create_run
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.service.hidden_failures import hidden_failures
+from worldsize.jobspec.job import Job
 from worldsize.service.request import Places
-from worldsize.spec.job import Job
+from worldsize.service.submission.hidden_failures import hidden_failures
 
 
 def told(command: str) -> list[str]:

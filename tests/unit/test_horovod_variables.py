@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.agent.horovod import INTERFACE, interface_of, with_interface
-from worldsize.agent.ranks import rank_processes
-from worldsize.plan.environ import Host, World, scrub
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.spec.distributions.horovod import HorovodDistribution
+from worldsize.agent.launchers.horovod import INTERFACE, interface_of, with_interface
+from worldsize.agent.launchers.rank_process import rank_processes
+from worldsize.jobspec.distributions.horovod import HorovodDistribution
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import Host, World, scrub
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
 
 WORLD = World("10.1.2.3", 29871, (Host("a", 8, "127.0.0.1", (30001,)), Host("a", 8, "127.0.0.1", (30002,))))
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.clobber import Clobbered, clobbered
-from worldsize.environment.downloads import downloads_of
-from worldsize.environment.ignore import Rules
+from worldsize.environment.conda.clobbered_files import Clobbered, clobbered
+from worldsize.snapshot.ignore_rules import Rules
+from worldsize.staging.download_scan import downloads_of
 
 MANY = "a*" * 25 + "b"
 

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 import worldsize
-from worldsize.agent.unpack import Damaged
-from worldsize.agent.unpacking import Unpacking
-from worldsize.environment.existing import Existing
-from worldsize.environment.pack import pack
-from worldsize.environment.packed import existing_of
+from worldsize.agent.node_disk.environment import Unpacking
+from worldsize.agent.node_disk.unpack import Damaged
+from worldsize.environment.inspect.existing import Existing
+from worldsize.environment.pack.cache import existing_of
+from worldsize.environment.pack.pack import pack
 from worldsize.errors import UsageError
-from worldsize.plan.local import ENVIRONMENT, Archive
-from worldsize.plan.pack import DESCRIPTION, HEADER, PIECE, VERSION, content, member, member_length
+from worldsize.plan.node_disk import ENVIRONMENT, Archive
+from worldsize.plan.pack_format import DESCRIPTION, HEADER, PIECE, VERSION, content, member, member_length
 
 MIB = 1 << 20
 DESCRIBED = {"version": VERSION, "kind": "venv", "prefix": "/x", "python": [3, 11]}

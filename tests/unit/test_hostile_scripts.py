@@ -11,9 +11,9 @@ import pytest
 
 from worldsize.environment.activation import expanded
 from worldsize.errors import JobError, UsageError
-from worldsize.spec.batchscript import parse_script, split_words
-from worldsize.spec.expressions import resolve
-from worldsize.spec.shellscan import UNKNOWN, scan
+from worldsize.jobspec.batch_script.parse import parse_script, split_words
+from worldsize.jobspec.batch_script.shell_values import UNKNOWN, scan
+from worldsize.jobspec.expressions import resolve
 
 GIVEN = {"N": "2", "T": "4"}
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from hpcpack_server import Asked, Reply, props, serving, several
 
-from worldsize.compute.abilities import Node
 from worldsize.compute.base import CheckResult
-from worldsize.compute.hpcpack.checks import check_head, check_lines, check_nodes, check_share
-from worldsize.compute.hpcpack.execute import Job as ErrandJob
+from worldsize.compute.capabilities import Node
+from worldsize.compute.hpcpack.node_commands import Job as ErrandJob
+from worldsize.compute.hpcpack.preflight import check_head, check_lines, check_nodes, check_share
 from worldsize.compute.hpcpack.render import Asked as AskedOf
+from worldsize.compute.hpcpack.reports import nodes, usages
 from worldsize.compute.hpcpack.settings import Share
-from worldsize.compute.hpcpack.tell import nodes, usages
 from worldsize.errors import SubmitAgain, SubmitRejected
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.spec.job import Input, Job, Output
+from worldsize.jobspec.job import Input, Job, Output
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
 
 
 def plan(count: int = 2, **fields: Any) -> Plan:

@@ -12,9 +12,9 @@ from hpcpack_server import LOST, Asked, Reply, serving
 
 from worldsize.compute.hpcpack import client
 from worldsize.compute.hpcpack.client import Head, tls
-from worldsize.compute.hpcpack.refusals import Lost, Missing
+from worldsize.compute.hpcpack.errors import Lost, Missing
+from worldsize.compute.hpcpack.reports import nodes
 from worldsize.compute.hpcpack.settings import Access
-from worldsize.compute.hpcpack.tell import nodes
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.compute.hpcpack.mount import Mount, mount_of, script
+from worldsize.compute.hpcpack.share_mount import Mount, mount_of, script
 from worldsize.errors import UsageError
 
 SECRET = "a 'b\\c\"$d"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hpcpack_server import LOST, Asked, Reply, props, serving, several
 
-from worldsize.compute.hpcpack.blame import why_failed
+from worldsize.compute.hpcpack.failure_cause import why_failed
 from worldsize.compute.hpcpack.observe import observation, observations
 from worldsize.compute.hpcpack.states import JOBS, NODES, state_of, why_unusable
 from worldsize.compute.hpcpack.wire import properties

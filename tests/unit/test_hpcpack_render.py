@@ -14,9 +14,9 @@ from worldsize.compute.hpcpack.render import LONGEST_LINE, Asked, preview, reque
 from worldsize.compute.hpcpack.requeue import parents
 from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import JobError
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
 
 RUN = "20261121-103158-417k3f"
 PATHS = RunPaths("/mnt/app/runs/" + RUN)

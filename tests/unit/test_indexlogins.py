@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.gitlogins import GitLogins, refuse_passwords
-from worldsize.environment.indexlogins import IndexLogins, without_logins
+from worldsize.environment.pip.git_logins import GitLogins, refuse_passwords
+from worldsize.environment.pip.index_logins import IndexLogins, without_logins
 from worldsize.errors import BuildError, UsageError
 
 URL = "http://anna:pw@host/simple"

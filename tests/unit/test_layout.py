@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.plan.launch import NodePlan
-from worldsize.plan.layout import by_roles, node_major
+from worldsize.plan.plan import NodePlan
+from worldsize.plan.rank_layout import by_roles, node_major
 
 
 def named(nodes: tuple[NodePlan, ...]) -> list[list[str]]:

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from worldsize.agent import copying
-from worldsize.agent.copying import Stopped, copy_once
-from worldsize.agent.local import Held, base_directory, own_directory, run_directory
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.local import PLACE, Copy, Local, set_apart, settled
+from worldsize.agent.node_disk import copy
+from worldsize.agent.node_disk.copy import Stopped, copy_once
+from worldsize.agent.node_disk.directory import Held, base_directory, own_directory, run_directory
+from worldsize.plan.node_disk import PLACE, Copy, Local, set_apart, settled
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
 
 
 def never() -> bool:
@@ -216,7 +216,7 @@ def test_nothing_is_read_through_a_link_of_another_time(
     (source / "sub").mkdir(parents=True)
     (source / "words").write_text("theirs")
     name = "words" if what == "file" else "sub"
-    opened = copying._Folder.open
+    opened = copy._Folder.open
 
     def late(folder: Any, name_: str, flags: int = 0) -> int:
         if name_ == name:
@@ -224,7 +224,7 @@ def test_nothing_is_read_through_a_link_of_another_time(
             (source / name).symlink_to(precious / "x" if what == "file" else precious)
         return opened(folder, name_, flags)
 
-    monkeypatch.setattr(copying._Folder, "open", late)
+    monkeypatch.setattr(copy._Folder, "open", late)
     with pytest.raises(OSError, match="changed while it was copied"):
         copy_once(str(source), str(tmp_path / "node" / "x"), never)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from worldsize.errors import UsageError
 from worldsize.logs.selection import compile_grep, parse_nodes, parse_ranks, select_ranks
-from worldsize.plan.launch import NodePlan, RankPlan
+from worldsize.plan.plan import NodePlan, RankPlan
 
 NODES = tuple(NodePlan(node, tuple(RankPlan(node * 4 + i, i) for i in range(4))) for node in range(3))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.logs.tail import last_lines, read_text, summarize_others, tail_offset
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.run_paths import RunPaths
 
 
 def put(path, data):

@@ -11,11 +11,11 @@ import time
 import pytest
 
 from worldsize.errors import UsageError
+from worldsize.logs.merged_log import Follower, RawFollower
 from worldsize.logs.selection import compile_grep
 from worldsize.logs.text import BOUND
-from worldsize.logs.view import Follower, RawFollower
-from worldsize.plan.launch import NodePlan, RankPlan
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.plan import NodePlan, RankPlan
+from worldsize.plan.run_paths import RunPaths
 
 
 class World:

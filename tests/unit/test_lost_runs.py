@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.compute.local import LocalCompute
-from worldsize.plan.files import time_of_files, write_json
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service import gather
-from worldsize.service.gather import judge, look
+from worldsize.common.atomic_files import time_of_files, write_json
+from worldsize.compute.local.compute import LocalCompute
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs import status
+from worldsize.service.runs.status import judge, look
 from worldsize.state.records import ExitRecord, Failure, Observation, RunState, Status
 from worldsize.store.runs import create_run
 
@@ -68,14 +68,14 @@ def test_a_file_servers_clock_counts(paths: RunPaths, monkeypatch: pytest.Monkey
     """A simulated server dates files by its own clock. A record of a job that ended with 0 may be hidden for 90 s."""
     server = time.time() + skew
     for since, state in ((1.0, RunState.STARTING), (89.0, RunState.STARTING), (91.0, RunState.LOST)):
-        monkeypatch.setattr(gather, "time_of_files", lambda _, since=since: server + since)
+        monkeypatch.setattr(status, "time_of_files", lambda _, since=since: server + since)
         date_files(paths, server)
         assert seen(paths, ENDED).state == state
 
 
 def test_a_job_that_failed_has_nothing_more_to_tell(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
-    monkeypatch.setattr(gather, "time_of_files", lambda _: now + 7)
+    monkeypatch.setattr(status, "time_of_files", lambda _: now + 7)
     date_files(paths, now)
     assert seen(paths, ENDED._replace(code=1)).state == RunState.FAILED
 

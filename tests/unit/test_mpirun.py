@@ -7,18 +7,25 @@ import subprocess
 
 import pytest
 
-from worldsize.agent import steplaunch
-from worldsize.agent.launched import launched_failures
-from worldsize.agent.launchers import node_processes
-from worldsize.agent.living import Ended
-from worldsize.agent.mpirun import available, first_cause, generation, hosts_lines, mpirun_argv, mpirun_environment
-from worldsize.agent.rankfile import rank_lines
-from worldsize.agent.ranks import Process, rank_processes
-from worldsize.plan.environ import Host, World
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.nodenames import node_names
-from worldsize.plan.paths import RunPaths
+from worldsize.agent.launchers import slurm_srun
+from worldsize.agent.launchers.base import node_processes
+from worldsize.agent.launchers.failures import launched_failures
+from worldsize.agent.launchers.mpirun import (
+    available,
+    first_cause,
+    generation,
+    hosts_lines,
+    mpirun_argv,
+    mpirun_environment,
+)
+from worldsize.agent.launchers.rank_file import rank_lines
+from worldsize.agent.launchers.rank_process import Process, rank_processes
+from worldsize.agent.supervision.rank_processes import Ended
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import Host, World
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.slurm.node_names import node_names
 
 
 def plan_of(nodes: int, ranks: int, **fields) -> Plan:
@@ -277,14 +284,14 @@ def test_a_rank_that_aborts_is_named_by_its_stack_where_mpirun_lost_its_words(tm
 
 
 def test_a_daemon_gives_way_to_others_unless_it_could_not_start(tmp_path):
-    from worldsize.agent.failure import is_peer_loss
+    from worldsize.agent.outcome.rank_failure import is_peer_loss
 
     (found,) = failures(tmp_path, "sh: orted: not found\n", 127, node=1)
     assert not is_peer_loss(found) and found.message.endswith("node 1 (b): sh: orted: not found")
 
 
 def test_a_daemon_that_ends_with_mpirun_is_no_cause(tmp_path):
-    from worldsize.agent.failure import is_peer_loss
+    from worldsize.agent.outcome.rank_failure import is_peer_loss
 
     (found,) = failures(tmp_path, "", 1, node=1)
     assert is_peer_loss(found) and found.node_rank == 1
@@ -318,7 +325,7 @@ srun: error: node2: task 2: Exited with exit code 1
 )
 def test_the_first_failure_in_sruns_words(tmp_path, text, cause):
     (tmp_path / "log").write_text(text)
-    assert steplaunch.first_cause(str(tmp_path / "log")) == cause
+    assert slurm_srun.first_cause(str(tmp_path / "log")) == cause
 
 
 def test_srun_is_told_of_its_job_and_of_nothing_else_that_the_agents_step_was_given(tmp_path):
@@ -327,7 +334,7 @@ def test_srun_is_told_of_its_job_and_of_nothing_else_that_the_agents_step_was_gi
         **ENVIRON, "SLURM_CONF": "/etc/s", "SLURM_NTASKS": "2", "SLURM_MPI_TYPE": "none", "SLURM_STDOUTMODE": "/log",
     }  # fmt: skip
     ranks = list(rank_processes(plan, world_of("a", "b"), plan.nodes[1], paths, node))
-    found = steplaunch.srun_environment(plan, paths, ranks[0].environment, node)
+    found = slurm_srun.srun_environment(plan, paths, ranks[0].environment, node)
     assert {name for name in found if name.startswith("SLURM")} == {"SLURM_JOB_ID", "SLURM_CONF"}
     lines = rank_lines(ranks[1], "srun", found)
     assert "export RANK='3'\n" in lines and "export OMPI_COMM_WORLD_RANK='3'\n" in lines and "SLURM" not in lines

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.cli.ticker import Notices, Ticker
+from worldsize.cli.progress_line import Notices, Ticker
 from worldsize.compute.base import CheckResult
-from worldsize.environment.builder import Scratch, Work, built
-from worldsize.environment.container import pulled
-from worldsize.environment.keeping import Store
+from worldsize.environment.pack.image import pulled
+from worldsize.environment.workspace.builder import Scratch, Work, built
 from worldsize.errors import UsageError
 from worldsize.service.client import _Logged
-from worldsize.service.containers import Runtime, _impossible
+from worldsize.service.provisioning.image import Runtime, _impossible
 from worldsize.service.request import Progress
+from worldsize.staging.content_store import Store
 
 TEXT = "fetching git+https://anna:Canary@host/x.git with --token Canary"
 SHOWN = "fetching git+https://anna:***@host/x.git with --token ***"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from worldsize.environment import nodecheck
-from worldsize.environment.nodecheck import Row, check_argv, judge, oldest_driver, read_row
+from worldsize.environment.inspect import node_check
+from worldsize.environment.inspect.node_check import Row, check_argv, judge, oldest_driver, read_row
 
 TORCH = {"cuda": "12.4", "hip": None, "available": True, "devices": 4, "built_for": ["sm_80", "sm_90", "compute_90"]}
 SAID: dict[str, Any] = {
@@ -99,7 +99,7 @@ def test_answers_are_found_among_other_words() -> None:
 
 
 def test_what_a_node_executes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodecheck, "KNOWN", ())
+    monkeypatch.setattr(node_check, "KNOWN", ())
     argv = check_argv(sys.executable, ["json", "nowhere"], ["pytest", "no-such-package"])
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     report = read_row("n", 0, done.stdout, done.stderr).said

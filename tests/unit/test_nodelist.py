@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.plan.nodelist import LIMIT, expand, fold
+from worldsize.plan.slurm.hostlist import LIMIT, expand, fold
 
 
 @pytest.mark.parametrize(

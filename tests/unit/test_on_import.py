@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.inrank.on_import import when_imported
+from worldsize.inrank.import_hook import when_imported
 
 SOURCE = Path(inspect.getfile(when_imported)).parent
 

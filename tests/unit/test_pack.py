@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worldsize.agent.relocate import BINARY, TEXT, holds, moved
-from worldsize.agent.unpack import Damaged, description_of, unpack
-from worldsize.environment.existing import Existing, looked_at
-from worldsize.environment.pack import Packed, pack
+from worldsize.agent.node_disk.relocate import BINARY, TEXT, holds, moved
+from worldsize.agent.node_disk.unpack import Damaged, description_of, unpack
+from worldsize.environment.inspect.existing import Existing, looked_at
+from worldsize.environment.pack.pack import Packed, pack
 from worldsize.errors import StorageError
-from worldsize.plan.pack import DESCRIPTION, HEADER, PIECE, VERSION, content, member, member_length
+from worldsize.plan.pack_format import DESCRIPTION, HEADER, PIECE, VERSION, content, member, member_length
 
 OLD = "/old/place/env"
 

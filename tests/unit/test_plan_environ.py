@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from worldsize.plan.contradictions import contradictions
-from worldsize.plan.environ import (
+from worldsize.plan.plan import ArrayPlace, NodePlan, Plan, RankPlan, Rehearsal
+from worldsize.plan.rank_environment import (
     CONVENTIONS,
     VARIABLES,
     Host,
@@ -17,8 +17,8 @@ from worldsize.plan.environ import (
     rank_environment,
     scrub,
 )
-from worldsize.plan.launch import ArrayPlace, NodePlan, Plan, RankPlan, Rehearsal
-from worldsize.plan.layout import by_roles, node_major
+from worldsize.plan.rank_layout import by_roles, node_major
+from worldsize.plan.variable_conflicts import contradictions
 
 CREATED = 1_795_000_000.75
 ERROR_FILE = "/runs/r/attempt-3/errors/rank.json"

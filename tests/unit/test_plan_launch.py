@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worldsize.plan.launch import PLAN_VERSION, ArrayPlace, Batch, NodePlan, Plan, RankPlan, Rehearsal
-from worldsize.plan.layout import node_major
-from worldsize.plan.local import Archive, Copy, Local
+from worldsize.plan.node_disk import Archive, Copy, Local
+from worldsize.plan.plan import PLAN_VERSION, ArrayPlace, Batch, NodePlan, Plan, RankPlan, Rehearsal
+from worldsize.plan.rank_layout import node_major
 
 texts = st.text(max_size=12)
 seconds = st.floats(0, 1e9, allow_nan=False)

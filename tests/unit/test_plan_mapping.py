@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.plan.mapping import here, is_mapped, there
+from worldsize.common.path_mapping import here, is_mapped, there
 
 MAPPED = (("/mnt/share/app", "/app"), ("/data", "/data"))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from worldsize.plan import values
+from worldsize.common import named_tuple
 
 
 def _value(base: Any) -> Any:
@@ -35,7 +35,7 @@ def _value(base: Any) -> Any:
     return Value
 
 
-Ours = _value(values.NamedTuple)
+Ours = _value(named_tuple.NamedTuple)
 Theirs = _value(typing.NamedTuple)
 Own = type("Own", (Ours,), {"__slots__": (), "more": lambda self: self.first + 1})
 
@@ -107,7 +107,7 @@ def test_the_agent_starts_without_what_it_does_not_need() -> None:
 def test_a_module_without_the_future_import_has_fields_too() -> None:
     """From Python 3.14 on its annotations are made when they are asked for; a plug-in may be written so."""
     text = "class Point(NamedTuple):\n    x: int\n    y: 'Later' = 2\n    sum = lambda self: self.x + self.y\n"
-    names: dict[str, Any] = {"NamedTuple": values.NamedTuple}
+    names: dict[str, Any] = {"NamedTuple": named_tuple.NamedTuple}
     exec(compile(text, "plug_in.py", "exec", dont_inherit=True), names)
     assert (names["Point"]._fields, names["Point"](1).sum()) == (("x", "y"), 3)
     exec(compile("class Empty(NamedTuple):\n    pass\n", "plug_in.py", "exec", dont_inherit=True), names)

@@ -6,10 +6,10 @@ import pytest
 
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import JobError, PlanError
-from worldsize.plan.paths import RunPaths
-from worldsize.service.planning import as_here, make_plan, with_inputs
-from worldsize.spec.distribution import JaxDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution
-from worldsize.spec.job import Input, Job, Output, Resources
+from worldsize.jobspec.distribution import JaxDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution
+from worldsize.jobspec.job import Input, Job, Output, Resources
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.submission.make_plan import as_here, make_plan, with_inputs
 
 PATHS = RunPaths("/runs/20260101-000000-000abc")
 SHARED = ComputeFacts(None, 8, shared_host=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.processes import stat_fields
-from worldsize.compute.remains import is_alive
+from worldsize.agent.posix.processes import stat_fields
+from worldsize.compute.local.leftovers import is_alive
 from worldsize.plan.handle import handle_of
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.run_paths import RunPaths
 
 ID = "20260101-000000-000abc"
 

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent import processes
-from worldsize.agent.batch import batch_environment
-from worldsize.agent.launchers import node_processes, umask_of
-from worldsize.agent.rankfile import rank_lines
-from worldsize.agent.setup import environment_after
-from worldsize.agent.torchrun import torchrun_argv
-from worldsize.agent.trialrun import trial_plan
+from worldsize.agent.launchers.base import node_processes, umask_of
+from worldsize.agent.launchers.batch_script import batch_environment
+from worldsize.agent.launchers.rank_file import rank_lines
+from worldsize.agent.launchers.torchrun import torchrun_argv
+from worldsize.agent.posix import processes
+from worldsize.agent.startup.setup_script import environment_after
+from worldsize.agent.trials.trial import trial_plan
+from worldsize.common.atomic_files import Umask, open_log, own_umask
 from worldsize.compute.base import ComputeFacts
-from worldsize.plan.environ import Host, World
-from worldsize.plan.files import Umask, open_log, own_umask
-from worldsize.plan.launch import Batch, Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.planning import make_plan
-from worldsize.spec.job import Job
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Batch, Plan
+from worldsize.plan.rank_environment import Host, World
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.submission.make_plan import make_plan
 
 WORLD = World("127.0.0.1", 29871, (Host("here", 8),))
 
@@ -147,7 +147,7 @@ def test_lines_of_setup_have_it_and_their_files_have_ours(tmp_path: Path, asked:
 
 
 def test_a_command_beside_the_ranks_has_it(tmp_path: Path) -> None:
-    script = "import sys; from worldsize.agent.visit import main; main([])"
+    script = "import sys; from worldsize.agent.node_programs.run_command import main; main([])"
     for keys, expected in (({"ranks_umask": 0o027}, "0027"), ({"ranks_umask": None}, "0077"), ({}, "0077")):
         plan = {"run_id": "none-such", "umask": 0o077, "path": [], "visible_devices": False, "environment": {}, **keys}
         (tmp_path / "plan.json").write_text(json.dumps(plan))

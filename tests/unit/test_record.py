@@ -12,8 +12,8 @@ import sys
 import pytest
 
 import worldsize.errors
-from worldsize.environment.git import find_repository, finish_git_diff, read_git, start_git_diff
-from worldsize.environment.record import installed_packages, make_record
+from worldsize.snapshot.git import find_repository, finish_git_diff, read_git, start_git_diff
+from worldsize.snapshot.run_record import installed_packages, make_record
 
 SOURCE = os.path.dirname(os.path.dirname(worldsize.errors.__file__))
 

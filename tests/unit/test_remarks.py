@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.remarks import while_ending, with_remarks
-from worldsize.service.starting import while_starting
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.failure_causes import while_ending, with_remarks
+from worldsize.service.runs.startup_wait import while_starting
 from worldsize.state.records import Failure, Reason, RunState, Status
 
 KILLED = Status(RunState.FAILED, Reason.SIGNAL, 137, "Slurm: the job failed by signal 9 (KILL)", started=5.0)

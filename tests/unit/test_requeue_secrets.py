@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from worldsize.common.atomic_files import write_json
 from worldsize.errors import ConfigError, StorageError, SubmitAgain, SubmitRejected, WorldsizeError
-from worldsize.plan.files import write_json
-from worldsize.plan.hidden import read_secrets
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.requeue import requeue
-from worldsize.service.secrets import hide
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import read_secrets
+from worldsize.service.runs.requeue import requeue
+from worldsize.service.submission.secrets import hide
 from worldsize.state.records import Observation, RunState, Status
 
 

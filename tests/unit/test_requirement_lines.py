@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.requirement_lines import lines_of
+from worldsize.environment.pip.requirement_lines import lines_of
 from worldsize.errors import UsageError
 
 

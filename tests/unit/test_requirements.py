@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.requirements import (
+from worldsize.environment.pip.requirements import (
     descriptions,
     local_directories,
     local_sources,
@@ -15,7 +15,7 @@ from worldsize.environment.requirements import (
     reached,
 )
 from worldsize.errors import UsageError
-from worldsize.spec.requirement import requirement, split
+from worldsize.jobspec.requirement import requirement, split
 
 
 def project(directory: Path, text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.sbcast import sbcast
+from worldsize.agent.virtual_srun.sbcast import sbcast
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from worldsize.plan.files import write_json
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.screen import failure_data, failure_lines
+from worldsize.common.atomic_files import write_json
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.failure_screen import failure_data, failure_lines
 from worldsize.state.records import ExitRecord, Failure, Reason, RunState, Status
 from worldsize.store.runs import create_run
 

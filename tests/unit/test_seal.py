@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.agent import seal
-from worldsize.agent.seal import HEAD, MEMBER, NONCE, Seal, derive_token, is_nonce, new_nonce
+from worldsize.agent.control import message_proof
+from worldsize.agent.control.message_proof import HEAD, MEMBER, NONCE, Seal, derive_token, is_nonce, new_nonce
 
 
 def pair(token: str = "secret", other: str | None = None) -> tuple[Seal, Seal]:
@@ -19,7 +19,7 @@ def pair(token: str = "secret", other: str | None = None) -> tuple[Seal, Seal]:
 
 @given(st.binary(max_size=200), st.binary(max_size=300))
 def test_the_standard_librarys_hmac_gives_the_same(key: bytes, text: bytes) -> None:
-    assert seal._mac(key, text) == hmac.digest(key, text, "sha256")
+    assert message_proof._mac(key, text) == hmac.digest(key, text, "sha256")
 
 
 def test_tokens_for_other_purposes() -> None:

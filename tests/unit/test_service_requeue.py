@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.compute.local import LocalCompute
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.gather import judge
+from worldsize.compute.local.compute import LocalCompute
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.status import judge
 from worldsize.state.records import Observation, RunState
 from worldsize.store.runs import create_run
 

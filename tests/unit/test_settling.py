@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from worldsize.common.atomic_files import write_json
 from worldsize.plan.array import is_new
-from worldsize.plan.files import write_json
-from worldsize.plan.hidden import write_secrets
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.gather import read_result
-from worldsize.service.settling import settle_alike
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import write_secrets
+from worldsize.service.runs.settle import settle_alike
+from worldsize.service.runs.status import read_result
 from worldsize.state.records import Reason, RunState, Status
 from worldsize.state.result import result
 

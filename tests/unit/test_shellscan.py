@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spec_strategies import fuzz
 
-from worldsize.spec.shellscan import UNKNOWN, Seen, scan
+from worldsize.jobspec.batch_script.shell_values import UNKNOWN, Seen, scan
 
 GIVEN = {"N": "2", "T": "4", "EMPTY": ""}
 

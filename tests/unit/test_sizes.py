@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.spec.jobfile import parse_job
-from worldsize.spec.sizes import bytes_of
+from worldsize.jobspec.reading.job_file import parse_job
+from worldsize.jobspec.sizes import bytes_of
 
 
 @pytest.mark.parametrize(

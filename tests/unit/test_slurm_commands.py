@@ -14,7 +14,7 @@ from driver import wait_for
 from slurm_fakes import FakeSlurm
 
 from worldsize.compute.slurm.commands import call, clean_environ, run_slurm
-from worldsize.compute.slurm.refusals import refusal, words_of
+from worldsize.compute.slurm.errors import refusal, words_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.compute.slurm.accounts import COLUMNS, account_rows
-from worldsize.compute.slurm.rows import SEPARATOR, folded
+from worldsize.compute.slurm.accounting import COLUMNS, account_rows
+from worldsize.compute.slurm.job_rows import SEPARATOR, folded
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.compute.slurm.checks import candidates, limit_seconds, misfits
 from worldsize.compute.slurm.cluster import PartitionRow
+from worldsize.compute.slurm.preflight import candidates, limit_seconds, misfits
 
 
 def partition(name: str = "main", **changes: object) -> PartitionRow:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worldsize.compute.slurm.job_rows import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, JobRow, signal_name, span, user_name
 from worldsize.compute.slurm.observe import observation
-from worldsize.compute.slurm.rows import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, JobRow, signal_name, span, user_name
 from worldsize.compute.slurm.states import STATES
 from worldsize.compute.slurm.submission import pause
 from worldsize.state.records import Observation, Reason

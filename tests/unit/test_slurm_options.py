@@ -8,9 +8,9 @@ import pytest
 
 from worldsize.compute.slurm.options import gpus_per_node, merged, sbatch_options, signal_of
 from worldsize.errors import JobError
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.spec.job import Job
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
 
 
 def plan(nodes: int = 2, processes: int = 4, **changes: Any) -> Plan:
@@ -64,7 +64,7 @@ def test_the_limit_of_the_job_becomes_slurms_in_whole_minutes_with_room_for_the_
 
 
 def test_an_array_has_the_name_of_its_run() -> None:
-    from worldsize.plan.launch import ArrayPlace
+    from worldsize.plan.plan import ArrayPlace
 
     assert dict(sbatch_options({}, plan(run_id="RUN_0", array=ArrayPlace(0, 9, "RUN"))))["job-name"] == "RUN"
 

@@ -9,6 +9,7 @@ import pytest
 from slurm_fakes import FakeSlurm
 
 from worldsize.compute.slurm.cluster import PartitionRow
+from worldsize.compute.slurm.job_rows import QUEUE, JobRow
 from worldsize.compute.slurm.pending import (
     TRIALS,
     Trial,
@@ -20,7 +21,6 @@ from worldsize.compute.slurm.pending import (
     trial_of,
     worth_trying,
 )
-from worldsize.compute.slurm.rows import QUEUE, JobRow
 
 NOW = 1_700_000_000.0
 ROW = JobRow(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.compute.slurm.place import LOOK, trusted_on_the_way
+from worldsize.compute.slurm.script_trust import LOOK, trusted_on_the_way
 from worldsize.errors import StorageError
 from worldsize.trust.decisions import decide, forget
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from slurm_fakes import VERSIONS, FakeSlurm
 
 from worldsize.compute.slurm import queue
+from worldsize.compute.slurm.job_rows import code_of, ids_of, limit_of, seconds_of, time_of
 from worldsize.compute.slurm.queue import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, find, query, queue_rows
-from worldsize.compute.slurm.rows import code_of, ids_of, limit_of, seconds_of, time_of
 from worldsize.errors import SubmitAgain
 
 START = 1_700_000_010.0
@@ -400,7 +400,7 @@ def test_the_ids_of_an_array(job: str, ids: list[str]) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    from worldsize.compute.slurm.accounts import records
+    from worldsize.compute.slurm.accounting import records
 
     list(queue_rows(text))
     list(records(text))

@@ -14,11 +14,11 @@ import pytest
 
 from worldsize.compute.slurm.options import sbatch_options
 from worldsize.compute.slurm.script import Script, render
-from worldsize.plan.launch import ArrayPlace, Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.service.filling import travelling
-from worldsize.spec.job import Job
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import ArrayPlace, Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.submission.run_directory import travelling
 
 RUN_ID = "20261121-103158-417k3f"
 SRUN = """\

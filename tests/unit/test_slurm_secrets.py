@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from worldsize.compute.slurm.checks import check_secrets
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
+from worldsize.compute.slurm.preflight import check_secrets
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
 
 
 def test_options_and_setup_lines_with_secrets() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from slurm_fakes import VERSIONS, FakeSlurm
 
-from worldsize.compute.slurm.rows import QUEUE, JobRow
+from worldsize.compute.slurm.job_rows import QUEUE, JobRow
 from worldsize.compute.slurm.usage import gpus_of_tres, held_by, usage
 
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from worldsize.environment import objects, snapshot
-from worldsize.environment import snapshot as index
-from worldsize.environment.codefiles import CodeFiles
-from worldsize.environment.ignore import Rules
-from worldsize.environment.scan import Limits, scan
-from worldsize.environment.snapshot import diff_trees, materialize, read_manifest, take_snapshot
 from worldsize.errors import Damaged, NotFound, SnapshotError, StorageError
+from worldsize.snapshot import object_store, snapshot
+from worldsize.snapshot import snapshot as index
+from worldsize.snapshot.code_files import CodeFiles
+from worldsize.snapshot.ignore_rules import Rules
+from worldsize.snapshot.scan import Limits, scan
+from worldsize.snapshot.snapshot import diff_trees, materialize, read_manifest, take_snapshot
 from worldsize.store.runs import create_run, objects_dir
 
 
@@ -342,7 +342,7 @@ def test_a_file_that_changes_is_stored_as_it_was_read(place):
     kind, size, digest = read_manifest(paths.manifest)["files"]["a"]
     content = open(os.path.join(paths.code, "a"), "rb").read()
     assert content == open(path, "rb").read()
-    assert (kind, size, digest) == ("file", len(content), objects.digest_of(content))
+    assert (kind, size, digest) == ("file", len(content), object_store.digest_of(content))
 
 
 def test_an_object_written_through_a_link_is_replaced(place):

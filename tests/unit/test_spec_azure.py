@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.spec.expressions import input_text
-from worldsize.spec.job import Input, Job, Output
-from worldsize.spec.jobfile import load_job
+from worldsize.jobspec.expressions import input_text
+from worldsize.jobspec.job import Input, Job, Output
+from worldsize.jobspec.reading.job_file import load_job
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = "environment: azureml:env:1\ncommand: python train.py\n"

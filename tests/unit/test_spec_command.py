@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.spec.command import command
-from worldsize.spec.distribution import MpiDistribution, PyTorchDistribution, TensorFlowDistribution
-from worldsize.spec.job import AssetTypes, Data, Input, Job, Limits, Output, Resources
-from worldsize.spec.jobfile import parse_job
+from worldsize.jobspec.distribution import MpiDistribution, PyTorchDistribution, TensorFlowDistribution
+from worldsize.jobspec.job import AssetTypes, Data, Input, Job, Limits, Output, Resources
+from worldsize.jobspec.python_builder import command
+from worldsize.jobspec.reading.job_file import parse_job
 
 
 def test_the_guides_pytorch_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from worldsize.errors import ConfigError, NotFound
-from worldsize.spec.config import Compute, Config, load_config
+from worldsize.jobspec.config import Compute, Config, load_config
 
 SITE = """\
 default_compute = "lab"

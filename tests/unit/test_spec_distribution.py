@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.spec.distribution import (
+from worldsize.jobspec.distribution import (
     MpiDistribution,
     PlainDistribution,
     PyTorchDistribution,

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
-from worldsize.spec.distribution import (
+from worldsize.jobspec.distribution import (
     MpiDistribution,
     PlainDistribution,
     PyTorchDistribution,
     RayDistribution,
     TensorFlowDistribution,
 )
-from worldsize.spec.dump import dump_job, job_tree
-from worldsize.spec.job import Input, Job, Limits, Output, Resources, command_text
-from worldsize.spec.jobfile import parse_job
+from worldsize.jobspec.dump import dump_job, job_tree
+from worldsize.jobspec.job import Input, Job, Limits, Output, Resources, command_text
+from worldsize.jobspec.reading.job_file import parse_job
 
 TEXTS = [
     "plain words",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.spec.expressions import input_text, resolve
-from worldsize.spec.job import Input, InputValue
+from worldsize.jobspec.expressions import input_text, resolve
+from worldsize.jobspec.job import Input, InputValue
 
 INPUTS = {"lr": "0.1", "data": "/my data/x", "words": "--a 1 --b 2", "trick": "${{inputs.lr}} $[[x]]"}
 OUTPUTS = {"model": "/run/outputs/model"}

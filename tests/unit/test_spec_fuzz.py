@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from spec_strategies import fuzz, jobs, made, names, scalars, texts, trees, worded_jobs
 
 from worldsize.errors import ConfigError, JobError, WorldsizeError
-from worldsize.spec import keys
-from worldsize.spec.command import command
-from worldsize.spec.config import load_config
-from worldsize.spec.distribution import parse_distribution
-from worldsize.spec.dump import dump_job
-from worldsize.spec.expressions import input_text, resolve
-from worldsize.spec.job import Input, Job
-from worldsize.spec.jobfile import parse_job
-from worldsize.spec.overrides import apply_overrides, with_world
+from worldsize.jobspec.config import load_config
+from worldsize.jobspec.distribution import parse_distribution
+from worldsize.jobspec.dump import dump_job
+from worldsize.jobspec.expressions import input_text, resolve
+from worldsize.jobspec.job import Input, Job
+from worldsize.jobspec.keys import job as keys
+from worldsize.jobspec.python_builder import command
+from worldsize.jobspec.reading.job_file import parse_job
+from worldsize.jobspec.reading.overrides import apply_overrides, with_world
 
 KEYS = sorted({*keys.JOB, *keys.INPUT, *keys.RESOURCES, "inputs.a", "a", "x y", "1", "null", "*a", "<<"})
 SIGNS = list(":-[]{},'\"|>#?%0~@\ufeff\x85\t")

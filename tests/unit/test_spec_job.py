@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from worldsize.plan.environ import CONVENTIONS
-from worldsize.spec.distribution import DISTRIBUTIONS, MpiDistribution, PyTorchDistribution
-from worldsize.spec.job import AssetTypes, Input, Job, Limits, Output, Resources, command_text, service_only
-from worldsize.spec.keys import ASSET_TYPES, INPUT, JOB, LIMITS, OUTPUT, RESOURCES
+from worldsize.jobspec.distribution import DISTRIBUTIONS, MpiDistribution, PyTorchDistribution
+from worldsize.jobspec.job import AssetTypes, Input, Job, Limits, Output, Resources, command_text, service_only
+from worldsize.jobspec.keys.job import ASSET_TYPES, INPUT, JOB, LIMITS, OUTPUT, RESOURCES
+from worldsize.plan.rank_environment import CONVENTIONS
 
 
 def test_a_job_cannot_be_changed() -> None:
@@ -23,11 +23,11 @@ def test_a_job_cannot_be_changed() -> None:
 
 def test_reading_a_job_on_the_hot_path_imports_neither_yaml_nor_toml_nor_a_schema_library() -> None:
     code = (
-        "import sys, worldsize.spec.job, worldsize.spec.overrides, worldsize.spec.dump, worldsize.spec.config, "
-        "worldsize.spec.expressions as e\n"
-        "job = worldsize.spec.overrides.with_world(worldsize.spec.job.Job(argv=('true',)), '1x2')\n"
-        "worldsize.spec.dump.dump_job(job)\n"
-        "worldsize.spec.config.load_config('/', {'HOME': '/nonexistent', 'WORLDSIZE_SITE_CONFIG': '/nonexistent'})\n"
+        "import sys, worldsize.jobspec.job, worldsize.jobspec.reading.overrides, worldsize.jobspec.dump, worldsize.jobspec.config, "
+        "worldsize.jobspec.expressions as e\n"
+        "job = worldsize.jobspec.reading.overrides.with_world(worldsize.jobspec.job.Job(argv=('true',)), '1x2')\n"
+        "worldsize.jobspec.dump.dump_job(job)\n"
+        "worldsize.jobspec.config.load_config('/', {'HOME': '/nonexistent', 'WORLDSIZE_SITE_CONFIG': '/nonexistent'})\n"
         "e.resolve('true', {}, {})\n"
         "heavy = {'yaml', 'msgspec', 'tomllib', 'tomli', 'difflib', 'dataclasses', 'inspect', 'pathlib'}\n"
         "print(sorted(heavy & set(sys.modules)))"

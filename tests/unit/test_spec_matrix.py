@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.spec.job import Input, Job
-from worldsize.spec.jobfile import dump_job, parse_job
-from worldsize.spec.matrix import asks_for_several, element_job, elements, with_count, with_matrix
+from worldsize.jobspec.job import Input, Job
+from worldsize.jobspec.reading.job_file import dump_job, parse_job
+from worldsize.jobspec.reading.matrix import asks_for_several, element_job, elements, with_count, with_matrix
 
 HEAD = "command: python train.py ${{inputs.lr}}\ninputs:\n  lr: 0.1\n  seed: 0\n  data: {path: /tmp}\n"
 JOB = Job(command="x", inputs={"lr": 0.1, "seed": 0, "data": Input(path="/tmp")})

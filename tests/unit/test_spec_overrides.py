@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.spec.distribution import MpiDistribution, PlainDistribution, PyTorchDistribution, TensorFlowDistribution
-from worldsize.spec.job import Input, Job, Output, Resources
-from worldsize.spec.overrides import apply_overrides, override_places, with_world
+from worldsize.jobspec.distribution import (
+    MpiDistribution,
+    PlainDistribution,
+    PyTorchDistribution,
+    TensorFlowDistribution,
+)
+from worldsize.jobspec.job import Input, Job, Output, Resources
+from worldsize.jobspec.reading.overrides import apply_overrides, override_places, with_world
 
 JOB = Job(
     command="python t.py ${{inputs.lr}}",

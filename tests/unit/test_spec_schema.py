@@ -10,10 +10,10 @@ import yaml
 from spec_strategies import jobs
 from test_spec_jobfile import FULL, WRONG_KEYS
 
-from worldsize.spec.dump import dump_job, job_tree
-from worldsize.spec.jobfile import parse_job
-from worldsize.spec.keys import JOB
-from worldsize.spec.schema import job_schema
+from worldsize.jobspec.dump import dump_job, job_tree
+from worldsize.jobspec.keys.job import JOB
+from worldsize.jobspec.reading.job_file import parse_job
+from worldsize.jobspec.schema import job_schema
 
 SCHEMA = job_schema()
 TYPES: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.agent.sruntasks import EndedTask, first_to_fail
+from worldsize.agent.launchers.srun_report import EndedTask, first_to_fail
 
 OTHERS_WORK = """\
 srun: error: node2: task 1: Exited with exit code 1

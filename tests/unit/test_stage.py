@@ -16,12 +16,12 @@ import pytest
 from test_uris import Told
 from webserver import Site, serve
 
-from worldsize.environment import web
-from worldsize.environment.stage import Staged, lay_out, make_stage
-from worldsize.environment.uris import Data
 from worldsize.errors import BuildError, UsageError, WorldsizeError
-from worldsize.plan.local import PLACE
-from worldsize.spec.stage import stage_of
+from worldsize.jobspec.stage import stage_of
+from worldsize.plan.node_disk import PLACE
+from worldsize.service.provisioning.stage import Staged, lay_out, make_stage
+from worldsize.staging import http
+from worldsize.staging.fetch import Data
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 WEIGHTS = os.urandom(5000)
@@ -29,8 +29,8 @@ WEIGHTS = os.urandom(5000)
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web.download, "__defaults__", (None, (0.0,), lambda _: None))
-    monkeypatch.setattr(web.read, "__defaults__", (None, (0.0,)))
+    monkeypatch.setattr(http.download, "__defaults__", (None, (0.0,), lambda _: None))
+    monkeypatch.setattr(http.read, "__defaults__", (None, (0.0,)))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldsize.state.records import ExitRecord, Failure, Observation, RankExit, Reason, RunState, Status
-from worldsize.state.status import Facts, first_failure, fold
+from worldsize.state.run_state import Facts, first_failure, fold
 
 QUEUED, RUNNING, UNKNOWN = Observation("queued"), Observation("running"), Observation("unknown")
 ENDED, ABSENT = Observation("ended"), Observation("absent")

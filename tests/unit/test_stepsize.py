@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spec_strategies import fuzz
 
-from worldsize.plan.slurmoptions import read_options, srun_table
-from worldsize.plan.stepsize import Allocation, StepSize, places, repeated, step_size
+from worldsize.plan.slurm.options import read_options, srun_table
+from worldsize.plan.slurm.step_size import Allocation, StepSize, places, repeated, step_size
 
 TWO = Allocation(("node1", "node2"), 4)
 SAID = {"SLURM_NTASKS": "4", "SLURM_NPROCS": "4", "SLURM_NNODES": "2", "SLURM_NTASKS_PER_NODE": "2"}

@@ -8,10 +8,10 @@ import stat
 import msgspec
 import pytest
 
-from worldsize.environment.snapshot import take_snapshot
+from worldsize.common import atomic_files
 from worldsize.errors import NotFound
-from worldsize.plan import files
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.run_paths import RunPaths
+from worldsize.snapshot.snapshot import take_snapshot
 from worldsize.store import find, prune, runs, summaries
 from worldsize.store.summaries import Summary
 
@@ -31,13 +31,13 @@ def row(run_id: str, state: str = "SUCCEEDED", ended: float = NOW) -> Summary:
 def finish(paths: RunPaths, state: str = "SUCCEEDED", ended: float = NOW) -> Summary:
     summary = row(paths.run_id, state, ended)
     value = {"summary": msgspec.to_builtins(summary), "failure": None, "message": ""}
-    assert files.write_once(paths.result, value)
+    assert atomic_files.write_once(paths.result, value)
     return summary
 
 
 def make(home: str, now: float = NOW, runs_dir: str | None = None, code: str | None = None) -> RunPaths:
     paths = runs.create_run(home, runs_dir, now=lambda: now)
-    files.write_text(paths.plan, "{}")
+    atomic_files.write_text(paths.plan, "{}")
     if code:
         take_snapshot(code, paths, runs.objects_dir(os.path.dirname(paths.root)))
     return paths
@@ -70,7 +70,7 @@ def test_finished_runs_from_their_result_the_others_live(home, tmp_path):
     first, second = make(home, NOW), make(home, NOW + 1, runs_dir=str(tmp_path / "lab"))
     third, fourth = make(home, NOW + 2), make(home, NOW + 3)
     expected = [finish(first), finish(second)]
-    files.write_text(third.result, '{"summary":')
+    atomic_files.write_text(third.result, '{"summary":')
     asked = []
 
     def live(runs: list[RunPaths]) -> list[Summary]:
@@ -84,7 +84,7 @@ def test_finished_runs_from_their_result_the_others_live(home, tmp_path):
 
 def test_a_result_with_undecodable_names_is_asked_live(home):
     paths = make(home)
-    files.write_json(paths.result, {"summary": {"id": paths.run_id, "name": "\udcff"}})
+    atomic_files.write_json(paths.result, {"summary": {"id": paths.run_id, "name": "\udcff"}})
     assert summaries.summaries(home, [paths.run_id], lambda runs: [row(runs[0].run_id, "LOST")])[0].state == "LOST"
 
 
@@ -187,7 +187,7 @@ def test_what_a_broken_snapshot_left_goes_after_a_while(home):
     objects = runs.objects_dir(os.path.dirname(paths.root))
     os.makedirs(objects)
     for name in ("tmp-0123", "index-0123"):
-        files.write_text(os.path.join(objects, name), "")
+        atomic_files.write_text(os.path.join(objects, name), "")
     now = os.stat(objects).st_mtime
     prune.prune(home, now=now + 60)
     assert len(os.listdir(objects)) == 2

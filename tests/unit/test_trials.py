@@ -9,9 +9,8 @@ import re
 
 import pytest
 
-from worldsize.agent.trialnode import base_config
-from worldsize.agent.trialrun import lay_out, trial_paths, trial_plan
-from worldsize.agent.trials import (
+from worldsize.agent.trials.node import base_config
+from worldsize.agent.trials.search import (
     FAILED,
     GIVEN_UP,
     MEASURED,
@@ -22,12 +21,13 @@ from worldsize.agent.trials import (
     metric_values,
     table,
 )
+from worldsize.agent.trials.trial import lay_out, trial_paths, trial_plan
 from worldsize.errors import PlanError
-from worldsize.plan.launch import Plan
-from worldsize.plan.layout import node_major
-from worldsize.plan.paths import RunPaths
-from worldsize.spec.autotune import settings, tuned
-from worldsize.spec.distributions.horovod import HorovodDistribution
+from worldsize.jobspec.distributions.horovod import HorovodDistribution
+from worldsize.jobspec.reading.autotune import settings, tuned
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.run_paths import RunPaths
 
 MICRO, STAGE = "train_micro_batch_size_per_gpu", "zero_optimization.stage"
 

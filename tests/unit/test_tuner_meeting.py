@@ -6,8 +6,8 @@ import selectors
 import socket
 from types import SimpleNamespace
 
-from worldsize.agent.channel import GREETING, HeadChannel
-from worldsize.agent.tuner import _Head
+from worldsize.agent.control.channel import GREETING, HeadChannel
+from worldsize.agent.trials.tuner import _Head
 
 
 def test_whoever_proves_nothing_in_time_is_dropped() -> None:

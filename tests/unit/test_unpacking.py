@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from test_pack import a_prefix, packed
 
-from worldsize.agent.copying import Stopped
-from worldsize.agent.unpack import Damaged
-from worldsize.agent.unpacking import Unpacking
-from worldsize.environment.pack import Packed
-from worldsize.plan.local import Archive
+from worldsize.agent.node_disk.copy import Stopped
+from worldsize.agent.node_disk.environment import Unpacking
+from worldsize.agent.node_disk.unpack import Damaged
+from worldsize.environment.pack.pack import Packed
+from worldsize.plan.node_disk import Archive
 
 
 def never() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.service.remarks import Cause, cause
+from worldsize.service.runs.failure_causes import Cause, cause
 from worldsize.state.records import Reason
 
 BEFORE = [

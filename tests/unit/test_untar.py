@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from worldsize.environment.archives import unpack_archive
 from worldsize.errors import UsageError
+from worldsize.staging.archives import unpack_archive
 
 FILE, DIRECTORY, SYMLINK, LINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
 

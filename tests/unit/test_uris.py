@@ -16,11 +16,11 @@ from ssl import SSLError
 import pytest
 from webserver import Site, serve
 
-from worldsize.environment import web
-from worldsize.environment.archives import unpack_archive
-from worldsize.environment.keeping import bytes_text
-from worldsize.environment.uris import Data, Fetched, file_name, is_fetchable
 from worldsize.errors import UsageError, WorldsizeError
+from worldsize.staging import http
+from worldsize.staging.archives import unpack_archive
+from worldsize.staging.content_store import bytes_text
+from worldsize.staging.fetch import Data, Fetched, file_name, is_fetchable
 
 CONTENT = os.urandom(3 << 20)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -47,7 +47,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web.download, "__defaults__", (None, (0.0, 0.0, 0.0), lambda _: None))
+    monkeypatch.setattr(http.download, "__defaults__", (None, (0.0, 0.0, 0.0), lambda _: None))
 
 
 @pytest.fixture
@@ -204,9 +204,9 @@ def test_a_small_file_whose_connection_breaks(error: Exception, monkeypatch: pyt
         answers.append(Answer())
         return answers[-1]
 
-    monkeypatch.setattr(web, "_open", opened)
+    monkeypatch.setattr(http, "_open", opened)
     with pytest.raises(WorldsizeError, match="cannot be fetched: the connection broke") as failed:
-        web.read("http://host/x?key=verysecret", 1000, pauses=(0.0, 0.0))
+        http.read("http://host/x?key=verysecret", 1000, pauses=(0.0, 0.0))
     assert len(answers) == 3 and all(each.closed for each in answers) and "verysecret" not in str(failed.value)
 
 
@@ -215,14 +215,14 @@ def test_a_small_file_that_is_cut_off(site: Site) -> None:
     site.acts = lambda *_: (200, {"Transfer-Encoding": "chunked"}, b"ff\r\nabc")
     site.breaks = [7] * 2
     with pytest.raises(WorldsizeError, match="the connection broke"):
-        web.read(site.url + "/x", 1000, pauses=(0.0,))
+        http.read(site.url + "/x", 1000, pauses=(0.0,))
     site.acts, site.breaks = None, [5] * 2
     with pytest.raises(WorldsizeError, match="the connection broke after 5 bytes"):
-        web.read(site.url + "/set/train.bin", len(CONTENT), pauses=(0.0,))
+        http.read(site.url + "/set/train.bin", len(CONTENT), pauses=(0.0,))
     site.breaks = [5]
-    assert web.read(site.url + "/set/train.bin", len(CONTENT), pauses=(0.0,)) == CONTENT
+    assert http.read(site.url + "/set/train.bin", len(CONTENT), pauses=(0.0,)) == CONTENT
     with pytest.raises(UsageError, match="is larger than 9 bytes"):
-        web.read(site.url + "/set/train.bin", 9, pauses=(0.0,))
+        http.read(site.url + "/set/train.bin", 9, pauses=(0.0,))
 
 
 def test_trouble_of_the_server_is_waited_for_and_a_refusal_is_not(site: Site, data: Data) -> None:

@@ -13,8 +13,8 @@ import pytest
 from test_uris import Told
 from webserver import Reply, Site, serve
 
-from worldsize.environment.uris import Data
 from worldsize.errors import UsageError, WorldsizeError
+from worldsize.staging.fetch import Data
 
 pytestmark = pytest.mark.slow  # not where adlfs is missing
 

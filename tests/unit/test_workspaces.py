@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.workspaces import (
+from worldsize.environment.pip.uv_workspaces import (
     can_do_without_sources,
     has_settings,
     is_workspace,

@@ -16,20 +16,20 @@ from __future__ import annotations
 import os
 import sys
 
-from worldsize.agent.address import ADDRESS, own_address
-from worldsize.agent.attempt import refuse_others
+from worldsize.agent.arguments import Options, read_options
+from worldsize.agent.control.address import ADDRESS, own_address
+from worldsize.agent.control.rendezvous import Head, Rendezvous, open_head, wait_published
 from worldsize.agent.keeper import keep
-from worldsize.agent.options import Options, read_options
-from worldsize.agent.rendezvous import Head, Rendezvous, open_head, wait_published
-from worldsize.agent.report import note, write_unstarted
-from worldsize.agent.signals import ignore_notices
-from worldsize.agent.supervise import Supervisor
+from worldsize.agent.outcome.node_record import note, write_unstarted
+from worldsize.agent.posix.signals import ignore_notices
+from worldsize.agent.startup.attempt_number import refuse_others
+from worldsize.agent.supervision.supervisor import Supervisor
+from worldsize.common.atomic_files import read_file
+from worldsize.common.numbers import whole
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
-from worldsize.plan.files import read_file
-from worldsize.plan.hidden import with_secrets
-from worldsize.plan.launch import Plan
-from worldsize.plan.numbers import whole
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import with_secrets
 from worldsize.state.records import Reason
 from worldsize.trust.procfs import withdraw
 
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
         plan, paths = _plan(options.run_dir, options.attempt)
         if options.conduct:
             os.umask(plan.umask)
-            from worldsize.agent.conductor import Conductor
+            from worldsize.agent.local.conductor import Conductor
 
             return Conductor(with_secrets(plan, paths), paths, os.environ).run()
         node_rank = _node_rank(options, len(plan.agents))
@@ -58,11 +58,11 @@ def main(argv: list[str]) -> int:
         withdraw(plan.secrets)
         if options.tune:
             os.umask(plan.umask)
-            from worldsize.agent.tuner import tune
+            from worldsize.agent.trials.tuner import tune
 
             return tune(paths, node_rank)
         if options.attempt_var:
-            from worldsize.agent.attempt import begin
+            from worldsize.agent.startup.attempt_number import begin
 
             plan, paths = begin(plan, paths, node_rank, os.environ.get(options.attempt_var, ""))
         return _run_with_keeper(plan, paths, node_rank, options)
@@ -94,7 +94,7 @@ def _whole(plan: Plan, paths: RunPaths, node_rank: int) -> Plan:
 
 
 def _queue(run_dir: str) -> int:
-    from worldsize.agent.queue import Queue
+    from worldsize.agent.local.run_queue import Queue
 
     try:
         return Queue(os.path.abspath(run_dir), os.environ).run()
@@ -138,7 +138,7 @@ def _run_with_keeper(plan: Plan, paths: RunPaths, node_rank: int, options: Optio
 def _run(plan: Plan, paths: RunPaths, node_rank: int, options: Options, lifeline: int) -> int:
     environ: Mapping[str, str] = os.environ
     if options.prepare:
-        from worldsize.agent.prepare import prepare
+        from worldsize.agent.startup.prerequisites import prepare
 
         environ = prepare(plan, paths, node_rank, environ)
     address = options.address or environ.get(ADDRESS)
@@ -154,7 +154,7 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, options: Options, lifeline
 
 
 def _complete(element: RunPaths) -> None:
-    from worldsize.agent.element import complete
+    from worldsize.agent.startup.array_element import complete
     from worldsize.plan.array import array_of
 
     place = array_of(element)

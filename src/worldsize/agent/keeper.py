@@ -12,11 +12,11 @@ import signal
 import socket
 import time
 
-from worldsize.agent import processes
-from worldsize.agent.signals import NOTICES, STOP, STOP_NOW, are_told_alone
-from worldsize.plan.launch import Plan
-from worldsize.plan.paths import RunPaths
-from worldsize.state.exits import read_exit
+from worldsize.agent.posix import processes
+from worldsize.agent.posix.signals import NOTICES, STOP, STOP_NOW, are_told_alone
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import read_exit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: in
     keeper = _Keeper(agent, held, starter if launcher else 0, paths.exit_record(node_rank) + _UNHEARD)
     code = keeper.wait(passed_on)
     if keeper.killed:
-        from worldsize.agent.conclude import agent_lost, stand_in, sweep
+        from worldsize.agent.local.outcome import agent_lost, stand_in, sweep
 
         sweep()
         if read_exit(paths, node_rank) is None:
@@ -114,7 +114,7 @@ class _Keeper:
 
 def _end_launcher(paths: RunPaths, launcher: int) -> None:
     """KILL to the launcher where a starter was lost on any node: a lost starter tells its launcher nothing."""
-    from worldsize.agent.verdict import STARTER_LOST
+    from worldsize.agent.outcome.verdict import STARTER_LOST
 
     record = read_exit(paths, 0)
     unheard = record is not None and record.stop == STARTER_LOST

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 
+from worldsize.cli.console import add_output, complete_computes, completed_by, config_here, table
 from worldsize.cli.output import say, show, show_document, show_json
-from worldsize.cli.shared import add_output, complete_computes, completed_by, config_here, table
 from worldsize.errors import NotFound, UsageError
-from worldsize.spec.config import Compute as Settings
+from worldsize.jobspec.config import Compute as Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.compute.hpcpack.mount import Mount
-    from worldsize.service.sharecheck import Holds, NodeCheck
+    from worldsize.compute.hpcpack.share_mount import Mount
+    from worldsize.service.share_check import Holds, NodeCheck
 
 _TYPE = "hpcpack"
 _EXAMPLES = """examples:
@@ -50,7 +50,7 @@ def act(options: argparse.Namespace) -> int:
 
 
 def _share(options: argparse.Namespace) -> int:
-    from worldsize.compute.hpcpack.mount import script
+    from worldsize.compute.hpcpack.share_mount import script
 
     mount = _mount(options)
     if options.apply:
@@ -63,8 +63,8 @@ def _share(options: argparse.Namespace) -> int:
 
 
 def _mount(options: argparse.Namespace) -> Mount:
-    from worldsize.compute.hpcpack.mount import mount_of
     from worldsize.compute.hpcpack.settings import share_of
+    from worldsize.compute.hpcpack.share_mount import mount_of
 
     told = options.head and options.user
     settings = Settings("", _TYPE) if told and not options.compute else _settings(options)
@@ -95,7 +95,7 @@ def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from worldsize.compute.hpcpack.settings import share_of
     from worldsize.service.computes import open_compute
-    from worldsize.service.sharecheck import check
+    from worldsize.service.share_check import check
 
     settings = _settings(options)
     compute = open_compute(config_here(), settings.name, os.environ)
@@ -131,7 +131,7 @@ def _remarks(holds: Holds) -> list[str]:
 
 
 def _advice(rows: list[NodeCheck], settings: Settings) -> list[str]:
-    from worldsize.service.sharecheck import alike
+    from worldsize.service.share_check import alike
 
     lines = ["%s: %s" % (row.node, row.problem) for row in rows if row.problem]
     gpus = alike(rows)

@@ -13,9 +13,9 @@ try:
     from collections.abc import Mapping, Sequence
     from importlib import import_module
 
+    from worldsize.common.named_tuple import NamedTuple
+    from worldsize.common.numbers import whole
     from worldsize.errors import UsageError, WorldsizeError
-    from worldsize.plan.numbers import whole
-    from worldsize.plan.values import NamedTuple
 except KeyboardInterrupt:  # Ctrl-C this early is no traceback either
     os._exit(130)
 
@@ -181,7 +181,7 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
     words = _plain_words(words)
     verb = next((word for word in words if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
-        from worldsize.cli.mistakes import unknown_verb
+        from worldsize.cli.hints import unknown_verb
 
         raise unknown_verb(words, verb, VERBS)
     parser = build_parser(list(VERBS) if verb is None else [verb], only=verb or "")
@@ -216,7 +216,7 @@ def _plain_words(words: list[str]) -> list[str]:
 def _refuse(parser: Parser, verb: str | None, words: list[str], extra: list[str]) -> NoReturn:
     if verb is None:
         raise UsageError("there is no option %s" % extra[0][:60], None, "worldsize --help")
-    from worldsize.cli.mistakes import not_understood
+    from worldsize.cli.hints import not_understood
 
     raise not_understood(parser.verbs[verb], verb, words, extra)
 

@@ -13,8 +13,8 @@ from worldsize.cli.output import say, show_document
 from worldsize.errors import UsageError
 
 if TYPE_CHECKING:
-    from worldsize.compute.hpcpack.simulator.head import Head
-    from worldsize.compute.hpcpack.simulator.options import Account, Options
+    from worldsize_hpcpack_simulator.api.head import Head
+    from worldsize_hpcpack_simulator.options import Account, Options
 
 _EXAMPLES = """examples:
   worldsize simulate hpcpack                    4 nodes; prints the password's export line and worldsize.toml
@@ -57,10 +57,10 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def simulate(options: argparse.Namespace) -> int:
-    from worldsize.compute.hpcpack.simulator.server import run
     from worldsize.trust.decisions import forget, trust_new_file
     from worldsize.trust.documents import open_document
     from worldsize.trust.procfs import retitle
+    from worldsize_hpcpack_simulator.server import run
 
     asked, made_up = _asked(options)
     retitle("worldsize simulate hpcpack")  # its words may hold passwords
@@ -88,7 +88,7 @@ def simulate(options: argparse.Namespace) -> int:
 def _asked(options: argparse.Namespace) -> tuple[Options, bool]:
     """The simulator's options, and whether the password was made up."""
     from worldsize.compute.hpcpack.credentials import given_password
-    from worldsize.compute.hpcpack.simulator.options import Account, Options
+    from worldsize_hpcpack_simulator.options import Account, Options
 
     given = options.password or given_password(os.environ)
     if given is None:
@@ -136,7 +136,7 @@ def _require_private_output() -> None:
 
 
 def _other(text: str) -> Account:
-    from worldsize.compute.hpcpack.simulator.options import ROLES, Account
+    from worldsize_hpcpack_simulator.options import ROLES, Account
 
     name, _, rest = text.partition(":")
     password, _, role = rest.rpartition(":")

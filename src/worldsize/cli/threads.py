@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worldsize.plan.files import read_json
-from worldsize.service.run import Run
+from worldsize.common.atomic_files import read_json
+from worldsize.service.runs.run import Run
 
 
 def threads_of(run: Run) -> int | None:

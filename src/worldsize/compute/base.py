@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from worldsize.plan.launch import Plan
-from worldsize.plan.paths import RunPaths
-from worldsize.plan.values import NamedTuple, Protocol
-from worldsize.spec.job import Job
+from worldsize.common.named_tuple import NamedTuple, Protocol
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Observation
 
 TYPE_CHECKING = False
@@ -99,7 +99,7 @@ class Compute(Protocol):
                   can be submitted by hand, and trains; "queue": a run may have to wait, and can tell for what;
                   "after": a submission's `after` is honoured; "array": of an array no more elements run at once
                   than it says; "steps": its nodes have srun; "everywhere": a command without a run goes to all
-                  nodes unless somebody says how many; further ones name abilities (compute/abilities.py)
+                  nodes unless somebody says how many; further ones name abilities (compute/capabilities.py)
     """
 
     name: str

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
 from worldsize.errors import UsageError
-from worldsize.plan.launch import Plan
-from worldsize.plan.paths import RunPaths
-from worldsize.spec.job import Job
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Observation
 
 TYPE_CHECKING = False

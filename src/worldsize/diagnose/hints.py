@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from worldsize.plan.values import NamedTuple
+from worldsize.common.named_tuple import NamedTuple
 
 
 class Hint(NamedTuple):

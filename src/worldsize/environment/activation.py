@@ -8,12 +8,12 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from worldsize.environment.existing import Existing, home_of
-from worldsize.environment.naming import searched, with_interpreters
+from worldsize.common.atomic_files import read_json
+from worldsize.environment.inspect.existing import Existing, home_of
+from worldsize.environment.loaded_paths import searched, with_interpreters
 from worldsize.errors import UsageError
-from worldsize.plan.files import read_json
-from worldsize.plan.setup import module_line
-from worldsize.spec.environment import EnvironmentSpec
+from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.plan.setup_script import module_line
 from worldsize.trust.secrets import is_secret, mask_values
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")

@@ -7,15 +7,15 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from worldsize.environment.objects import digest_of
-from worldsize.environment.requirement_lines import bare, lines_of
-from worldsize.environment.requirements import included, local_path, local_sources
+from worldsize.common.atomic_files import display, read_file
+from worldsize.environment.pip.requirement_lines import bare, lines_of
+from worldsize.environment.pip.requirements import included, local_path, local_sources
 from worldsize.environment.sources import is_lock, is_project
 from worldsize.errors import NotFound, UsageError
-from worldsize.plan.files import display, read_file
-from worldsize.spec.environment import EnvironmentSpec
-from worldsize.spec.paths import is_remote
-from worldsize.spec.requirement import is_editable, requirement
+from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.jobspec.paths import is_remote
+from worldsize.jobspec.requirement import is_editable, requirement
+from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.secrets import mask_text
 
 VERSION = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from worldsize.environment.existing import Existing
-from worldsize.spec.environment import EnvironmentSpec
+from worldsize.environment.inspect.existing import Existing
+from worldsize.jobspec.environment import EnvironmentSpec
 
 
 class Recipe(NamedTuple):

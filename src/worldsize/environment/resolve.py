@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from worldsize.environment.sources import complete
 from worldsize.errors import UsageError
-from worldsize.spec.config import Config
-from worldsize.spec.environment import FILE_ENDINGS, EnvironmentSpec, is_azure_name, is_path, spec_of
+from worldsize.jobspec.config import Config
+from worldsize.jobspec.environment import FILE_ENDINGS, EnvironmentSpec, is_azure_name, is_path, spec_of
 
 _DEEPEST = 8
 _LABEL = "/labels/"

@@ -10,10 +10,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from worldsize.common.atomic_files import display, read_file, read_json
+from worldsize.common.json_values import refuse_newer, tuple_of
 from worldsize.errors import JobError, NotFound, UsageError
-from worldsize.plan.files import display, read_file, read_json
-from worldsize.plan.shape import refuse_newer, tuple_of
-from worldsize.spec.environment import BuildStep, EnvironmentSpec, Fetch, spec_of, with_conda_file
+from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, Fetch, spec_of, with_conda_file
 from worldsize.trust.secrets import MASK
 
 LOCK_FORMAT = "worldsize-environment-lock"
@@ -115,13 +115,13 @@ def _tuples(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_yaml(spec: EnvironmentSpec, path: str, depth: int) -> EnvironmentSpec:
     """A conda environment file, in which our own keys may stand too."""
-    from worldsize.spec.environmentkeys import ENVIRONMENT
-    from worldsize.spec.environmentreader import ENVIRONMENT_READERS
-    from worldsize.spec.nearest import nearest
-    from worldsize.spec.reading import mapping_of, read_keys
-    from worldsize.spec.report import Report
-    from worldsize.spec.tree import plain
-    from worldsize.spec.yamltext import parse_yaml
+    from worldsize.jobspec.keys.environment import ENVIRONMENT
+    from worldsize.jobspec.reading.environment import ENVIRONMENT_READERS
+    from worldsize.jobspec.reading.nearest import nearest
+    from worldsize.jobspec.reading.problems import Report
+    from worldsize.jobspec.reading.tree import plain
+    from worldsize.jobspec.reading.values import mapping_of, read_keys
+    from worldsize.jobspec.reading.yaml import parse_yaml
 
     name = display(path)
     node = parse_yaml(_text(path), name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import stat
 
+from worldsize.common.atomic_files import IRREGULAR, open_regular_file
 from worldsize.errors import StorageError
 from worldsize.logs.text import cut_long, last_state, split_lines, to_text
-from worldsize.plan.files import IRREGULAR, open_regular_file
 
 CHUNK = 1 << 20
 PROGRESS_EVERY = 1.0

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Sequence
 
-    from worldsize.plan.launch import NodePlan
+    from worldsize.plan.plan import NodePlan
 
 
 def parse_ranks(spec: str, world_size: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from worldsize.plan.paths import RunPaths
+    from worldsize.plan.run_paths import RunPaths
 
 _BLOCK = 64 * 1024
 _LAST_WORDS = 4096

@@ -19,10 +19,10 @@ import json
 import os
 from collections.abc import Mapping
 
-from worldsize.plan.numbers import whole
-from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import check, read_record, require_version, tuple_of
-from worldsize.plan.values import NamedTuple
+from worldsize.common.json_values import check, read_record, require_version, tuple_of
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import whole
+from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import re
 
-from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import read_record
+from worldsize.common.json_values import read_record
+from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from worldsize.compute.base import After
 from worldsize.errors import UsageError
-from worldsize.plan.paths import RunPaths
+from worldsize.jobspec.config import load_config
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.python_builder import CommandJob
+from worldsize.jobspec.reading.job_file import load_job as read_job_file
+from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, Request
-from worldsize.service.run import Run
-from worldsize.service.submit import start
-from worldsize.spec.command import CommandJob
-from worldsize.spec.config import load_config
-from worldsize.spec.job import Job
-from worldsize.spec.jobfile import load_job as read_job_file
+from worldsize.service.runs.run import Run
+from worldsize.service.submission.submit import start
 
 if TYPE_CHECKING:
-    from worldsize.service.array import RunArray
+    from worldsize.service.runs.array import RunArray
 
     Waited = str | Run | RunArray
 
@@ -91,7 +91,7 @@ def submit(
     environ = os.environ if environ is None else environ
     ready = _several(_job(job), matrix, count, at_once)
     if world is not None:
-        from worldsize.spec.overrides import with_world
+        from worldsize.jobspec.reading.overrides import with_world
 
         ready = with_world(ready, world, "world")
     cwd = os.getcwd()
@@ -102,7 +102,7 @@ def submit(
     paths = start(request, progress)
     if not ready.matrix and ready.count is None:
         return Run(paths, environ)
-    from worldsize.service.array import RunArray
+    from worldsize.service.runs.array import RunArray
 
     return RunArray(paths, environ)
 
@@ -119,7 +119,7 @@ def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None
 
 def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> RunArray:
     """An array of runs, named as for `open_run`. NotFound where there is none; UsageError for a single run."""
-    from worldsize.service.array import RunArray
+    from worldsize.service.runs.array import RunArray
 
     environ = os.environ if environ is None else environ
     paths, several = _resolved(run, environ)
@@ -138,7 +138,7 @@ def _resolved(run: str | None, environ: Mapping[str, str]) -> tuple[RunPaths, bo
 def _several(job: Job, matrix: Mapping[str, Iterable[Any]] | None, count: int | None, at_once: int | None) -> Job:
     if matrix is None and count is None and at_once is None:
         return job
-    from worldsize.spec.matrix import asks_for_several, with_count, with_values
+    from worldsize.jobspec.reading.matrix import asks_for_several, with_count, with_values
 
     if matrix is not None:
         job = with_values(job, matrix, "submit()")
@@ -150,7 +150,7 @@ def _several(job: Job, matrix: Mapping[str, Iterable[Any]] | None, count: int | 
 
 
 def _after(after: Waited | Iterable[Waited], home: str, environ: Mapping[str, str]) -> tuple[After, ...]:
-    from worldsize.service.waiting import waits
+    from worldsize.service.submission.dependencies import waits
     from worldsize.store.find import resolve
 
     one = isinstance(after, str) or hasattr(after, "paths")

@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Mapping
 
-from worldsize.agent.processes import find_program
+from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
-from worldsize.plan.paths import RunPaths
-from worldsize.spec.config import Compute as Settings
-from worldsize.spec.config import Config, load_config
+from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config import Config, load_config
+from worldsize.plan.run_paths import RunPaths
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
@@ -51,7 +51,7 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
     """ConfigError for a type that this release cannot use."""
     settings = config.compute(name)
     if settings.type == "local":
-        from worldsize.compute.local import LocalCompute
+        from worldsize.compute.local.compute import LocalCompute
 
         return LocalCompute(name, environ, settings)
     if settings.type == "slurm":
@@ -84,7 +84,7 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
     looking sends a password: then the configuration says where to, and not the directory."""
     kind = handle["type"] if handle else "local"
     if kind == "local":
-        from worldsize.compute.local import LocalCompute
+        from worldsize.compute.local.compute import LocalCompute
 
         return LocalCompute(name, environ)
     if kind in ("slurm", "slurm-step"):
@@ -98,7 +98,7 @@ def _head_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str
     """The configured compute with the handle's head node and account, for a run of this user's own."""
     from worldsize.compute.hpcpack.settings import has_account_of
     from worldsize.compute.unreachable import UnreachableCompute
-    from worldsize.service.ownership import why_foreign
+    from worldsize.service.runs.ownership import why_foreign
 
     danger = why_foreign(RunPaths(directory))
     if danger is not None:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.compute.base import After, CheckResult, Compute
-from worldsize.plan.launch import Plan
-from worldsize.plan.values import NamedTuple
-from worldsize.spec.config import Config
-from worldsize.spec.job import Job
+from worldsize.jobspec.config import Config
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
 from worldsize.trust.secrets import mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.environment.pack import Packed
-    from worldsize.environment.stage import Staged
-    from worldsize.environment.uris import Fetched
-    from worldsize.service.environments import Environment
+    from worldsize.environment.pack.pack import Packed
+    from worldsize.service.environments.lookup import Environment
+    from worldsize.service.provisioning.stage import Staged
+    from worldsize.staging.fetch import Fetched
 
 
 class Places(NamedTuple):

@@ -5,8 +5,8 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from worldsize.plan.shape import tuple_of
-from worldsize.plan.values import NamedTuple
+from worldsize.common.json_values import tuple_of
+from worldsize.common.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

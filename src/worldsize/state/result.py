@@ -5,8 +5,8 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from worldsize.plan.launch import Plan
-from worldsize.plan.shape import check, tuple_of
+from worldsize.common.json_values import check, tuple_of
+from worldsize.plan.plan import Plan
 from worldsize.state.records import Failure, RunState, RunWarning, Status
 
 TYPE_CHECKING = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from worldsize.common.atomic_files import display, storage_error
 from worldsize.errors import NotFound, StorageError, UsageError
-from worldsize.plan.files import display, storage_error
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.run_paths import RunPaths
 from worldsize.store.runs import is_run_id, runs_link_dir
 from worldsize.trust.directories import foreign_owner, real_path
 

@@ -6,10 +6,10 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
+from worldsize.common.atomic_files import storage_error
+from worldsize.common.json_values import read_record
 from worldsize.errors import Damaged, StorageError
-from worldsize.plan.files import storage_error
-from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import read_record
+from worldsize.plan.run_paths import RunPaths
 from worldsize.state.result import status_of
 from worldsize.store.find import is_replaced, list_ids, run_paths
 from worldsize.store.runs import is_run_id, objects_dir, runs_link_dir

@@ -6,9 +6,9 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
+from worldsize.common.atomic_files import storage_error
 from worldsize.errors import StorageError
-from worldsize.plan.files import storage_error
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.directories import drop_access_lists, make_private_directory, require_shared_place
 
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"

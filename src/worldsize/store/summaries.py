@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from worldsize.plan.files import LARGEST, open_regular_file, read_file, write_bytes
-from worldsize.plan.paths import RunPaths
-from worldsize.plan.shape import is_number
+from worldsize.common.atomic_files import LARGEST, open_regular_file, read_file, write_bytes
+from worldsize.common.json_values import is_number
+from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunState
 from worldsize.state.result import is_code_of
 from worldsize.store.find import is_replaced, list_ids, run_paths

@@ -16,9 +16,9 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 
+from worldsize.common.atomic_files import display, open_regular_file, read_file, write_json
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import StorageError, UsageError
-from worldsize.plan.files import display, open_regular_file, read_file, write_json
-from worldsize.plan.values import NamedTuple
 from worldsize.trust.directories import real_path
 from worldsize.trust.keys import config_home
 from worldsize.trust.owners import access_list, danger_of, is_believed, is_private_group, is_unknown

@@ -199,7 +199,7 @@ def refuse_foreign(path: str, danger: str | None, verb: str) -> None:
 
 def refusal(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
     """The error for a directory that others can change."""
-    from worldsize.plan.files import display
+    from worldsize.common.atomic_files import display
 
     hint = (
         "name a directory of your own, or close it to others; or, if you trust all who can write there: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from worldsize.plan.files import open_regular_file
+from worldsize.common.atomic_files import open_regular_file
 from worldsize.trust.owners import danger_of
 
 _LENGTH = 32

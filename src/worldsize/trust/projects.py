@@ -11,9 +11,9 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 
+from worldsize.common.atomic_files import open_regular_file
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import ConfigError, UsageError
-from worldsize.plan.files import open_regular_file
-from worldsize.plan.values import NamedTuple
 from worldsize.trust.directories import why_replaceable
 from worldsize.trust.owners import danger_of, is_believed, user_name
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from worldsize.compute.hpcpack.refusals import Answer, Lost, Missing, no_answer, refusal
+from worldsize.compute.hpcpack.certificate_notice import tell_unverified
+from worldsize.compute.hpcpack.errors import Answer, Lost, Missing, no_answer, refusal
 from worldsize.compute.hpcpack.settings import Access
-from worldsize.compute.hpcpack.unverified import tell_unverified
 from worldsize.compute.hpcpack.wire import message_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 

@@ -12,16 +12,16 @@ from worldsize.compute.hpcpack.render import Asked, preview, requests, words_of
 from worldsize.compute.hpcpack.requeue import parents
 from worldsize.compute.hpcpack.settings import Share, access_of, has_account_of, in_handle, said_of_jobs, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
-from worldsize.plan.hidden import values_of
-from worldsize.plan.launch import Plan
-from worldsize.plan.paths import RunPaths
-from worldsize.spec.config import Compute as Settings
-from worldsize.spec.job import Job
+from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import values_of
 from worldsize.state.records import Observation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.compute.abilities import Errand, Errands, Node, Usage
+    from worldsize.compute.capabilities import Errand, Errands, Node, Usage
 
 KEPT = (
     "CCP_JOBID",
@@ -65,7 +65,7 @@ class HpcPackCompute:
         )
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
-        from worldsize.compute.hpcpack.checks import check_head, check_lines, check_share
+        from worldsize.compute.hpcpack.preflight import check_head, check_lines, check_share
 
         if plan.batch is not None:
             what = "a batch script's srun starts its ranks, and there is none on HPC Pack"
@@ -112,7 +112,7 @@ class HpcPackCompute:
 
     def _keep(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> None:
         """At once, so that a run whose client is killed now has its handle all the same."""
-        from worldsize.plan.files import write_json
+        from worldsize.common.atomic_files import write_json
 
         if submissions[0].plan.array is None:
             try:
@@ -155,7 +155,7 @@ class HpcPackCompute:
     def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
         """The last first: those that wait for others do not begin meanwhile. A signal tells the agents, who see to the
         grace; what is forced has none."""
-        from worldsize.compute.hpcpack.refusals import Missing
+        from worldsize.compute.hpcpack.errors import Missing
 
         with self.head(PATIENCE) as head:
             for handle in reversed(handles):
@@ -186,7 +186,7 @@ class HpcPackCompute:
             requeue(head, int(handle["job"]), attempt)
 
     def nodes(self) -> list[Node]:
-        from worldsize.compute.hpcpack.tell import nodes
+        from worldsize.compute.hpcpack.reports import nodes
 
         with self.head(_ASKING) as head:
             found = nodes(head, self._settings.gpus_per_node)
@@ -194,7 +194,7 @@ class HpcPackCompute:
         return [node._replace(default_groups=tuple(name for name in node.groups if name in ours)) for node in found]
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
-        from worldsize.compute.hpcpack.tell import usages
+        from worldsize.compute.hpcpack.reports import usages
 
         if not any(handle.get("gpus") for handle in handles):
             return [None] * len(handles)  # time alone, which the nodes' own records tell
@@ -206,14 +206,14 @@ class HpcPackCompute:
             return [None] * len(handles)
 
     def execute(self, handle: Handle | None, errand: Errand) -> Errands:
-        from worldsize.compute.hpcpack import execute
+        from worldsize.compute.hpcpack import node_commands
 
         if handle is not None:
-            return execute.execute(errand, self._share)
-        return execute.execute_alone(errand, self._asked(Job(), self._seen_share()), self.head)
+            return node_commands.execute(errand, self._share)
+        return node_commands.execute_alone(errand, self._asked(Job(), self._seen_share()), self.head)
 
     def shell(self, handle: Handle, errand: Errand) -> int:
-        from worldsize.compute.hpcpack.execute import shell
+        from worldsize.compute.hpcpack.node_commands import shell
 
         return shell(errand)
 

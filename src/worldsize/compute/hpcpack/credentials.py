@@ -10,8 +10,8 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 
+from worldsize.common.atomic_files import display
 from worldsize.errors import ConfigError
-from worldsize.plan.files import display
 from worldsize.trust.procfs import PASSWORD, withdraw
 
 VARIABLE = PASSWORD

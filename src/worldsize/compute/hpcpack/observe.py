@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from worldsize.compute.base import Handle
-from worldsize.compute.hpcpack.blame import TASK_PROPERTIES, Why, why_failed
 from worldsize.compute.hpcpack.client import Head
-from worldsize.compute.hpcpack.refusals import Missing
+from worldsize.compute.hpcpack.errors import Missing
+from worldsize.compute.hpcpack.failure_cause import TASK_PROPERTIES, Why, why_failed
 from worldsize.compute.hpcpack.render import job_name
 from worldsize.compute.hpcpack.states import state_of
 from worldsize.compute.hpcpack.wire import Properties, chosen, number_of, properties, rows, time_of

@@ -8,11 +8,11 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from worldsize.common.atomic_files import display
 from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import JobError
-from worldsize.plan.files import display
-from worldsize.plan.launch import Plan
-from worldsize.plan.paths import RunPaths
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.secrets import mask_tree, mask_values
 
 LONGEST_LINE = 480

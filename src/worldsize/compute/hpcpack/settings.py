@@ -9,10 +9,10 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from worldsize.common.path_mapping import there
 from worldsize.errors import ConfigError
-from worldsize.plan.mapping import there
-from worldsize.spec.config import Compute as Settings
-from worldsize.spec.hpcpackkeys import HEAD, NO_PASSWORD, local_share
+from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.keys.hpcpack import HEAD, NO_PASSWORD, local_share
 
 _BASE = "/hpc"
 

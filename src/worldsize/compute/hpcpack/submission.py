@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.hpcpack.client import Head
+from worldsize.compute.hpcpack.errors import Lost, Missing, hint_for
 from worldsize.compute.hpcpack.observe import tasks_of
-from worldsize.compute.hpcpack.refusals import Lost, Missing, hint_for
 from worldsize.compute.hpcpack.render import Properties, Requests
 from worldsize.compute.hpcpack.states import ACCEPTED
 from worldsize.compute.hpcpack.wire import listed, number_of, properties, rows

@@ -15,24 +15,24 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from worldsize.agent import processes
+from worldsize.agent.posix import processes
+from worldsize.common.numbers import whole
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
-from worldsize.compute.remains import is_alive, may_be_signalled, remember_child
-from worldsize.compute.slurm import checks
+from worldsize.compute.local.leftovers import is_alive, may_be_signalled, remember_child
+from worldsize.compute.slurm import preflight
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.compute import SlurmCompute
 from worldsize.compute.slurm.queue import UNANSWERED, query
 from worldsize.errors import SubmitAgain, SubmitRejected
-from worldsize.plan.launch import Plan
-from worldsize.plan.numbers import whole
-from worldsize.plan.paths import RunPaths
-from worldsize.spec.job import Job
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Observation
 from worldsize.trust.procfs import PASSWORD, without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.compute.abilities import Errand, Errands, Node
+    from worldsize.compute.capabilities import Errand, Errands, Node
 
 KIND = "slurm-step"
 _LOOK_EVERY = 0.25
@@ -71,7 +71,7 @@ class AllocationCompute:
             values = (len(plan.nodes), self._environ["SLURM_JOB_ID"], allocated)
             hint = "ask for fewer, or leave the allocation's shell"
             return [CheckResult("error", what % values, "resources.instance_count", hint)]
-        missing = list(checks.missing_programs(self._environ))
+        missing = list(preflight.missing_programs(self._environ))
         said = "it runs inside the allocation that this shell belongs to: job %s" % self._environ["SLURM_JOB_ID"]
         return missing or [*self._cluster.check_places(job), CheckResult("notice", said)]
 
@@ -130,11 +130,11 @@ class AllocationCompute:
         return self._cluster.nodes()
 
     def execute(self, handle: Handle | None, errand: Errand) -> Errands:
-        from worldsize.compute.slurm import steps
+        from worldsize.compute.slurm import node_commands
 
         if handle is not None:
-            return steps.execute(handle, errand, self._environ)
-        return steps.execute_within(errand, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ)
+            return node_commands.execute(handle, errand, self._environ)
+        return node_commands.execute_within(errand, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ)
 
     def shell(self, handle: Handle, errand: Errand) -> int:
         return self._cluster.shell(handle, errand)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from worldsize.compute.slurm.rows import SEPARATOR, number_of, seconds_of
+from worldsize.compute.slurm.job_rows import SEPARATOR, number_of, seconds_of
 
 _NODE_COLUMNS = (
     "nodelist",

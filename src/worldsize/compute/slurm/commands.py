@@ -124,7 +124,7 @@ def run_slurm(
     answer = call(argv, environ=environ, timeout=timeout, input=input, idle=idle, umask=umask)
     if answer.code == 0:
         return answer.out
-    from worldsize.compute.slurm.refusals import refusal
+    from worldsize.compute.slurm.errors import refusal
 
     text = answer.err.strip() or answer.out.strip() or "it ended with code %d and said nothing" % answer.code
     raise refusal(argv[0], text, environ)

@@ -11,26 +11,26 @@ from typing import Any, NamedTuple
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
 from worldsize.compute.slurm import options
 from worldsize.compute.slurm.commands import run_slurm
+from worldsize.compute.slurm.job_rows import folded
 from worldsize.compute.slurm.observe import observation
-from worldsize.compute.slurm.place import trusted_on_the_way
 from worldsize.compute.slurm.queue import query
-from worldsize.compute.slurm.rows import folded
 from worldsize.compute.slurm.script import Script, render
+from worldsize.compute.slurm.script_trust import trusted_on_the_way
 from worldsize.compute.slurm.submission import pause, submit_once
 from worldsize.errors import SubmitRejected
-from worldsize.plan.hidden import values_of
-from worldsize.plan.launch import ArrayPlace, Plan
-from worldsize.plan.paths import RunPaths
-from worldsize.spec.config import Compute as Settings
-from worldsize.spec.job import Input, Job
-from worldsize.spec.paths import is_remote
+from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.job import Input, Job
+from worldsize.jobspec.paths import is_remote
+from worldsize.plan.plan import ArrayPlace, Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import values_of
 from worldsize.state.records import Observation
 from worldsize.trust.procfs import without
 from worldsize.trust.secrets import mask_argv, mask_text, mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.compute.abilities import Errand, Errands, Node, Usage, Waiting
+    from worldsize.compute.capabilities import Errand, Errands, Node, Usage, Waiting
 
 _AT_ONCE = 500
 
@@ -72,25 +72,25 @@ class SlurmCompute:
         return ComputeFacts(gpus, kept=KEPT, modules=modules, setup=setup)
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
-        from worldsize.compute.slurm import checks
+        from worldsize.compute.slurm import preflight
 
-        missing = list(checks.missing_programs(self._environ))
+        missing = list(preflight.missing_programs(self._environ))
         if missing:
             return missing
         return [
             *self.check_places(job),
-            *checks.check_secrets(plan, self._options(job, plan)),
+            *preflight.check_secrets(plan, self._options(job, plan)),
             *(self._from_settings(found, job) for found in self._check_slurm(job, plan)),
-            *checks.check_grace(plan.grace, self._run),
-            *(checks.check_pmix(self._run) if plan.launcher == "srun" else ()),
+            *preflight.check_grace(plan.grace, self._run),
+            *(preflight.check_pmix(self._run) if plan.launcher == "srun" else ()),
         ]
 
     def _check_slurm(self, job: Job, plan: Plan) -> Iterator[CheckResult]:
-        from worldsize.compute.slurm import checks
+        from worldsize.compute.slurm import preflight
 
         gpus = options.gpus_per_node(self._asked(job))
         environ = without(self._environ, plan.secrets)
-        return checks.check_slurm(self._options(job, plan), gpus, environ, self._run)
+        return preflight.check_slurm(self._options(job, plan), gpus, environ, self._run)
 
     def _from_settings(self, found: CheckResult, job: Job) -> CheckResult:
         """The compute's own table, where it said what the job did not."""
@@ -100,11 +100,11 @@ class SlurmCompute:
 
     def check_places(self, job: Job) -> list[CheckResult]:
         """Whether the nodes will see what the run needs."""
-        from worldsize.compute.slurm import checks
+        from worldsize.compute.slurm import preflight
 
         given = {name: value.path for name, value in job.inputs.items() if isinstance(value, Input)}
         inputs = {name: path for name, path in given.items() if path and not is_remote(path)}
-        return [*checks.check_directories(self._runs_dir, inputs), *checks.check_python(self.python)]
+        return [*preflight.check_directories(self._runs_dir, inputs), *preflight.check_python(self.python)]
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
         asked = self._asked(job)
@@ -191,30 +191,30 @@ class SlurmCompute:
         self._run(["scontrol", "requeue", handle["job"]])
 
     def nodes(self) -> list[Node]:
-        from worldsize.compute.slurm.tell import nodes
+        from worldsize.compute.slurm.reports import nodes
 
         said = self._settings.options.get("partition", ())
         return nodes(self._environ, said.split(",") if isinstance(said, str) else said)
 
     def execute(self, handle: Handle | None, errand: Errand) -> Errands:
-        from worldsize.compute.slurm import steps
+        from worldsize.compute.slurm import node_commands
 
         if handle is not None:
-            return steps.execute(handle, errand, self._environ)
-        return steps.execute_alone(errand, self._asked(Job()), self.python, self._environ)
+            return node_commands.execute(handle, errand, self._environ)
+        return node_commands.execute_alone(errand, self._asked(Job()), self.python, self._environ)
 
     def shell(self, handle: Handle, errand: Errand) -> int:
-        from worldsize.compute.slurm.steps import shell
+        from worldsize.compute.slurm.node_commands import shell
 
         return shell(handle, errand, self._environ)
 
     def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> Waiting | None:
-        from worldsize.compute.slurm.tell import explain
+        from worldsize.compute.slurm.reports import explain
 
         return explain(handle["job"], script, seconds, without(self._environ, secrets))
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
-        from worldsize.compute.slurm.tell import usages
+        from worldsize.compute.slurm.reports import usages
 
         return usages([handle["job"] for handle in handles], patience, self._environ)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from worldsize.compute.slurm.reasons import wait_of
-from worldsize.compute.slurm.rows import (
+from worldsize.compute.slurm.job_rows import (
     ACCOUNTS,
     NOWHERE,
     UNANSWERED,
@@ -16,6 +15,7 @@ from worldsize.compute.slurm.rows import (
     span,
     user_name,
 )
+from worldsize.compute.slurm.reasons import wait_of
 from worldsize.compute.slurm.states import State, state_of
 from worldsize.state.records import Observation, Reason
 

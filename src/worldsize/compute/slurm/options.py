@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from worldsize.common.numbers import whole
 from worldsize.errors import JobError
-from worldsize.plan.launch import Plan
-from worldsize.plan.numbers import whole
-from worldsize.spec.batchjob import script_as_asked
-from worldsize.spec.batchslurm import GPUS, own_options
-from worldsize.spec.job import Job
+from worldsize.jobspec.batch_script.job import script_as_asked
+from worldsize.jobspec.batch_script.slurm_keys import GPUS, own_options
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
 
 LIMIT_MARGIN = 60.0
 """Seconds that Slurm's limit comes after ours, so that it is the agent who ends a run in time, and says so."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from worldsize.compute.slurm.cluster import PartitionRow
 from worldsize.compute.slurm.commands import call
+from worldsize.compute.slurm.job_rows import JobRow, span, time_of
 from worldsize.compute.slurm.observe import waiting_words
 from worldsize.compute.slurm.reasons import wait_of
-from worldsize.compute.slurm.rows import JobRow, span, time_of
 from worldsize.compute.slurm.states import state_of
 from worldsize.compute.slurm.usage import gpus_of_tres
 from worldsize.errors import ConfigError, SubmitAgain

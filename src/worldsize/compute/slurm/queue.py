@@ -11,9 +11,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from worldsize.compute.slurm.accounts import account_rows, named
+from worldsize.compute.slurm.accounting import account_rows, named
 from worldsize.compute.slurm.cluster import gpus_of
-from worldsize.compute.slurm.rows import (
+from worldsize.compute.slurm.job_rows import (
     ACCOUNTS,
     NOWHERE,
     QUEUE,

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.slurm.options import Option, directive
-from worldsize.compute.slurm.place import LOOK
-from worldsize.plan.hidden import values_of
-from worldsize.plan.launch import Plan
-from worldsize.plan.paths import RunPaths
-from worldsize.plan.setup import ATTEMPT, NO_RUN, REPLACEABLE, setup_lines
+from worldsize.compute.slurm.script_trust import LOOK
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import values_of
+from worldsize.plan.setup_script import ATTEMPT, NO_RUN, REPLACEABLE, setup_lines
 
 _LINE = 57
 _BASH = "#!/bin/bash"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from worldsize.compute.slurm.accounts import WITH_TRES, Record, records_of
-from worldsize.compute.slurm.rows import JobRow, span
+from worldsize.compute.slurm.accounting import WITH_TRES, Record, records_of
+from worldsize.compute.slurm.job_rows import JobRow, span
 from worldsize.compute.slurm.states import state_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 

@@ -6,20 +6,20 @@ import atexit
 import hashlib
 import os
 
-from . import files, report
-from .guard import guard
-from .loader import Loaders
+from . import file_patches, report
+from .batch_norm import Normalising
+from .batch_slices import cut, size_of
+from .gradient_reducer import Reducer
+from .guards import guard
+from .loader_patches import Loaders
 from .models import Models
-from .noise import Noise
-from .normalising import Normalising
-from .parts import Parts
-from .reducer import Reducer
-from .slices import cut, size_of
-from .state import NONE, Batch, Training, refuse
-from .streams import Streams, seed_alike, with_numpy
-from .torchlib import torch
-from .values import Values
-from .world import World
+from .printed_values import Values
+from .process_group import World
+from .random_patches import Noise
+from .random_streams import Streams, seed_alike, with_numpy
+from .rank_context import Parts
+from .torch_module import torch
+from .training import NONE, Batch, Training, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def install(mode: str, environ: Mapping[str, str]) -> None:
     normalising = Normalising(training, world)
     normalising.install()
     guard(parts, normalising)
-    files.install(training, world)
+    file_patches.install(training, world)
     os.register_at_fork(after_in_child=training.stop)
     atexit.register(world.close)
     atexit.register(report.write, training)

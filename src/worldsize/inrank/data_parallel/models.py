@@ -5,15 +5,15 @@ from __future__ import annotations
 import gc
 import weakref
 
-from .state import refuse, replace
-from .torchlib import torch
+from .torch_module import torch
+from .training import refuse, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable, Iterator
 
-    from .state import Training
-    from .world import World
+    from .process_group import World
+    from .training import Training
 
 
 class Models:

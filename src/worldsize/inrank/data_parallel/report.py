@@ -7,7 +7,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .state import Training
+    from .training import Training
 
 
 def write(training: Training) -> None:

@@ -6,6 +6,6 @@ import sys
 run_dir = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(run_dir, "agent.pyz"))
 
-from worldsize.agent.shims import main  # noqa: E402
+from worldsize.agent.virtual_srun.programs import main  # noqa: E402
 
 sys.exit(main(run_dir, sys.argv[1:]))

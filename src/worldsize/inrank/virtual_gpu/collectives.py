@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from . import devices, groups
-from .lib import torch
+from . import devices, process_groups
+from .torch_module import torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _AVERAGED = {"all_reduce": "tensor", "reduce": "tensor", "reduce_scatter": "outp
 def install(c10d: Any) -> None:
     for name in _FIRST:
         if hasattr(c10d, name):
-            groups.put(c10d, name, _wrapped(name, getattr(c10d, name)))
+            process_groups.put(c10d, name, _wrapped(name, getattr(c10d, name)))
     _barrier(c10d)
 
 
@@ -55,8 +55,12 @@ def _wrapped(name: str, original: Any) -> Any:
     def collective(*args: Any, **kwargs: Any) -> Any:
         said = signature.bind(*args, **kwargs).arguments
         group = said.get("group")
-        groups.check_tensor(group, said.get(_FIRST[name]))
-        if name not in _AVERAGED or said.get("op") != torch.distributed.ReduceOp.AVG or not groups.is_nccl(group):
+        process_groups.check_tensor(group, said.get(_FIRST[name]))
+        if (
+            name not in _AVERAGED
+            or said.get("op") != torch.distributed.ReduceOp.AVG
+            or not process_groups.is_nccl(group)
+        ):
             return original(*args, **kwargs)
         said["op"] = torch.distributed.ReduceOp.SUM
         work = original(**said)
@@ -83,4 +87,4 @@ def _barrier(c10d: Any) -> None:
             devices.checked(devices.index_of(each))
         return original(async_op=async_op) if group is None else original(group, async_op)
 
-    groups.put(c10d, "barrier", barrier)
+    process_groups.put(c10d, "barrier", barrier)

@@ -6,7 +6,7 @@ import os
 import threading
 
 from . import messages
-from .lib import torch
+from .torch_module import torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

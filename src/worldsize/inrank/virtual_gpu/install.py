@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import warnings
 
-from . import amp, cuda_devices, cuda_memory, cuda_random, cuda_streams, cuda_types, devices, loading, marks, mode
+from . import autocast, checkpoint_loading, device_marks, devices, function_mode
 from .caller import torch_asks
-from .lib import torch
+from .cuda import devices as cuda_devices
+from .cuda import memory, random_state, streams, types
+from .torch_module import torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,21 +23,21 @@ def everything() -> None:
     _defaults()
     _accelerator()
     _harmless()
-    amp.install()
-    loading.install()
+    autocast.install()
+    checkpoint_loading.install()
     if torch.distributed.is_available():
         _distributed()
-    mode.enter()
+    function_mode.enter()
 
 
 def _tensors() -> None:
     for kind in (torch.Tensor, torch.nn.Parameter):
-        kind.__reduce_ex__ = marks.without_mark(kind.__reduce_ex__)
+        kind.__reduce_ex__ = device_marks.without_mark(kind.__reduce_ex__)
     make = torch.nn.Parameter.__new__
 
     @functools.wraps(make)
     def __new__(cls: Any, data: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return marks.put(make(cls, data, *args, **kwargs), None if data is None else marks.mark_of(data))
+        return device_marks.put(make(cls, data, *args, **kwargs), None if data is None else device_marks.mark_of(data))
 
     torch.nn.Parameter.__new__ = __new__
     # Intercepted as a whole, it would run hooks and custom backward functions outside the mode.
@@ -49,7 +51,7 @@ def _tensors() -> None:
     torch.Tensor.backward = functools.wraps(torch.Tensor.backward)(backward)
     torch.Tensor.record_stream = lambda self, stream: None
     wrap = torch.from_numpy
-    torch.from_numpy = lambda array: marks.put(wrap(array), None if torch_asks() else marks.CPU)
+    torch.from_numpy = lambda array: device_marks.put(wrap(array), None if torch_asks() else device_marks.CPU)
 
 
 def _modules() -> None:
@@ -65,22 +67,22 @@ def _modules() -> None:
         return move(self, *args, **kwargs)
 
     torch.nn.Module.to = to
-    from . import syncnorm
+    from . import sync_batch_norm
 
-    syncnorm.install()
+    sync_batch_norm.install()
 
 
 def _cuda() -> None:
     cuda = torch.cuda
-    for name, function in {**cuda_devices.FUNCTIONS, **cuda_memory.FUNCTIONS, **cuda_random.FUNCTIONS}.items():
+    for name, function in {**cuda_devices.FUNCTIONS, **memory.FUNCTIONS, **random_state.FUNCTIONS}.items():
         setattr(cuda, name, function)
-    for name, function in cuda_streams.FUNCTIONS.items():
+    for name, function in streams.FUNCTIONS.items():
         setattr(cuda, name, function)
-    for module, functions in ((cuda.memory, cuda_memory.FUNCTIONS), (cuda.random, cuda_random.FUNCTIONS)):
+    for module, functions in ((cuda.memory, memory.FUNCTIONS), (cuda.random, random_state.FUNCTIONS)):
         for name, function in functions.items():
             setattr(module, name, function)
-    cuda_types.install()
-    torch.Generator = cuda_random.Generator
+    types.install()
+    torch.Generator = random_state.Generator
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
         setattr(cuda.nvtx, name, cuda_devices.zero)
     cuda.nccl.version = lambda: (2, 21, 5)
@@ -97,14 +99,14 @@ def _defaults() -> None:
 
     def set_default_device(device: Any) -> None:
         index = None if device is None else devices.asked(device)
-        mode.Default.index = index
+        function_mode.Default.index = index
         use(None if index is not None else device)
 
     torch.set_default_device = set_default_device
     if ask is not None:
 
         def get_default_device() -> Any:
-            index = mode.Default.index
+            index = function_mode.Default.index
             return ask() if index is None or torch_asks() else torch.device("cuda", index)
 
         torch.get_default_device = get_default_device
@@ -118,11 +120,11 @@ def _default_types() -> None:
         named = "%s.%s" % (getattr(kind, "__module__", ""), getattr(kind, "__name__", ""))
         text = kind if isinstance(kind, str) else named
         if not text.startswith("torch.cuda."):
-            mode.Default.index = None
+            function_mode.Default.index = None
             use(kind)
         else:
             use("torch." + text.rpartition(".")[2])
-            mode.Default.index = devices.checked(None)
+            function_mode.Default.index = devices.checked(None)
 
     torch.set_default_tensor_type = set_default_tensor_type
 
@@ -144,12 +146,12 @@ def _accelerator() -> None:
         "device_count": cuda_devices.device_count,
         "current_accelerator": lambda check_available=False: torch.device("cuda"),
         "synchronize": cuda_devices.synchronize,
-        "current_stream": cuda_streams.current_stream,
-        "set_stream": cuda_streams.set_stream,
+        "current_stream": streams.current_stream,
+        "set_stream": streams.set_stream,
         **dict.fromkeys(("current_device_index", "current_device_idx"), cuda_devices.current_device),
         **dict.fromkeys(("set_device_index", "set_device_idx"), cuda_devices.set_device),
-        **{name: cuda_memory.FUNCTIONS[name] for name in cuda_memory.FUNCTIONS if name in truth},
-        "get_memory_info": cuda_memory.mem_get_info,
+        **{name: memory.FUNCTIONS[name] for name in memory.FUNCTIONS if name in truth},
+        "get_memory_info": memory.mem_get_info,
     }
     for name, virtual in answers.items():
         if name in truth:
@@ -168,7 +170,7 @@ def _harmless() -> None:
     torch.compile = compile
     torch.nn.Module.compile = lambda self, *args, **kwargs: None
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true but no accelerator is found")
-    torch.cuda.graphs.make_graphed_callables = cuda_streams.FUNCTIONS["make_graphed_callables"]
+    torch.cuda.graphs.make_graphed_callables = streams.FUNCTIONS["make_graphed_callables"]
     _attention()
 
 
@@ -176,7 +178,7 @@ def _attention() -> None:
     """A GPU's choice of kernels: a CPU has fewer, and would find none."""
     from contextlib import contextmanager
 
-    from ..on_import import when_imported
+    from ..import_hook import when_imported
 
     @contextmanager
     def choice(*args: Any, **kwargs: Any) -> Any:
@@ -193,15 +195,15 @@ def _attention() -> None:
 
 
 def _distributed() -> None:
-    from ..on_import import when_imported
-    from . import groups, leaving, meshes, parallel
+    from ..import_hook import when_imported
+    from . import ddp_checks, device_meshes, process_exit, process_groups
 
-    leaving.install()
-    groups.install()
-    parallel.install()
-    when_imported("torch.distributed.device_mesh", meshes.install_meshes)
+    process_exit.install()
+    process_groups.install()
+    ddp_checks.install()
+    when_imported("torch.distributed.device_mesh", device_meshes.install_meshes)
     for name in ("torch.distributed.tensor", "torch.distributed._tensor"):
-        when_imported(name, meshes.install_tensors)
+        when_imported(name, device_meshes.install_tensors)
     for name in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp"):
-        when_imported(name, meshes.install_fully_shard)
-    when_imported("torch.distributed.fsdp", meshes.install_first_version)
+        when_imported(name, device_meshes.install_fully_shard)
+    when_imported("torch.distributed.fsdp", device_meshes.install_first_version)

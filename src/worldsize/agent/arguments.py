@@ -1,0 +1,104 @@
+"""The words that an agent is started with. Read by hand: argparse takes longer than all that an agent does until its
+ranks run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import whole
+from worldsize.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, NoReturn
+
+_WHO = ("--node-rank", "--node-rank-var", "--conduct", "--queue")
+_FLAGS = ("--conduct", "--queue", "--prepare", "--tune")
+_VALUES = ("--node-rank", "--node-rank-var", "--attempt", "--attempt-var", "--address", "--launcher", "--starter")
+
+
+class Options(NamedTuple):
+    """Who an agent is, by exactly one of four.
+
+    node_rank      which node of the plan this is; 0 is the head
+    node_rank_var  the environment variable that says so
+    conduct        start every node's agent here, as virtual nodes
+    queue          start the runs here, each in its turn
+    address        where the other nodes reach this one, should it be the head
+    attempt_var    the environment variable that says which attempt this is at least: the first that nobody has begun
+    prepare        do what elsewhere a batch script does: look at what the run waits for, execute its setup
+    launcher       the process that waits for the agents of all nodes, and that whoever has started each of them tells
+    starter        the process that has started this one, which may be gone already; 0: this one's parent
+    tune           be what an agent starts in place of its ranks to search for the best configuration
+    """
+
+    run_dir: str
+    node_rank: int | None = None
+    node_rank_var: str = ""
+    conduct: bool = False
+    queue: bool = False
+    attempt: int = 0
+    address: str | None = None
+    attempt_var: str = ""
+    prepare: bool = False
+    tune: bool = False
+    launcher: int = 0
+    starter: int = 0
+
+
+def read_options(argv: Sequence[str]) -> Options:
+    """Raises UsageError for words that it does not know, or that do not fit together."""
+    values, rest = _sorted(argv)
+    who = [name for name in _WHO if name in values]
+    if len(who) != 1:
+        _refuse("exactly one of the arguments %s is required" % " ".join(_WHO))
+    if len(rest) != 1:
+        _refuse("one run directory is required, not %d" % len(rest))
+    return Options(
+        rest[0],
+        _number("--node-rank", values["--node-rank"]) if "--node-rank" in values else None,
+        values.get("--node-rank-var", ""),
+        "--conduct" in values,
+        "--queue" in values,
+        _number("--attempt", values.get("--attempt", "0")),
+        values.get("--address"),
+        values.get("--attempt-var", ""),
+        "--prepare" in values,
+        "--tune" in values,
+        _number("--launcher", values.get("--launcher", "0")),
+        _number("--starter", values.get("--starter", "0")),
+    )
+
+
+def _sorted(argv: Sequence[str]) -> tuple[Dict[str, str], List[str]]:
+    """The options with their values, and the other words."""
+    values: Dict[str, str] = {}
+    rest = []
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in _VALUES:
+            values[name] = value if equals else next(words, "")
+            if not values[name]:
+                _refuse("%s expects a value" % name)
+        elif word in _FLAGS:
+            values[word] = ""
+        elif word.startswith("-"):
+            _refuse("unrecognized arguments: %s" % word)
+        else:
+            rest.append(word)
+    return values, rest
+
+
+def _number(name: str, text: str) -> int:
+    number = whole(text)
+    if number is None:
+        _refuse("%s: invalid int value: %.40r" % (name, text))
+    return number
+
+
+def _refuse(what: str) -> NoReturn:
+    raise UsageError(
+        what, None, "agent.pyz RUN_DIR (--node-rank N | --node-rank-var NAME | --conduct | --queue) [--attempt K] …"
+    )

@@ -1,0 +1,32 @@
+"""How a node meets the others: a run on one node loads nothing of what nodes say to each other."""
+
+from __future__ import annotations
+
+from worldsize.agent.control.solo_peers import Alone
+from worldsize.plan.rank_environment import Host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import selectors
+
+    from worldsize.agent.control.endpoint import Endpoint
+    from worldsize.agent.control.rendezvous import Head, Rendezvous
+
+
+def meet(
+    own: Host,
+    node_rank: int,
+    rendezvous: Rendezvous,
+    head: Head | None,
+    endpoint: Endpoint,
+    nodes: int,
+    selector: selectors.BaseSelector,
+) -> Alone:
+    """The other nodes as node `node_rank` sees them; the head is the one that holds `head`."""
+    if nodes == 1:
+        return Alone(own)
+    from worldsize.agent.control.peers import AsHead, AsMember
+
+    if head is not None:
+        return AsHead(own, head, endpoint, nodes, selector)
+    return AsMember(own, node_rank, rendezvous, endpoint, selector)

@@ -1,0 +1,52 @@
+"""Words from one program on the head to one on another node, through their agents.
+
+On each node a pipe, opened by its name under /proc: nothing of it is left behind, and when the agent ends, whoever
+waits for a word reads the pipe's end.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+
+from worldsize.agent.control.solo_peers import Alone
+from worldsize.plan.plan import Plan
+from worldsize.plan.slurm.node_names import short_names
+
+
+class Relay:
+    """A host's name on the head's pipe: what `directory` has of that name comes out of the pipe of its first node."""
+
+    def __init__(self, peers: Alone, selector: selectors.BaseSelector, node_rank: int, directory: str) -> None:
+        self._reading, self._writing = os.pipe()
+        self._peers = peers
+        self._directory = directory
+        self._rest = b""
+        if node_rank == 0:
+            os.set_blocking(self._reading, False)
+            selector.register(self._reading, selectors.EVENT_READ, self._send)
+        else:
+            peers.order = self._put
+
+    def settled(self, plan: Plan) -> Plan:
+        """`plan` with the options `source`, which the waiting program reads, and `target`, which the other writes."""
+        here = "/proc/%d/fd/" % os.getpid()
+        ends = {"source": here + str(self._reading), "target": here + str(self._writing)}
+        return plan._replace(options={**plan.options, **ends})
+
+    def release(self) -> None:
+        """The program on the head has ended with 0: what still waits elsewhere does, too."""
+        for node_rank in range(1, len(self._peers.gather() or ())):
+            self._peers.pass_on(node_rank, "exit 0\n")
+
+    def _put(self, text: str) -> None:
+        os.write(self._writing, text.encode(errors="surrogateescape"))
+
+    def _send(self) -> None:
+        self._rest += os.read(self._reading, 1 << 16)
+        *lines, self._rest = self._rest.split(b"\n")
+        names = short_names([host.name for host in self._peers.gather() or ()])
+        for name in (line.decode(errors="surrogateescape") for line in lines):
+            if name in names:
+                with open(os.path.join(self._directory, name), errors="surrogateescape") as file:
+                    self._peers.pass_on(names.index(name), file.read())

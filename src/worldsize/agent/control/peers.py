@@ -1,0 +1,262 @@
+"""The other nodes, as the supervisor sees them: alone, as the head, or as a member.
+
+All three agree on one verdict: members propose to the head, the head decides, and everybody adopts what it says.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+from collections.abc import Sequence
+
+from worldsize.agent.control.channel import GONE, HELLO, HeadChannel, MemberChannel
+from worldsize.agent.control.endpoint import endpoint_text
+from worldsize.agent.control.rendezvous import Head, Rendezvous
+from worldsize.agent.control.solo_peers import Alone
+from worldsize.agent.outcome.verdict import HEAD_LOST, NODE_LOST, Heard, Verdict, lost
+from worldsize.plan.rank_environment import Host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.agent.control.endpoint import Endpoint
+    from worldsize.agent.control.solo_peers import Standstill
+
+CONNECT_TIMEOUT = 1.0
+_WELCOME_AFTER = 0.5
+"""Seconds. Most runs have begun by then, and to wake a node once more takes longer than all that it has to prove."""
+REFUSALS = 50
+"""As many attempts in a row, 20 ms apart: the head listens before it says where, so one that refuses is no more."""
+_REFUSED = "the head's agent is gone, or a firewall keeps its nodes apart (%s: connection refused)"
+_ADVICE = "a firewall? or not its address for other nodes: `export WORLDSIZE_ADDRESS=…` in setup gives another"
+
+
+class AsHead(Alone):
+    def __init__(self, own: Host, head: Head, endpoint: Endpoint, nodes: int, selector: selectors.BaseSelector) -> None:
+        super().__init__(own)
+        assert head.listener is not None
+        self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector, patience=_WELCOME_AFTER)
+        self._nodes = nodes
+        self._address = endpoint_text(endpoint)
+        self._endpoint = endpoint
+        self._hosts: tuple[Host, ...] | None = None
+        self._ready: set[int] = set()
+        self._going = False
+        self._done: set[int] = set()
+        self._idle: dict[int, Standstill] = {}
+        self._verdict: Verdict | None = None
+
+    def gather(self) -> tuple[Host, ...] | None:
+        others = self._channel.hosts
+        if self._hosts is None and len(others) == self._nodes - 1:
+            self._hosts = (self._own, *(others[node_rank] for node_rank in sorted(others)))
+            self._channel.send("start", hosts=self._hosts)
+            self._take_down()
+        return self._hosts
+
+    def ready(self) -> bool:
+        if not self._going and len(self._ready) == self._nodes - 1:
+            self._going = True
+            self._channel.send("go")
+        return self._going
+
+    def hear(self) -> list[Heard]:
+        found = (self._hear(news.node_rank, news.message) for news in self._channel.take())
+        return [heard for heard in found if heard is not None]
+
+    def _hear(self, node_rank: int, message: dict[str, Any]) -> Heard | None:
+        kind = message["kind"]
+        if kind == "verdict":
+            return Heard(Verdict.of(message))
+        if kind == "idle":
+            self.watch = True
+            self._idle[node_rank] = message["waiting"], message["seconds"]
+        elif kind == "ready":
+            self._ready.add(node_rank)
+        elif kind == "ended":
+            self.ended(message["ranks"])
+        elif kind == "done":
+            self.watch = True
+            self._done.add(node_rank)
+        elif kind == HELLO and self._verdict is not None:
+            self._channel.send_to(node_rank, "verdict", **self._verdict.fields())
+        elif kind == GONE and node_rank not in self._done:
+            return self._lost(node_rank, "its agent is gone (connection lost)")
+        return None
+
+    def _lost(self, node_rank: int, what: str) -> Heard | None:
+        self._done.add(node_rank)
+        if self._verdict is not None or len(self.without) >= self.spare:
+            known = self._channel.hosts.get(node_rank)
+            return lost(NODE_LOST, node_rank, what, known.name if known else "")
+        self.without = (*self.without, node_rank)
+        return None
+
+    def tell(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+        self._channel.send("verdict", **verdict.fields())
+
+    def pass_on(self, node_rank: int, text: str) -> None:
+        self._channel.send_to(node_rank, "order", text=text)
+
+    def may_end(self, late: bool) -> bool:
+        """Those who never came are not waited for: they will find nobody here."""
+        expected = range(1, self._nodes) if self._hosts else self._channel.hosts
+        return late or self._done.issuperset(expected)
+
+    def beat(self, silence: float) -> list[Heard]:
+        self._channel.send("ping", watch=self.watch)
+        silent = self._channel.silent(silence)
+        for node_rank in silent:
+            self._channel.drop(node_rank)
+        what = "its agent has not been heard of for %g s" % silence
+        heard = [self._lost(node_rank, what) for node_rank in silent]
+        return [each for each in heard if each is not None]
+
+    def stand_still(self, own: Standstill) -> Sequence[Standstill]:
+        """Each word counts once: whoever does not repeat it may have gone on since."""
+        said, self._idle = self._idle, {}
+        left = set(range(1, self._nodes)) - self._done
+        return [own, *(said[node_rank] for node_rank in left)] if said.keys() >= left else []
+
+    def forgive(self) -> None:
+        self._channel.forgive()
+
+    def absent(self, within: str = "") -> str:
+        missing = [str(rank) for rank in range(1, self._nodes) if rank not in self._channel.hosts]
+        what = "%d of %d nodes did not join the head (%s) at %s%s: %s"
+        return what % (len(missing), self._nodes, self._own.name, self._address, within, ", ".join(missing))
+
+    def close(self, verdict: Verdict | None) -> None:
+        self._channel.send("end", verdict=verdict.fields() if verdict else None)
+        self._channel.close()
+        self._take_down()
+
+    def _take_down(self) -> None:
+        """The socket's name, which nobody needs any more: nodes of one machine do not come twice."""
+        if isinstance(self._endpoint, str):
+            try:
+                os.unlink(self._endpoint)
+            except OSError:
+                pass
+
+
+class AsMember(Alone):
+    def __init__(
+        self,
+        own: Host,
+        node_rank: int,
+        rendezvous: Rendezvous,
+        endpoint: Endpoint,
+        selector: selectors.BaseSelector,
+    ) -> None:
+        super().__init__(own)
+        self._node_rank = node_rank
+        self._head_address = rendezvous.address
+        self._address = endpoint_text(endpoint)
+        self._channel = MemberChannel(endpoint, rendezvous.token, selector)
+        self._hosts: tuple[Host, ...] | None = None
+        self._ready = False
+        self._going = False
+        self._ended = False
+        self._head_gone = False
+        self._refusals = 0
+
+    @property
+    def joined(self) -> bool:
+        return self._channel.connected or self._head_gone
+
+    @property
+    def impatient(self) -> bool:
+        return not (self.joined or self._channel.pending)
+
+    def gather(self) -> tuple[Host, ...] | None:
+        if not self.joined:
+            self._connect()
+        return self._hosts
+
+    def ready(self) -> bool:
+        if not self._ready:
+            self._ready = True
+            self._channel.send("ready")
+        return self._going
+
+    def _connect(self) -> None:
+        try:
+            connected = self._channel.connect(CONNECT_TIMEOUT)
+        except ConnectionRefusedError:
+            self._refusals += 1
+            return
+        self._refusals = 0
+        if connected:
+            reached = self._own.ports and not self._own.address
+            address = self._channel.own_address or self._head_address
+            own = self._own._replace(address=address) if reached else self._own
+            self._channel.send(HELLO, node_rank=self._node_rank, host=own)
+
+    def hear(self) -> list[Heard]:
+        if self._refusals > REFUSALS and not self._head_gone:
+            self._head_gone = True
+            return [self._lost(_REFUSED % self._address)]
+        found = (self._hear(message) for message in self._channel.take())
+        return [heard for heard in found if heard is not None]
+
+    def _hear(self, message: dict[str, Any]) -> Heard | None:
+        kind = message["kind"]
+        if kind == "start":
+            self._hosts = tuple(map(Host.of, message["hosts"]))
+        elif kind == "go":
+            self._going = True
+        elif kind == "ping":
+            self.watch = self.watch or message["watch"]
+        elif kind == "order":
+            self.order(message["text"])
+        elif kind == "verdict":
+            return Heard(Verdict.of(message), binding=True)
+        elif kind == "end":
+            self._ended = True
+            return Heard(Verdict.of(message["verdict"]), binding=True) if message["verdict"] else None
+        elif kind == GONE:
+            self._head_gone = True
+            if not self._ended:
+                return self._lost("the head's agent is gone (connection lost)")
+        return None
+
+    def _lost(self, what: str) -> Heard:
+        return lost(HEAD_LOST, 0, what, self._hosts[0].name if self._hosts else "")
+
+    def tell(self, verdict: Verdict) -> None:
+        self._channel.send("verdict", **verdict.fields())
+
+    def ended(self, ranks: Sequence[int]) -> None:
+        self._channel.send("ended", ranks=ranks)
+
+    def done(self) -> None:
+        self._channel.send("done")
+
+    def may_end(self, late: bool) -> bool:
+        return late or self._ended or not (self._channel.connected or self._channel.pending)
+
+    def beat(self, silence: float) -> list[Heard]:
+        self._channel.send("ping")
+        if not self._channel.silent(silence):
+            return []
+        self._channel.close()
+        self._head_gone = True
+        return [self._lost("the head's agent has not been heard of for %g s" % silence)]
+
+    def stand_still(self, own: Standstill) -> Sequence[Standstill]:
+        self._channel.send("idle", waiting=own[0], seconds=own[1])
+        return []
+
+    def forgive(self) -> None:
+        self._channel.forgive()
+
+    def absent(self, within: str = "") -> str:
+        what = "node %d (%s) could not join the head at %s%s: %s (%s)"
+        why = self._channel.trouble or "nobody answers"
+        return what % (self._node_rank, self._own.name, self._address, within, why, _ADVICE)
+
+    def close(self, verdict: Verdict | None) -> None:
+        self._channel.close()

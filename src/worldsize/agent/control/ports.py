@@ -1,0 +1,98 @@
+"""Ports that stay free until the ranks that need them bind them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+
+from worldsize.errors import RendezvousError
+from worldsize.plan.plan import NodePlan, Plan
+from worldsize.trust.keys import user_key
+
+try:
+    from _blake2 import blake2b  # hashlib loads OpenSSL, too: 3 ms of every start
+except ImportError:
+    from hashlib import blake2b
+
+_TRIES = 200
+
+
+class PortReservation:
+    """A port that nothing listens on, outside the range that the kernel hands out by itself, held against every other
+    worldsize run of this user's on this machine by a name in the abstract socket namespace: the name lives exactly as
+    long as the process that holds it, in the same network namespace as the port. All users see such names; a key of
+    this user's makes them, so that nobody can tell the port by one, or take the name of a port first. Without a key
+    there is no mark, and two runs that begin at the same moment take the same port once in ten thousand times.
+
+    Binding the port ourselves until the rank wants it would not do: a rank that binds without SO_REUSEADDR would fail.
+    """
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._mark: socket.socket | None = None
+        key = user_key(environ)
+        low, high = _candidates(_ephemeral_range())
+        for _ in range(_TRIES):
+            port = low + int.from_bytes(os.urandom(4), "big") % (high - low + 1)
+            mark = _mark(port, key)
+            if mark is not None and _is_free(port):
+                self.port = port
+                self._mark = mark
+                return
+        raise RendezvousError("no free port between %d and %d on %s" % (low, high, socket.gethostname()))
+
+
+def _candidates(ephemeral: tuple[int, int]) -> tuple[int, int]:
+    """The widest span of unprivileged ports that the kernel does not give to others."""
+    low, high = ephemeral
+    spans = [(20000 if low > 22000 else 1025, low - 1), (high + 1, 65535)]
+    return max(spans, key=lambda span: span[1] - span[0])
+
+
+def _ephemeral_range() -> tuple[int, int]:
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+            low, high = file.read().split()
+            return int(low), int(high)
+    except (OSError, ValueError):
+        return 32768, 60999
+
+
+def _mark(port: int, key: bytes | None) -> socket.socket | None:
+    """None where another process has it."""
+    mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    if sys.platform == "linux" and key is not None:
+        try:
+            mark.bind("\0worldsize-%s" % blake2b(b"%d" % port, key=key, digest_size=16).hexdigest())
+        except OSError:
+            mark.close()
+            return None
+    return mark
+
+
+class ListeningPort:
+    """A port that a program will listen on which inherits the listening socket: nobody can be quicker."""
+
+    def __init__(self, address: str) -> None:
+        self.listener = socket.create_server((address, 0), backlog=128)
+        self.listener.set_inheritable(True)
+        self.port = int(self.listener.getsockname()[1])
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+        return True
+
+
+def reserve(plan: Plan, node: NodePlan, address: str) -> tuple[PortReservation | ListeningPort, ...]:
+    """The ports that the plan wants of this node, whose `address` this is where it is the head, beside the head's.
+    Raises RendezvousError, OSError."""
+    if plan.launcher == "autotune" and node.node_rank == 0:
+        return (ListeningPort(address),)
+    count = {"": 0, "node": 1, "rank": len(node.ranks)}[plan.ports]
+    return tuple(PortReservation() for _ in range(count))

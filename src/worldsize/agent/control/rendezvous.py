@@ -1,0 +1,133 @@
+"""How the nodes of an attempt find their head.
+
+`file`   the head publishes rendezvous.json in the run directory, which all nodes share (the default)
+`given`  whoever started the agents knows it already: a local run's conductor
+
+A node that cannot learn the head's address fails; there is no fallback to localhost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+
+from worldsize.agent.control.ports import PortReservation
+from worldsize.common.atomic_files import read_file, write_json
+from worldsize.common.json_values import tuple_of
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.control.endpoint import Endpoint
+
+_BACKLOG = 128
+"""Room for connections that are none of ours (port scans): a node's that finds none is tried again a second later."""
+
+STRANGERS = 64
+"""Connections that have not said who they are, beside those of the nodes that are still missing."""
+
+OPEN_FILES = 64 + STRANGERS
+"""Files that the head's agent may have open beside the connections to the other nodes."""
+
+LOOPBACK = "127."
+"""A head there is reached from its own machine only: its nodes are virtual ones."""
+
+
+class Rendezvous(NamedTuple):
+    """Where the head is: `port` for the ranks, `control_port` for the agents (0 on a single node, and where they meet
+    at a socket in the attempt's directory). `launcher`: what starts the ranks, where the plan leaves that to what the
+    head has."""
+
+    address: str
+    port: int
+    control_port: int
+    token: str
+    launcher: str = ""
+
+    def endpoint(self, paths: RunPaths) -> Endpoint:
+        """Where the head listens for the other agents."""
+        return (self.address, self.control_port) if self.control_port else paths.control_socket
+
+    def settled(self, plan: Plan) -> Plan:
+        return plan._replace(launcher=self.launcher) if self.launcher and leaves_launcher_open(plan) else plan
+
+
+def leaves_launcher_open(plan: Plan) -> bool:
+    """Whether what starts the ranks is for the head to say, by what it has."""
+    return "otherwise" in plan.options and plan.batch is None
+
+
+class Head(NamedTuple):
+    """What the head holds for as long as it lives."""
+
+    rendezvous: Rendezvous
+    reservation: PortReservation
+    listener: socket.socket | None
+
+
+def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, str], token: str = "") -> Head:
+    """Reserve the ranks' port, listen for the agents, and publish both, and what starts the ranks if `environ` decides
+    that. Without a `token` the agents get a new one."""
+    reservation = PortReservation()
+    launcher = ""
+    if leaves_launcher_open(plan):
+        from worldsize.agent.launchers.base import chosen_launcher
+
+        launcher = chosen_launcher(plan, environ)
+    listener = None
+    if len(plan.agents) > 1:
+        _allow_connections(len(plan.agents))
+        listener = _listener(paths, address, len(plan.agents) + _BACKLOG)
+        listener.setblocking(False)
+    control_port = listener.getsockname()[1] if listener and listener.family != socket.AF_UNIX else 0
+    rendezvous = Rendezvous(address, reservation.port, control_port, token or os.urandom(16).hex(), launcher)
+    write_json(paths.rendezvous, rendezvous._asdict(), private=True)
+    return Head(rendezvous, reservation, listener)
+
+
+def _listener(paths: RunPaths, address: str, backlog: int) -> socket.socket:
+    """Virtual nodes meet where no other user can come; at a port only where the file system has no sockets."""
+    if address.startswith(LOOPBACK):
+        from worldsize.agent.control.endpoint import listen
+
+        try:
+            return listen(paths.control_socket, backlog)
+        except OSError:
+            pass
+    return socket.create_server((address, 0), backlog=backlog)
+
+
+def _allow_connections(nodes: int) -> None:
+    """Every node keeps a connection to the head, and a usual limit is 1,024 open files."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = nodes + OPEN_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def read_published(paths: RunPaths) -> Rendezvous | None:
+    """What the head published, or None as long as it has not."""
+    try:
+        return tuple_of(Rendezvous, json.loads(read_file(paths.rendezvous)))
+    except FileNotFoundError:
+        return None
+
+
+def wait_published(paths: RunPaths, timeout: float) -> Rendezvous | None:
+    """The head's publication, looked for with a growing pause (2 ms to 0.5 s); None after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    pause = 0.002
+    while True:
+        found = read_published(paths)
+        if found is not None or time.monotonic() > deadline:
+            return found
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.5)

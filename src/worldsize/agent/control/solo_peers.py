@@ -1,0 +1,94 @@
+"""The other nodes, where there are none: what a supervisor may ask, and the answers of a node that is the only one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from worldsize.agent.outcome.verdict import Heard, Verdict
+from worldsize.plan.rank_environment import Host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple
+
+    from worldsize.agent.control.early_completion import Leading
+
+    Standstill = Tuple[Sequence[int], float]
+    """The ranks of a node that have not ended, and for how many seconds all of them have been idle."""
+
+
+class Alone:
+    """The only node: everybody is here and nobody waits.
+
+    watch    a rank somewhere is known to have ended with 0
+    leading  whether the run is over with some of its ranks; None where it is not, or where another node judges
+    order    called with what a program on the head says to one on this node
+    spare    how many nodes may be lost from now on
+    without  those that were, and that the run goes on without
+    """
+
+    def __init__(self, own: Host) -> None:
+        self._own = own
+        self.watch = False
+        self.leading: Leading | None = None
+        self.order: Callable[[str], None] = lambda text: None
+        self.spare = 0
+        self.without: tuple[int, ...] = ()
+
+    def gather(self) -> tuple[Host, ...] | None:
+        """Every node's host, in order, once all are here and the head has said so."""
+        return (self._own,)
+
+    def ready(self) -> bool:
+        """This node is ready for its ranks; whether all of them are."""
+        return True
+
+    def hear(self) -> list[Heard]:
+        """What others have decided or met with since the last call."""
+        return []
+
+    def tell(self, verdict: Verdict) -> None:
+        """This node's verdict is new."""
+
+    def ended(self, ranks: Sequence[int]) -> None:
+        """These ranks of this node have ended with 0: told where the run is over with some of its ranks."""
+        if self.leading is not None:
+            self.leading.ended(ranks)
+
+    def pass_on(self, node_rank: int, text: str) -> None:
+        """For a program on another node, from one on the head."""
+
+    def done(self) -> None:
+        """Nothing of the run is left on this node."""
+
+    def may_end(self, late: bool) -> bool:
+        """Whether this agent may end, all of its node being gone. `late`: the others are past waiting for."""
+        return True
+
+    def beat(self, silence: float) -> list[Heard]:
+        """Give a sign of life; the nodes that gave none for `silence` seconds are lost."""
+        return []
+
+    def stand_still(self, own: Standstill) -> Sequence[Standstill]:
+        """How idle each node is that is left; nothing where the head is to judge, or where one has not said so yet."""
+        return [own]
+
+    def forgive(self) -> None:
+        """We did not run for a while ourselves: nobody's silence until now counts."""
+
+    def absent(self, within: str = "") -> str:
+        """Who is missing, in words; `within` says after how long."""
+        return "nobody"
+
+    def close(self, verdict: Verdict | None) -> None:
+        """The last thing that this agent does with the others."""
+
+    @property
+    def joined(self) -> bool:
+        """Whether this node and the head have met, or never will."""
+        return True
+
+    @property
+    def impatient(self) -> bool:
+        """Whether `gather` is to be called again within milliseconds."""
+        return False

@@ -1,0 +1,41 @@
+"""What an agent starts for a search, in place of its node's ranks: a tuner, told of the other nodes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.control.ports import ListeningPort
+from worldsize.common.atomic_files import write_json
+from worldsize.plan.plan import NodePlan, Plan
+from worldsize.plan.rank_environment import World
+from worldsize.plan.run_paths import RunPaths
+
+
+def order_file(paths: RunPaths, node_rank: int) -> str:
+    """What a node's agent writes for its tuner: the plan as it is there, where the other nodes are."""
+    return os.path.join(paths.launch_dir, "autotune-%d.json" % node_rank)
+
+
+LISTENER = "WORLDSIZE_AUTOTUNE_LISTENER"
+"""The number of the descriptor on which the head's tuner listens."""
+
+
+def with_listener(environ: Mapping[str, str], ports: Sequence[object]) -> Mapping[str, str]:
+    """What the head's tuner is started with: it inherits the socket of the port that its node holds."""
+    numbers = [each.listener.fileno() for each in ports if isinstance(each, ListeningPort)]
+    return {**environ, LISTENER: str(numbers[0])} if numbers else environ
+
+
+def write_order(plan: Plan, world: World, node: NodePlan, paths: RunPaths) -> None:
+    """Raises OSError."""
+    os.makedirs(paths.launch_dir, 0o700, exist_ok=True)
+    addresses = [host.address for host in world.hosts]
+    order = {"plan": plan.to_json(), "addresses": addresses, "port": world.hosts[0].ports[0]}
+    write_json(order_file(paths, node.node_rank), order, private=True)
+
+
+def tuner_argv(node: NodePlan, paths: RunPaths) -> tuple[str, ...]:
+    words = ("--node-rank", str(node.node_rank), "--attempt", str(paths.attempt), "--tune")
+    return (sys.executable, paths.agent, paths.root, *words)

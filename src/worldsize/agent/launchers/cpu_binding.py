@@ -1,0 +1,85 @@
+"""A node's CPUs, shared out among its ranks by the node itself: it alone knows which ones it was given.
+
+`share_out` is pure; what the kernel tells of the machine is read by `own_shares`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import whole
+
+_SYSTEM = "/sys/devices/system"
+
+
+class Place(NamedTuple):
+    """Where a CPU is: its NUMA node, its socket, and its physical core, named by the first of the core's CPUs."""
+
+    numa: int
+    socket: int
+    core: int
+
+
+def share_out(places: Mapping[int, Place], ranks: int) -> tuple[tuple[int, ...], ...]:
+    """An equal share of neighbouring CPUs for each rank, in order; nothing where there are fewer CPUs than ranks.
+
+    Physical cores are shared out whole as long as each rank gets one. What does not divide evenly is left between the
+    shares, so that as few of them as possible reach over two NUMA nodes or sockets.
+    """
+    ordered = sorted(places, key=lambda cpu: (places[cpu], cpu))
+    cores: dict[Place, list[int]] = {}
+    for cpu in ordered:
+        cores.setdefault(places[cpu], []).append(cpu)
+    units = list(cores.values()) if len(cores) >= ranks else [[cpu] for cpu in ordered]
+    size = len(units) // ranks
+    if size == 0:
+        return ()
+    starts = (rank * len(units) // ranks for rank in range(ranks))
+    return tuple(tuple(cpu for unit in units[start : start + size] for cpu in unit) for start in starts)
+
+
+def own_shares(ranks: int, system: str = _SYSTEM) -> tuple[tuple[int, ...], ...]:
+    """`share_out` of the CPUs that this process may use; in plain order where the kernel does not tell their places."""
+    return share_out(read_places(os.sched_getaffinity(0), system), ranks)
+
+
+def read_places(cpus: Iterable[int], system: str = _SYSTEM) -> dict[int, Place]:
+    numa = _numa_nodes(system)
+    return {cpu: _place(cpu, numa.get(cpu, 0), "%s/cpu/cpu%d/topology/" % (system, cpu)) for cpu in cpus}
+
+
+def _place(cpu: int, numa: int, topology: str) -> Place:
+    siblings = _parse(_read(topology + "thread_siblings_list"))
+    socket = _parse(_read(topology + "physical_package_id"))
+    return Place(numa, socket[0] if socket else 0, siblings[0] if siblings else cpu)
+
+
+def _numa_nodes(system: str) -> dict[int, int]:
+    try:
+        names = os.listdir(system + "/node")
+    except OSError:
+        return {}
+    found = [whole(name[4:]) for name in names if name.startswith("node")]
+    numbers = [number for number in found if number is not None]
+    return {cpu: number for number in numbers for cpu in _parse(_read("%s/node/node%d/cpulist" % (system, number)))}
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _parse(text: str) -> Sequence[int]:
+    """The kernel's lists, such as 0-3,64-67; nothing for what is none."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        low, high = whole(first), whole(last if dash else first)
+        if low is not None and high is not None:
+            found += range(low, high + 1)
+    return found

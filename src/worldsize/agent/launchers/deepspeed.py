@@ -1,0 +1,93 @@
+"""A command that is `deepspeed train.py …`: once per node, told of the allocation; no ssh, no pdsh.
+
+DeepSpeed's launcher finds its nodes in WORLDSIZE_HOSTFILE, and starts its node's ranks itself. The hook that every
+Python of the run loads makes each of them one of ours: its variables, its own log, its own error file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+
+from worldsize.common.atomic_files import write_bytes
+from worldsize.plan.plan import NodePlan
+from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.launchers.rank_process import Process
+
+HOOK = "WORLDSIZE_LAUNCH"
+"""Where the hook finds what a rank is to become."""
+
+_AUTOTUNING = "WORLDSIZE_AUTOTUNING"
+_OF_THE_NODE = ("WORLDSIZE_NODE_RANK", "NODE_RANK", "GROUP_RANK", "AZUREML_CR_NODE_RANK", "SLURM_NODEID")
+_SET_BY_DEEPSPEED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
+
+_SHIM = """#!/bin/sh
+# The real one, told of the allocation. What the command says itself comes later, and wins.
+here=${0%/*}
+IFS=:
+for directory in $PATH; do
+    if [ "$directory" != "$here" ] && [ -x "$directory/deepspeed" ]; then
+        autotuning=$WORLDSIZE_AUTOTUNING
+        unset IFS WORLDSIZE_AUTOTUNING
+        exec "$directory/deepspeed" --hostfile "$WORLDSIZE_HOSTFILE" --no_ssh --node_rank "$WORLDSIZE_NODE_RANK" \\
+            --master_addr "$MASTER_ADDR" --master_port "$MASTER_PORT" \\
+            ${autotuning:+--autotuning "$autotuning"} "$@"
+    fi
+done
+echo "deepspeed: command not found" >&2
+exit 127
+"""
+
+_PDSH = """#!/bin/sh
+# DeepSpeed's autotuning ends a trial's ranks by name through this; here they have ended with their launcher, and other
+# runs of the machine may have the same name.
+exit 0
+"""
+
+
+def directory_of(paths: RunPaths, node: NodePlan) -> str:
+    """First on the launcher's PATH."""
+    return os.path.join(paths.launch_dir, "node-%d" % node.node_rank)
+
+
+def deepspeed_environment(
+    ranks: Iterable[Process], paths: RunPaths, node: NodePlan, autotuning: str = ""
+) -> dict[str, str]:
+    """The launcher's: what is the same for all ranks of its node. `autotuning`: its option of that name."""
+    first, *others = (process.environment for process in ranks)
+    own = {name for name in first if any(other.get(name) != first[name] for other in others)}
+    own.update(name for name in first if name.endswith(("RANK", "_PROCID", "_LOCALID", "_PROCESS_ID")))
+    own.update(name for name in first if name.endswith("ERROR_FILE") or name == "AZUREML_PROCESS_NAME")
+    environment = {name: value for name, value in first.items() if name in _OF_THE_NODE or name not in own}
+    environment["PATH"] = "%s:%s" % (directory_of(paths, node), first["PATH"])
+    asked = {_AUTOTUNING: autotuning} if autotuning else {}
+    return {**environment, **asked, HOOK: paths.launch_dir}
+
+
+def write_launch(ranks: Iterable[Process], environment: Mapping[str, str], paths: RunPaths, node: NodePlan) -> None:
+    """The program that stands for `deepspeed`, and what each of this node's ranks is to become."""
+    directory = directory_of(paths, node)
+    os.makedirs(directory, exist_ok=True)
+    shims = {"deepspeed": _SHIM, **({"pdsh": _PDSH} if _AUTOTUNING in environment else {})}
+    for name, text in shims.items():
+        shim = os.path.join(directory, name)
+        with open(shim, "w") as file:
+            file.write(text)
+        os.chmod(shim, 0o700)
+    for process in ranks:
+        changed = {
+            name: value
+            for name, value in process.environment.items()
+            if environment.get(name) != value and name not in _SET_BY_DEEPSPEED
+        }
+        path = os.path.join(paths.launch_dir, "rank-%d.json" % process.ranks[0])
+        write_bytes(path, json.dumps({"environment": changed, "log": process.log}).encode())
+
+
+def own_code(code: int) -> int:
+    """What the rank ended with: DeepSpeed's launcher says -N for signal N, which a shell sees as 256 - N."""
+    return 128 + 256 - code if code > 256 - 65 else code

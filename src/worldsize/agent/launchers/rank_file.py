@@ -1,0 +1,47 @@
+"""What another launcher starts becomes a rank by a file of shell lines: its environment, its log, its CPUs,
+its umask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from worldsize.common.atomic_files import write_bytes
+from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.launchers.rank_process import Process
+
+_STAND = {"mpirun": ("PMIX_", "PMI_"), "srun": ("SLURM", "PMIX_", "PMI_")}
+"""What a launcher itself says to each rank."""
+
+
+def write_rank_files(
+    ranks: Iterable[Process], launcher: str, environment: Mapping[str, str], paths: RunPaths, umask: int | None
+) -> None:
+    """One for each rank of this node, whole; `environment` is the launcher's own."""
+    for process in ranks:
+        lines = rank_lines(process, launcher, environment, umask)
+        path = os.path.join(paths.launch_dir, "rank-%d" % process.ranks[0])
+        write_bytes(path, lines.encode(errors="surrogateescape"))
+
+
+def rank_lines(process: Process, launcher: str, environment: Mapping[str, str], umask: int | None = None) -> str:
+    stand = _STAND[launcher]
+    rank = {name: value for name, value in process.environment.items() if not name.startswith(stand)}
+    changed = {name: value for name, value in rank.items() if environment.get(name) != value and name.isidentifier()}
+    gone = [name for name in environment if name not in rank and not name.startswith((*stand, "OMPI_", "PRTE_"))]
+    lines = ["export %s=%s" % (name, quoted(value)) for name, value in changed.items()]
+    lines += ["unset %s" % name for name in gone]
+    lines.append("exec >>%s 2>&1" % quoted(process.log))
+    if umask is not None:
+        lines.append("umask %03o" % umask)
+    if process.cpus:
+        lines.append("taskset -cp %s $$ >/dev/null 2>&1" % ",".join(map(str, process.cpus)))
+    return "\n".join(lines) + "\n"
+
+
+def quoted(text: str) -> str:
+    """As one word of sh."""
+    return "'%s'" % text.replace("'", "'\\''")

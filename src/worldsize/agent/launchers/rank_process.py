@@ -1,0 +1,60 @@
+"""From the plan to ranks as processes: their programs, environments, logs and CPUs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.plan import NodePlan, Plan
+from worldsize.plan.rank_environment import RankContext, World, rank_environment
+from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple
+
+    Shares = Sequence[Tuple[int, ...]]
+    """The CPUs of each local rank; empty: they are left alone."""
+
+
+class Process(NamedTuple):
+    """One process that the agent starts; a launcher stands for all ranks of the node."""
+
+    ranks: tuple[int, ...]
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    log: str
+    cpus: tuple[int, ...]
+    held: tuple[int, ...] = ()
+
+
+def node_shares(plan: Plan, node: NodePlan) -> Shares:
+    """How this very node shares out its CPUs, where the plan asks for it; launchers that start ranks look to it that
+    they get them, or do not (torchrun)."""
+    if plan.bind != "node" or plan.launcher not in ("direct", "mpirun", "srun"):
+        return ()
+    from worldsize.agent.launchers.cpu_binding import own_shares
+
+    return own_shares(len(node.ranks))
+
+
+def _even_share(node: NodePlan) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // len(node.ranks))
+
+
+def rank_processes(
+    plan: Plan, world: World, node: NodePlan, paths: RunPaths, inherited: Mapping[str, str], shares: Shares = ()
+) -> Iterator[Process]:
+    """Each of the node's ranks as a process of its own, whoever starts it. Threads per rank: the plan's, else its CPUs,
+    else the node's shared out."""
+    held = (signal.SIGINT,) if plan.shielded else ()
+    for index, rank in enumerate(node.ranks):
+        cpus = shares[index] if shares else ()
+        context = RankContext(plan, world, node, rank, paths.root, paths.rank_error(rank.rank))
+        values = rank_environment(context, inherited, plan.threads or len(cpus) or _even_share(node))
+        hook = [paths.inrank, values["PYTHONPATH"]] if values.get("PYTHONPATH") else [paths.inrank]
+        values["PYTHONPATH"] = os.pathsep.join(hook)
+        yield Process((rank.rank,), plan.argv, values, paths.rank_log(rank.rank), cpus, held)

@@ -1,0 +1,132 @@
+"""`launcher: torchrun`: one torch.distributed.run per node starts the node's ranks; the ranks still write their own
+files, and a failure is still the rank's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import whole
+from worldsize.plan.plan import NodePlan, Plan
+from worldsize.plan.rank_environment import World
+from worldsize.plan.run_paths import RunPaths
+
+_BY_RANK = ("WORLDSIZE_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "JAX_PROCESS_ID")
+_BY_LOCAL_RANK = ("WORLDSIZE_LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_NODE_RANK")
+_BY_WORLD = {
+    "WORLD_SIZE": (
+        "WORLDSIZE_WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE",
+        "JAX_NUM_PROCESSES",
+    ),
+    "GROUP_WORLD_SIZE": (
+        "WORLDSIZE_NODE_COUNT", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES", "AZUREML_NODE_COUNT",
+    ),
+    "GROUP_RANK": ("WORLDSIZE_NODE_RANK", "NODE_RANK", "SLURM_NODEID", "AZUREML_CR_NODE_RANK"),
+}  # fmt: skip
+"""What changes when a node is lost."""
+
+_OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+_LAST_CALL = 5
+"""Seconds for which torchrun waits for more nodes, once it has enough: ours have all been started, so the others are
+either about to come or lost."""
+
+_BECOME_THE_COMMAND = 'shift 2; exec >>"$log" 2>&1; %sexec "$@"'
+_FORGET = 'for said in "$WORLDSIZE_ERROR_FILE" "$TORCHELASTIC_ERROR_FILE"; do [ ! -s "$said" ] || : >"$said"; done; '
+_TORCHS_PORT = 29400
+"""torchrun's own, for an endpoint that says none."""
+
+_CAUSE = "Root Cause"
+_CAUSES_RANK = re.compile(r"rank\s*:\s*([0-9]{1,9})(?![0-9])")
+_CAUSES_CODE = re.compile(r"exitcode\s*:\s*(-?[0-9]{1,9})(?![0-9])")
+
+
+class Cause(NamedTuple):
+    """The rank that torchrun saw fail first, and its exit code, 128+N for signal N."""
+
+    rank: int
+    code: int
+
+
+def torchrun_argv(
+    plan: Plan, world: World, node: NodePlan, paths: RunPaths, environment: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Rendezvous on the head's port, or where the plan says, as HPC Pack's guide starts it."""
+    restarts = plan.options.get("max_restarts", 0)
+    script = _rank_script(environment, restarts > 0, plan.spare > 0, plan.ranks_umask)
+    nodes = "%d:%d" % (len(plan.nodes) - plan.spare, len(plan.nodes)) if plan.spare else "%d" % len(plan.nodes)
+    meeting = _static if plan.options.get("rdzv_backend") == "static" else _meeting
+    return (
+        plan.python, "-m", "torch.distributed.run",
+        "--nnodes=%s" % nodes, "--nproc-per-node=%d" % len(node.ranks), *meeting(plan, world, node),
+        "--local-addr=%s" % _label(world, node), "--max-restarts=%d" % restarts, "--no-python",
+        "/bin/sh", "-c", script, "sh", paths.errors_dir, paths.logs_dir, *plan.argv,
+    )  # fmt: skip
+
+
+def torchrun_environment(plan: Plan, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Ranks that are started again need a store of their own. In torchrun's, which would be theirs too, they find the
+    addresses of those before them; and nodes whose torchruns count restarts differently would never find each other."""
+    return {_OWN_STORE: "1", **environment} if plan.options.get("max_restarts") else environment
+
+
+def _static(plan: Plan, world: World, node: NodePlan) -> tuple[str, ...]:
+    head = "--master-addr=%s" % world.address, "--master-port=%d" % world.port
+    return "--rdzv-backend=static", "--node-rank=%d" % node.node_rank, *head
+
+
+def _meeting(plan: Plan, world: World, node: NodePlan) -> tuple[str, ...]:
+    """c10d: where they meet, and whether this node is the host of that; where no node has the name that was said,
+    torchrun finds it out by itself."""
+    if plan.rdzv_endpoint is None:
+        host, port, hosts = world.address, world.port, [0]
+    else:
+        host, _, said = plan.rdzv_endpoint.partition(":")
+        hosts = [number for number, each in enumerate(world.hosts) if _short(each.name) == _short(host)]
+        port = whole(said) or (world.port if hosts == [0] else _TORCHS_PORT)
+    how = ["is_host=%d" % (node.node_rank == hosts[0])] if hosts else []
+    if plan.spare:
+        how.append("last_call_timeout=%d" % _LAST_CALL)
+    conf = ("--rdzv-conf=%s" % ",".join(how),) if how else ()
+    return "--rdzv-id=%s" % plan.run_id, "--rdzv-backend=c10d", "--rdzv-endpoint=%s:%d" % (host, port), *conf
+
+
+def _short(name: str) -> str:
+    """A host's name without its domain, in lower case; an address as it is."""
+    return name.lower() if re.fullmatch(r"[\d.]+", name) else name.lower().partition(".")[0]
+
+
+def root_cause(log: str) -> Cause | None:
+    """What torchrun's own log says of the first failure; None where it says nothing."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            _, _, text = file.read().partition(_CAUSE)
+    except OSError:
+        return None
+    rank = _CAUSES_RANK.search(text)
+    said = _CAUSES_CODE.search(text, rank.end()) if rank else None
+    if rank is None or said is None:
+        return None
+    code = int(said[1])
+    return Cause(int(rank[1]), code if code >= 0 else 128 - code)
+
+
+def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, umask: int | None) -> str:
+    """What torchrun starts for each rank: it names the rank in every convention in force, gives it its own log,
+    error file and umask, and becomes the command. What a rank said that is started again does not count any more."""
+    exports = ['%s="$RANK"' % name for name in _BY_RANK if name in environment]
+    exports += ['%s="$LOCAL_RANK"' % name for name in _BY_LOCAL_RANK if name in environment]
+    exports += ['AZUREML_PROCESS_NAME="rank_$RANK"'] if "AZUREML_PROCESS_NAME" in environment else []
+    if elastic:
+        exports += ['%s="$%s"' % (n, source) for source, names in _BY_WORLD.items() for n in names if n in environment]
+    return 'r=$(printf %%05d "$RANK"); log="$2/rank-$r.log"; export WORLDSIZE_ERROR_FILE="$1/rank-$r.json" %s; %s%s' % (
+        " ".join(exports),
+        _FORGET if restarts else "",
+        _BECOME_THE_COMMAND % ("" if umask is None else "umask %03o; " % umask),
+    )
+
+
+def _label(world: World, node: NodePlan) -> str:
+    """torchrun numbers its nodes by sorting their addresses, so that its node ranks and ours would differ. Only the
+    first one's is ever connected to; the others' stand for their place: "~" sorts after every address."""
+    return world.address if node.node_rank == 0 else "~%06d" % node.node_rank

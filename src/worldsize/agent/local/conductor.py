@@ -1,0 +1,311 @@
+"""A local run's one detached process: parent of its agents, heir of what they leave behind.
+
+It outlives the CLI that forked it, forks its agents from its own warm interpreter (so that 256 virtual nodes start in
+a fraction of what 256 programs would take), and writes the result when they have ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from worldsize.agent.control.rendezvous import Head, open_head
+from worldsize.agent.local.outcome import Conclusion, agent_lost, end_orphans, no_agent, no_head, no_setup, sweep
+from worldsize.agent.outcome.node_record import note
+from worldsize.agent.outcome.verdict import CANCEL, Verdict
+from worldsize.agent.posix import processes
+from worldsize.agent.posix.signals import STOP, STOP_NOW, Signals, hold, ignore_notices, release, restore
+from worldsize.agent.supervision.supervisor import Supervisor
+from worldsize.common.atomic_files import access_of, write_json
+from worldsize.errors import WorldsizeError
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import read_exit
+from worldsize.trust.procfs import closed, retitle, withdraw, without
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from worldsize.agent.posix.namespaces import Isolated
+
+LOCAL_ADDRESS = "127.0.0.1"
+_OVERTIME = 10.0
+_TICK = 1.0
+_BUSY_TICK = 0.1
+
+
+def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
+    """Start the run; the conductor's pid."""
+    return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root)
+
+
+def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
+    """`run` in a process that outlives this one and keeps nothing of it open, nor shows its words, but the directory
+    `root` in their place; its pid. The child never returns.
+
+    Whatever this process does with signals, one that is sent to the child at once waits for the `Signals()` of `run`.
+    """
+    gc.freeze()
+    held = hold()
+    try:
+        pid = os.fork()
+        if pid == 0:
+            as_program(partial(_detached, run, log, umask, root))
+    finally:
+        restore(held)
+    gc.unfreeze()
+    return pid
+
+
+def conductor_log(paths: RunPaths) -> str:
+    return os.path.join(paths.logs_dir, "conductor.log")
+
+
+def as_program(run: Callable[[], int]) -> NoReturn:
+    """The top of a forked process: it ends here, with `run`'s code, whatever happens."""
+    code = 1
+    try:
+        code = run()
+    except BaseException:  # noqa: BLE001  what it could not do must be on record before it ends
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
+    gc.enable()
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # what a terminal sent before we had left it was not for us
+    ignore_notices()
+    os.umask(umask)
+    _redirect(log)
+    retitle("worldsize %s" % os.path.basename(root))
+    return run()
+
+
+def _redirect(log: str) -> None:
+    """Keep nothing open of the process that we were forked from: its pipes and sockets end when it does."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for target, source in ((0, null), (1, out), (2, out)):
+        os.dup2(source, target)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    sys.stdout = sys.stderr = open(2, "w", buffering=1, closefd=False)  # whatever stood there may write to what is gone
+
+
+class Conductor:
+    def __init__(self, plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> None:
+        self.plan = plan
+        self.paths = paths
+        self._closed = closed(plan.secrets, environ)
+        self.environ = without(environ, self._closed)  # os.environ decodes every value each time that it is read
+        self._access = access_of(paths.root)
+        self._conclusion = Conclusion(plan, paths)
+        self._agents: dict[int, int] = {}
+        self._lost: dict[int, Verdict] = {}
+        self._cancelled = False
+        self._stopped: dict[int, float] = {}
+        self._silent: set[int] = set()
+        self._kill_at: float | None = None
+        self._isolated: Isolated | None = None
+        self._signals = Signals()
+        # The agents watch the reading end: it tells them when the one process that holds the other end is no more.
+        self._lifeline, self._held = os.pipe()
+
+    def run(self) -> int:
+        """Start the agents, wait for all of them, write the result; the run's exit code."""
+        processes.become_subreaper()
+        withdraw([*self._closed, *(name for name in os.environ if name not in self.environ)])
+        if os.path.exists(self.paths.cancel) or os.path.exists(self.paths.result):
+            return self._conclusion.write(dict.fromkeys(self._nodes(), Verdict(CANCEL, None)))
+        if self.plan.setup:
+            ended = self._set_up()
+            if ended is not None:
+                return self._conclusion.write(dict.fromkeys(self._nodes(), ended))
+            if access_of(self.paths.root) != self._access:
+                note("%s is not there any more" % self.paths.root)
+                return 1
+        if self.plan.rehearsal:
+            self._isolate()
+        try:
+            head = open_head(self.plan, self.paths, LOCAL_ADDRESS, self.environ)
+        except (OSError, WorldsizeError) as error:
+            return self._conclusion.write(dict.fromkeys(self._nodes(), no_head(error)))
+        hold()
+        try:
+            self._fork_agents(head)
+        except OSError as error:  # no more processes for this user
+            self._lost = dict.fromkeys(self._nodes() - set(self._agents.values()), no_agent(error))
+            self._tell(signal.SIGTERM)
+        release()
+        os.close(self._lifeline)
+        if head.listener:
+            head.listener.close()
+        self._introduce()
+        self._wait()
+        sweep()
+        return self._conclusion.write(self._lost)
+
+    def _set_up(self) -> Verdict | None:
+        """Execute what the job asks for first; why the run ends here, where that failed or was cancelled."""
+        from worldsize.agent.startup.setup_script import SetupFailed, environment_after
+
+        self._introduce()
+        try:
+            environ = environment_after(self.plan, self.paths, self.environ, self._told_to_stop)
+        except SetupFailed as error:
+            return no_setup(str(error), error.code)
+        except OSError as error:
+            return no_head(error)
+        if environ is None:
+            return Verdict(CANCEL, None)
+        self.environ = environ
+        return None
+
+    def _isolate(self) -> None:
+        """Keep the virtual nodes of a rehearsal apart as far as the system lets us, and leave word of it."""
+        from worldsize.agent.posix import namespaces
+
+        rehearsal = self.plan.rehearsal
+        offline = bool(rehearsal and rehearsal.offline)
+        try:
+            os.makedirs(self.paths.disks, exist_ok=True)
+            self._isolated = namespaces.possible(offline, len(self.plan.agents) > 1, self.paths.disks)
+            if self._isolated.network == "":
+                namespaces.cut_network()
+                self.environ = {**namespaces.LOOPBACK, **self.environ}
+        except OSError as error:
+            note("not isolated: %s" % error)
+            return
+        write_json(self.paths.isolation, self._isolated._asdict())
+
+    def _own_disks(self) -> None:
+        from worldsize.agent.posix.namespaces import own_disks
+
+        if self.plan.local is not None:
+            from worldsize.agent.node_disk.directory import remember_own_directory
+
+            remember_own_directory(self.plan.local.base, self.environ)
+        shared = self.plan.rehearsal.shared if self.plan.rehearsal else ()
+        own_disks(self.paths.disks, self.paths.root, shared, self.environ)
+
+    def _told_to_stop(self) -> bool:
+        heard = self._signals.take()
+        return self._cancelled or bool(heard & STOP) or STOP_NOW in heard
+
+    def _introduce(self) -> None:
+        """Leave our handle, should our starter have died before it could; and hear of a cancel that found none."""
+        try:
+            write_json(self.paths.handle, processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root))
+        except OSError as error:  # a full disk ends the run, as does a run directory that is gone
+            note("no handle written: %s" % error)
+        if os.path.exists(self.paths.cancel):
+            self._cancel()
+
+    def _nodes(self) -> set[int]:
+        return {node.node_rank for node in self.plan.agents}
+
+    def _fork_agents(self, head: Head) -> None:
+        if len(self.plan.agents) > 1:
+            from worldsize.agent.control import peers  # noqa: F401  once for all agents, which need it
+
+        for node in self.plan.agents:
+            pid = os.fork()
+            if pid == 0:
+                as_program(partial(self._agent, node.node_rank, head))
+            self._agents[pid] = node.node_rank
+
+    def _agent(self, node_rank: int, head: Head) -> int:
+        os.setpgid(0, 0)
+        os.close(self._held)
+        self._signals.forget()
+        if self._isolated and self._isolated.disks == "":
+            self._own_disks()
+        mine = head if node_rank == 0 else None
+        if mine is None and head.listener:
+            head.listener.close()
+        return Supervisor(self.plan, self.paths, node_rank, head.rendezvous, mine, self.environ, self._lifeline).run()
+
+    def _wait(self) -> None:
+        selector = selectors.DefaultSelector()
+        selector.register(self._signals, selectors.EVENT_READ)
+        while self._agents:
+            self._reap()
+            if self._lost:
+                end_orphans(self._agents)
+            if self._agents:
+                selector.select(_TICK if self._kill_at is None else _BUSY_TICK)
+                self._forward()
+                self._end_stopped()
+                self._hurry()
+
+    def _reap(self) -> None:
+        for pid, code in processes.reap():
+            node_rank = self._agents.pop(pid, None)
+            if node_rank is not None and code != 0:
+                if read_exit(self.paths, node_rank) is None:
+                    self._lost[node_rank] = agent_lost(node_rank, code, self._cancelled, pid in self._silent)
+                    if self._goes_on():
+                        continue
+                    self._tell(signal.SIGTERM)  # those who had not met it yet would wait for it
+                self._end_within(self.plan.grace + _OVERTIME)
+
+    def _goes_on(self) -> bool:
+        """Whether the run can do without the nodes that were lost."""
+        return len(self._lost) <= self.plan.spare and 0 not in self._lost and not self._cancelled
+
+    def _forward(self) -> None:
+        """Tell every agent what we were told: TERM stands for cancel, QUIT for at once."""
+        heard = self._signals.take()
+        if STOP_NOW in heard:
+            self._cancelled = True
+            self._tell(STOP_NOW)
+            self._end_within(_OVERTIME)
+        elif heard & STOP:
+            self._cancel()
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+        self._tell(signal.SIGTERM)
+        self._end_within(self.plan.grace + _OVERTIME)
+
+    def _tell(self, number: int) -> None:
+        for pid in self._agents:
+            processes.signal_process(pid, number)
+            processes.signal_process(pid, signal.SIGCONT)
+
+    def _end_within(self, seconds: float) -> None:
+        at = time.monotonic() + seconds
+        self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
+
+    def _hurry(self) -> None:
+        """Some agents have ended and others should have by now: they hang, so they are ended."""
+        if self._kill_at is not None and time.monotonic() > self._kill_at:
+            for pid in self._agents:
+                self._end_silent(pid)
+
+    def _end_silent(self, pid: int) -> None:
+        self._silent.add(pid)
+        processes.signal_process(pid, signal.SIGKILL)
+
+    def _end_stopped(self) -> None:
+        """An agent that stays stopped (SIGSTOP) cannot supervise: it counts as lost, as a silent node does."""
+        now = time.monotonic()
+        for pid in processes.newly_stopped():
+            if pid in self._agents:
+                self._stopped[pid] = now
+        for pid, since in list(self._stopped.items()):
+            if not processes.is_stopped(pid):
+                del self._stopped[pid]
+            elif now - since > self.plan.silence:
+                self._end_silent(pid)

@@ -1,0 +1,77 @@
+"""Runs of this machine that another one waits for."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from worldsize.agent.posix import processes
+from worldsize.common.atomic_files import have_one_owner
+from worldsize.common.json_values import DAMAGES, read_record
+from worldsize.plan.array import read_after
+from worldsize.plan.handle import read_handle
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import RunState
+from worldsize.state.result import status_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LAG = 3.0
+"""Seconds that a run whose process is gone may take to say how it ended."""
+
+
+class Dependency:
+    """A run, or the elements of an array: `roots` are those that have not ended yet. What somebody else has put in the
+    place of one counts for nothing: who waits is at `waiting`.
+
+    refused  why it will never be met; None as long as it may be
+    """
+
+    def __init__(self, run_id: str, roots: list[str], any_end: bool, waiting: str) -> None:
+        self.run_id = run_id
+        self.refused: str | None = None
+        self._roots = roots
+        self._any_end = any_end
+        self._waiting = waiting
+        self._gone_since: dict[str, float] = {}
+
+    def met(self) -> bool:
+        while self._roots and self.refused is None:
+            state = self._final_state(self._roots[0])
+            if state is None:
+                return False
+            if state != RunState.SUCCEEDED and not self._any_end:
+                self.refused = "%s had SUCCEEDED, and that is %s" % (self.run_id, state)
+                return False
+            self._roots.pop(0)
+        return self.refused is None
+
+    def _final_state(self, root: str) -> str | None:
+        paths = RunPaths(root)
+        try:
+            own = have_one_owner(root, self._waiting)
+            ended = read_record(paths.result, status_of) if own else None
+            if ended is not None:
+                return ended.state
+            alive = own and _alive(read_handle(paths))
+        except (OSError, *DAMAGES):
+            alive = False
+        if alive:
+            self._gone_since.pop(root, None)
+            return None
+        since = self._gone_since.setdefault(root, time.monotonic())
+        return RunState.LOST if time.monotonic() - since > _LAG else None
+
+
+def _alive(handle: Any) -> bool:
+    """Of another machine's processes nothing is known, so that they count as alive."""
+    if not handle:
+        return False
+    return bool(handle["host"] != socket.gethostname()) or processes.start_time(handle["pid"]) == handle["start_time"]
+
+
+def read_dependencies(root: str) -> list[Dependency]:
+    """What after.json says; nothing where there is none."""
+    return [Dependency(each["run"], each["roots"], each["any_end"], root) for each in read_after(root)]

@@ -1,0 +1,142 @@
+"""The end of a local run: an exit record for every node, the result, and nobody left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Container, Mapping
+
+from worldsize.agent.outcome.node_record import FULL, note
+from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict
+from worldsize.agent.posix import processes
+from worldsize.common.atomic_files import write_bytes, write_json
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import write_result
+from worldsize.state.exit_records import read_events, read_exits, signal_name
+from worldsize.state.records import ExitRecord, Failure, Observation, Reason
+from worldsize.state.result import result
+from worldsize.state.run_state import Facts, fold
+
+_RESULT_BYTES = 8192
+_LONGEST_PAUSE = 0.1
+
+
+class Conclusion:
+    """Made when the run starts: the result's room on the disk is kept free, so that a run that fills it can say so."""
+
+    def __init__(self, plan: Plan, paths: RunPaths) -> None:
+        self.plan = plan
+        self.paths = paths
+        self.started = time.time()
+        self._spare = paths.result + ".spare"
+        try:
+            write_bytes(self._spare, b"\n" * _RESULT_BYTES)
+        except OSError as error:
+            note("no room for the result: %s" % error)
+
+    def write(self, lost: Mapping[int, Verdict]) -> int:
+        """The result, with what is known of the nodes that left no record; the run's exit code."""
+        facts = Facts(
+            len(self.plan.agents),
+            prepared=True,
+            submitted=True,
+            rejected=None,
+            cancelled=os.path.exists(self.paths.cancel),
+            launched=True,
+            exits=self._complete_exits(lost),
+            observation=Observation("ended"),
+            settled=True,
+        )
+        status = fold(facts)
+        try:
+            write_result(self.paths, result(self.plan, status), self._spare)
+        except OSError as error:
+            note("no result written: %s" % error)
+        return status.exit_code or 0
+
+    def _complete_exits(self, lost: Mapping[int, Verdict]) -> tuple[ExitRecord, ...]:
+        exits = {record.node_rank: record for record in read_exits(self.paths, len(self.plan.agents))}
+        for node in self.plan.agents:
+            node_rank = node.node_rank
+            if node_rank not in exits:
+                why = lost.get(node_rank) or agent_lost(node_rank, 1, False)
+                exits[node_rank] = stand_in(self.plan, self.paths, node_rank, why, self.started)
+        return tuple(exits[node_rank] for node_rank in sorted(exits))
+
+
+def stand_in(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started: float) -> ExitRecord:
+    """The record of an agent that could not write its own; what it had noted to be ending for already stays why."""
+    host, now = socket.gethostname(), time.time()
+    why = _verdict_of_events(paths, node_rank) or why
+    record = ExitRecord(node_rank, host, plan.attempt, started, now, (), why.why, why.failure, why.code)
+    try:
+        write_json(paths.exit_record(node_rank), record.to_json())
+    except OSError as error:
+        note("no exit record for node %d: %s" % (node_rank, error))
+    return record
+
+
+def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
+    try:
+        found = [Verdict.of(event) for event in read_events(paths, node_rank) if event.get("event") == "stopping"]
+    except (KeyError, TypeError):
+        return None
+    return found[-1] if found else None
+
+
+def agent_lost(node_rank: int, code: int, cancelled: bool, silent: bool = False, host: str = "") -> Verdict:
+    """What an agent's end without a record means; once the run is cancelled, that it had to be killed for it.
+
+    `silent`: we ended it ourselves, for it gave no sign of life. `host`: the machine's name, where it is not this one.
+    """
+    if cancelled:
+        return Verdict(CANCEL, None)
+    name = signal_name(code)
+    how = "was killed by signal %d (%s)" % (code - 128, name) if name else "failed (see logs/conductor.log)"
+    if silent:
+        how = "fell silent (stopped or hung) and was ended"
+    what = "node %d%s: its agent %s" % (node_rank, " (%s)" % host if host else "", how)
+    return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, code or 1, time.time()))
+
+
+def no_agent(error: OSError) -> Verdict:
+    what = "no agent could be started: %s" % error.strerror
+    return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, None, None, 1, time.time()))
+
+
+def no_setup(what: str, code: int) -> Verdict:
+    return Verdict(FAILURE, Failure(Reason.ENVIRONMENT, what, None, None, code, time.time()))
+
+
+def no_head(error: Exception) -> Verdict:
+    """Why not a single agent was started."""
+    full = isinstance(error, OSError) and error.errno in FULL
+    what = "the run could not be started: %s" % error
+    reason = Reason.STORAGE if full else Reason.RENDEZVOUS
+    return Verdict(AGENT_LOST, Failure(reason, what, 0, None, 1, time.time()))
+
+
+def end_orphans(agents: Container[int]) -> None:
+    """The ranks of a lost agent are our children now, and nobody supervises them."""
+    for pid in processes.children():
+        if pid not in agents:
+            processes.signal_group(pid, signal.SIGKILL)
+            processes.signal_process(pid, signal.SIGKILL)
+
+
+def sweep() -> None:
+    """End what lost agents left: nothing of a run outlives its conductor."""
+    pause = 0.001
+    while True:
+        for _ in processes.reap():
+            pass
+        left = processes.descendants()
+        if not left:
+            return
+        for pid in left:
+            processes.signal_process(pid, signal.SIGKILL)
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)

@@ -1,0 +1,210 @@
+"""The runs of this machine that wait: elements of an array for their turn, and whatever waits for another run.
+
+One detached process starts a conductor for each run as room comes free, outlives the command line, and ends with the
+last of them. Should it be killed, what runs goes on under its conductors, and what waited is LOST.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from worldsize.agent.local.conductor import fork_conductor, fork_detached
+from worldsize.agent.local.dependency import read_dependencies
+from worldsize.agent.outcome.node_record import note
+from worldsize.agent.posix import processes
+from worldsize.agent.posix.signals import STOP, STOP_NOW, Signals, hold, release
+from worldsize.agent.startup.array_element import complete
+from worldsize.common.atomic_files import access_of, read_file, read_json, write_json
+from worldsize.errors import UsageError
+from worldsize.plan.array import array_of, element_root, read_array
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import read_whole_plan, write_result
+from worldsize.state.array import array_result
+from worldsize.state.records import Failure, Reason, RunState, Status
+from worldsize.state.result import result, status_of
+from worldsize.state.run_state import CANCELLED_CODE
+from worldsize.trust.procfs import closed, withdraw
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_TICK = 1.0
+_WATCHING_TICK = 0.1
+_LOOK_EVERY = 5.0
+"""Seconds after which somebody may have cancelled from another machine, and could not tell us."""
+
+_LOG = "queue.log"
+
+
+def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
+    """Start the queue of the array, or of the single run, in `root`; its pid."""
+    return fork_detached(lambda: Queue(root, environ).run(), os.path.join(root, _LOG), umask, root)
+
+
+def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:
+    """The same as a program of its own."""
+    from worldsize.agent.local.detached import spawn_detached
+
+    return spawn_detached([agent, root, "--queue"], os.path.join(root, _LOG), environ)
+
+
+class Queue:
+    """`root`: an array, or a run that waits."""
+
+    def __init__(self, root: str, environ: Mapping[str, str]) -> None:
+        self.paths = RunPaths(root)
+        self._environ = environ
+        self.array = read_array(root)
+        roots = [element_root(root, k) for k in range(self.array.elements)] if self.array else [root]
+        self._at_once = self.array.at_once or len(roots) if self.array else 1
+        self._waiting = [RunPaths(each) for each in roots]
+        self._access = access_of(root)
+        self._running: dict[int, RunPaths] = {}
+        self._told: set[int] = set()
+        self._look_at = 0.0
+        self._dependencies = read_dependencies(root)
+        self._signals = Signals()
+
+    def run(self) -> int:
+        """Until every run has ended; 0."""
+        first = _plan(self._waiting[0])
+        os.umask(first.umask)
+        withdraw(closed(first.secrets, self._environ))
+        selector = selectors.DefaultSelector()
+        selector.register(self._signals, selectors.EVENT_READ)
+        while True:
+            self._reap()
+            if self._hear() or time.monotonic() >= self._look_at:
+                self._look_at = time.monotonic() + _LOOK_EVERY
+                self._end_cancelled()
+            if self._may_start():
+                self._start_due()
+            if not self._waiting and not self._running:
+                break
+            selector.select(_WATCHING_TICK if self._dependencies else _TICK)
+        self._conclude_array()
+        return 0
+
+    def _reap(self) -> None:
+        for pid, _ in processes.reap():
+            self._running.pop(pid, None)
+
+    def _hear(self) -> bool:
+        """Whether there was anything. TERM stands for cancel, QUIT for at once: of all. CHLD, also from outside, says
+        that there is something to see."""
+        heard = self._signals.take()
+        if heard & STOP or STOP_NOW in heard:
+            self._conclude_waiting(_cancelled())
+            for pid in self._running:
+                processes.signal_process(pid, STOP_NOW if STOP_NOW in heard else signal.SIGTERM)
+        return bool(heard)
+
+    def _end_cancelled(self) -> None:
+        self._waiting = [paths for paths in self._waiting if self._is_there(paths)]
+        everything = os.path.exists(self.paths.cancel)
+        cancelled = [paths for paths in self._waiting if everything or os.path.exists(paths.cancel)]
+        for paths in cancelled:
+            self._conclude(paths, _cancelled())
+        if cancelled:
+            gone = {paths.root for paths in cancelled}
+            self._waiting = [paths for paths in self._waiting if paths.root not in gone]
+        for pid, paths in self._running.items():  # whoever cancelled may have met it while it still waited
+            if pid not in self._told and (everything or os.path.exists(paths.cancel)):
+                self._told.add(pid)
+                processes.signal_process(pid, signal.SIGTERM)
+
+    def _may_start(self) -> bool:
+        """Whether all that we wait for has ended as it should. Once something has not, nothing of ours will start."""
+        self._dependencies = [each for each in self._dependencies if not each.met()]
+        refused = next((each.refused for each in self._dependencies if each.refused), None)
+        if refused:
+            self._conclude_waiting(_never(refused))
+        return not self._dependencies
+
+    def _start_due(self) -> None:
+        while self._waiting and len(self._running) < self._at_once:
+            paths = self._waiting.pop(0)
+            if not self._is_there(paths):
+                note("%s is not there any more" % paths.root)
+            elif os.path.exists(self.paths.cancel) or os.path.exists(paths.cancel):
+                self._conclude(paths, _cancelled())
+            else:
+                self._start(paths)
+
+    def _is_there(self, paths: RunPaths) -> bool:
+        """Whether the run's directory, and its array's, are this user's still: what others have made of their names is
+        not started, nor written to."""
+        return all(access_of(root) == self._access for root in (self.paths.root, paths.root))
+
+    def _conclude_waiting(self, status: Status) -> None:
+        for paths in self._waiting:
+            self._conclude(paths, status)
+        self._waiting = []
+
+    def _conclude(self, paths: RunPaths, status: Status) -> None:
+        """The end of a run that was never started."""
+        if not self._is_there(paths):
+            return
+        try:
+            plan = _plan(paths)
+        except (OSError, ValueError) as error:
+            note("%s: %s" % (paths.plan, error))
+            return
+        _guard(partial(write_result, paths, result(plan, status)))
+
+    def _start(self, paths: RunPaths) -> None:
+        try:
+            plan = read_whole_plan(paths)
+            place = array_of(paths)
+            if place is not None:
+                complete(RunPaths(place[0]), paths)
+            hold()
+            pid = fork_conductor(plan, paths, self._environ)
+        except (OSError, ValueError, UsageError) as error:
+            self._conclude(paths, _failed(Reason.STORAGE, "it could not be started: %s" % error))
+            return
+        finally:
+            release()
+        self._running[pid] = paths
+        _guard(partial(write_json, paths.handle, processes.local_handle(pid, plan.run_id, paths.root)))
+
+    def _conclude_array(self) -> None:
+        if self.array is None or not self._is_there(self.paths):
+            return
+        roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
+        results = [read_json(RunPaths(root).result) for root in roots]
+        if all(results):  # what has none ended without its conductor: whoever looks at it finds out
+            statuses = [status_of(each) for each in results]
+            _guard(partial(write_result, self.paths, array_result(self.array, statuses)))
+
+
+def _plan(paths: RunPaths) -> Plan:
+    return Plan.from_json(read_file(paths.plan).decode("utf-8"))
+
+
+def _cancelled() -> Status:
+    what = "cancelled before it was started"
+    return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, what, ended=time.time())
+
+
+def _never(why: str) -> Status:
+    return _failed(Reason.DEPENDENCY, "it was to start after %s" % why)
+
+
+def _failed(reason: str, what: str) -> Status:
+    now = time.time()
+    return Status(RunState.FAILED, reason, 1, what, Failure(reason, what, time=now), ended=now)
+
+
+def _guard(write: partial[Any]) -> None:
+    try:
+        write()
+    except OSError as error:
+        note("not written: %s" % error)

@@ -1,0 +1,195 @@
+"""A run's directory on a node's local disk. It exists as long as an agent of the run lives on that node.
+
+    BASE/worldsize-UID/          only this user can enter it; -1 to -9 behind its name where others have taken it
+        runs/RUN.ATTEMPT/        removed at the end of the run
+        runs/RUN.ATTEMPT.lock    each agent of the run on this machine holds a shared lock on it
+
+The kernel releases the lock of a process that dies. A directory whose lock is free is left over, and the next run
+removes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from worldsize.errors import StorageError
+from worldsize.plan.node_disk import VARIABLE
+from worldsize.trust.directories import make_private_directory, open_private_directory
+from worldsize.trust.owners import is_ours
+
+_USUAL = (VARIABLE, "SLURM_TMPDIR", "TMPDIR")
+_FALLBACK = "/tmp"  # nosec B108  # what is made there is checked (trust/directories.py)
+_NAMES = 10
+_YOUNG = 60.0
+"""Seconds for which nobody takes what was just made for something that was left."""
+
+
+_known: dict[str, str] = {}
+"""This user's directory, by what it is in."""
+
+
+def base_directory(configured: str, environ: Mapping[str, str]) -> str:
+    """What the node says, else what is configured, else the usual places. OSError for what is no directory."""
+    asked = environ.get(VARIABLE) or _expanded(configured, environ)
+    base = asked or next((environ[name] for name in _USUAL if environ.get(name)), _FALLBACK)
+    if not os.path.isdir(base):
+        raise NotADirectoryError(20, "no such directory on this node", base)
+    return os.path.abspath(base)
+
+
+def _expanded(text: str, environ: Mapping[str, str]) -> str:
+    """`$NAME` and `${NAME}` as the node has them; "" where it lacks one."""
+    from string import Template
+
+    try:
+        return Template(text).substitute(environ)
+    except (KeyError, ValueError):
+        return ""
+
+
+def own_directory(base: str) -> str:
+    """Find this user's directory in `base`, worldsize-UID, or make it; its path. Where others have taken that name, it
+    is the first of worldsize-UID-1 to -9 that is this user's, and if none is, the first that nobody has: so all agents
+    of this machine find the same.
+
+    Raises PermissionError if others have taken all names, or could change or replace this user's own, and this user
+    does not trust them; OSError if it cannot be made.
+    """
+    if base in _known:
+        return _known[base]
+    name = os.path.join(base, "worldsize-%d" % os.getuid())
+    try:
+        return _found_or_made([name, *("%s-%d" % (name, number) for number in range(1, _NAMES))])
+    except StorageError as error:
+        place = error.where or name
+        trust = "if you trust all who can write there: worldsize config trust %s" % place
+        raise PermissionError(1, "%s (%s)" % (error.what, trust), place) from None
+
+
+def remember_own_directory(configured: str, environ: Mapping[str, str]) -> None:
+    """Find this user's directory before the process enters a user namespace, and remember it.
+
+    In the namespace root and all other users look the same, so the directory could not be checked there. Nobody else
+    can replace it meanwhile. Errors are left to `own_directory`, which is called again when the directory is needed.
+    """
+    with suppress(OSError):
+        base = base_directory(configured, environ)
+        _known[base] = own_directory(base)
+
+
+def _found_or_made(paths: Sequence[str]) -> str:
+    """Raises StorageError, OSError: of the first path where no other can be had."""
+    missing = []
+    refused: StorageError | OSError | None = None
+    for path in paths:
+        try:
+            os.close(open_private_directory(path, make=False))
+            return path
+        except FileNotFoundError:
+            missing.append(path)
+        except (StorageError, OSError) as error:
+            if not _is_anothers(path):
+                raise
+            refused = refused or error
+    if refused is not None and not missing:
+        raise refused
+    return make_private_directory(missing[0])
+
+
+def _is_anothers(path: str) -> bool:
+    try:
+        return not is_ours(os.lstat(path))
+    except OSError:
+        return False
+
+
+class Held:
+    """A shared lock on a directory: nobody removes the directory while any process holds one.
+
+    The directory is made at once. With `keeps` it is not made, and it stays when the last lock is released.
+    """
+
+    def __init__(self, path: str, keeps: bool = False) -> None:
+        self.path = path
+        self._lock = path + ".lock"
+        self._keeps = keeps
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        self._file = _locked(self._lock)
+        os.utime(self._file)
+        if not keeps:
+            os.makedirs(path, 0o700, exist_ok=True)
+
+    def release(self) -> None:
+        """Release the lock; the last holder removes the directory, unless it `keeps`. May be called again."""
+        if self._file >= 0:
+            if not self._keeps:
+                _remove_unheld(self.path, self._lock, self._file)
+            os.close(self._file)
+            self._file = -1
+
+
+def run_directory(base: str, run_id: str, attempt: int) -> Held:
+    """Make and lock the run's directory on this machine, and remove directories that dead runs have left beside it.
+
+    Raises OSError if it cannot be made, PermissionError as `own_directory`.
+    """
+    runs = os.path.join(own_directory(base), "runs")
+    held = Held(os.path.join(runs, "%s.%d" % (run_id, attempt)))
+    sweep(runs, _YOUNG)
+    return held
+
+
+def _locked(path: str) -> int:
+    """The file, locked by us among others; not one that was removed meanwhile."""
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(file, fcntl.LOCK_SH)
+        if _is_at(file, path):
+            return file
+        os.close(file)
+
+
+def _is_at(file: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_unheld(path: str, lock: str, file: int) -> bool:
+    """Remove the directory and its lock if no other process holds the lock; whether they were removed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    if not _is_at(file, lock):
+        return False
+    from shutil import rmtree
+
+    rmtree(path, ignore_errors=True)
+    rmtree(path + ".part", ignore_errors=True)
+    os.unlink(lock)
+    return True
+
+
+def sweep(directory: str, age: float) -> None:
+    """Remove directories whose locks are free and have not been taken for `age` seconds."""
+    before = time.time() - age
+    for name in os.listdir(directory):
+        lock = os.path.join(directory, name)
+        if not name.endswith(".lock"):
+            continue
+        try:
+            if os.stat(lock).st_mtime > before:
+                continue
+            file = os.open(lock, os.O_RDWR)
+        except OSError:
+            continue
+        try:
+            _remove_unheld(lock[: -len(".lock")], lock, file)
+        finally:
+            os.close(file)

@@ -1,0 +1,106 @@
+"""The run's environment on this node's disk: found there, or unpacked from the shared directory's file.
+
+BASE/worldsize-UID/envs/DIGEST        unpacked, once for all agents of this machine; kept for later runs
+BASE/worldsize-UID/envs/DIGEST.lock   held, shared, by each agent that uses it
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+
+from worldsize.agent.node_disk.copy import Stopped, alone
+from worldsize.agent.node_disk.directory import Held, own_directory, sweep
+from worldsize.agent.node_disk.unpack import Damaged, unpack
+from worldsize.common.atomic_files import read_json
+from worldsize.plan.node_disk import Archive, is_sha256
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_NAME = 12
+_UNUSED_DAYS = 7
+
+
+class Unpacking:
+    """Once `run` has returned: `path` is the environment's, and `kept` are files in it that still hold its old path."""
+
+    def __init__(self, archive: Archive, base: str, stopped: Callable[[], bool]) -> None:
+        self.path = ""
+        self.kept: tuple[str, ...] = ()
+        self._archive = archive
+        self._envs = os.path.join(own_directory(base), "envs")
+        self._stopped = stopped
+        self._held: Held | None = None
+
+    def run(self) -> None:
+        """Raises OSError, Stopped."""
+        if not is_sha256(self._archive.digest):
+            raise Damaged("the checksum of the packed environment is none: %s" % self._archive.digest)
+        place = os.path.join(self._envs, self._archive.digest[:_NAME])
+        self._held = Held(place, keeps=True)
+        sweep(self._envs, _UNUSED_DAYS * 86400.0)
+        with alone(place + ".making", self._stopped):
+            if not os.path.isdir(place):
+                self._unpack(place)
+        self.path = place
+
+    def close(self) -> None:
+        """The environment stays, for later runs."""
+        if self._held is not None:
+            self._held.release()
+
+    def _unpack(self, place: str) -> None:
+        from shutil import rmtree
+
+        part = place + ".part"
+        rmtree(part, ignore_errors=True)
+        try:
+            with open(self._archive.file, "rb") as file:
+                found = unpack(_reading(file, self._stopped), self._archive.digest, part, place)
+            os.rename(part, place)
+        except BaseException:
+            rmtree(part, ignore_errors=True)
+            raise
+        self.kept = found.kept
+
+
+def _reading(file: BinaryIO, stopped: Callable[[], bool]) -> Callable[[int], bytes]:
+    def read(count: int) -> bytes:
+        if stopped():
+            raise Stopped
+        return file.read(count)
+
+    return read
+
+
+def activated(path: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` with what the conda environment brings: its variables, and what its activation scripts leave."""
+    own = {**environ, **_variables(path)}
+    scripts = os.path.join(path, "etc", "conda", "activate.d")
+    if not os.path.isdir(scripts):
+        return own
+    script = 'for each in "$1"/*.sh; do . "$each"; done >/dev/null 2>&1; exec env -0'
+    before = {**own, "CONDA_PREFIX": path, "PATH": "%s/bin:%s" % (path, environ.get("PATH", os.defpath))}
+    done = subprocess.run(["bash", "-c", script, "bash", scripts], env=before, stdout=subprocess.PIPE)
+    entries = [entry.partition(b"=") for entry in done.stdout.split(b"\0") if b"=" in entry]
+    after = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
+    return {**after, "PATH": environ.get("PATH", os.defpath)} if after else own
+
+
+def _variables(path: str) -> dict[str, str]:
+    """Those of `conda env config vars`, and of packages."""
+    directory = os.path.join(path, "etc", "conda", "env_vars.d")
+    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+    found: dict[str, str] = {}
+    for file in (*(os.path.join(directory, name) for name in names), os.path.join(path, "conda-meta", "state")):
+        try:
+            value = read_json(file)
+        except (OSError, ValueError):
+            continue
+        if isinstance(value, dict):
+            said = value if file.endswith(".json") else value.get("env_vars", {})
+            found.update({name: text for name, text in said.items() if isinstance(text, str)})
+    return found

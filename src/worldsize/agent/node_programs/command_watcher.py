@@ -1,0 +1,71 @@
+"""Commands beside the ranks that nobody can bring to a node: errands that lie in the run's directory, found and begun.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8), and is loaded where the plan asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from threading import Thread
+
+from worldsize.agent.posix import processes
+from worldsize.common.atomic_files import access_of
+from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple
+
+EVERY = 0.5
+"""Seconds between two looks; each lists a directory that is nearly always empty."""
+
+
+def attend(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
+    """Begin this node's part of every errand of the attempt, until the agent ends. In a thread of its own: a file
+    server that keeps it waiting keeps nobody else."""
+    Thread(target=_attend, args=(paths, access_of(paths.root), node_rank, environ), daemon=True).start()
+
+
+def _attend(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, environ: Mapping[str, str]) -> None:
+    seen: set[str] = set()
+    while True:
+        for name in sorted(find_errands(paths, access) - seen):
+            if _begin(os.path.join(paths.errands, name), node_rank, environ):
+                seen.add(name)
+        time.sleep(EVERY)
+
+
+def find_errands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
+    """Return the names of the attempt's errands, and make their directory if it is missing. `access` is that of the
+    run's directory when the agent began: a directory that others have put in its place has no errands."""
+    try:
+        if not os.path.isdir(paths.errands):
+            os.mkdir(paths.errands)  # what is there is listed anew, what is missing may be cached
+        names = os.listdir(paths.errands)
+    except OSError:
+        return set()
+    return {name for name in names if not name.startswith(".")} if access_of(paths.root) == access else set()
+
+
+def _begin(errand: str, node_rank: int, environ: Mapping[str, str]) -> bool:
+    """Whether it needs no further look. A visit is a child of ours and no rank: it ends with its command, or when we
+    do; what is left of it when the ranks are gone is ended like everything else that is left then."""
+    try:
+        with open(os.path.join(errand, "order.json"), encoding="utf-8") as file:
+            wanted = node_rank in json.load(file)["nodes"]
+        if wanted:
+            words = [os.path.join(errand, "visit.py"), errand, str(node_rank), str(os.getpid())]
+            argv = [sys.executable, "-I", "-S", *words]
+            processes.spawn(sys.executable, argv, environ, trouble_log(errand, node_rank))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False  # whoever asked has removed it, or is told by our silence
+    return True
+
+
+def trouble_log(errand: str, node_rank: int) -> str:
+    """Where a visit complains that cannot tell of it."""
+    return os.path.join(errand, "trouble-%04d.log" % node_rank)

@@ -1,0 +1,129 @@
+"""What an agent leaves in the run directory: its events as they happen, and its exit record at the end."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+from worldsize.common.atomic_files import write_json
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import ExitRecord, Failure, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_GONE = (errno.ENOENT, errno.ESTALE)
+_BLOCK = 4096
+_BYTES_PER_RANK = 256
+
+
+class Report:
+    """One node's events file, of which we are the only writer. A full disk is remembered in `full`, not raised."""
+
+    def __init__(self, paths: RunPaths, node_rank: int, ranks: int) -> None:
+        self.full = False
+        self._file = -1
+        self._root = paths.root
+        self._record = paths.exit_record(node_rank)
+        self._spare = self._record + ".spare"
+        self._guard(lambda: self._open(paths.events(node_rank)))
+        self._guard(lambda: _reserve(self._spare, _BLOCK + ranks * _BYTES_PER_RANK))
+
+    def event(self, kind: str, **fields: Any) -> None:
+        line = json.dumps({"time": time.time(), "event": kind, **fields}, separators=(",", ":")) + "\n"
+        if self._file >= 0:
+            self._guard(lambda: _write(self._file, line.encode()))
+
+    def exit(self, record: ExitRecord) -> None:
+        """Written whole even on a full disk: over the bytes that were reserved at the start."""
+        self._guard(lambda: self._exit(record))
+
+    def deleted(self) -> bool:
+        """Whether the run directory was removed under us."""
+        try:
+            return os.fstat(self._file).st_nlink == 0
+        except OSError:
+            return not self.full
+
+    def replaced(self) -> bool:
+        """Whether another directory has the name of the one that was removed under us: what ranks start from now on
+        would load what lies there."""
+        return self.deleted() and os.path.lexists(self._root)
+
+    def _open(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def _exit(self, record: ExitRecord) -> None:
+        try:
+            spare = os.open(self._spare, os.O_WRONLY)
+        except FileNotFoundError:
+            write_json(self._record, record.to_json())
+            return
+        data = json.dumps(record.to_json(), separators=(",", ":")).encode()
+        try:
+            _write(spare, data)
+            os.ftruncate(spare, len(data))
+        finally:
+            os.close(spare)
+        os.replace(self._spare, self._record)
+
+    def _guard(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            if error.errno in FULL:
+                self.full = True
+            elif error.errno not in _GONE:
+                raise
+
+
+def note(text: str) -> None:
+    """A line for this process's own log, which may lie on the full disk that the line is about."""
+    try:
+        print(text, file=sys.stderr)
+    except OSError:
+        pass
+
+
+def write_unstarted(
+    plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None = Reason.RENDEZVOUS, code: int = 1
+) -> ExitRecord:
+    """The exit record of a node that could not begin: no meeting with the others. `reason` None: it was cancelled.
+    Raises OSError."""
+    now = time.time()
+    failure = Failure(reason, what, node_rank, None, code, now) if reason else None
+    stop = "failure" if failure else "cancel"
+    record = ExitRecord(node_rank, socket.gethostname(), plan.attempt, now, now, (), stop, failure, code)
+    write_json(paths.exit_record(node_rank), record.to_json())
+    return record
+
+
+def disk_full(directory: str) -> bool:
+    """Whether `directory`'s file system has no room for another small file."""
+    try:
+        room = os.statvfs(directory)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < 2 * _BLOCK
+
+
+def _reserve(path: str, size: int) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        _write(file, b"\n" * size)
+    finally:
+        os.close(file)
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

@@ -1,0 +1,209 @@
+"""What a failed rank says of itself: its exception as data, or its exit code, as one `Failure`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+
+from worldsize.common.atomic_files import read_file
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import signal_name
+from worldsize.state.records import Failure, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.plan.plan import Plan
+
+# Compiled when first used: most runs never need them, and every run would wait for them.
+_PEER_LOSS = (
+    r"closed by peer|reset by peer|Broken pipe|remote process exited|Socket closed|recvValue failed|"
+    r"Connection was likely closed|ncclRemoteError|failed to recv, got 0 bytes|Connection refused|"
+    r"ChildFailedError|RendezvousConnectionError|Timed out waiting for clients"
+)
+"""Messages of ranks that fail because another one did."""
+
+_ABORTED = "(SIGABRT)"
+_NO_SPACE = r"\[Errno (28|122)\]|No space left on device|Disk quota exceeded"
+_MEMORY_TYPES = ("MemoryError", "OutOfMemoryError")
+_MAX_BYTES = 4 << 20
+
+_OURS = (137, 143)
+"""Killed by what we send to stop a rank: TERM, then KILL."""
+
+_RAISED = 1
+"""Python's exit code after an uncaught exception."""
+
+_READ, _SHOWN = 20_000, 500
+"""Characters of an exception's first line: what is cut before it is masked may have lost its shape."""
+
+_ABORT = 134
+_LEAVING_SECONDS = 30
+"""An abort so soon after an uncaught exception is its interpreter's end: threads of gloo's that are still there."""
+
+
+def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None) -> dict[str, Any] | None:
+    """A rank's exception: {type, message, frames: [{file, line, function, code}], time}; None if it left none.
+
+    The hook that Python ranks load writes it; scripts under torch's @record write another form, read here too.
+    """
+    path = paths.rank_error(rank)
+    return _own(_read_json(path)) or _from_torchelastic(_read_json(torchelastic_file or path + ".torchelastic"))
+
+
+def has_errors(paths: RunPaths) -> bool:
+    """Whether any rank of the run has left an exception."""
+    try:
+        return bool(os.listdir(paths.errors_dir))
+    except OSError:
+        return False
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    """Scripts may write there as well as the hook, and their node may end between two bytes: anything may be read."""
+    try:
+        value = json.loads(read_file(path, _MAX_BYTES).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _own(value: dict[str, Any]) -> dict[str, Any] | None:
+    known = isinstance(value.get("type"), str) and isinstance(value.get("message"), str)
+    frames, stack = value.get("frames"), value.get("stack", [])
+    if not known or not isinstance(frames, list) or not all(map(_is_frame, frames)):
+        return None
+    if not isinstance(stack, list) or not all(isinstance(line, str) for line in stack):
+        return None
+    shown = {name: each for name, each in value.items() if name not in ("parent", "command", "restart")}
+    return {**shown, "time": _seconds(value.get("time"))}
+
+
+def _is_frame(frame: Any) -> bool:
+    texts = ("file", "function", "code")
+    return isinstance(frame, dict) and "line" in frame and all(isinstance(frame.get(key), str) for key in texts)
+
+
+def _from_torchelastic(value: dict[str, Any]) -> dict[str, Any] | None:
+    message = value.get("message")
+    if isinstance(message, str):
+        return {"type": "", "message": message, "frames": [], "time": 0.0}
+    if not isinstance(message, dict):
+        return None
+    extra = message.get("extraInfo")
+    extra = extra if isinstance(extra, dict) else {}
+    kind, _, text = str(message.get("message", "")).partition(": ")
+    stack = str(extra.get("py_callstack", "")).splitlines()
+    return {"type": kind, "message": text, "frames": [], "stack": stack, "time": _seconds(extra.get("timestamp"))}
+
+
+def _seconds(value: Any) -> float:
+    """0 for what is no time."""
+    try:
+        seconds = float(value or 0)
+    except (TypeError, ValueError):
+        return 0.0
+    return seconds if seconds == seconds else 0.0
+
+
+def code_when_raised(code: int) -> int:
+    """What raised, and was still leaving its interpreter when we stopped it, did not end of our signal."""
+    return _RAISED if code in _OURS else code
+
+
+def rank_failure(
+    rank: int, node_rank: int, host: str, code: int, ended: float, error: dict[str, Any] | None, oom_killed: bool
+) -> Failure:
+    """The failure of one rank that ended with `code` by itself, at the time of its exception if it left one.
+
+    An abort right after the exception counts as Python's code for that, 1.
+    """
+    said = _said(error) if error else ""
+    if error and code == _ABORT and ended - error["time"] < _LEAVING_SECONDS:
+        code = _RAISED
+    name = signal_name(code)
+    if name:
+        how = "was killed by signal %d (%s)" % (code - 128, name)
+        reason = Reason.OUT_OF_MEMORY if oom_killed and code == 137 else Reason.SIGNAL
+    else:
+        how = "exited with code %d" % code
+        reason = Reason.EXIT_CODE
+    if re.search(_NO_SPACE, said):
+        reason = Reason.STORAGE
+    elif error and str(error["type"]).rpartition(".")[2] in _MEMORY_TYPES:
+        reason = Reason.OUT_OF_MEMORY
+    message = "rank %d on node %d (%s) %s" % (rank, node_rank, host, how)
+    if error and said.strip():
+        message += ": " + exception_text(error)
+    raised = error["time"] or ended if error else ended
+    return Failure(reason, message, node_rank, rank, code, min(raised, ended))
+
+
+def exception_text(error: dict[str, Any]) -> str:
+    """The exception's type and the first line of its message, without what looks like a secret; "" for an empty one."""
+    from worldsize.trust.secrets import mask_text
+
+    lines = _said(error).strip().splitlines()
+    return mask_text(lines[0][:_READ])[:_SHOWN] if lines else ""
+
+
+def _said(error: dict[str, Any]) -> str:
+    return ": ".join(filter(None, (error["type"], error["message"])))
+
+
+def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
+    """The same, with what the plan knows as secrets masked in its message: records of it may be a group's to read."""
+    if failure is None:
+        return None
+    from worldsize.plan.secrets_file import values_of
+    from worldsize.trust.secrets import mask_values
+
+    return failure._replace(message=mask_values(failure.message, values_of(plan)))
+
+
+def for_want_of_space(failure: Failure, directory: str) -> Failure:
+    """The same failure, laid to the full disk that `directory` lies on."""
+    said = re.search(_NO_SPACE, failure.message)
+    message = failure.message if said else "%s: no space left on %s" % (failure.message, directory)
+    return failure._replace(reason=Reason.STORAGE, message=message)
+
+
+def start_failure(
+    command: str, rank: int | None, node_rank: int, error: OSError, directory: str, full: bool
+) -> Failure:
+    """The failure of a rank that could not be started: 127 for a command that is not there, else 126.
+
+    `full`: the disk that `directory` lies on has no room.
+    """
+    missing = isinstance(error, FileNotFoundError)
+    what = "%s: %s" % (command, error.strerror)
+    failure = Failure(Reason.EXIT_CODE, what, node_rank, rank, 127 if missing else 126, time.time())
+    return for_want_of_space(failure, directory) if full else failure
+
+
+def is_peer_loss(failure: Failure) -> bool:
+    return re.search(_PEER_LOSS, failure.message) is not None
+
+
+def may_follow(failure: Failure) -> bool:
+    """Whether it is worth waiting for who failed before: threads of gloo and NCCL abort a process whose peer is gone,
+    while the peer's interpreter is still ending."""
+    return is_peer_loss(failure) or failure.message.endswith(_ABORTED)
+
+
+def precedence(failure: Failure) -> tuple[bool, float]:
+    """Sort key: a rank that lost its peer comes after the peer, whatever the clocks say; else the earlier one first."""
+    return is_peer_loss(failure), failure.time
+
+
+def oom_kills() -> int:
+    """How often this machine's kernel has killed for want of memory, or -1 where it does not tell."""
+    try:
+        with open("/proc/vmstat", "rb", buffering=0) as file:
+            _, found, rest = file.read().partition(b"\noom_kill ")
+            return int(rest.split(None, 1)[0]) if found else -1
+    except OSError:
+        return -1

@@ -1,0 +1,112 @@
+"""Why a run is being ended, and which of two answers counts."""
+
+from __future__ import annotations
+
+import time
+
+from worldsize.agent.outcome.rank_failure import precedence
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.records import Failure, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FAILURE = "failure"
+CANCEL = "cancel"
+TIMEOUT = "timeout"
+HANG = "hang"
+STORAGE = "storage"
+DELETED = "deleted"
+NODE_LOST = "node-lost"
+HEAD_LOST = "head-lost"
+COMPLETE = "complete"
+CONDUCTOR_LOST = "conductor-lost"
+AGENT_LOST = "agent-lost"
+STARTER_LOST = "starter-lost"
+
+CANCELLED_CODE = 143
+TIMEOUT_CODE = 124
+"""As `timeout` exits, for a run that is given up."""
+
+
+class Verdict(NamedTuple):
+    """`why` is one of the words above; `failure` is None where the run is cancelled, or over with its leaders."""
+
+    why: str
+    failure: Failure | None
+
+    @property
+    def code(self) -> int:
+        if self.failure is None:
+            return 0 if self.why == COMPLETE else CANCELLED_CODE
+        return self.failure.code or 1
+
+    def fields(self) -> dict[str, Any]:
+        return {"why": self.why, "failure": self.failure._asdict() if self.failure else None}
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Verdict:
+        return cls(fields["why"], Failure(**fields["failure"]) if fields["failure"] else None)
+
+
+class Heard(NamedTuple):
+    """A verdict from elsewhere. `binding`: the head has decided; otherwise it is to be weighed."""
+
+    verdict: Verdict
+    binding: bool = False
+
+
+def conductor_killed() -> Verdict:
+    return _of_no_rank(CONDUCTOR_LOST, Reason.NODE_FAILURE, "the process that held this run (its conductor) was killed")
+
+
+def unheld(node_rank: int, host: str, has_keeper: bool) -> Verdict:
+    """The verdict of a node whose keeper was killed, or has told that the process which started it was."""
+    what = "the process that started its agent (a scheduler's) was killed" if has_keeper else "its keeper was killed"
+    return lost(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host).verdict
+
+
+def suspended(node_rank: int, host: str, seconds: float) -> Verdict:
+    """The verdict of a node whose agent did not run for longer than the other nodes wait."""
+    return lost(NODE_LOST, node_rank, "its agent was stopped for %.0f s" % seconds, host).verdict
+
+
+def deleted(root: str) -> Verdict:
+    return _of_no_rank(DELETED, Reason.STORAGE, "the run directory was deleted (%s)" % root)
+
+
+def full(root: str) -> Verdict:
+    return _of_no_rank(STORAGE, Reason.STORAGE, "no space left where the run directory lies (%s)" % root)
+
+
+def out_of_time(limit: float) -> Verdict:
+    what = "the time limit of %g s (limits.timeout) was reached" % limit
+    return _of_no_rank(TIMEOUT, Reason.TIME_LIMIT, what, TIMEOUT_CODE)
+
+
+def unmet(what: str) -> Verdict:
+    return _of_no_rank(FAILURE, Reason.RENDEZVOUS, what)
+
+
+def _of_no_rank(why: str, reason: str, what: str, code: int = 1) -> Verdict:
+    return Verdict(why, Failure(reason, what, None, None, code, time.time()))
+
+
+def lost(why: str, node_rank: int, what: str, host: str = "") -> Heard:
+    """That the agent of a node is gone. `host`: the machine's name, where it is known."""
+    message = "node %d%s: %s" % (node_rank, " (%s)" % host if host else "", what)
+    return Heard(Verdict(why, Failure(Reason.NODE_FAILURE, message, node_rank, None, 1, time.time())))
+
+
+def weigh(known: Verdict | None, heard: Verdict) -> Verdict:
+    """What counts, once one more is heard.
+
+    Ranks fail when they are cancelled, out of time, given up or not needed any more: nothing that is heard after those
+    counts. Of two failures the earlier one does, and one that only tells of a lost peer gives way to any other.
+    """
+    if known is None:
+        return heard
+    if known.failure is None or known.why in (TIMEOUT, HANG) or heard.failure is None:
+        return known
+    return heard if precedence(heard.failure) < precedence(known.failure) else known

@@ -1,0 +1,85 @@
+"""Paths that this agent and its ranks see read-only: bind mounts in a namespace of their own (Linux).
+
+An ordinary user needs a user namespace for it, which many systems forbid: then nothing is changed, and said.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+
+from worldsize.agent.posix import mounts
+
+
+def make_read_only(paths: Sequence[str], needed: str) -> list[str]:
+    """Why not, in words, for each path where it was not possible. `needed` must stay writable: what holds it is left.
+
+    To be called by a process of one thread, before its ranks start: they inherit it. No rank of an ordinary user can
+    take it back. Each path is opened once; exchanging it afterwards has no effect.
+    """
+    refused = [_held(path) for path in paths if _holds(path, needed)]
+    wanted = [path for path in paths if not _holds(path, needed)]
+    why = try_read_only(wanted) if wanted else ""
+    if why:  # half of it would leave us without a user's number
+        return [*refused, why]
+    if wanted:
+        _own_namespace()
+    for path in wanted:
+        try:
+            _bind_read_only(path, needed)
+        except OSError as error:
+            refused.append("%s: %s" % (path, error.strerror))
+    return refused
+
+
+def try_read_only(paths: Sequence[str]) -> str:
+    """Why it is not possible here; "" where it is. Tried by a process of its own: nothing changes for this one."""
+
+    def attempt() -> None:
+        path = "mounts"
+        try:
+            _own_namespace()
+            for path in paths:
+                _bind_read_only(path)
+        except OSError as error:
+            raise OSError(error.errno, "%s: %s" % (path, error.strerror)) from None
+
+    return mounts.why_not(attempt)
+
+
+def _own_namespace() -> None:
+    mounts.separate(mounts.NEW_MOUNTS)
+    mounts.detach_mounts(mounts.SLAVE)
+
+
+def _bind_read_only(path: str, needed: str | None = None) -> None:
+    place = mounts.find(path)
+    try:
+        if needed is not None and _is_above(place.path, needed):
+            raise OSError(errno.EBUSY, _held(path))
+        mounts.bind_read_only(place)
+    finally:
+        place.close()
+
+
+def _holds(path: str, needed: str) -> bool:
+    """False for what cannot be found: it is missed later, where it is to be mounted."""
+    try:
+        place = mounts.find(path)
+    except OSError:
+        return False
+    try:
+        return _is_above(place.path, needed)
+    except OSError:
+        return False
+    finally:
+        place.close()
+
+
+def _is_above(real: str, needed: str) -> bool:
+    return os.path.commonpath((real, os.path.realpath(needed))) == real
+
+
+def _held(path: str) -> str:
+    return "%s holds the run directory" % path

@@ -1,0 +1,77 @@
+"""An element's run directory, made whole when it starts: its own directories, and its code linked from the array's.
+
+So an array of hundreds of elements is submitted at once however large the code is, and each still has a working
+directory of its own.
+"""
+
+from __future__ import annotations
+
+import os
+
+from worldsize.plan.run_paths import RunPaths
+
+_OWN = ("outputs", "logs")
+"""At the top of code/: links to the run's own directories."""
+
+
+def complete(array: RunPaths, element: RunPaths) -> None:
+    """What is there already stays as it is. Raises OSError."""
+    for directory in element.directories():
+        os.makedirs(directory, exist_ok=True)
+    _link_tree(array.inrank, element.inrank)
+    _link_tree(array.code, element.code, _OWN)
+    for name, source, target in zip(_OWN, (array.outputs, array.user_logs), (element.outputs, element.user_logs)):
+        _copy_tree(source, target)
+        _link(os.path.join("..", os.path.basename(target)), os.path.join(element.code, name))
+
+
+def _link_tree(source: str, target: str, without: tuple[str, ...] = ()) -> None:
+    """Files are one and the same in both, as far as the file system knows links."""
+    with os.scandir(source) as entries:
+        for entry in entries:
+            if entry.name in without:
+                continue
+            path = os.path.join(target, entry.name)
+            if entry.is_symlink():
+                _link(os.readlink(entry.path), path)
+            elif entry.is_dir():
+                os.makedirs(path, exist_ok=True)
+                _link_tree(entry.path, path)
+            else:
+                _link_file(entry.path, path)
+
+
+def _copy_tree(source: str, target: str) -> None:
+    """What the job writes to is its own. Links stay links: others may have made them."""
+    with os.scandir(source) as entries:
+        for entry in entries:
+            path = os.path.join(target, entry.name)
+            if entry.is_symlink():
+                _link(os.readlink(entry.path), path)
+            elif entry.is_dir(follow_symlinks=False):
+                os.makedirs(path, exist_ok=True)
+                _copy_tree(entry.path, path)
+            elif not os.path.lexists(path):
+                _copy(entry.path, path)
+
+
+def _link(target: str, path: str) -> None:
+    try:
+        os.symlink(target, path)
+    except FileExistsError:
+        pass
+
+
+def _link_file(source: str, path: str) -> None:
+    try:
+        os.link(source, path)
+    except FileExistsError:
+        pass
+    except OSError:  # no links here, or too many of this file
+        _copy(source, path)
+
+
+def _copy(source: str, path: str) -> None:
+    import shutil
+
+    shutil.copy2(source, path, follow_symlinks=False)

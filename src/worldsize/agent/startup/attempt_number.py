@@ -1,0 +1,73 @@
+"""Which attempt an agent begins, where a scheduler starts a run again and does not tell how often it has; and where
+none is begun, since others may have prepared it.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from worldsize.common.numbers import whole
+from worldsize.errors import RunFailed, UsageError
+from worldsize.plan.array import is_cancelled
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import read_exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OVER = 60.0
+"""Seconds after the end of the head's agent in which another node may still begin the same attempt."""
+
+
+def begin(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> Tuple[Plan, RunPaths]:
+    """The plan and the paths of the attempt that this node is to begin: `least`, where that is a number, or the first
+    after it that is new to this node, and is not over.
+
+    RunFailed for a run that has ended: it stays so.
+    """
+    attempt = max(whole(least) or 0, _latest(paths))
+    while _was_begun(RunPaths(paths.root, attempt), node_rank):
+        attempt += 1
+    before = read_exit(RunPaths(paths.root, attempt - 1), 0) if attempt else None
+    succeeded = before is not None and before.code == 0
+    if succeeded or os.path.exists(paths.result) or is_cancelled(paths):
+        ended = RunFailed("%s has ended, and is not started again" % paths.run_id)
+        ended.exit_code = 0 if succeeded else 1
+        raise ended
+    return plan._replace(attempt=attempt), RunPaths(paths.root, attempt)
+
+
+def _latest(paths: RunPaths) -> int:
+    """The latest attempt that any node has begun."""
+    attempt = 0
+    while os.path.exists(RunPaths(paths.root, attempt + 1).events_dir):
+        attempt += 1
+    return attempt
+
+
+def _was_begun(paths: RunPaths, node_rank: int) -> bool:
+    if os.path.exists(paths.events(node_rank)) or os.path.exists(paths.exit_record(node_rank)):
+        return True
+    try:
+        return time.time() - os.stat(paths.exit_record(0)).st_mtime > _OVER
+    except OSError:
+        return False
+
+
+def refuse_others(paths: RunPaths) -> None:
+    """UsageError for an attempt whose directories, unlike the run's own, are somebody else's, or open to others: what
+    lies there decides where this agent connects to, and what it starts."""
+    run = os.lstat(paths.root)
+    for path in (paths.attempt_dir, paths.events_dir, paths.logs_dir, paths.exit_dir, paths.errors_dir):
+        status = os.lstat(path)
+        if status.st_uid not in (run.st_uid, os.geteuid(), 0) or not stat.S_ISDIR(status.st_mode):
+            raise UsageError("it belongs to somebody else, and the run does not", path)
+        if status.st_mode & _OTHERS_WRITE & ~run.st_mode:
+            raise UsageError("others may write to it, and not to the run's directory", path)

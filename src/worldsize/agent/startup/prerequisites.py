@@ -1,0 +1,114 @@
+"""What a batch script does elsewhere, before the nodes meet: see that the run may start at all, execute its setup.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from worldsize.agent.outcome.node_record import write_unstarted
+from worldsize.agent.outcome.verdict import CANCELLED_CODE
+from worldsize.agent.posix.signals import STOP, STOP_NOW
+from worldsize.agent.startup.setup_script import SetupFailed, environment_after
+from worldsize.common.atomic_files import access_of, have_one_owner, read_file
+from worldsize.common.json_values import DAMAGES, read_record
+from worldsize.errors import RunFailed
+from worldsize.plan.array import array_of, read_after
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import read_exits
+from worldsize.state.records import Reason, RunState
+from worldsize.state.result import status_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PREFIX = "attempt-"
+_LAG = 10.0
+"""Seconds that the records of a run that is over may take to be seen here."""
+
+_PAUSE = 0.25
+
+
+def prepare(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment for the ranks. RunFailed where they are not to start: once the exit record is written, or
+    without one where another directory has the run's name by now."""
+    why = unmet(paths)
+    if why:
+        raise _ended(plan, paths, node_rank, "it was to start after %s" % why, Reason.DEPENDENCY, 1)
+    if not plan.setup:
+        return environ
+    if plan.array:
+        _complete(paths)
+    access = access_of(paths.root)
+    told: list[int] = []
+    before = {number: signal.signal(number, lambda heard, _: told.append(heard)) for number in (*STOP, STOP_NOW)}
+    try:
+        found = environment_after(plan, paths, environ, lambda: bool(told), node_rank)
+    except SetupFailed as error:
+        raise _ended(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.code) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if access_of(paths.root) != access:
+        raise RunFailed("the run's directory is not there any more", 1)
+    if found is None:
+        raise _ended(plan, paths, node_rank, "cancelled", None, CANCELLED_CODE)
+    return found
+
+
+def unmet(paths: RunPaths) -> str:
+    """Which run that this one waits for has not SUCCEEDED, in words; "" where all have, or may end as they like.
+
+    They are over: whoever started us has waited for that. What they have left may be seen here some seconds later.
+    """
+    place = array_of(paths)
+    listed = read_after(place[0] if place else paths.root)
+    deadline = time.monotonic() + _LAG
+    for each in listed:
+        for root in () if each["any_end"] else each["roots"]:
+            state = _state(root, paths.root)
+            while state is None and time.monotonic() < deadline:
+                time.sleep(_PAUSE)
+                state = _state(root, paths.root)
+            if state != RunState.SUCCEEDED:
+                return "%s had SUCCEEDED, and that is %s" % (each["run"], state or "LOST")
+    return ""
+
+
+def _state(root: str, waiting: str) -> str | None:
+    """The final state that a run's result tells, else what its records do; None as long as they tell none, and where
+    the directory is another user's than that of the run that waits."""
+    if not have_one_owner(root, waiting):
+        return None
+    try:
+        ended = read_record(RunPaths(root).result, status_of)
+        if ended is not None:
+            return ended.state
+        attempts = [name[len(_PREFIX) :] for name in os.listdir(root) if name.startswith(_PREFIX)]
+        nodes = len(Plan.from_json(read_file(RunPaths(root).plan).decode("utf-8")).agents)
+    except (OSError, *DAMAGES):
+        return None
+    latest = max((int(number) for number in attempts if number.isdigit()), default=0)
+    exits = read_exits(RunPaths(root, latest), nodes)
+    if any(record.code for record in exits):
+        return RunState.FAILED
+    return RunState.SUCCEEDED if len(exits) == nodes else None
+
+
+def _complete(element: RunPaths) -> None:
+    """Setup is executed in the code, which every node may find missing still."""
+    from worldsize.agent.startup.array_element import complete
+
+    place = array_of(element)
+    if place is not None:
+        complete(RunPaths(place[0]), element)
+
+
+def _ended(plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None, code: int) -> RunFailed:
+    write_unstarted(plan, paths, node_rank, what, reason, code)
+    return RunFailed(what, code)

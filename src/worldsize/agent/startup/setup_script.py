@@ -1,0 +1,97 @@
+"""The environment that a run's setup leaves behind, where no batch script executes its lines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+
+from worldsize.agent.posix.processes import signal_group
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import values_of
+from worldsize.plan.setup_script import as_bash, at_step, failed_step, setup_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_HIGH = 200
+_LAST_BYTES = 4096
+_PAUSE = 0.02
+
+
+class SetupFailed(Exception):
+    """Says in words which line failed, with which code; `code` is that code."""
+
+    def __init__(self, what: str, code: int) -> None:
+        super().__init__(what)
+        self.code = code
+
+
+def environment_after(
+    plan: Plan, paths: RunPaths, environ: Mapping[str, str], stopped: Callable[[], bool], node_rank: int = 0
+) -> dict[str, str] | None:
+    """`environ` as the plan's setup leaves it; what the lines print goes to batch.log, of a node but the first to
+    batch-NNNN.log. None once `stopped()`.
+
+    Raises SetupFailed, OSError.
+    """
+    import subprocess
+
+    printed = paths.setup_log(node_rank)
+    with _open_unnamed_file() as found, open(printed, "ab") as log:
+        lines = setup_lines(plan.setup, os.path.basename(printed), values_of(plan), plan.ranks_umask)
+        argv, variable = as_bash([*lines, "exec env -0 >&%d" % found.fileno()])
+        child = subprocess.Popen(
+            argv,
+            env={**environ, **variable, "RUN": paths.root},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(found.fileno(),),
+            start_new_session=True,
+        )
+        while child.poll() is None:
+            if stopped():
+                signal_group(child.pid, signal.SIGKILL)
+                child.wait()
+                return None
+            time.sleep(_PAUSE)
+        if child.returncode:
+            if stopped():  # by a signal that its processes were sent too
+                return None
+            raise SetupFailed(_last_words(printed, child.returncode), child.returncode)
+        found.seek(0)
+        entries = [entry.partition(b"=") for entry in found.read().split(b"\0") if b"=" in entry]
+    if not entries:
+        raise SetupFailed("setup ended with code 0: %s" % at_step(printed), 1)
+    after = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
+    return {name: value for name, value in after.items() if name != "RUN" or name in environ}
+
+
+def _open_unnamed_file() -> BinaryIO:
+    """A file without a name: an environment has secrets in it, and a run's directory may be open to a group. Its number
+    is none that setup lines use for files of their own."""
+    import fcntl
+
+    try:
+        made = os.memfd_create("environment")
+    except (AttributeError, OSError):
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            return os.fdopen(fcntl.fcntl(file.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
+    try:
+        return os.fdopen(fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
+    finally:
+        os.close(made)
+
+
+def _last_words(log: str, code: int) -> str:
+    with open(log, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
+        lines = file.read().decode(errors="replace").split("\n")
+    said = [failed for line in lines for failed in (failed_step(line),) if failed]
+    return said[-1] if said else "setup ended with code %d: %s" % (code, at_step(log))

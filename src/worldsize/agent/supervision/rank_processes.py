@@ -1,0 +1,157 @@
+"""The processes of one node's ranks: started, told to end, reaped, and ended with all that they leave behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+
+from worldsize.agent.launchers.base import needs_equipment, node_processes, umask_of
+from worldsize.agent.launchers.rank_process import Process, node_shares
+from worldsize.agent.outcome.node_record import disk_full
+from worldsize.agent.outcome.rank_failure import start_failure
+from worldsize.agent.posix import processes
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import whole
+from worldsize.plan.plan import NodePlan, Plan
+from worldsize.plan.rank_environment import World
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import Failure, RankExit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Ended(NamedTuple):
+    """One process that has ended by now, with `code`, at `time` (Unix seconds)."""
+
+    process: Process
+    code: int
+    time: float
+
+
+class Leftover(NamedTuple):
+    """A process that outlived the ranks, and that we ended: its command line, and the rank that it belonged to."""
+
+    words: tuple[str, ...]
+    rank: int | None
+
+
+class Living:
+    """`exits` holds one entry for each rank that has ended, or could not be started; `leftovers` what we had to end
+    after them."""
+
+    def __init__(self) -> None:
+        self.exits: list[RankExit] = []
+        self.leftovers: list[Leftover] = []
+        self._seen: dict[int, float] = {}
+        self._living: dict[int, Process] = {}
+        self._started: dict[int, float] = {}
+        self._told: set[int] = set()
+        self._killed = False
+
+    def __bool__(self) -> bool:
+        return bool(self._living)
+
+    def living(self) -> Mapping[int, Process]:
+        """The processes that have not ended, by pid."""
+        return self._living
+
+    def started(self) -> dict[str, dict[int, Any]]:
+        """The process of each rank, and its CPUs where it is bound; of a launcher, the first rank stands for all."""
+        pids = {process.ranks[0]: pid for pid, process in self._living.items()}
+        cpus = {process.ranks[0]: process.cpus for process in self._living.values() if process.cpus}
+        return {"pids": pids, "cpus": cpus} if cpus else {"pids": pids}
+
+    def start_all(
+        self, plan: Plan, world: World, node: NodePlan, paths: RunPaths, environ: Mapping[str, str]
+    ) -> Failure | None:
+        """Start the node's ranks, in the code; the failure of the first that cannot be started."""
+        os.chdir(paths.code)
+        shares = node_shares(plan, node)
+        if needs_equipment(plan):
+            from worldsize.agent.launchers.base import equip
+
+            try:
+                environ = equip(plan, world, node, paths, environ, shares)
+            except OSError as error:
+                return start_failure(plan.launcher, None, node.node_rank, error, paths.root, disk_full(paths.root))
+        umask = umask_of(plan)
+        for process in node_processes(plan, world, node, paths, environ, shares):
+            try:
+                self._start(process, umask)
+            except OSError as error:
+                full = disk_full(paths.root)
+                return start_failure(process.argv[0], process.ranks[0], node.node_rank, error, paths.root, full)
+        return None
+
+    def _start(self, process: Process, umask: int | None) -> None:
+        """Raises OSError where it cannot be started: FileNotFoundError for 127, anything else for 126."""
+        now = time.time()
+        try:
+            program = processes.find_program(process.argv[0], process.environment)
+            with processes.BoundTo(process.cpus):
+                pid = processes.spawn(program, process.argv, process.environment, process.log, process.held, umask)
+        except OSError as error:
+            code = 127 if isinstance(error, FileNotFoundError) else 126
+            self.exits.extend(RankExit(rank, code, now, now) for rank in process.ranks)
+            raise
+        self._living[pid] = process
+        self._started[pid] = now
+
+    def terminate(self) -> None:
+        """TERM to each rank's whole group, which is also woken if it was stopped."""
+        for pid in self._living:
+            processes.signal_group(pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """KILL to each rank's group, which is nearly everything and found at once; to be called again as long as a rank
+        lives, which then ends everything below us, whatever group or session it has moved to."""
+        for pid in self._living:
+            processes.signal_group(pid, signal.SIGKILL)
+        if self._killed:
+            for pid in processes.descendants():
+                processes.signal_process(pid, signal.SIGKILL)
+        self._killed = True
+
+    def reap(self, stopped: bool) -> list[Ended]:
+        """The ranks that have ended since the last call; `stopped`: we had told them to."""
+        now = time.time()
+        ended = []
+        for pid, code in processes.reap():
+            self._told.discard(pid)
+            process = self._living.pop(pid, None)
+            if process is None:
+                continue
+            started = self._started.pop(pid)
+            self.exits.extend(RankExit(rank, code, started, now, stopped) for rank in process.ranks)
+            if code:
+                processes.signal_group(pid, signal.SIGTERM)
+            ended.append(Ended(process, code, now))
+        return ended
+
+    def end_leftovers(self, at_once: bool, patience: float) -> bool:
+        """Once no rank lives: end what the ranks left, TERM first and KILL if `at_once`. True: nothing is left.
+
+        `patience`: seconds that each of them has to end by itself, as helpers do once they see that a rank is gone.
+        """
+        left = processes.descendants() if at_once else processes.children()
+        now = time.monotonic()
+        for pid in left:
+            seen = self._seen.setdefault(pid, now)
+            if pid not in self._told and (at_once or now - seen >= patience):
+                self._told.add(pid)
+                self._note(pid)
+                if not at_once:
+                    processes.signal_process(pid, signal.SIGTERM)
+                    processes.signal_process(pid, signal.SIGCONT)
+            if at_once:
+                processes.signal_process(pid, signal.SIGKILL)
+        return not left
+
+    def _note(self, pid: int) -> None:
+        words = processes.command_line(pid)
+        if words:
+            self.leftovers.append(Leftover(words, whole(processes.variable(pid, "WORLDSIZE_RANK"))))

@@ -1,0 +1,153 @@
+"""Whether the ranks that are left have come to a standstill: some have ended with 0, and the others wait for ever.
+
+Looked for with each sign of life between the agents, once a rank has ended so, and never before. A rank counts as idle
+while its log does not grow and all its processes together stay under `QUIET_SHARE` of one core and `QUIET_BYTES` read
+and written. So a rank that spins while it waits is never idle, nor is one that still evaluates or writes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from worldsize.agent.control.solo_peers import Alone
+from worldsize.agent.launchers.rank_process import Process
+from worldsize.agent.outcome.verdict import TIMEOUT_CODE
+from worldsize.agent.posix import processes
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import Failure, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.control.solo_peers import Standstill
+
+QUIET_SHARE = 0.05
+QUIET_BYTES = 4096
+"""A second: waiting threads and heartbeats wake up now and then."""
+
+_LATE = 3
+"""So many times later than it should have come."""
+
+_STATE, _CPU = 0, slice(11, 15)
+"""Where they stand among the fields of `processes.stat_fields`: utime, stime, and those of ended children."""
+
+_MOVED = (b"rchar:", b"wchar:", b"read_bytes:", b"write_bytes:")
+
+
+class Work(NamedTuple):
+    """What a process tree has done so far: clock ticks, bytes. `held`: somebody has stopped it, or traces it."""
+
+    ticks: int
+    moved: int
+    held: bool
+
+
+class Sample(NamedTuple):
+    """A node at a moment (monotonic): the sizes of its ranks' logs, and the work of each of our children's trees."""
+
+    at: float
+    logged: tuple[int, ...]
+    work: Mapping[int, Work]
+
+
+def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
+    """Whether anything was done between two samples. `hertz`: clock ticks in a second."""
+    if before.logged != after.logged or before.work.keys() != after.work.keys():
+        return True
+    seconds = after.at - before.at
+    ticks, moved = 1 + QUIET_SHARE * seconds * hertz, QUIET_BYTES * seconds
+    for pid, work in after.work.items():
+        known = before.work[pid]
+        if work.held or not 0 <= work.ticks - known.ticks <= ticks or not 0 <= work.moved - known.moved <= moved:
+            return True
+    return False
+
+
+class Watch:
+    """One node's ranks, to be looked at `every` so many seconds. A look that comes late starts anew: we did not run
+    ourselves meanwhile, and they may not have either."""
+
+    def __init__(self, plan: Plan, paths: RunPaths, peers: Alone, every: float) -> None:
+        self._plan = plan
+        self._paths = paths
+        self._peers = peers
+        self._patience = _LATE * every
+        self._hertz = os.sysconf("SC_CLK_TCK")
+        self._last: Sample | None = None
+        self._idle = 0.0
+
+    def look(self, living: Mapping[int, Process], now: float) -> Failure | None:
+        """Why the run is to end, where all that is left of it hangs. Nothing is read before a rank has ended with 0."""
+        if not self._peers.watch:
+            return None
+        return hang(self._plan, self._peers.stand_still(self._stand_still(living, now)))
+
+    def _stand_still(self, living: Mapping[int, Process], now: float) -> Standstill:
+        last, self._last = self._last, _sample(self._paths, living, now)
+        known = self._last.work.keys() >= living.keys()
+        if last is None or not known or now - last.at > self._patience or is_busy(last, self._last, self._hertz):
+            self._idle = 0.0
+        else:
+            self._idle += now - last.at
+        return [rank for process in living.values() for rank in process.ranks], self._idle
+
+
+def hang(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
+    """The failure of a run whose `nodes`, all that are left, have stood still for its `hang_timeout`."""
+    stuck = [(waiting, seconds) for waiting, seconds in nodes if waiting]
+    seconds = min((seconds for _, seconds in stuck), default=0.0)
+    if not stuck or seconds < plan.hang_timeout:
+        return None
+    waiting = {rank for ranks, _ in stuck for rank in ranks}
+    ended = sorted(set(range(plan.world_size)) - waiting)
+    what = "%s ended with code 0, and %s went on waiting: no output, CPU time or I/O for %.0f s (hang_timeout: %g)"
+    message = what % (_named(ended), _named(sorted(waiting)), seconds, plan.hang_timeout)
+    return Failure(Reason.HANG, message, code=TIMEOUT_CODE, time=time.time())
+
+
+def _named(ranks: Sequence[int]) -> str:
+    """ "rank 3", "ranks 0-2,5"; `ranks` are in order."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    text = ",".join("%d" % first if first == last else "%d-%d" % (first, last) for first, last in spans)
+    return "rank%s %s" % ("" if len(ranks) == 1 else "s", text)
+
+
+def _sample(paths: RunPaths, living: Mapping[int, Process], now: float) -> Sample:
+    logs = {log for each in living.values() for log in (each.log, *map(paths.rank_log, each.ranks))}
+    return Sample(now, tuple(map(_size, sorted(logs))), {pid: _work(pid) for pid in processes.children()})
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
+
+
+def _work(root: int) -> Work:
+    ticks, moved, held = 0, 0, False
+    for pid in processes.trees([root]):
+        fields = processes.stat_fields(pid)
+        if fields is not None:
+            ticks += sum(map(int, fields[_CPU]))
+            held = held or fields[_STATE] in b"Tt"
+            moved += _moved(pid)
+    return Work(ticks, moved, held)
+
+
+def _moved(pid: int) -> int:
+    """Bytes; 0 where the process lets nobody know."""
+    try:
+        with open("/proc/%d/io" % pid, "rb") as file:
+            fields = file.read().split()
+    except OSError:
+        return 0
+    return sum(int(value) for name, value in zip(fields[::2], fields[1::2]) if name in _MOVED)

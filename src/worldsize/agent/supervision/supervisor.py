@@ -1,0 +1,353 @@
+"""The agent's one loop: start the node's ranks, watch them, end them, and agree with the other nodes on what happened.
+
+    joining ──all nodes here──▶ running ──ranks gone──▶ settling ──everybody done──▶ ended
+       └─────── verdict ───────▶ stopping ──ranks gone──────▲
+
+The first failing rank ends the run: TERM to every rank of every node, `grace` seconds, KILL, and then whatever they
+left behind. The head decides which failure was first; every agent's exit code is that failure's.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import selectors
+import socket
+import time
+from collections.abc import Mapping
+
+from worldsize.agent.control.meeting import meet
+from worldsize.agent.control.ports import reserve
+from worldsize.agent.control.rendezvous import Head, Rendezvous
+from worldsize.agent.outcome import verdict
+from worldsize.agent.outcome.node_record import Report, disk_full
+from worldsize.agent.outcome.rank_failure import has_errors, precedence, without_secrets
+from worldsize.agent.outcome.verdict import Verdict, weigh
+from worldsize.agent.posix import processes
+from worldsize.agent.posix.signals import STOP, STOP_NOW, Signals, are_told_alone, pass_on_notices
+from worldsize.agent.supervision.first_failure import Blame
+from worldsize.agent.supervision.rank_processes import Living
+from worldsize.common.json_values import DAMAGES
+from worldsize.plan.array import is_cancelled
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import Host, World
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import forget_secrets
+from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.agent.control.message_relay import Relay
+    from worldsize.agent.node_disk.preparation import Readiness
+
+TICK = 1.0
+BUSY_TICK = 0.02
+BEATS_PER_SILENCE = 9
+LEFTOVER_GRACE = 5.0
+LEFTOVER_PATIENCE = 1.0
+"""Seconds in which what a rank has started ends by itself, once it sees that the rank is gone."""
+
+LATE = 5.0
+_HEADS_PATIENCE = 1.02
+"""Of the time that nodes have to meet: one that is there and cannot join tells why, before the head only misses it."""
+
+
+class Supervisor:
+    """One node of one attempt. `run()` returns the agent's exit code and has written the exit record by then."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        paths: RunPaths,
+        node_rank: int,
+        rendezvous: Rendezvous,
+        head: Head | None,
+        environ: Mapping[str, str],
+        lifeline: int | None = None,
+        address: str | None = None,
+        kept: bool = False,
+    ) -> None:
+        """`lifeline` is of a local run's conductor, or of this agent's keeper where it is `kept`."""
+        self.plan = plan = rendezvous.settled(plan)
+        self.paths = paths
+        self.node = plan.nodes[node_rank]
+        self.rendezvous = rendezvous
+        self.environ = environ
+        self.started = time.time()
+        self.verdict: Verdict | None = None
+        self._host = Host(socket.gethostname(), os.cpu_count() or 1)
+        address = (rendezvous.address if head else address) or ""
+        self._ports = reserve(plan, self.node, address)
+        if self._ports:
+            ports = tuple(each.port for each in self._ports)
+            self._host = self._host._replace(address=address, ports=ports)
+        if plan.launcher == "autotune":
+            from worldsize.agent.launchers.autotune import with_listener
+
+            self.environ = with_listener(environ, self._ports)
+        self._report = Report(paths, node_rank, len(self.node.ranks))
+        self._ranks = Living()
+        self._selector = selectors.DefaultSelector()
+        endpoint, nodes = rendezvous.endpoint(paths), len(plan.agents)
+        self._peers = meet(self._host, node_rank, rendezvous, head, endpoint, nodes, self._selector)
+        if plan.leaders and node_rank == 0:
+            from worldsize.agent.control.early_completion import Leading
+
+            self._peers.leading = Leading(plan)
+        self._relay: Relay | None = None
+        if plan.launcher in ("mpirun", "srun") and len(plan.nodes) > 1:
+            from worldsize.agent.control.message_relay import Relay
+
+            self._relay = Relay(self._peers, self._selector, node_rank, paths.launch_dir)
+            self.plan = self._relay.settled(plan)
+        self._launched = False
+        self._node_done = False
+        self._ended = False
+        self._stopped_at = 0.0
+        self._blame = Blame(plan, paths, node_rank, self._host.name)
+        self._beat_every = min(plan.silence, plan.hang_timeout or plan.silence) / BEATS_PER_SILENCE
+        self._watch: Any = None
+        self._readiness: Readiness | None = None
+        now = self._ran_at = self._resumed_at = time.monotonic()
+        self._suspended = 0.0
+        patience = 1.0 if head is None else _HEADS_PATIENCE
+        self._deadline = now + patience * plan.rendezvous_timeout
+        self._unjoined = False
+        self._beat_at = now + self._beat_every
+        self._kill_at: float | None = None
+        self._time_limit: float | None = None
+        self._keeper = os.getppid() if kept else 0
+        self._is_local = lifeline is not None and not kept
+        if lifeline is not None:
+            self._selector.register(lifeline, selectors.EVENT_READ, lambda: self._lifeline_cut(lifeline))
+        signals = Signals()
+        self._selector.register(signals, selectors.EVENT_READ, lambda: self._signalled(signals.take()))
+        if kept:
+            processes.end_with_parent(0)  # from now on the lifeline tells
+
+    def run(self) -> int:
+        processes.become_subreaper()
+        self._report.event("agent_started", pid=os.getpid(), host=self._host.name)
+        self._gather()
+        while not self._ended:
+            for key, _ in self._selector.select(self._pause()):
+                key.data()
+            for heard in self._peers.hear():
+                self._decide(heard.verdict, heard.binding)
+            self._gather()
+            self._reap()
+            self._tick(time.monotonic())
+        return self._finish()
+
+    # starting
+
+    def _gather(self) -> None:
+        if self._launched or self.verdict is not None:
+            return
+        hosts = self._peers.gather()
+        if hosts is not None and (self.plan.local is None or self._prepared()):
+            self._launch(World(self.rendezvous.address, self.rendezvous.port, hosts))
+
+    def _prepared(self) -> bool:
+        """Whether this node has on its disk what its ranks need, and all other nodes have it too."""
+        if self._readiness is None:
+            from worldsize.agent.node_disk.preparation import Readiness  # few runs need it
+
+            self._deadline = math.inf
+            self._readiness = Readiness(self.plan, self.environ, self.node.node_rank)
+            self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.heard)
+        self._failed(self._readiness.failure)
+        return self._readiness.ready and self._peers.ready()
+
+    def _launch(self, world: World) -> None:
+        self._launched = True
+        self._peers.spare = self.plan.spare
+        if self.plan.timeout is not None:
+            self._time_limit = time.monotonic() + self.plan.timeout
+        if self._report.deleted():
+            return self._decide(verdict.deleted(self.paths.root))
+        if self._readiness is not None:
+            self.plan, self.environ = self._readiness.settled(self.paths, self._report)
+        self._blame.hosts = [host.name for host in world.hosts]
+        self._failed(self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ))
+        if self.plan.batch is not None or are_told_alone():
+            pass_on_notices(self._ranks.living)
+        self._report.event("ranks_started", **self._ranks.started())
+        if self.plan.errands:
+            from worldsize.agent.node_programs.command_watcher import (
+                attend,  # few computes need them, and ranks come first
+            )
+
+            attend(self.paths, self.node.node_rank, self.environ)
+
+    # what ends a run
+
+    def _decide(self, heard: Verdict, binding: bool = False) -> None:
+        """Weigh one more verdict, or adopt the head's; the first one of all starts the end of this node's ranks."""
+        before = self.verdict
+        self.verdict = heard if binding else weigh(before, heard)
+        if self.verdict == before:
+            return
+        if not binding:
+            self._peers.tell(self.verdict)
+        self._report.event("stopping", **self.verdict.fields())
+        if before is None:
+            self._blame.drop()
+            self._stopped_at = time.time()
+            grace = 0.0 if self._report.replaced() else self.plan.grace
+            self._kill_at = time.monotonic() + grace
+            self._ranks.terminate()
+
+    def _signalled(self, numbers: set[int]) -> None:
+        if numbers & STOP or STOP_NOW in numbers:
+            self._notice_suspension(time.monotonic())
+            self._decide(self._given_up() or Verdict(verdict.CANCEL, None))
+        if STOP_NOW in numbers:
+            self._kill_at = time.monotonic()
+
+    def _notice_suspension(self, now: float) -> None:
+        """That this agent has not run for so long that the others may have given it up."""
+        if now - self._ran_at > self.plan.silence - self._beat_every:
+            self._suspended, self._resumed_at = now - self._ran_at, now
+        self._ran_at = now
+
+    def _given_up(self) -> Verdict | None:
+        """Why this node is told to end right after it was suspended: the others have ended the run."""
+        if self._suspended and time.monotonic() - self._resumed_at < LATE:
+            return verdict.suspended(self.node.node_rank, self._host.name, self._suspended)
+        return None
+
+    def _lifeline_cut(self, lifeline: int) -> None:
+        self._selector.unregister(lifeline)
+        if self._keeper:
+            has_keeper = os.getppid() == self._keeper
+            return self._decide(verdict.unheld(self.node.node_rank, self._host.name, has_keeper))
+        self._decide(verdict.conductor_killed())
+
+    # ranks that end
+
+    def _reap(self) -> None:
+        stopped = self.verdict is not None
+        failures: list[Failure] = []
+        for ended in self._ranks.reap(stopped):
+            self._report.event("rank_exited", ranks=ended.process.ranks, code=ended.code, stopped=stopped)
+            if ended.code:
+                failures += self._blame.failures(ended, self._stopped_at if stopped else None)
+            elif not stopped:
+                if self.plan.batch is not None and is_cancelled(self.paths):
+                    self._decide(Verdict(verdict.CANCEL, None))  # a script's 0 tells nothing of steps that were ended
+                self._peers.watch = True
+                if self.plan.leaders:
+                    self._peers.ended(ended.process.ranks)
+                if self._relay is not None:
+                    self._relay.release()
+        if stopped:
+            self._failed(min(failures, key=precedence, default=None))
+        else:
+            self._failed(self._blame.weigh(failures, time.monotonic()))
+        if (self._launched or stopped) and not self._ranks and self._blame.due is None and not self._node_done:
+            self._end_leftovers()
+
+    def _failed(self, failure: Failure | None, why: str = verdict.FAILURE) -> None:
+        if failure is not None:
+            self._decide(Verdict(why, failure))
+
+    def _end_leftovers(self) -> None:
+        """The ranks are gone: this node is done once nothing that they started is left."""
+        now = time.monotonic()
+        patience = LEFTOVER_PATIENCE if self.verdict is None else 0.0
+        if self._kill_at is None:
+            self._kill_at = now + patience + min(self.plan.grace, LEFTOVER_GRACE)
+        if self._ranks.end_leftovers(now >= self._kill_at, patience):
+            self._node_done = True
+            self._deadline = now + self.plan.grace + LATE
+            self._peers.done()
+
+    # time
+
+    def _pause(self) -> float:
+        """Seconds until something is due by itself."""
+        now = time.monotonic()
+        kill_at = None if self._node_done else self._kill_at
+        if self._peers.impatient or (kill_at is not None and not (self._ranks and now < kill_at)):
+            return BUSY_TICK
+        complete = self._peers.leading.due if self._peers.leading and self.verdict is None else None
+        moments = (self._beat_at, self._blame.due, self._time_limit, kill_at, complete)
+        return max(0.0, min(TICK, min(moment for moment in moments if moment is not None) - now))
+
+    def _tick(self, now: float) -> None:
+        if now - self._ran_at > self.plan.silence / 2:
+            self._peers.forgive()
+        self._notice_suspension(now)
+        if self.verdict is None and self._report.deleted():
+            self._decide(verdict.deleted(self.paths.root))
+        self._failed(self._blame.overdue(now))
+        if self._kill_at is not None and now >= self._kill_at and self._ranks:
+            self._ranks.kill()
+        leading = self._peers.leading
+        if leading is not None and leading.due is not None and now >= leading.due:
+            self._decide(Verdict(verdict.COMPLETE, None))
+        if self._time_limit is not None and now >= self._time_limit:
+            self._time_limit = None
+            self._decide(verdict.out_of_time(self.plan.timeout or 0))
+        if not self._launched and self.verdict is None and now > self._deadline:
+            self._decide(verdict.unmet(self._peers.absent(" within %g s" % self.plan.rendezvous_timeout)))
+        if now >= self._beat_at:
+            self._beat(now)
+        if self._node_done:
+            self._ended = self._peers.may_end(late=self.verdict is not None and now > self._deadline)
+
+    def _beat(self, now: float) -> None:
+        self._beat_at = now + self._beat_every
+        if self._report.full:
+            self._decide(verdict.full(self.paths.root))
+        for heard in self._peers.beat(self.plan.silence):
+            self._decide(heard.verdict)
+        if not self._peers.joined and not self._unjoined:
+            self._unjoined = True
+            self._report.event("unjoined", text=self._peers.absent())
+        if self.plan.hang_timeout and self.verdict is None:
+            from worldsize.agent.supervision.standstill import Watch  # most runs are over by now
+
+            self._watch = self._watch or Watch(self.plan, self.paths, self._peers, self._beat_every)
+            self._failed(self._watch.look(self._ranks.living(), now), verdict.HANG)
+
+    # the end
+
+    def _warnings(self, ranks: tuple[RankExit, ...]) -> tuple[RunWarning, ...]:
+        if not self._ranks.leftovers and self.plan.batch is None and not has_errors(self.paths):
+            return ()
+        from worldsize.agent.outcome.warnings import node_warnings
+
+        try:
+            return node_warnings(self.plan, self.paths, ranks, self._ranks.leftovers)
+        except DAMAGES:  # the run's own programs may write where the records are that these are made of
+            return ()
+
+    def _finish(self) -> int:
+        if self.verdict is None:
+            self._report.event("agent_ended")
+            if self._report.full or disk_full(self.paths.root):
+                self._decide(verdict.full(self.paths.root))
+        found = self.verdict
+        code = found.code if found else 0
+        node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()
+        ranks = tuple(sorted(self._ranks.exits))
+        why, failure = (found.why, without_secrets(found.failure, self.plan)) if found else (None, None)
+        without = self._peers.without
+        warnings = self._warnings(ranks) if code == 0 else ()
+        if warnings and self.plan.strict:
+            from worldsize.agent.outcome.warnings import strict_failure
+
+            failure, code = strict_failure(warnings, node_rank), 1
+        self._report.exit(
+            ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without, warnings)
+        )
+        if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
+            forget_secrets(self.paths)  # a scheduler may start again what was stopped
+        self._peers.close(found)
+        if self._readiness is not None:
+            self._readiness.close()
+        return code

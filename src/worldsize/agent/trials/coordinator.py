@@ -1,0 +1,173 @@
+"""The head's side of a search: which trial runs on which nodes, when it has told enough, and what is left of it all:
+the table of trials and the best configuration, up to date after each trial."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+
+from worldsize.agent.trials.search import FAILED, GIVEN_UP, MEASURED, Result, Search, in_words, merged, table
+from worldsize.agent.trials.trial import trial_paths
+from worldsize.common.atomic_files import write_text
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Tuple
+
+    Order = Tuple[int, Dict[str, Any]]
+    """To which node, and what."""
+
+TABLE = "trials.csv"
+
+
+class _Running:
+    """A trial that runs on `nodes`: what it has told so far, and which nodes are still at it."""
+
+    def __init__(self, number: int, settings: Mapping[str, Any], nodes: range) -> None:
+        self.number = number
+        self.settings = settings
+        self.nodes = nodes
+        self.left = set(nodes)
+        self.values: List[float] = []
+        self.began = time.monotonic()
+        self.ending = ""
+        self.code = 0
+        self.why = ""
+
+
+class Searching:
+    """Orders come out of `orders`, news go into `hear`. `over`: nothing runs, and nothing is to be tried any more."""
+
+    def __init__(self, plan: Plan, paths: RunPaths, base: Mapping[str, Any]) -> None:
+        self._said: Mapping[str, Any] = plan.options["search"]
+        self._plan = plan
+        self._paths = paths
+        self._base = base
+        self._search = Search(self._said["trials"], self._said["goal"], self._said["patience"])
+        each = self._said["nodes"]
+        self._groups = [range(first, first + each) for first in range(0, len(plan.nodes), each)]
+        self._running: Dict[int, _Running] = {}
+        self._orders: List[Order] = []
+        self._stopped = False
+
+    @property
+    def over(self) -> bool:
+        return not self._running
+
+    def begin(self) -> None:
+        ranks = len(self._plan.nodes[0].ranks)
+        each, groups = self._said["nodes"], len(self._groups)
+        at_once = "%d at once" % groups if groups > 1 else "one after another"
+        _say("%d trials of %d × %d ranks, %s" % (self._search.count, each, ranks, at_once))
+        for group in self._groups:
+            self._next(group)
+
+    def stop(self) -> None:
+        """No more trials."""
+        self._stopped = True
+        for running in self._running.values():
+            self._end(running, GIVEN_UP)
+
+    def orders(self) -> Iterator[Order]:
+        while self._orders:
+            yield self._orders.pop(0)
+
+    def _next(self, nodes: range) -> None:
+        """Let these nodes try what is to be tried next, if anything is."""
+        before = len(self._search.results)
+        taken = None if self._stopped else self._search.take()
+        for result in self._search.results[before:]:
+            self._tell(result)
+        if taken is None:
+            return
+        number, settings = taken
+        self._running[number] = _Running(number, settings, nodes)
+        self._orders.append((nodes[0], {"kind": "lead", "number": number}))
+
+    def hear(self, node_rank: int, message: Mapping[str, Any]) -> None:
+        running = self._running.get(message.get("number", 0))
+        if running is None:
+            return
+        if message["kind"] == "led":
+            join = {"kind": "join", "number": running.number, "rendezvous": message["rendezvous"]}
+            self._orders.extend((node, join) for node in running.nodes[1:])
+        elif message["kind"] == "said":
+            running.values += message["values"]
+            self._judge(running)
+        elif message["kind"] == "ended":
+            self._ended(running, node_rank, message)
+
+    def _judge(self, running: _Running) -> None:
+        if len(running.values) >= self._said["reports"]:
+            self._end(running, MEASURED)
+        elif self._search.is_hopeless(running.values[-1]):
+            self._end(running, GIVEN_UP)
+
+    def _end(self, running: _Running, state: str) -> None:
+        if not running.ending:
+            running.ending = state
+            self._orders.append((running.nodes[0], {"kind": "stop", "number": running.number}))
+
+    def _ended(self, running: _Running, node_rank: int, message: Mapping[str, Any]) -> None:
+        running.left.discard(node_rank)
+        if node_rank == running.nodes[0]:
+            running.code, running.why = message["code"], message["why"]
+        if running.left:
+            return
+        del self._running[running.number]
+        result = self._result(running)
+        self._search.record(result)
+        self._tell(result)
+        self._save()
+        self._next(running.nodes)
+
+    def _result(self, running: _Running) -> Result:
+        seconds = time.monotonic() - running.began
+        value = running.values[-1] if running.values else None
+        state, why = running.ending, ""
+        if not state:
+            timed_out = running.why.startswith("TIME_LIMIT")
+            state = MEASURED if value is not None and (running.code == 0 or timed_out) else FAILED
+            if state == FAILED:
+                value, why = None, running.why or "it never told its %s" % self._said["metric"]
+        return Result(running.number, running.settings, state, value, seconds, why)
+
+    def _tell(self, result: Result) -> None:
+        value = "" if result.value is None else "  %s=%.6g" % (self._said["metric"], result.value)
+        state = "" if result.state == MEASURED else "  " + result.state
+        why = ": " + result.why.splitlines()[0][:200] if result.why else ""
+        place = (result.number, self._search.count, in_words(result.settings))
+        _say("trial %d/%d  %s%s%s%s" % (*place, value, state, why))
+
+    def _save(self) -> None:
+        """The table so far, and the best configuration: whenever the search ends, they are there."""
+        write_text(os.path.join(self._paths.outputs, TABLE), table(self._search.results, self._said["metric"]))
+        best = self._search.best
+        if best is not None:
+            name = os.path.basename(self._said["config"])
+            text = json.dumps(merged(self._base, best.settings), indent=2) + "\n"
+            write_text(os.path.join(self._paths.outputs, name), text)
+
+    def finish(self) -> int:
+        """Say what is best; what the run exits with."""
+        self._save()
+        best = self._search.best
+        if best is None:
+            first = next((result for result in self._search.results if result.why), None)
+            why = ": " + first.why.splitlines()[0] if first else ""
+            number = first.number if first else 1
+            log = os.path.relpath(trial_paths(self._paths, number).logs_dir, self._paths.root)
+            _say("no trial could be measured%s (its logs: %s)" % (why, log))
+            return 1
+        name = os.path.basename(self._said["config"])
+        _say("best: %s  %s=%.6g" % (in_words(best.settings), self._said["metric"], best.value or 0.0))
+        _say("outputs/%s holds it, outputs/%s all trials" % (name, TABLE))
+        return 0
+
+
+def _say(text: str) -> None:
+    print("autotune: " + text, flush=True)

@@ -1,0 +1,143 @@
+"""`srun` inside a batch script on virtual nodes: a step's tasks, started here, as real srun would start them there."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from worldsize.agent.virtual_srun.multi_prog import read_programs
+from worldsize.agent.virtual_srun.options import Asked, Refused, read_words
+from worldsize.agent.virtual_srun.step import StepRun, say
+from worldsize.agent.virtual_srun.step_records import Board, step_file
+from worldsize.agent.virtual_srun.task_environment import Step, Task
+from worldsize.common.atomic_files import read_file, write_json
+from worldsize.common.numbers import whole
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import masked_variables
+from worldsize.plan.slurm.step_size import Allocation, StepSize, places, step_size
+from worldsize.trust.secrets import mask_argv, mask_values
+
+_PAUSE = 0.05
+_VERSION = "slurm 22.05.8 (worldsize, on virtual nodes)"
+
+
+def srun(paths: RunPaths, words: Sequence[str]) -> int:
+    """What srun exits with."""
+    try:
+        asked = read_words(words, os.environ)
+        if {"help", "usage", "version"} & set(asked.said):
+            print(_VERSION)
+            return 0
+        return _srun(paths, asked)
+    except Refused as refused:
+        sys.stderr.write(refused.text + "\n")
+        return refused.code
+
+
+def _srun(paths: RunPaths, asked: Asked) -> int:
+    plan = _plan(paths)
+    assert plan.batch is not None
+    umask = os.umask(plan.umask)  # the script's, which the tasks get and their own files
+    allocation = Allocation(plan.batch.hosts, plan.batch.cpus)
+    size = _size(asked, allocation)
+    board = Board(paths)
+    for name, text in asked.remarks.items():
+        if board.say_once(name):
+            say("worldsize: " + text)
+    hosts = tuple(allocation.hosts[node] for node in size.nodes)
+    programs = read_programs(asked)
+    started = time.time()
+    number, tasks = _place(plan, asked, size, allocation, board)
+    step = Step(number, asked, size, hosts, tasks, umask)
+    secrets = [os.environ[name] for name in (*plan.secrets, *masked_variables(plan)) if os.environ.get(name)]
+    record = {
+        "step": number,
+        "command": mask_argv(mask_values(asked.program, secrets)),
+        "hosts": list(hosts),
+        "tasks": size.total,
+        "ranks": [task.rank for task in tasks],
+        "started": started,
+    }
+    _enter(asked, hosts[0])
+    argv = [programs.argv(task) for task in tasks]
+    run = StepRun(step, paths, allocation, plan.grace, argv)
+    code = run.run()
+    failure = run.failure._asdict() if run.failure else None
+    write_json(
+        step_file(paths, number),
+        {**record, "ended": time.time(), "code": code, "failure": failure, "stopped": run.stopped},
+    )
+    return code
+
+
+def _plan(paths: RunPaths) -> Plan:
+    return Plan.from_json(read_file(paths.plan).decode("utf-8"))
+
+
+def _size(asked: Asked, allocation: Allocation) -> StepSize:
+    try:
+        size = step_size(asked.said, os.environ, allocation)
+    except ValueError as error:
+        raise Refused("srun: %s" % error) from None
+    for warning in size.warnings:
+        say(warning)
+    return size
+
+
+def _place(
+    plan: Plan, asked: Asked, size: StepSize, allocation: Allocation, board: Board
+) -> tuple[int, tuple[Task, ...]]:
+    """The step's number, and its tasks on ranks that nobody else writes to; waits, as srun does, for CPUs that other
+    steps of the script hold."""
+    shares = not asked.flag("overlap") and not asked.flag("overcommit") and not asked.flag("oversubscribe")
+    per_task = whole(asked.options.get("cpus-per-task")) or 1
+    need = {node: tasks * per_task for node, tasks in zip(size.nodes, size.tasks)}
+    if max(need.values()) > allocation.cpus and board.say_once("cpus"):
+        what = "worldsize: %d CPUs on a node of which the script asks for %d: clusters that share nodes refuse this"
+        say(what % (max(need.values()), allocation.cpus))
+    told = False
+    while True:
+        with board.locked():
+            held = board.held()
+            used = {node: sum(each.cpus.get(node, 0) for each in held) for node in need}
+            if not shares or all(not used[node] or used[node] + need[node] <= allocation.cpus for node in need):
+                tasks = _tasks(plan, asked, size, allocation, {rank for each in held for rank in each.ranks})
+                board.hold([task.rank for task in tasks], need if shares else {})
+                return board.new_step({}), tasks
+        if not told:
+            say("Job %s step creation temporarily disabled, retrying (Requested nodes are busy)" % _job())
+            told = True
+        time.sleep(_PAUSE)
+
+
+def _job() -> str:
+    return os.environ.get("SLURM_JOB_ID", "0")
+
+
+def _tasks(plan: Plan, asked: Asked, size: StepSize, allocation: Allocation, taken: set[int]) -> tuple[Task, ...]:
+    found: list[Task] = []
+    taken = set(taken)
+    locals_: dict[int, int] = {}
+    for number, place in enumerate(places(size, asked.options.get("distribution"))):
+        node = size.nodes[place]
+        local = locals_.get(place, 0)
+        locals_[place] = local + 1
+        ranks = [rank.rank for rank in plan.nodes[node].ranks]
+        rank = next((rank for rank in ranks if rank not in taken), ranks[local % len(ranks)])
+        taken.add(rank)
+        found.append(Task(number, local, place, allocation.hosts[node], rank))
+    return tuple(found)
+
+
+def _enter(asked: Asked, host: str) -> None:
+    directory = asked.options.get("chdir")
+    if directory:
+        try:
+            os.chdir(directory)
+        except OSError as error:
+            # Real srun goes to /tmp, where everybody may have put a program of the name that is executed next.
+            what = "error: %s: worldsize: couldn't chdir to `%s': %s: staying in %s, where Slurm goes to /tmp"
+            say(what % (host, directory, error.strerror, os.getcwd()))

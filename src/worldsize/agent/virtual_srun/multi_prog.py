@@ -1,0 +1,71 @@
+"""What each task of a step executes: the same words, or with `--multi-prog` those that a file gives it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from worldsize.agent.virtual_srun.options import Asked, Refused
+from worldsize.agent.virtual_srun.task_environment import Task
+from worldsize.common.numbers import whole
+
+_LARGEST = 16 << 20
+"""Bytes of a file of programs."""
+
+
+class Programs:
+    """`lines` by task, from a file; without them every task executes `words`."""
+
+    def __init__(self, words: tuple[str, ...], lines: Mapping[str, str] | None = None) -> None:
+        self._words = words
+        self._lines = lines
+
+    def argv(self, task: Task) -> tuple[str, ...]:
+        """Raises Refused for a task that the file leaves out."""
+        if self._lines is None:
+            return self._words
+        wanted = [line for ranks, line in self._lines.items() if _names(ranks, task.number)]
+        line = wanted[0] if wanted else self._lines.get("*")
+        if line is None:
+            raise Refused("srun: error: Configuration file %s: no program for task %d" % (self._words[0], task.number))
+        first = _first(next((ranks for ranks, text in self._lines.items() if text is line), "*"))
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            what = "srun: error: Configuration file %s: %s in %.80s"
+            raise Refused(what % (self._words[0], error, line)) from None
+        return tuple(word.replace("%t", str(task.number)).replace("%o", str(task.number - first)) for word in words)
+
+
+def read_programs(asked: Asked) -> Programs:
+    """Raises Refused for a file that cannot be read."""
+    if not asked.flag("multi-prog"):
+        return Programs(asked.program)
+    name = asked.program[0]
+    try:
+        with open(name, "rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise Refused("srun: error: %s: %s" % (name, error.strerror)) from None
+    if len(data) > _LARGEST:
+        raise Refused("srun: error: %s: larger than %d bytes" % (name, _LARGEST))
+    text = data.decode("utf-8", "surrogateescape").replace("\\\n", " ")
+    lines = {}
+    for line in text.split("\n"):
+        ranks, _, program = line.split("#", 1)[0].strip().partition(" ")
+        if program.strip():
+            lines[ranks] = program.strip()
+    return Programs((name,), lines)
+
+
+def _names(ranks: str, number: int) -> bool:
+    for part in ranks.split(","):
+        low, dash, high = part.partition("-")
+        first, last = whole(low), whole(high if dash else low)
+        if first is not None and last is not None and first <= number <= last:
+            return True
+    return False
+
+
+def _first(ranks: str) -> int:
+    return whole(ranks.split(",")[0].split("-")[0]) or 0

@@ -1,0 +1,251 @@
+"""Running a step: its tasks are started, watched, and ended together; whose failure was first is worked out.
+
+What real srun does with its tasks, this does on one machine: a task that fails ends the others when the step is to be
+killed on bad exits, signals reach all of them, and nothing that a task started is left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.outcome.rank_failure import (
+    code_when_raised,
+    may_follow,
+    oom_kills,
+    precedence,
+    rank_failure,
+    read_error,
+    start_failure,
+)
+from worldsize.agent.posix import processes
+from worldsize.agent.posix.signals import STOP, STOP_NOW, Signals
+from worldsize.agent.virtual_srun.task_environment import Step, Task, exported, task_environment
+from worldsize.agent.virtual_srun.task_output import Relay
+from worldsize.agent.virtual_srun.tasks import Opener, spawn
+from worldsize.common.numbers import whole
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.slurm.step_size import Allocation
+from worldsize.plan.slurm.time_limit import limit_seconds
+from worldsize.state.exit_records import signal_name
+from worldsize.state.records import Failure
+
+_SETTLE = 0.3
+_BUSY = 0.02
+_FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
+_LONGEST_PAUSE = 3600.0
+"""Seconds. A selector waits for at most 24 days, and a step may have a longer time limit."""
+
+_MISSING = 2
+"""What srun exits with for a program that a node does not have."""
+
+
+class StepRun:
+    """`run()` returns srun's exit code; `failure` is the first one of its tasks, if any; `stopped`: it was told
+    to end by a signal. `argv`: of each task."""
+
+    def __init__(
+        self, step: Step, paths: RunPaths, allocation: Allocation, grace: float, argv: Sequence[tuple[str, ...]]
+    ) -> None:
+        self.failure: Failure | None = None
+        self.stopped = False
+        self._step = step
+        self._paths = paths
+        self._allocation = allocation
+        self._grace = grace
+        self._argv = argv
+        self._living: dict[int, Task] = {}
+        self._codes: list[int] = []
+        self._failures: list[Failure] = []
+        self._oom_kills = oom_kills()
+        self._kill_on_failure = step.asked.flag("kill-on-bad-exit")
+        self._wait = _seconds(step.asked.options.get("wait"))
+        self._due: float | None = None
+        self._stop_code: int | None = None
+        self._stopped_at = 0.0
+        self._kill_at: float | None = None
+        self._selector = selectors.DefaultSelector()
+        self._relays = 0
+
+    def run(self) -> int:
+        processes.become_subreaper()
+        signals = Signals()
+        self._selector.register(signals, selectors.EVENT_READ, lambda: self._signalled(signals.take()))
+        signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # until all tasks are there to hear of them
+        for number in _FORWARDED:
+            signal.signal(number, self._forward)
+        limit = _limit(self._step.asked.said.get("time"))
+        self._time_limit = None if limit is None else time.monotonic() + limit
+        self._start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
+        while self._living or self._leftovers() or self._relays:
+            for key, _ in self._selector.select(self._pause()):
+                key.data()
+            self._reap()
+            self._tick(time.monotonic())
+        self.failure = min(self._failures, key=precedence, default=None)
+        if self._stop_code is not None and not any(self._codes):
+            return self._stop_code
+        return max(self._codes, default=0)
+
+    # starting
+
+    def _start(self) -> None:
+        base = exported(self._step.asked, os.environ)
+        opener = Opener(self._step, self._paths)
+        for task in self._step.tasks:
+            error_file = self._paths.rank_error(task.rank)
+            for stale in (error_file, error_file + ".torchelastic"):
+                if os.path.exists(stale):
+                    os.unlink(stale)
+            environment = task_environment(self._step, task, base, self._allocation, error_file)
+            if not self._spawn(task, self._argv[task.number], environment, opener):
+                break
+        opener.close()
+
+    def _spawn(self, task: Task, argv: tuple[str, ...], environment: Mapping[str, str], opener: Opener) -> bool:
+        try:
+            streams = opener.open(task)
+        except OSError as error:
+            self._not_started(task, error.filename or "output", error, 1)
+            return False
+        try:
+            self._living[spawn(argv, environment, streams, self._step.umask)] = task
+        except OSError as error:
+            self._not_started(task, argv[0], error, _MISSING)
+        finally:
+            streams.close()
+        for relay in streams.relays:
+            self._relays += 1
+            self._selector.register(relay.fd, selectors.EVENT_READ, lambda relay=relay: self._pass_on(relay))
+        return True
+
+    def _not_started(self, task: Task, what: str, error: OSError, code: int) -> None:
+        say("error: %s: %s: %s" % (task.host, what, error.strerror))
+        failure = start_failure(what, task.rank, task.place, error, self._paths.root, False)
+        self._failures.append(failure._replace(code=code))
+        self._codes.append(code)
+
+    def _pass_on(self, relay: Relay) -> None:
+        if not relay.read():
+            self._selector.unregister(relay.fd)
+            relay.close()
+            self._relays -= 1
+
+    # ending
+
+    def _reap(self) -> None:
+        now = time.time()
+        for pid, code in processes.reap():
+            task = self._living.pop(pid, None)
+            if task is None:
+                continue
+            if self._stop_code is None:
+                self._codes.append(code)
+            if code and self._stop_code is None:
+                self._failed(task, code, now)
+            elif code:
+                self._raised_before(task, code, now)
+            if self._wait and self._due is None:
+                self._due = time.monotonic() + self._wait
+
+    def _failed(self, task: Task, code: int, ended: float) -> None:
+        processes_oom = oom_kills() > self._oom_kills >= 0
+        error = read_error(self._paths, task.rank)
+        failure = rank_failure(task.rank, self._node(task), task.host, code, ended, error, processes_oom)
+        self._failures.append(failure)
+        name = signal_name(code)
+        how = name if name else "Exited with exit code %d" % code
+        say("error: %s: task %d: %s" % (task.host, task.number, how))
+        if self._kill_on_failure:
+            settle = _SETTLE if may_follow(min(self._failures, key=precedence)) else 0.0
+            due = time.monotonic() + settle
+            self._due = due if self._due is None or not settle else min(self._due, due)
+
+    def _raised_before(self, task: Task, code: int, ended: float) -> None:
+        """Of a task that was told to end: what it had raised by then."""
+        error = read_error(self._paths, task.rank)
+        if error is None:
+            return
+        failure = rank_failure(
+            task.rank, self._node(task), task.host, code_when_raised(code), ended, error, oom_killed=False
+        )
+        if failure.time < self._stopped_at:
+            self._failures.append(failure)
+
+    def _node(self, task: Task) -> int:
+        return self._allocation.hosts.index(task.host)
+
+    def _stop(self, code: int, why: str) -> None:
+        """TERM to all tasks; after the grace KILL."""
+        if self._stop_code is not None:
+            return
+        self._stop_code = code
+        self._stopped_at = time.time()
+        self._kill_at = time.monotonic() + self._grace
+        if self._living:
+            say("Terminating StepId=%s.%d%s" % (os.environ.get("SLURM_JOB_ID", "0"), self._step.number, why))
+        for pid in self._living:
+            processes.signal_group(pid, signal.SIGTERM)
+
+    def _signalled(self, numbers: set[int]) -> None:
+        if numbers & STOP or STOP_NOW in numbers:
+            self.stopped = True
+            self._stop(128 + signal.SIGTERM, "")
+        if STOP_NOW in numbers:
+            self._kill_at = time.monotonic()
+
+    def _forward(self, number: int, _: object) -> None:
+        for pid in self._living:
+            processes.signal_process(pid, number)
+
+    def _leftovers(self) -> bool:
+        """Whether something is left of tasks that have ended: it is told to end, and is ended when the step is."""
+        left = processes.children()
+        if left and self._kill_at is None:
+            self._kill_at = time.monotonic() + min(self._grace, 5.0)
+            for pid in left:
+                processes.signal_process(pid, signal.SIGTERM)
+                processes.signal_process(pid, signal.SIGCONT)
+        return bool(left)
+
+    def _tick(self, now: float) -> None:
+        if self._due is not None and now >= self._due:
+            self._due = None
+            self._stop(128 + signal.SIGKILL, "")
+        if self._time_limit is not None and now >= self._time_limit:
+            self._time_limit = None
+            self._stop(128 + signal.SIGTERM, " DUE TO TIME LIMIT")
+        if self._kill_at is not None and now >= self._kill_at:
+            for pid in processes.descendants():
+                processes.signal_process(pid, signal.SIGKILL)
+
+    def _pause(self) -> float | None:
+        if self._kill_at is not None or not self._living:
+            return _BUSY
+        moments = [moment for moment in (self._due, self._time_limit) if moment is not None]
+        return max(0.0, min(*moments, time.monotonic() + _LONGEST_PAUSE) - time.monotonic()) if moments else None
+
+
+def say(text: str) -> None:
+    """On srun's standard error, in its manner."""
+    try:
+        sys.stderr.write("srun: %s\n" % text)
+        sys.stderr.flush()
+    except OSError:
+        pass
+
+
+def _seconds(text: str | None) -> float:
+    return float(whole(text) or 0)
+
+
+def _limit(text: str | None) -> float | None:
+    try:
+        return limit_seconds(text)
+    except ValueError:
+        return None

@@ -1,0 +1,109 @@
+"""What a batch script's steps leave: one small file each, and who holds which ranks and CPUs now."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from worldsize.agent.posix import processes
+from worldsize.common.atomic_files import read_file, write_json
+from worldsize.common.json_values import DAMAGES, check, tuple_of
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Held(NamedTuple):
+    """A running step: its srun (pid, and when that started), the ranks whose logs its tasks write, CPUs by node."""
+
+    pid: int
+    started: int | None
+    ranks: tuple[int, ...]
+    cpus: dict[int, int]
+
+
+def step_file(paths: RunPaths, step: int) -> str:
+    return os.path.join(paths.steps_dir, "step-%04d.json" % step)
+
+
+def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
+    """Every step's record, in order."""
+    try:
+        names = sorted(name for name in os.listdir(paths.steps_dir) if name.startswith("step-"))
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        try:
+            found.append(json.loads(read_file(os.path.join(paths.steps_dir, name))))
+        except (OSError, *DAMAGES):
+            continue
+    return [step for step in found if isinstance(step, dict)]
+
+
+def last_failure(paths: RunPaths) -> Failure | None:
+    """Of the last step that ended, if it failed: a failure that the script went on from is not why it ended."""
+    ended = [step for step in read_steps(paths) if isinstance(step.get("ended"), float)]
+    if not ended:
+        return None
+    failure = max(ended, key=lambda step: float(step["ended"])).get("failure")
+    try:
+        return check(tuple_of(Failure, failure)) if failure else None
+    except DAMAGES:
+        return None
+
+
+class Board:
+    """The steps that run now. Its methods are to be called inside `locked`."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self._paths = paths
+        self._file = os.path.join(paths.steps_dir, "running.json")
+        os.makedirs(paths.steps_dir, mode=0o700, exist_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        lock = os.open(os.path.join(self._paths.steps_dir, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def held(self) -> list[Held]:
+        """By sruns that live."""
+        try:
+            rows = json.loads(read_file(self._file))
+        except (OSError, ValueError):
+            return []
+        found = []
+        for pid, started, ranks, cpus in rows:
+            if processes.start_time(pid) == started:
+                found.append(Held(pid, started, tuple(ranks), {int(node): count for node, count in cpus.items()}))
+        return found
+
+    def hold(self, ranks: Sequence[int], cpus: dict[int, int]) -> None:
+        mine = Held(os.getpid(), processes.start_time(os.getpid()), tuple(ranks), cpus)
+        write_json(self._file, [*self.held(), mine])
+
+    def new_step(self, record: dict[str, Any]) -> int:
+        """The number of the next step, whose record exists from now on."""
+        number = len([name for name in os.listdir(self._paths.steps_dir) if name.startswith("step-")])
+        write_json(step_file(self._paths, number), {"step": number, **record})
+        return number
+
+    def say_once(self, name: str) -> bool:
+        """Whether nobody in this run has said this yet."""
+        mark = os.path.join(self._paths.steps_dir, "said-" + "".join(c if c.isalnum() else "-" for c in name))
+        try:
+            os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return False
+        return True

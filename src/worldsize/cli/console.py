@@ -1,0 +1,192 @@
+"""What several verbs share: their options, the configuration, a run by its name, output."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from worldsize.cli.output import say_message
+from worldsize.common.numbers import whole
+from worldsize.errors import UsageError
+from worldsize.jobspec.config import Config, load_config
+from worldsize.service.runs.run import Run
+from worldsize.store.find import resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TextIO
+
+    from worldsize.service.runs.array import RunArray
+    from worldsize.trust.projects import Question
+
+
+def here() -> str:
+    """The current directory. UsageError where it is no more."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise UsageError("the current directory: %s" % error.strerror, None, "change to one that exists") from None
+
+
+def config_here() -> Config:
+    """Where the current directory is no more, there is no project either: runs that exist can still be looked at.
+
+    At a terminal the person is asked about a project's file that could harm; what is to be said of files is said once.
+    """
+    try:
+        directory = os.getcwd()
+    except OSError:
+        directory = os.sep
+    completing = "_ARGCOMPLETE" in os.environ
+    config = load_config(directory, os.environ, _ask if not completing and _can_ask() else None)
+    for notice in () if completing else config.notices:
+        if notice not in _said:
+            _said.add(notice)
+            say_message("notice: " + notice)
+    return config
+
+
+def _can_ask() -> bool:
+    """Whether somebody would read the question and may answer: a job in the background would be stopped."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
+_said: set[str] = set()
+
+
+def _ask(question: Question) -> bool | None:
+    from worldsize.cli.project.trust import ask_about_project
+
+    return ask_about_project(question)
+
+
+def add_run(
+    parser: argparse.ArgumentParser, name: str = "run", meaning: str = "a run; the latest when left out"
+) -> None:
+    argument = parser.add_argument(name, nargs="?", metavar=name.upper(), help=meaning)
+    completed_by(argument, complete_runs)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text (default) or json")
+
+
+def count(text: str) -> int:
+    """The type of an option that takes a number of things."""
+    value = whole(text.removeprefix("-"))
+    if value is None:
+        raise argparse.ArgumentTypeError("%.40r is no number" % text)
+    if text.startswith("-") and value:
+        raise argparse.ArgumentTypeError("%d is negative" % -value)
+    return value
+
+
+def seconds(text: str) -> float:
+    """The type of an option that takes a time."""
+    value = float(text)
+    if not value >= 0:
+        raise argparse.ArgumentTypeError("%s is no time" % text)
+    return value
+
+
+def completed_by(argument: argparse.Action, complete: Callable[..., list[str]]) -> None:
+    """The shell offers what `complete` returns."""
+    argument.completer = complete  # type: ignore[attr-defined]
+
+
+def complete_runs(**_: Any) -> list[str]:
+    from worldsize.store.find import list_ids
+
+    return list_ids(config_here().home, 50)
+
+
+def complete_computes(**_: Any) -> list[str]:
+    return list(config_here().computes)
+
+
+def complete_job_files(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    return list(FilesCompleter(("yml", "yaml", "slurm", "sbatch"))(prefix))
+
+
+def complete_scripts(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    return list(FilesCompleter(("slurm", "sbatch", "sh"))(prefix))
+
+
+def find_run(text: str | None) -> Run:
+    """UsageError for an array: whoever asks for one run can do nothing with many."""
+    found = find_runs(text)
+    if isinstance(found, Run):
+        return found
+    hint = "name one of them: %s_0" % found.id
+    raise UsageError("%s is an array of %d runs" % (found.id, len(found)), None, hint)
+
+
+def find_runs(text: str | None) -> Run | RunArray:
+    """The run, or the array of runs, of that name; the latest for None."""
+    paths = resolve(config_here().home, text)
+    if os.path.exists(os.path.join(paths.root, "array.json")):
+        from worldsize.service.runs.array import RunArray
+
+        return RunArray(paths, os.environ)
+    return Run(paths, os.environ)
+
+
+def state_text(state: str, stream: TextIO, width: int = 0) -> str:
+    """A state's name, coloured where `stream` is a terminal."""
+    text = state.ljust(width)
+    if not stream.isatty():
+        return text
+    from worldsize.cli.colour import paint_state
+
+    return paint_state(text, state, stream)
+
+
+def duration(seconds: float) -> str:
+    if seconds < 10:
+        return "%.1f s" % seconds
+    if seconds < 120:
+        return "%d s" % seconds
+    if seconds < 7200:
+        return "%d min" % (seconds / 60)
+    if seconds < 172800:
+        return "%d h" % (seconds / 3600)
+    return "%d d" % (seconds / 86400)
+
+
+def size(nodes: int, ranks: int) -> str:
+    return "%d node%s, %d rank%s" % (nodes, "" if nodes == 1 else "s", ranks, "" if ranks == 1 else "s")
+
+
+def rehearsed(plan: Any) -> str:
+    """ ", a rehearsal with 4 virtual GPUs per node"; "" for a run that is none."""
+    if plan.rehearsal is None:
+        return ""
+    gpus = plan.rehearsal.gpus
+    return ", a rehearsal with %d virtual GPU%s per node" % (gpus, "" if gpus == 1 else "s")
+
+
+def table(rows: list[list[str]], headers: list[str]) -> list[str]:
+    """The lines of a table; what would break a line, or the columns, is escaped in its cells."""
+    rows = [[cell if cell.isprintable() else _cell(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in [headers, *rows]) for column in range(len(headers))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [headers, *rows]
+    ]
+
+
+def _cell(text: str) -> str:
+    from worldsize.logs.text import escape
+
+    return escape(text).replace("\t", "\\t")

@@ -1,0 +1,82 @@
+"""env check: an environment as the nodes of a compute see it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from worldsize.cli.console import add_output, config_here, count, table
+from worldsize.cli.env.build import add_compute, secrets_of, wanted
+from worldsize.cli.output import lines_of, say, show, show_json
+
+_EXAMPLES = """examples:
+  worldsize env check                          the current Python, on every node of the default compute
+  worldsize env check job.yml --compute lab    what the job runs in, on every usable node of lab
+  worldsize env check torch -w 2 --import flash_attn,apex
+
+On each node the packages that the environment names, and those known to matter (torch, tensorflow, jax, numpy, …), are
+imported; glibc, the GPU driver and torch's CUDA are compared. The exit code is 1 where something will not work."""
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument("spec", metavar="SPEC", nargs="?", help="as of env build; the current Python when left out")
+    parser.add_argument("--import", metavar="NAMES", dest="modules", default="", help="further modules, by comma")
+    parser.add_argument("-w", "--world", metavar="N", type=count, help="on N nodes of their own, rather than on all")
+    add_compute(parser)
+    add_output(parser)
+    parser.set_defaults(act=check)
+
+
+def check(options: argparse.Namespace) -> int:
+    from worldsize.environment.inspect.node_check import judge
+    from worldsize.jobspec.job import Job
+    from worldsize.service.computes import choose_compute, open_compute
+    from worldsize.service.environments.check import check_on_nodes
+    from worldsize.service.environments.lookup import find_environment
+    from worldsize.service.node_commands import said_of
+
+    config = config_here()
+    name = choose_compute(config, options.compute, None)
+    compute = open_compute(config, name, os.environ)
+    environment = None
+    if options.spec:
+        wants, secrets = wanted(options.spec, config), secrets_of(options.spec, config)
+        environment = find_environment(wants, config, name, os.environ, secrets=secrets)
+    modules = [each.strip() for each in options.modules.split(",") if each.strip()]
+    rows, left_out = check_on_nodes(compute, config, environment, modules, options.world, os.environ)
+    problems = judge(rows, compute.facts(Job()).gpus_per_node)
+    if left_out:
+        say(said_of(left_out))
+    failed = any(problem.level == "error" for problem in problems)
+    if options.output == "json":
+        nodes = [{"node": row.node, **(dict(row.said) if row.said else {"error": row.error})} for row in rows]
+        show_json(
+            {"compute": name, "ok": not failed, "nodes": nodes, "problems": [each._asdict() for each in problems]}
+        )
+    else:
+        _show(rows, problems)
+    return 1 if failed else 0
+
+
+def _show(rows: Any, problems: Any) -> None:
+    from worldsize.environment.inspect.node_check import version_of
+    from worldsize.plan.slurm.hostlist import fold
+
+    answered = [row for row in rows if row.said and "imports" in row.said]
+    names = list(dict.fromkeys(name for row in answered for name in row.said["imports"]))
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row in answered:
+        said = row.said
+        versions = [version_of(said, name) if version_of(said, name) is not None else "FAILS" for name in names]
+        gpus = "%d × %s" % (len(said["gpus"]), said["gpus"][0][0]) if said["gpus"] else ""
+        cells = (said["python"], said["glibc"], said["driver"], gpus, *(text or "there" for text in versions))
+        alike.setdefault(cells, []).append(row.node)
+    if alike:
+        headers = ["NODES", "PYTHON", "GLIBC", "DRIVER", "GPUS", *names]
+        show(*table([[fold(nodes), *cells] for cells, nodes in alike.items()], headers))
+    for each in problems:
+        show(*lines_of("%s: %s: %s" % (each.level, fold(each.nodes), each.what)))
+        if each.mend:
+            show("  → " + each.mend)

@@ -1,0 +1,55 @@
+"""env pack: an environment as one file, for nodes' own disks."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from worldsize.cli.console import here
+from worldsize.cli.env.build import add_compute, ready
+from worldsize.cli.output import say, say_message, show
+
+_EXAMPLES = """examples:
+  worldsize env pack /shared/me/venv                    writes venv.tar.gz here, and prints its name
+  worldsize env pack torch -o /shared/me/torch.tar.gz
+  worldsize run job.yml --set environment=/shared/me/torch.tar.gz
+
+SPEC is a virtual or conda environment, by path or by name, or what `worldsize env build` takes, which is built first.
+Nodes unpack the file on their own disks, once for all of their ranks, and keep it there for later runs. A job that
+says `distribute: local` packs by itself. The Python of a virtual environment travels too, unless it is the system's
+own."""
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument("spec", metavar="SPEC", help="an environment, by path or by name; or what it is made of")
+    parser.add_argument("-o", "--to", metavar="FILE", help="a file, or a folder for NAME.tar.gz (default: here)")
+    add_compute(parser)
+    parser.set_defaults(act=pack)
+
+
+def pack(options: argparse.Namespace) -> int:
+    from worldsize.cli.progress_line import Notices, Ticker
+    from worldsize.environment.pack.pack import SUFFIX
+    from worldsize.environment.pack.pack import pack as packed
+    from worldsize.errors import UsageError
+    from worldsize.staging.content_store import bytes_text
+
+    environment, _ = ready(options)
+    if environment.archive:
+        raise UsageError("is packed already", options.spec, "name it as it is: environment: %s" % options.spec)
+    existing = environment.existing
+    target = os.path.abspath(options.to or "")
+    if os.path.isdir(target):
+        target = os.path.join(target, os.path.basename(existing.prefix) + SUFFIX)
+    told = Ticker() if sys.stderr.isatty() else Notices()
+    try:
+        found = packed(existing, target, lambda done, total: told.transfer("packing", done, total))
+    finally:
+        told.done()
+    for notice in found.notices:
+        say_message("notice: " + notice)
+    say("%d files, %s of %s" % (found.files, bytes_text(found.size), bytes_text(found.unpacked)))
+    show(os.path.relpath(target, here()) if target.startswith(here() + os.sep) else target)
+    return 0

@@ -1,0 +1,39 @@
+"""env probe: what a compute's nodes have that conda packages depend on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from worldsize.cli.console import add_output, config_here
+from worldsize.cli.env.build import add_compute
+from worldsize.cli.output import say, show, show_json
+
+_EXAMPLES = """examples:
+  worldsize env probe --compute lab           asks a node of lab; environments for lab go by its answer from now on
+
+What is printed may stand in worldsize.toml too, in the compute's table, where it wins."""
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    add_compute(parser)
+    add_output(parser)
+    parser.set_defaults(act=probe_compute)
+
+
+def probe_compute(options: argparse.Namespace) -> int:
+    from worldsize.service.computes import choose_compute, open_compute
+    from worldsize.service.environments.location import keep_probe
+    from worldsize.service.environments.probe import probe
+
+    config = config_here()
+    name = choose_compute(config, options.compute, None)
+    found = probe(open_compute(config, name, os.environ))
+    keep_probe(config.home, name, found.virtual, found.node)
+    if options.output == "json":
+        show_json({"compute": name, "node": found.node, "virtual_packages": list(found.virtual)})
+    else:
+        show("virtual_packages = [%s]" % ", ".join('"%s"' % each for each in found.virtual))
+        say("asked of %s: environments for %s are built for this" % (found.node, name))
+    return 0

@@ -1,0 +1,69 @@
+"""env propose: a requirements list split between conda and pip."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+
+from worldsize.cli.console import add_output, config_here
+from worldsize.cli.output import say, show_document, show_json
+from worldsize.errors import NotFound, UsageError
+from worldsize.trust.secrets import mask_text
+
+_EXAMPLES = """examples:
+  worldsize env propose requirements.txt > environment.yml
+  worldsize env propose requirements.txt --channel conda-forge --python 3.11
+  worldsize env propose requirements.txt -o json
+
+What the channels have goes to conda, as far as the solver makes it fit together; all else goes to pip. Why, for each
+that does, is told beside."""
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument("file", metavar="REQUIREMENTS", help="a requirements file")
+    parser.add_argument("--channel", action="append", default=[], help="where to look; may be repeated")
+    parser.add_argument("--python", metavar="VERSION", help="for this Python, such as 3.11")
+    parser.add_argument("--name", help="the environment's name (default: the directory's)")
+    add_output(parser)
+    parser.set_defaults(act=propose_split)
+
+
+def propose_split(options: argparse.Namespace) -> int:
+    from functools import partial
+
+    from worldsize.cli.progress_line import Notices, Ticker
+    from worldsize.environment.conda import packages
+    from worldsize.environment.conda.split_requirements import as_yaml, propose, read_list
+    from worldsize.environment.workspace.builder import Scratch
+    from worldsize.service.environments.lookup import DEFAULT_CHANNELS
+
+    if options.python and not re.fullmatch(r"\d+(\.\d+)*", options.python):
+        raise UsageError("--python: %.60r is no version" % options.python, None, "such as 3.11")
+    try:
+        found = read_list(options.file)
+    except OSError as error:
+        raise NotFound("cannot be read: %s" % error.strerror, error.filename or options.file) from None
+    config = config_here()
+    channels = tuple(options.channel) or config.conda.get("channels") or DEFAULT_CHANNELS
+    alias = config.conda.get("channel_alias")
+    cache = packages.cache_directory(os.path.join(config.home, "cache"), os.environ, channels, alias)
+    source = packages.Source(channels, alias, (), cache)
+    told = Ticker() if sys.stderr.isatty() else Notices()
+    with tempfile.TemporaryDirectory(prefix="worldsize-") as scratch:
+        work = Scratch(scratch, told.doing)
+        versions = partial(packages.versions, work, source, environ=os.environ)
+        trial = partial(packages.solvable, work, source, environ=os.environ)
+        proposal = propose(found, options.python, versions, trial)
+    told.done()
+    name = options.name or os.path.basename(os.path.dirname(os.path.abspath(options.file))) or "env"
+    if options.output == "json":
+        show_json({"name": name, "channels": list(channels), **proposal._asdict()})
+        return 0
+    for line, why in proposal.why.items():
+        say("pip: %s %s" % (mask_text(line), why))
+    show_document(as_yaml(proposal, name, channels))
+    return 0

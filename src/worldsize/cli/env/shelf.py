@@ -1,0 +1,122 @@
+"""env list, env remove, env gc: the environments that were built."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from typing import Any
+
+from worldsize.cli.console import add_output, completed_by, config_here, duration, table
+from worldsize.cli.env.build import add_compute
+from worldsize.cli.output import say, show, show_json
+
+_EXAMPLES = {
+    "list": """examples:
+  worldsize env list
+  worldsize env list -o json | jq -r '.[] | select(.state == "ready") | .prefix'""",
+    "remove": """examples:
+  worldsize env remove torch
+  worldsize env remove torch-0123456789abcdef nlp --force
+
+What a run uses that has not ended stays, unless --force says otherwise.""",
+    "gc": """examples:
+  worldsize env gc --dry-run
+  worldsize env gc --unused 7d
+
+Removed is what no run uses that has not ended, and nothing has used for long; and what is half and nobody builds.""",
+}
+_UNUSED = "30d"
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES[action]
+    if action == "list":
+        add_compute(parser)
+        parser.set_defaults(act=list_environments)
+    elif action == "remove":
+        names = parser.add_argument("names", metavar="NAME", nargs="+", help="a name, its unique beginning, or a path")
+        completed_by(names, complete_environments)
+        parser.add_argument("--force", action="store_true", help="also what a run uses that has not ended")
+        parser.set_defaults(act=remove)
+    else:
+        parser.add_argument("--unused", metavar="AGE", default=_UNUSED, help="for so long (default: %s)" % _UNUSED)
+        parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
+        parser.set_defaults(act=gc)
+    add_output(parser)
+
+
+def complete_environments(**_: Any) -> list[str]:
+    from worldsize.service.environments.shelf import on_shelf
+
+    return [entry.name for entry in on_shelf(config_here())]
+
+
+def list_environments(options: argparse.Namespace) -> int:
+    from worldsize.environment.workspace.prefixes import last_used
+    from worldsize.service.environments.shelf import on_shelf, users
+
+    config = config_here()
+    shelf = on_shelf(config, options.compute)
+    used = users(config) if shelf else {}
+    rows = [row(entry, last_used(entry.path), used.get(entry.path, [])) for entry in shelf]
+    if options.output == "json":
+        show_json(rows)
+    elif rows:
+        headers = ["NAME", "STATE", "KIND", "PYTHON", "PACKAGES", "USED", "BY"]
+        show(*table([_cells(each) for each in rows], headers))
+    else:
+        say("no environment has been built yet: worldsize env build environment.yml")
+    return 0
+
+
+def row(entry: Any, used: float, runs: list[str]) -> dict[str, Any]:
+    description = entry.description or {}
+    keys = ("kind", "python", "fingerprint", "digest", "created")
+    return {
+        "name": entry.name,
+        "label": entry.label,
+        "prefix": entry.path,
+        "state": entry.state,
+        **{key: description.get(key) for key in keys},
+        "packages": len(description.get("conda", ())) + len(description.get("pip", ())),
+        "used": used,
+        "runs": runs,
+        "builder": dict(entry.note) or None,
+    }
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    count = str(row["packages"]) if row["state"] == "ready" else ""
+    ago = duration(max(0.0, time.time() - row["used"])) + " ago"
+    by = " ".join(row["runs"]) or str((row["builder"] or {}).get("step", ""))
+    return [row["name"], row["state"], row["kind"] or "", row["python"] or "", count, ago, by]
+
+
+def remove(options: argparse.Namespace) -> int:
+    from worldsize.service.environments.shelf import find_entry
+    from worldsize.service.environments.shelf import remove as remove_entries
+
+    config = config_here()
+    found = [find_entry(config, name) for name in options.names]
+    remove_entries(config, found, options.force)
+    if options.output == "json":
+        show_json([entry.path for entry in found])
+    else:
+        show(*(os.path.basename(entry.path) for entry in found))
+    return 0
+
+
+def gc(options: argparse.Namespace) -> int:
+    from worldsize.cli.runs.prune import age
+    from worldsize.service.environments.shelf import tidy
+
+    gone = tidy(config_here(), time.time() - age(options.unused, "--unused"), options.dry_run)
+    freed = sum(each.bytes for each in gone)
+    if options.output == "json":
+        show_json([{"name": each.entry.name, "bytes": each.bytes, "why": each.why} for each in gone])
+    else:
+        show(*("%s  %s  %.1f MB" % (each.entry.name, each.why, each.bytes / 1e6) for each in gone))
+        did = "would remove" if options.dry_run else "removed"
+        say("%s %d environment(s), %.1f MB" % (did, len(gone), freed / 1e6))
+    return 0

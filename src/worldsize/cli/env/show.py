@@ -1,0 +1,86 @@
+"""env show: what is in an environment, and whether it still is."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from worldsize.cli.console import add_output, completed_by, config_here, table
+from worldsize.cli.env.build import add_compute, wanted
+from worldsize.cli.env.shelf import complete_environments
+from worldsize.cli.output import say, show, show_json
+
+_EXAMPLES = """examples:
+  worldsize env show torch                        an environment that was built
+  worldsize env show environment.yml              what a file would build: where, and whether it is there
+  worldsize env show torch --verify               reads every file that conda installed: was one changed?"""
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    name = parser.add_argument("name", metavar="NAME", help="a name, its unique beginning, a path, or a spec")
+    completed_by(name, complete_environments)
+    parser.add_argument("--verify", action="store_true", help="compare conda's files with its checksums; 1 for changes")
+    add_compute(parser)
+    add_output(parser)
+    parser.set_defaults(act=show_environment)
+
+
+def show_environment(options: argparse.Namespace) -> int:
+    prefix, description = _found(options)
+    found = _verified(prefix) if options.verify else []
+    if options.output == "json":
+        value: dict[str, Any] = {"prefix": prefix, "ready": description is not None, **(description or {})}
+        show_json({**value, "changed": found} if options.verify else value)
+    else:
+        _show(prefix, description)
+        for each in found:
+            say("%s of %s was %s" % (each["file"], each["package"], each["what"]))
+    return 1 if found or (options.verify and description is None) else 0
+
+
+def _found(options: argparse.Namespace) -> tuple[str | None, dict[str, Any] | None]:
+    from worldsize.environment.workspace.prefixes import read_description
+    from worldsize.errors import NotFound
+    from worldsize.service.environments.lookup import find_environment
+    from worldsize.service.environments.shelf import find_entry
+
+    config = config_here()
+    try:
+        path = find_entry(config, options.name, options.compute).path
+        return path, read_description(path)
+    except NotFound:
+        compute = config.compute(options.compute, "--compute").name
+        environment = find_environment(wanted(options.name, config), config, compute, os.environ)
+        if environment is None or environment.existing is None:
+            raise
+    found = environment.existing
+    if environment.recipe is None:
+        version = "%d.%d" % found.version if found.version else None
+        return found.prefix, {"kind": found.kind, "python": version}
+    return found.prefix, read_description(found.prefix)
+
+
+def _verified(prefix: str | None) -> list[dict[str, Any]]:
+    from worldsize.environment.conda.clobbered_files import clobbered
+    from worldsize.environment.inspect.installed import distributions
+
+    if prefix is None:
+        return []
+    return [each._asdict() for each in clobbered(prefix, None, distributions(prefix))]
+
+
+def _show(prefix: str | None, description: dict[str, Any] | None) -> None:
+    if description is None:
+        show("%s: not built" % prefix)
+        return
+    keys = ("name", "kind", "python", "platform", "fingerprint", "digest", "upon", "host")
+    lines = [["prefix", prefix or ""], *([key, str(description[key])] for key in keys if description.get(key))]
+    if description.get("took"):
+        lines.append(["took", "%.1f s" % description["took"]])
+    show(*("%-12s %s" % tuple(line) for line in lines))
+    rows = [[each["name"], each["version"], each["build"], "conda"] for each in description.get("conda", ())]
+    rows += [[each["name"], each["version"], "", "pip"] for each in description.get("pip", ())]
+    if rows:
+        show("", *table(rows, ["PACKAGE", "VERSION", "BUILD", "FROM"]))

@@ -1,0 +1,142 @@
+"""What was probably meant: hints for command lines that are not understood. Loaded only when one is not."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Collection, Sequence
+
+from worldsize.errors import NotFound, UsageError
+
+STARTING = ("run", "submit", "exec")
+_SCRIPTS = (".py", ".sh")
+_JOB_FILES = (".yml", ".yaml")
+_SHOWN = 60
+_NEAR = 0.75
+"""Of names that all end alike, as job files do, more has to be the same."""
+
+
+def unknown_verb(words: Sequence[str], verb: str, verbs: Collection[str]) -> UsageError:
+    """`verb` is the first of `words` that is no option, and none of ours."""
+    from worldsize.jobspec.reading.nearest import nearest
+
+    later = next((word for word in words if word in verbs), None)
+    if words[0].startswith("-") and later is not None:
+        cut = words.index(later)
+        mended = _typed([later, *words[:cut], *words[cut + 1 :]])
+        return UsageError("%s stands before the verb" % _short(words[0]), None, "options follow it: %s" % mended)
+    if verb.endswith(_JOB_FILES):
+        return UsageError("there is no verb %s" % _short(verb), None, _typed(["run", *words]))
+    if verb.endswith(_SCRIPTS):
+        return UsageError("there is no verb %s" % _short(verb), None, _as_command([], words))
+    close = nearest(verb, verbs)
+    hint = "did you mean %s?" % close if close else "one of: %s" % ", ".join(verbs)
+    return UsageError("there is no verb %s" % _short(verb), None, hint)
+
+
+def not_understood(
+    parser: argparse.ArgumentParser, verb: str, words: Sequence[str], extra: Sequence[str]
+) -> UsageError:
+    """The words that are left over after the verb's own, such as a misspelt option, or a command without `--`."""
+    parser, verb = _innermost(parser, verb, words)
+    if verb in STARTING and not extra[0].startswith("-"):
+        return _command_without_dashes(words[words.index(verb) + 1 :], verb, extra)
+    option = next((word for word in extra if word.startswith("-")), None)
+    if option is None:
+        return UsageError("%s does not know what to do with %s" % (verb, _typed(extra, "")), None, _help(verb))
+    name = option.partition("=")[0]
+    return UsageError("%s has no option %s" % (verb, _short(name)), None, _nearest_option(parser, verb, name))
+
+
+def _innermost(parser: argparse.ArgumentParser, verb: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, str]:
+    """Of a verb with actions of its own, the action's parser."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            chosen = next((word for word in words if word in action.choices), None)
+            if chosen is not None:
+                return action.choices[chosen], "%s %s" % (verb, chosen)
+    return parser, verb
+
+
+def _nearest_option(parser: argparse.ArgumentParser, verb: str, name: str) -> str:
+    from worldsize.jobspec.reading.nearest import nearest
+
+    options = [option for action in parser._actions for option in action.option_strings if option != "--help"]
+    meant = [option for option in options if option.startswith(name)] if len(name) > 2 else []
+    close = meant[0] if len(meant) == 1 else nearest(name, options)
+    return "did you mean %s?" % close if close else _help(verb)
+
+
+def _command_without_dashes(words: Sequence[str], verb: str, extra: Sequence[str]) -> UsageError:
+    """`run -w 2x2 python train.py --lr 0.1`: the command begins where the first word stands that is left to the job."""
+    start = words.index(extra[0])
+    if start > 0 and not os.path.isfile(words[start - 1]) and not words[start - 1].startswith("-"):
+        start -= 1
+    if words[start].endswith(_JOB_FILES):
+        what = "%s takes one job file; what to do with %s?" % (verb, _short(extra[0]))
+        return UsageError(what, None, "inputs are set with --set inputs.NAME=VALUE")
+    return UsageError("a command goes after --", None, _as_command(words[:start], words[start:], verb))
+
+
+def not_a_job_file(name: str, words: Sequence[str]) -> UsageError | None:
+    """For a script or a program that stands where a job file should; None where it may well be a job file."""
+    if name.endswith(_SCRIPTS):
+        start = words.index(name)
+        return UsageError(
+            "%s is a script, not a job file" % _short(name), None, _as_command(words[1:start], words[start:])
+        )
+    if os.path.exists(name) or name.endswith(_JOB_FILES):
+        return None
+    if os.sep not in name and _is_program(name):
+        start = words.index(name)
+        return UsageError("a command goes after --", None, _as_command(words[1:start], words[start:]))
+    return None
+
+
+def _is_program(name: str) -> bool:
+    from worldsize.agent.posix.processes import find_program
+
+    try:
+        return bool(find_program(name, os.environ))
+    except OSError:
+        return False
+
+
+def no_such_file(name: str) -> NotFound:
+    """With the job file that is there under nearly the same name."""
+    from worldsize.jobspec.reading.nearest import nearest
+
+    directory = os.path.dirname(name) or "."
+    try:
+        there = sorted(entry for entry in os.listdir(directory) if entry.endswith(_JOB_FILES))
+    except OSError:
+        there = []
+    base = os.path.basename(name)
+    named = [entry for entry in there if os.path.splitext(entry)[0] == base]
+    close = named[0] if named else nearest(base, there, _NEAR)
+    if close:
+        hint = "did you mean %s?" % shlex.quote(os.path.join(os.path.dirname(name), close))
+    else:
+        hint = "`worldsize init` writes one, or give the command itself: worldsize run -w 1x2 -- python train.py"
+    return NotFound("no such job file", _short(name), hint)
+
+
+def _as_command(options: Sequence[str], command: Sequence[str], verb: str = "run") -> str:
+    if command[0].endswith(_SCRIPTS):
+        command = ["python" if command[0].endswith(".py") else "bash", *command]
+    return _typed([verb, *options, "--", *command])
+
+
+def _typed(words: Sequence[str], program: str = "worldsize ") -> str:
+    return program + _short(shlex.join(words), 200)
+
+
+def _help(verb: str) -> str:
+    return "worldsize %s --help" % verb
+
+
+def _short(text: str, most: int = _SHOWN) -> str:
+    from worldsize.common.atomic_files import display
+
+    return display(text if len(text) <= most else text[: most - 1] + "…")

@@ -1,0 +1,188 @@
+"""exec: a command on every node of a run, or on nodes of its own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import time
+
+from worldsize.cli.console import (
+    add_output,
+    add_run,
+    complete_computes,
+    completed_by,
+    config_here,
+    count,
+    find_run,
+    here,
+    seconds,
+)
+from worldsize.cli.output import say, show_json
+from worldsize.compute.base import Compute
+from worldsize.compute.capabilities import Errands
+from worldsize.errors import UsageError
+
+TIMED_OUT = 124
+_TICK = 0.1
+
+_EXAMPLES = """examples:
+  worldsize exec -- nvidia-smi                        on every node of the latest running run
+  worldsize exec 417k --node 0,2-3 -- ps aux          on some of them
+  worldsize exec -- bash -c 'df -h /tmp | tail -1'    a shell of your own, where you want one
+  worldsize exec -w 4 -- nvcc --version               on four nodes of their own, without a run
+  worldsize exec --all -- pip3 install torch          on every node that the compute can use; on HPC Pack, --all
+                                                      may be left out while no run runs
+  worldsize exec -o json -- hostname                  {"node", "host", "code", "stdout", "stderr"} for each node
+
+The command is executed as typed, without a shell, in the run's code and in the environment of its ranks, and neither
+waits for what they hold nor disturbs them. Lines that all nodes print are folded. Ctrl-C ends it on all nodes. The
+exit code is the highest of all nodes'; 124 when --timeout is over."""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.usage = "worldsize exec [options] [RUN] -- COMMAND …"
+    add_run(parser, meaning="a run that runs; the latest of them when left out")
+    parser.add_argument(
+        "--node", metavar="NODES", action="append", default=[], help="only these nodes: 0,2-3, or a host's name"
+    )
+    parser.add_argument("-w", "--world", metavar="N", type=count, help="no run: N nodes of their own")
+    compute = parser.add_argument(
+        "--compute", metavar="NAME", help="no run: nodes of this compute (one, on HPC Pack all)"
+    )
+    completed_by(compute, complete_computes)
+    parser.add_argument("-a", "--all", action="store_true", help="no run: every usable node of the compute")
+    parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="end the command after so long, code 124")
+    parser.add_argument(
+        "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all nodes (default: same)"
+    )
+    add_output(parser)
+    parser.set_defaults(act=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    _check(options)
+    nodes, errands, interrupts = _start(options)
+    try:
+        return _follow(options, nodes, errands, interrupts)
+    finally:
+        errands.close()
+
+
+def _check(options: argparse.Namespace) -> None:
+    if not options.words or not options.words[0]:
+        words = ["--", options.run] if options.words is None and options.run else ["--", "nvidia-smi"]
+        raise UsageError("no command after --", None, "worldsize exec %s" % " ".join(words))
+    if options.all and options.world is not None:
+        raise UsageError("both -w and --all say how many nodes", None, "leave one of them out")
+    alone = _alone(options)
+    if alone and options.run is not None:
+        raise UsageError("both a run (%s) and nodes of their own" % options.run, None, "leave one of them out")
+    if alone and options.node:
+        raise UsageError("--node chooses among the nodes of a run", "--node", "without a run say how many: -w 2")
+    if options.world == 0:
+        raise UsageError("0 is no number of nodes", "-w")
+    if options.output == "json" and options.fold:
+        raise UsageError("-o json and --fold do not go together", None, "leave one of them out")
+
+
+def _alone(options: argparse.Namespace) -> bool:
+    return options.all or options.world is not None or options.compute is not None
+
+
+def _start(options: argparse.Namespace) -> tuple[tuple[int, ...], Errands, _Interrupts]:
+    """What has begun on a run's nodes is ended by an interrupt as `_follow` does it, however early that comes."""
+    from worldsize.service import node_commands
+
+    if _alone(options):
+        compute = _compute(options)
+        return _start_alone(options, compute, options.all or (_everywhere(compute) and options.world is None))
+    home = config_here().home
+    reached = (
+        node_commands.reach(find_run(options.run), "exec")
+        if options.run
+        else node_commands.newest(home, os.environ, "exec")
+    )
+    if reached is None:
+        compute = _compute(options)
+        if options.node or not _everywhere(compute):
+            raise node_commands.none_runs()
+        say("no run is running: on every node of %s" % compute.name)
+        return _start_alone(options, compute, True)
+    nodes = node_commands.chosen(options.node, reached.run.plan, reached.hosts)
+    interrupts = _Interrupts()
+    return nodes, reached.execute(options.words, nodes), interrupts
+
+
+def _compute(options: argparse.Namespace) -> Compute:
+    from worldsize.service.computes import choose_compute, open_compute
+
+    config = config_here()
+    return open_compute(config, choose_compute(config, options.compute, None), os.environ)
+
+
+def _everywhere(compute: Compute) -> bool:
+    return "everywhere" in compute.capabilities
+
+
+def _start_alone(
+    options: argparse.Namespace, compute: Compute, everywhere: bool
+) -> tuple[tuple[int, ...], Errands, _Interrupts]:
+    """To get nodes may take a while, and is given up at once when it is interrupted."""
+    from worldsize.service.node_commands import execute_alone
+
+    names = _all(compute) if everywhere else ()
+    number = len(names) or options.world or 1
+    errands = execute_alone(compute, options.words, number, here(), options.timeout, names)
+    return tuple(range(number)), errands, _Interrupts()
+
+
+def _all(compute: Compute) -> tuple[str, ...]:
+    """The names of the compute's usable nodes; how many are left out is said."""
+    from worldsize.service.node_commands import said_of, usable
+
+    names, left_out = usable(compute)
+    if left_out:
+        say(said_of(left_out))
+    return names
+
+
+class _Interrupts:
+    """What came from the terminal, or from whoever wants us to end; the commands are told of it."""
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda number, _: self.heard.append(number))
+
+
+def _follow(options: argparse.Namespace, nodes: tuple[int, ...], errands: Errands, interrupts: _Interrupts) -> int:
+    from worldsize.cli.nodes.node_output import FoldedOutput, Gathered, WholeOutput
+
+    output = WholeOutput(nodes) if options.output == "json" else FoldedOutput(nodes, options.fold, time.monotonic)
+    gathered = Gathered(nodes, output)
+    deadline = None if options.timeout is None else time.monotonic() + options.timeout
+    told, late = 0, False
+    while (said := errands.hear(_TICK)) is not None:
+        gathered.take(said)
+        if deadline is not None and not late and time.monotonic() > deadline:
+            late = True
+            say("it %s after %g s: ending it" % (gathered.progress(), options.timeout))
+            errands.stop()
+        if len(interrupts.heard) > told:
+            told = len(interrupts.heard)
+            if told > 1:
+                errands.close()
+                break
+            say("it %s: ending it (again: at once)" % gathered.progress())
+            errands.stop()
+    gathered.finish()
+    if isinstance(output, WholeOutput):
+        show_json(output.rows(gathered))
+    if interrupts.heard:
+        return 128 + interrupts.heard[0]
+    for line in gathered.failures():
+        say(line)
+    return TIMED_OUT if late else gathered.code

@@ -1,0 +1,60 @@
+"""News while a run is prepared: notices, and at a terminal one line that says how far it is."""
+
+from __future__ import annotations
+
+import time
+
+from worldsize.cli.output import say_for_now, say_message
+from worldsize.service.request import Progress
+from worldsize.trust.secrets import mask_text
+
+_PATIENCE = 0.4
+_EVERY = 0.1
+
+
+class Notices(Progress):
+    def show_notice(self, text: str) -> None:
+        say_message("notice: " + text)
+
+    def done(self) -> None:
+        """Nothing of what was shown for the moment is left."""
+
+
+class Ticker(Notices):
+    """The line appears when preparing takes longer than a person would wait in silence."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _PATIENCE
+        self._shown = False
+
+    def show_notice(self, text: str) -> None:
+        self.done()
+        super().show_notice(text)
+
+    def step(self, what: str, done: int, total: int) -> None:
+        if self._is_time():
+            self._show("%s: %s files" % (what, "%d of %d" % (done, total) if total else "%d" % done))
+
+    def doing(self, what: str) -> None:
+        if self._is_time():
+            self._show(what)
+
+    def transfer(self, what: str, done: int, total: int) -> None:
+        if not self._is_time():
+            return
+        from worldsize.staging.content_store import bytes_text
+
+        self._show("%s: %s of %s" % (what, bytes_text(done), bytes_text(total)) if total else what)
+
+    def _is_time(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def _show(self, text: str) -> None:
+        self._next = time.monotonic() + _EVERY
+        self._shown = True
+        say_for_now(mask_text(text))
+
+    def done(self) -> None:
+        if self._shown:
+            self._shown = False
+            say_for_now()

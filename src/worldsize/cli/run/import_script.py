@@ -1,0 +1,65 @@
+"""import: a job file for a Slurm batch script."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from worldsize.cli.console import complete_scripts, completed_by
+from worldsize.cli.output import say_message, show_document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.jobspec.batch_script.importer import Imported
+
+_EXAMPLES = """examples:
+  worldsize import job.slurm > job.yml                  then: worldsize run job.yml --dry-run
+  worldsize run job.slurm                               no job file needed: the script runs as it is
+
+The job file keeps the script: it names the file, or, for standard input, holds its text. What its #SBATCH lines say in
+the words of a job file stands there too, to be changed; the rest holds as the script says it. Nothing is executed."""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    script = parser.add_argument("script", metavar="JOB.SLURM", help="the batch script; - reads it from standard input")
+    completed_by(script, complete_scripts)
+    parser.set_defaults(act=import_)
+
+
+def import_(options: argparse.Namespace) -> int:
+    from worldsize.jobspec.batch_script.importer import import_script
+    from worldsize.jobspec.batch_script.job import read_script
+    from worldsize.jobspec.reading.job_file import printable
+
+    path = None if options.script == "-" else options.script
+    source = printable(path or "batch script")
+    script, warnings = read_script(path or source, None if path else _standard_input())
+    for warning in warnings:
+        say_message("warning: " + warning)
+    show_document(job_text(import_script(script, source, path), source))
+    return 0
+
+
+def _standard_input() -> str:
+    from worldsize.jobspec.batch_script.parse import MAX_BYTES
+
+    return sys.stdin.buffer.read(MAX_BYTES + 1).decode("utf-8", "surrogateescape")
+
+
+def job_text(imported: Imported, source: str) -> str:
+    """The job file; in comments, what the script alone says."""
+    from worldsize.jobspec.dump import dump_tree
+
+    lines = ["# %s as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]" % _comment(source)]
+    lines.append("# The script runs as it is. Keys here win over its #SBATCH lines.")
+    if imported.left:
+        lines.append("# In the script alone:")
+    for option in imported.left:
+        value = "" if option.value is None else "=" + option.value
+        lines.append("#   line %d: --%s%s" % (option.line, option.name, _comment(value)))
+    return "\n".join([*lines, dump_tree(imported.tree)])
+
+
+def _comment(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

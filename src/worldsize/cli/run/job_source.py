@@ -1,0 +1,73 @@
+"""From the command line's words to a job: a job file, a batch script, or the command after --."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from worldsize.cli.console import here
+from worldsize.errors import UsageError
+from worldsize.jobspec.job import Job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_HEAD = 1 << 16
+"""So many bytes of a file are looked at to know a batch script."""
+
+
+def asked_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
+    """The job that the words name, with what is to be warned of and the line of each key. UsageError, JobError."""
+    if options.words is not None:
+        if options.job is not None:
+            raise UsageError("both a job file (%s) and a command after --" % options.job, None, "give one of them")
+        if not options.words or not options.words[0]:
+            raise UsageError("no command after --", None, "worldsize run -w 2x4 -- python train.py")
+        code = os.path.abspath(os.path.join(here(), options.code or ""))
+        return Job(command=_quoted(options.words), argv=tuple(options.words), code=code, source="command line"), (), {}
+    if options.job is None:
+        raise UsageError(
+            "nothing to run", None, "name a job file, or a command: worldsize run -w 2x4 -- python train.py"
+        )
+    if _is_batch_script(options.job):
+        from worldsize.jobspec.batch_script.job import load_script
+
+        elsewhere = os.path.abspath(os.path.join(here(), options.code)) if options.code else None
+        loaded = load_script(options.job, here(), elsewhere)
+        return loaded.job, loaded.warnings, loaded.lines
+    if options.code:
+        raise UsageError("--code goes with a command after --", None, "a job file says code: itself")
+    from worldsize.jobspec.reading.job_file import load_job
+
+    loaded = load_job(_job_file(options.job, options.typed))
+    return loaded.job, loaded.warnings, loaded.lines
+
+
+def _is_batch_script(name: str) -> bool:
+    if name.endswith((".yml", ".yaml", ".py")) or not os.path.isfile(name):
+        return False
+    from worldsize.common.atomic_files import read_file
+    from worldsize.jobspec.batch_script.parse import looks_like_batch_script
+
+    return looks_like_batch_script(name, read_file(name, _HEAD).decode("utf-8", "replace"))
+
+
+def _job_file(name: str, typed: list[str]) -> str:
+    """Raises UsageError for what is plainly meant otherwise, such as a script, and for a file that is not there."""
+    if name.endswith((".yml", ".yaml")) and os.path.exists(name):
+        return name
+    from worldsize.cli.hints import no_such_file, not_a_job_file
+
+    mistake = not_a_job_file(name, typed)
+    if mistake is not None:
+        raise mistake
+    if not os.path.lexists(name):
+        raise no_such_file(name)
+    return name
+
+
+def _quoted(words: list[str]) -> str:
+    import shlex
+
+    return shlex.join(words)

@@ -1,0 +1,130 @@
+"""`--dry-run`: exactly what would be started, as text. What only the start finds out stands in angle brackets."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from worldsize.agent.launchers.base import node_processes
+from worldsize.agent.launchers.rank_process import Process
+from worldsize.agent.local.conductor import LOCAL_ADDRESS
+from worldsize.cli.console import rehearsed
+from worldsize.common.path_mapping import there
+from worldsize.plan.node_disk import settled
+from worldsize.plan.plan import NodePlan, Plan
+from worldsize.plan.rank_environment import CONVENTIONS, Host, World, scrub
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.request import Prepared
+
+_SHOWN = 8
+_HEAD = "<head>"
+_UNKNOWN = -1
+_ALWAYS = ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")
+_THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+_PREFIXED = ("PATH", "PYTHONPATH")
+_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
+"""The second in which the run is made."""
+
+
+def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> list[str]:
+    """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
+    `environ`, and the job's own once for all ranks. The run's id is RUN."""
+    from worldsize.plan.secrets_file import values_of
+    from worldsize.service.submission.secrets import hide
+    from worldsize.trust.secrets import mask, mask_values
+
+    plan = settled(hide(prepared.plan)[0], "<local>")
+    rendered = prepared.compute.render(prepared.job, plan, paths, dict).preview
+    lines = [
+        "# %s on %s: %d node(s), world size %d" % (plan.name, plan.compute, len(plan.nodes), plan.world_size),
+        *(["# " + rehearsed(plan)[2:]] if plan.rehearsal else []),
+        "# framework %s, launcher %s, conventions %s"
+        % (plan.framework, plan.launcher, ", ".join(plan.conventions or CONVENTIONS)),
+        "# threads per rank: %s; CPU binding: %s"
+        % (plan.threads or "the node's share", "per rank, by each node" if plan.bind == "node" else "none"),
+        "# stop: TERM, %g s, KILL; time limit: %s" % (plan.grace, "%g s" % plan.timeout if plan.timeout else "none"),
+        *mask_values(rendered.rstrip(), values_of(prepared.plan)).split("\n"),
+        "",
+        "# the %s, in the snapshot of %s"
+        % ("batch script" if plan.batch else "command of every rank", prepared.job.code or "no code"),
+        _command(plan.argv),
+    ]
+    if plan.environment:
+        lines += ["", "# the job's variables"]
+        lines += ["%s=%s" % (name, _quote(mask(name, value))) for name, value in plan.environment.items()]
+    world = World(_HEAD, _UNKNOWN, _hosts(prepared))
+    paths = RunPaths(there(paths.root, prepared.compute.facts(prepared.job).mapped))
+    shown = 0
+    for node in plan.agents:
+        for process in node_processes(plan, world, node, paths, environ) if shown < _SHOWN else ():
+            if shown < _SHOWN:
+                lines += ["", _title(plan, node, process)]
+                if process.argv != plan.argv:
+                    lines.append(_known(_command(process.argv)))
+                lines += ["%s=%s" % (name, mask(name, text)) for name, text in _variables(plan, process, environ)]
+                shown += len(process.ranks)
+    if shown < plan.world_size and plan.batch is None:
+        lines += ["", "# … and %d more ranks" % (plan.world_size - shown)]
+    return lines
+
+
+def _command(argv: Sequence[str]) -> str:
+    """As a line for bash, secrets masked."""
+    from worldsize.trust.secrets import mask_argv
+
+    return " ".join(map(_quote, mask_argv(argv)))
+
+
+def _quote(word: str) -> str:
+    """For bash, in one line."""
+    if word.isprintable():
+        return shlex.quote(word)
+    from worldsize.logs.text import escape
+
+    return "$'%s'" % escape(word.replace("\\", "\\\\").replace("'", "\\'"))
+
+
+def _hosts(prepared: Prepared) -> tuple[Host, ...]:
+    """This machine's name and cores for its virtual nodes; elsewhere the nodes are not known yet."""
+    nodes = prepared.plan.nodes
+    if "local" in prepared.compute.capabilities:
+        own = Host(os.uname().nodename, os.cpu_count() or 1, LOCAL_ADDRESS)
+        return tuple(own._replace(ports=(_UNKNOWN,) * len(node.ranks)) for node in nodes)
+    cores = prepared.compute.facts(prepared.job).cores_per_node or _UNKNOWN
+    unknown = (Host("<node %d>" % node.node_rank, cores, "<node %d>" % node.node_rank) for node in nodes)
+    return tuple(host._replace(ports=(_UNKNOWN,) * len(node.ranks)) for host, node in zip(unknown, nodes, strict=True))
+
+
+def _title(plan: Plan, node: NodePlan, process: Process) -> str:
+    if plan.batch is not None:
+        return "# the batch script, once, on node 0: its srun starts %d ranks" % plan.world_size
+    if plan.launcher == "torchrun":
+        return "# torchrun on node %d, for ranks %d to %d" % (node.node_rank, process.ranks[0], process.ranks[-1])
+    return "# rank %d on node %d" % (process.ranks[0], node.node_rank)
+
+
+def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    inherited = scrub(environ)
+    always = (*_ALWAYS, "CUDA_VISIBLE_DEVICES") if plan.visible_devices else _ALWAYS
+    first = [name for name in (*_PREFIXED, *_ALWAYS) if name in process.environment]
+    for name in dict.fromkeys((*first, *process.environment)):
+        value = process.environment[name]
+        if name in plan.environment and plan.environment[name] == value and name not in _PREFIXED:
+            continue
+        before = inherited.get(name)
+        if name in _NUMBERS:
+            yield name, "<the second of the start>"
+        elif name in _THREADS and plan.threads is None and before is None:
+            yield name, "<the node's share of cores>"
+        elif name in _PREFIXED and before and value.endswith(":" + before):
+            yield name, "%s$%s" % (value[: -len(before)], name)
+        elif before != value or name in always:
+            yield name, "<cores>" if value == str(_UNKNOWN) and name != "MASTER_PORT" else _known(value)
+
+
+def _known(text: str) -> str:
+    """With words where the port and a node's cores are not known yet."""
+    if text == str(_UNKNOWN):
+        return "<port>"
+    return text.replace(":%d" % _UNKNOWN, ":<port>").replace("> %d" % _UNKNOWN, "> <cores>")

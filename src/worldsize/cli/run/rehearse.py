@@ -1,0 +1,34 @@
+"""Rehearsals on the command line: `rehearse`, `--virtual-gpus`, and what is said of such runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from worldsize.cli.output import say, say_message
+from worldsize.errors import UsageError
+from worldsize.jobspec.config import Config
+from worldsize.jobspec.job import Job
+from worldsize.service.runs.run import Run
+from worldsize.service.submission.rehearsal import could_not_show, for_this_machine, refuse_several
+
+MOST = 1024
+
+
+def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked: Job) -> Job:
+    """What `--virtual-gpus` and the verb `rehearse` make of the job; `asked`: before `-w`. JobError, UsageError."""
+    if options.virtual_gpus is not None:
+        if not 1 <= options.virtual_gpus <= MOST:
+            raise UsageError("%d GPUs of each node: 1 to %d" % (options.virtual_gpus, MOST), "--virtual-gpus")
+        job = job._replace(virtual_gpus=options.virtual_gpus)
+    if options.verb == "rehearse":
+        job, said = for_this_machine(job, config, options.compute, asked)
+        options.compute = None
+        for text in said:
+            say_message("notice: " + text)
+    refuse_several(job)
+    return job
+
+
+def show_limits(run: Run) -> None:
+    for line in could_not_show(run.plan, run.paths):
+        say(line)

@@ -1,0 +1,271 @@
+"""run, submit, rerun: start a job; follow it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from worldsize.cli.console import (
+    add_run,
+    complete_computes,
+    complete_job_files,
+    complete_runs,
+    completed_by,
+    config_here,
+    find_runs,
+    here,
+    rehearsed,
+    size,
+)
+from worldsize.cli.output import say, say_message, show
+from worldsize.cli.progress_line import Notices, Ticker
+from worldsize.cli.run.job_source import asked_job
+from worldsize.jobspec.job import Job
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.request import Places, Request
+from worldsize.service.runs.run import Run
+from worldsize.service.submission.submit import start
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_EXAMPLES = {
+    "run": """examples:
+  worldsize run job.yml                                 run a job file and follow it
+  worldsize run job.yml -w 2x4 --set inputs.lr=0.1      another size, another input
+  worldsize run -w 2x4 -- python train.py --lr 0.1      no file: the code is this directory
+  worldsize run -w 2x4 --data-parallel -- python train.py    a script for one process, trained by 8
+  worldsize run job.yml --matrix lr=0.1,0.01            one run for each value
+  worldsize run job.yml --dry-run                       print what would be started
+
+Ctrl-C cancels (a second one at once), Ctrl-\\ leaves the run running. The exit code is the first failing rank's:
+128+N for signal N; 2 for a mistake in the job or the words; 130 when cancelled.""",
+    "rehearse": """examples:
+  worldsize rehearse job.yml                            a cluster's job on virtual nodes with virtual GPUs
+  worldsize rehearse job.yml -w 2x2                     a smaller world
+  worldsize rehearse -w 2x4 -- python train.py          no file: 4 virtual GPUs for 4 ranks per node
+
+Each node has as many GPUs as those of the job's own compute: slurm.gpus_per_node, the configuration's gpus_per_node,
+or one for each process. The exit code is that of run.""",
+    "submit": """examples:
+  id=$(worldsize submit job.yml)
+  worldsize wait $id && worldsize logs $id""",
+    "rerun": """examples:
+  worldsize rerun                                       the latest run once more, with its own snapshot of the code
+  worldsize rerun 20261121-1031 -w 4x4                  another size""",
+}
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES[verb]
+    if verb == "rerun":
+        add_run(parser)
+        parser.set_defaults(act=rerun)
+    else:
+        job = parser.add_argument("job", nargs="?", metavar="JOB.YML", help="the job file; or a command after --")
+        completed_by(job, complete_job_files)
+        parser.add_argument(
+            "--code", metavar="DIR", help="with a command after --: the code to snapshot (default: here)"
+        )
+        parser.usage = "worldsize %s [options] (JOB.YML | -- COMMAND …)" % verb
+        parser.set_defaults(act=run_or_submit)
+    parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the job", dest="sets"
+    )
+    compute = parser.add_argument(
+        "--compute", metavar="NAME", help="where to run (default: as the job or configuration says)"
+    )
+    completed_by(compute, complete_computes)
+    parser.add_argument(
+        "--data-parallel",
+        nargs="?",
+        const="split",
+        metavar="split|scale",
+        help="train a single-process script on all ranks; its batch size is that of all (split) or each rank's (scale)",
+    )
+    parser.add_argument("--name", help="the run's display name")
+    parser.add_argument(
+        "--virtual-gpus",
+        type=int,
+        metavar="N",
+        help="rehearse on this machine: each node has N GPUs that there are not",
+    )
+    parser.add_argument(
+        "--matrix", action="append", default=[], metavar="INPUT=V1,V2", help="one run for each value; each combination"
+    )
+    parser.add_argument("--count", type=int, metavar="N", help="N equal runs")
+    parser.add_argument("--at-once", type=int, metavar="N", help="of several runs, at most N at the same time")
+    for option, meaning in (("--after", "has SUCCEEDED"), ("--after-any", "has ended, however")):
+        after = parser.add_argument(
+            option,
+            action="append",
+            default=[],
+            metavar="RUN",
+            help="start once that run %s; may be repeated" % meaning,
+        )
+        completed_by(after, complete_runs)
+    parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
+    if verb != "submit":
+        parser.add_argument("-d", "--detach", action="store_true", help="do not follow: print the run id and return")
+        parser.add_argument(
+            "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)"
+        )
+        parser.add_argument("-q", "--quiet", action="store_true", help="no logs while it runs")
+
+
+def run_or_submit(options: argparse.Namespace) -> int:
+    _sort_out_data_parallel(options)
+    job, warnings, lines = asked_job(options)
+    return _go(options, job, warnings, lines)
+
+
+def _sort_out_data_parallel(options: argparse.Namespace) -> None:
+    """`--data-parallel job.yml` names no way, but the job file."""
+    value = options.data_parallel
+    if options.job is None and options.words is None and value and value.endswith((".yml", ".yaml")):
+        options.job, options.data_parallel = value, "split"
+
+
+def rerun(options: argparse.Namespace) -> int:
+    from worldsize.jobspec.reading.job_file import load_job
+    from worldsize.service.runs.ownership import danger_of_run
+    from worldsize.trust.directories import refuse_foreign
+
+    former = find_runs(options.run).paths
+    refuse_foreign(former.root, danger_of_run(former), "rerun")
+    loaded = load_job(former.job)
+    job = loaded.job
+    if "_" in former.run_id:
+        from worldsize.cli.run.array import as_element
+
+        job = as_element(job, former)
+    elif job.code is not None:
+        job = job._replace(code=former.code)
+    if job.environment is not None:
+        from worldsize.environment.sources import is_lock, lost_variables, read_lock
+
+        if is_lock(former.environment):
+            lost = [name for name in lost_variables(read_lock(former.environment)) if name not in job.secrets]
+            job = job._replace(environment=former.environment, secrets=(*job.secrets, *lost))
+    return _go(options, job, loaded.warnings, {}, again=True)
+
+
+def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines: Any, again: bool = False) -> int:
+    if options.sets:
+        from worldsize.jobspec.reading.overrides import apply_overrides
+
+        job = apply_overrides(job, options.sets)
+    if again:
+        from worldsize.service.submission.secrets import refuse_masked
+
+        refuse_masked(job)
+    asked = job
+    if options.world:
+        from worldsize.jobspec.reading.overrides import with_world
+
+        job = with_world(job, options.world)
+    if options.data_parallel:
+        from worldsize.jobspec.reading.overrides import apply_overrides
+
+        job = apply_overrides(job, ["data_parallel=" + options.data_parallel])
+    if options.name:
+        job = job._replace(display_name=options.name)
+    if options.matrix or options.count is not None or options.at_once is not None:
+        from worldsize.cli.run.array import with_several
+
+        job = with_several(job, options)
+    if job.matrix and options.sets:
+        from worldsize.cli.run.array import check_sets
+
+        check_sets(job, options.sets)
+    for warning in warnings:
+        say_message("warning: " + warning)
+    cwd, config = here(), config_here()
+    if options.virtual_gpus is not None or options.verb == "rehearse" or job.virtual_gpus is not None:
+        from worldsize.cli.run.rehearse import with_rehearsal
+
+        job = with_rehearsal(job, options, config, asked)
+    request = Request(job, config, options.compute, os.environ, cwd, _places(options, job, lines), sys.argv)
+    if options.after or options.after_any:
+        request = _waiting(request, options)
+    if options.dry_run:
+        from worldsize.cli.run.dry_run import dry_run
+
+        return dry_run(request)
+    if options.verb == "submit":
+        paths = _start(request)
+        if job.virtual_gpus is not None:
+            plan = Run(paths, request.environ).plan
+            say("run %s on %s%s" % (paths.run_id, plan.compute, rehearsed(plan)))
+        _print_id(paths.run_id)
+        return 0
+    return _run(request, options)
+
+
+def _waiting(request: Request, options: argparse.Namespace) -> Request:
+    from worldsize.service.submission.dependencies import waits
+    from worldsize.store.find import resolve
+
+    def found(names: list[str]) -> list[RunPaths]:
+        return [resolve(request.config.home, name) for name in names]
+
+    after = waits(found(options.after), os.environ) + waits(found(options.after_any), os.environ, any_end=True)
+    return request._replace(after=after)
+
+
+def _places(options: argparse.Namespace, job: Job, lines: Any) -> Places:
+    said = {"code": "--code"} if getattr(options, "code", None) else {}
+    if options.world:
+        said.update(dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w"))
+    if options.virtual_gpus is not None:
+        said["virtual_gpus"] = "--virtual-gpus"
+    if options.sets:
+        from worldsize.jobspec.reading.overrides import override_places
+
+        said.update(override_places(options.sets))
+    return Places(job.source, lines, said)
+
+
+def _print_id(run_id: str) -> None:
+    try:
+        show(run_id)
+        sys.stdout.flush()
+    except OSError:
+        say("%s goes on (worldsize logs -f %s)" % (run_id, run_id))
+        raise
+
+
+def _start(request: Request, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
+    """With notices; and at a terminal, with a line about how far it is."""
+    told = Ticker() if sys.stderr.isatty() else Notices()
+    try:
+        return start(request, told, submitting)
+    finally:
+        told.done()
+
+
+def _run(request: Request, options: argparse.Namespace) -> int:
+    from worldsize.cli.runs.follow import Signals, follow_to_end
+
+    signals = Signals()
+    if request.job.matrix or request.job.count is not None:
+        from worldsize.cli.run.array import run_array
+
+        return run_array(request, signals, options, _start)
+
+    def submitting(paths: RunPaths) -> None:
+        signals.run = Run(paths, request.environ)
+
+    run = Run(_start(request, submitting), request.environ)
+    say(
+        "run %s: %s on %s%s"
+        % (run.id, size(len(run.plan.nodes), run.plan.world_size), run.plan.compute, rehearsed(run.plan))
+    )
+    if options.detach:
+        _print_id(run.id)
+        return 0
+    return follow_to_end(run, signals, options.fold, options.quiet)

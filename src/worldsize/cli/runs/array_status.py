@@ -1,0 +1,170 @@
+"""list, status, wait, cancel of an array of runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from worldsize.cli.console import duration, state_text
+from worldsize.cli.output import say, show, show_json
+from worldsize.cli.run.array import element_name, element_text, size_text, states_text, values_text
+from worldsize.cli.runs.explain import usage_text, waiting_lines
+from worldsize.common.atomic_files import display
+from worldsize.errors import NotFound, WorldsizeError
+from worldsize.plan.array import array_file, element_id
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.array import RunArray
+from worldsize.service.runs.compute_reports import waiting
+from worldsize.service.runs.run import Run
+from worldsize.state.array import array_status, array_summary, count_states
+from worldsize.state.records import RunState, Status
+from worldsize.store.summaries import Summary
+
+_SHOWN = 10
+_TIMED_OUT = 124
+_EXPLAINED_WITHIN = 5.0
+
+
+def expanded(rows: Sequence[Summary], home: str) -> Iterator[Summary]:
+    """The rows of a list, with an array's elements in its place."""
+    from worldsize.cli.runs.list import damaged_row
+    from worldsize.store.find import run_paths
+
+    for row in rows:
+        if not row.states:
+            yield row
+            continue
+        paths = run_paths(home, row.id)
+        try:
+            yield from element_rows(RunArray(paths, os.environ))
+        except (WorldsizeError, OSError) as error:
+            yield damaged_row(paths, error)
+
+
+def element_rows(array: RunArray) -> list[Summary]:
+    """One row for each element."""
+    common = array.array
+    return [
+        Summary(
+            id=element_id(array.id, number),
+            name=common.name,
+            state=status.state,
+            reason=status.reason,
+            compute=common.compute,
+            nodes=common.nodes,
+            ranks=common.ranks,
+            created=common.created,
+            started=status.started,
+            ended=status.ended,
+            exit_code=status.exit_code,
+            array=array.id,
+            inputs=dict(array.values(number)),
+        )
+        for number, status in enumerate(array.statuses())
+    ]
+
+
+def show_status(array: RunArray, options: argparse.Namespace) -> int:
+    if not os.path.isdir(array.directory):
+        raise NotFound("its directory was deleted: %s" % array.directory, "array %s" % array.id)
+    statuses = array.statuses()
+    if options.output == "json":
+        show_json(status_data(array, statuses))
+    else:
+        show(*_lines(array, statuses))
+    return 0
+
+
+def status_data(array: RunArray, statuses: Sequence[Status]) -> dict[str, Any]:
+    """{id, name, state, …, states, usage, message, directory,
+    elements: [{id, inputs, state, reason, exit_code, message}]}"""
+    rows = [
+        {
+            "id": element_id(array.id, number),
+            "inputs": dict(array.values(number)),
+            "state": status.state,
+            "reason": status.reason,
+            "exit_code": status.exit_code,
+            "message": status.message,
+        }
+        for number, status in enumerate(statuses)
+    ]
+    message = array_status(array.array, statuses).message
+    used = array.usage()
+    data = {**array_summary(array.array, statuses), "usage": used._asdict() if used else None}
+    return {**data, "message": message, "directory": array.directory, "elements": rows}
+
+
+def _lines(array: RunArray, statuses: Sequence[Status]) -> list[str]:
+    common, now = array.array, array_status(array.array, statuses)
+    reason = " (%s)" % now.reason if now.reason else ""
+    at_once = "; at most %d at once" % common.at_once if common.at_once else ""
+    took = ", ran for %s" % duration((now.ended or time.time()) - now.started) if now.started else ""
+    lines = [
+        "%s  %s%s" % (array.id, state_text(now.state, sys.stdout), reason),
+        "%s: %s%s" % (display(common.name), size_text(array), at_once),
+        states_text(count_states(statuses), sys.stdout),
+        "made %s ago%s" % (duration(time.time() - common.created), took),
+        array.directory,
+    ]
+    used = usage_text(array.usage())
+    if used:
+        lines.insert(-1, "used " + used)
+    said = _failed(array, statuses) or _waiting(array, statuses)
+    return [*lines, "", *said] if said else lines
+
+
+def _failed(array: RunArray, statuses: Sequence[Status]) -> list[str]:
+    failed = [number for number, status in enumerate(statuses) if status.state in (RunState.FAILED, RunState.LOST)]
+    lines = [element_text(array, number, statuses[number]) for number in failed[:_SHOWN]]
+    if len(failed) > _SHOWN:
+        lines.append("… and %d more: worldsize list %s" % (len(failed) - _SHOWN, array.id))
+    return lines
+
+
+def _waiting(array: RunArray, statuses: Sequence[Status]) -> list[str]:
+    """Why the first one that waits does, where nothing else is to be said."""
+    first = next((k for k, status in enumerate(statuses) if status.state == RunState.QUEUED), None)
+    if first is None:
+        return []
+    why = waiting(array[first], statuses[first], _EXPLAINED_WITHIN)
+    lines = waiting_lines(why) if why else [statuses[first].message]
+    return ["%s: %s" % (element_name(array, first), lines[0]), *lines[1:]] if lines[0] else []
+
+
+def place_text(run: Run) -> str:
+    """Which element a run is, and of its inputs those that vary."""
+    place = run.plan.array
+    if place is None:
+        return ""
+    array = RunArray(RunPaths(os.path.dirname(run.directory)), os.environ)
+    values = values_text(array.values(place.element)) if os.path.exists(array_file(array.directory)) else ""
+    return "element %d of %d%s" % (place.element, place.elements, ": " + values if values else "")
+
+
+def wait(array: RunArray, options: argparse.Namespace) -> int:
+    statuses = array.follow(lambda _: None, options.timeout)
+    now = array_status(array.array, statuses)
+    if options.output == "json":
+        show_json(status_data(array, statuses))
+    else:
+        say("%s is %s: %s" % (array.id, now.state, states_text(count_states(statuses))))
+    if not now.final:
+        return _TIMED_OUT
+    return now.exit_code or 0
+
+
+def cancel(array: RunArray, options: argparse.Namespace) -> int:
+    before = array.look()
+    if before.final:
+        found = array.end_remains()
+        say("%s is %s already%s" % (array.id, before.state, "; ended %d left of it" % found if found else ""))
+        return 0
+    from worldsize.cli.runs.status import ask_for_the_end
+
+    ask_for_the_end(array.id, lambda: array.ask_to_end(options.now))
+    return 0

@@ -1,0 +1,58 @@
+"""diff: what differs between two runs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from worldsize.cli.console import add_output, add_run, config_here, find_run
+from worldsize.cli.output import show, show_json
+
+_EXAMPLES = """examples:
+  worldsize diff 417k 9f2c                    job, code and environment, from the first to the second
+  worldsize diff 417k                         against the latest run"""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    add_run(parser, "old", "a run")
+    add_run(parser, "new")
+    add_output(parser)
+    parser.set_defaults(act=diff)
+
+
+def diff(options: argparse.Namespace) -> int:
+    from worldsize.errors import UsageError
+    from worldsize.service.runs.compare import compare
+
+    if options.old is None:
+        raise UsageError("diff wants two runs, or one for the latest to be compared with", None, _latest_two())
+    found = compare(find_run(options.old).paths, find_run(options.new).paths)
+    if options.output == "json":
+        show_json(found)
+    else:
+        show(*_lines(found))
+    return 0
+
+
+def _latest_two() -> str:
+    from worldsize.store.find import list_ids
+
+    ids = list_ids(config_here().home, 2)
+    if len(ids) < 2:
+        return "worldsize diff OLD NEW"
+    return "the latest two: worldsize diff %s %s" % (ids[1], ids[0])
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    lines = []
+    for part in ("job", "environment"):
+        for key, (old, new) in found[part].items():
+            lines.append("%s %s: %s → %s" % (part, key, _shown(old), _shown(new)))
+    for sign, kind in (("+", "added"), ("-", "removed"), ("~", "changed")):
+        lines += ["code %s %s" % (sign, path) for path in found["code"][kind]]
+    return lines or ["no difference in job, code or environment"]
+
+
+def _shown(value: Any) -> str:
+    return "(unset)" if value is None else str(value)

@@ -1,0 +1,59 @@
+"""What a compute adds to a run's status, in words: why it waits, what it used."""
+
+from __future__ import annotations
+
+from worldsize.cli.output import lines_of
+from worldsize.compute.capabilities import Usage, Waiting
+from worldsize.state.records import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def warnings_text(status: Status) -> str:
+    """ ", but rank 0 left an uncaught ValueError: … (and 1 more)" of a run that succeeded; "" without warnings."""
+    if not status.warnings:
+        return ""
+    more = " (and %d more)" % (len(status.warnings) - 1) if len(status.warnings) > 1 else ""
+    return ", but %s%s" % (" ".join(lines_of(status.warnings[0].text)), more)
+
+
+def warning_lines(status: Status) -> list[str]:
+    """All but the first, each as a line."""
+    return ["warning: " + " ".join(lines_of(warning.text)) for warning in status.warnings[1:]]
+
+
+def waiting_lines(waiting: Waiting) -> list[str]:
+    """The reason; then what would start it sooner."""
+    lines = [waiting.words]
+    if waiting.sooner:
+        lines += ["it would start sooner with", *("  " + change.words for change in waiting.sooner)]
+    return lines
+
+
+def waiting_data(waiting: Waiting | None) -> dict[str, Any] | None:
+    """{reason, words, expected, stuck, sooner: [{options, words, start, gain}]}"""
+    if waiting is None:
+        return None
+    return {**waiting._asdict(), "sooner": [change._asdict() for change in waiting.sooner]}
+
+
+def usage_text(usage: Usage | None) -> str:
+    """ "0.4 GPU-hours, CPU 87 % busy"; without GPUs CPU-hours; "" where nothing is known."""
+    if usage is None or not usage.elapsed:
+        return ""
+    parts = []
+    if usage.gpu_hours:
+        parts.append(_amount(usage.gpu_hours, "GPU"))
+    elif usage.cpu_hours:
+        parts.append(_amount(usage.cpu_hours, "CPU"))
+    if usage.cpu_efficiency is not None:
+        parts.append("CPU %.0f %% busy" % (100 * usage.cpu_efficiency))
+    return ", ".join(parts)
+
+
+def _amount(hours: float, what: str) -> str:
+    if hours >= 0.1:
+        return "%s %s-hours" % ("%.1f" % hours if hours < 100 else "%.0f" % hours, what)
+    return "%.1f %s-minutes" % (60 * hours, what)

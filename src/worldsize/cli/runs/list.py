@@ -1,0 +1,183 @@
+"""list: the latest runs, or the elements of an array."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from worldsize.cli.console import (
+    add_output,
+    add_run,
+    completed_by,
+    config_here,
+    count,
+    duration,
+    find_runs,
+    state_text,
+    table,
+)
+from worldsize.cli.output import say, show, show_json, show_json_text
+from worldsize.common.atomic_files import display
+from worldsize.errors import UsageError, WorldsizeError
+from worldsize.service.runs.run import Run
+from worldsize.state.records import RunState, Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NEWEST = 20
+
+_EXAMPLES = """examples:
+  worldsize list                              the newest 20
+  worldsize list --all --state FAILED -o json
+  worldsize list 417k                         the elements of an array, each with its inputs"""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    add_run(parser, meaning="only this run, or the elements of this array")
+    parser.add_argument("-e", "--elements", action="store_true", help="the elements of arrays, each in a row")
+    parser.add_argument("-a", "--all", action="store_true", help="every run, not the newest %d" % NEWEST)
+    parser.add_argument("-n", metavar="N", type=count, default=NEWEST, dest="count", help="the newest N")
+    state = parser.add_argument("--state", metavar="STATE", help="only runs in this state")
+    completed_by(state, complete_states)
+    add_output(parser)
+    parser.set_defaults(act=list_runs)
+
+
+def complete_states(**_: Any) -> list[str]:
+    return [name for name in vars(RunState) if name.isupper() and name != "FINAL"]
+
+
+def known_state(text: str | None) -> str | None:
+    known = complete_states()
+    if text is not None and text.upper() not in known:
+        raise UsageError("there is no state %s" % text, "--state", "one of %s" % ", ".join(known))
+    return text.upper() if text else None
+
+
+def list_runs(options: argparse.Namespace) -> int:
+    wanted = known_state(options.state)
+    rows = [row for row in _rows(options, wanted is not None) if wanted in (None, row.state)]
+    if not options.all and options.run is None and not options.elements:
+        rows = rows[: options.count]
+    if options.output == "json":
+        _show_json(rows)
+    elif rows:
+        headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
+        show(*_colour_states(table([_row(row) for row in rows], headers), rows))
+    elif wanted:
+        say("no run is %s" % wanted)
+    elif options.count:
+        say("no runs yet: worldsize run -w 1x2 -- python train.py")
+    return 0
+
+
+def _show_json(rows: list[Any]) -> None:
+    import msgspec
+
+    try:
+        show_json_text(msgspec.json.format(msgspec.json.encode(rows)).decode())
+    except UnicodeEncodeError:  # the name of a file that is no UTF-8, say
+        show_json(msgspec.to_builtins(rows))
+
+
+def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:
+    from worldsize.store.find import list_ids
+    from worldsize.store.summaries import summaries
+
+    if options.run is not None:
+        found = find_runs(options.run)
+        if isinstance(found, Run):
+            return live_summaries([found.paths])
+        from worldsize.cli.runs.array_status import element_rows
+
+        return list(element_rows(found))
+    home = config_here().home
+    rows: list[Any] = summaries(
+        home, list_ids(home, None if options.all or searching else options.count), live_summaries
+    )
+    if not options.elements:
+        return rows
+    from worldsize.cli.runs.array_status import expanded
+
+    return list(expanded(rows, home))
+
+
+def _colour_states(lines: list[str], rows: list[Any]) -> list[str]:
+    if not sys.stdout.isatty():
+        return lines
+    head, *lines = lines
+    at = head.index("STATE")
+    painted = [
+        line[:at] + line[at:].replace(row.state, state_text(row.state, sys.stdout), 1)
+        for line, row in zip(lines, rows, strict=True)
+    ]
+    return [head, *painted]
+
+
+def live_summaries(all_paths: list[Any]) -> list[Any]:
+    """The rows of runs, and arrays, that have no result yet."""
+    from worldsize.service.runs.compute_reports import look_at
+    from worldsize.store.find import is_array
+
+    runs = {paths.root: Run(paths, os.environ) for paths in all_paths if not is_array(paths)}
+    looked = dict(zip(runs, look_at(list(runs.values())), strict=True))
+    return [
+        _live_row(runs[paths.root], looked[paths.root]) if paths.root in runs else _array_row(paths)
+        for paths in all_paths
+    ]
+
+
+def _array_row(paths: Any) -> Any:
+    from worldsize.service.runs.array import RunArray
+    from worldsize.store.summaries import Summary
+
+    try:
+        return Summary(**{**RunArray(paths, os.environ).summary(), "id": paths.run_id})
+    except (WorldsizeError, OSError) as error:  # the other rows are none the worse for it
+        return damaged_row(paths, error)
+
+
+def damaged_row(paths: Any, error: Exception) -> Any:
+    """The row of a run, or an array, of which nothing is known but that."""
+    from worldsize.service.runs.status import damaged
+    from worldsize.store.summaries import Summary
+
+    now = damaged(paths, error)
+    return Summary(paths.run_id, "", now.state, now.reason, "", 0, 0, _made(paths.root), exit_code=now.exit_code)
+
+
+def _live_row(run: Run, now: Status) -> Any:
+    from worldsize.store.summaries import Summary
+
+    if run.has_plan():
+        from worldsize.state.result import summary
+
+        return Summary(**{**summary(run.plan, now), "id": run.id})
+    return Summary(run.id, "", now.state, now.reason, "", 0, 0, _made(run.directory), exit_code=now.exit_code)
+
+
+def _made(directory: str) -> float:
+    try:
+        return os.stat(directory).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _row(row: Any) -> list[str]:
+    now = time.time()
+    took = duration((row.ended or now) - row.started) if row.started else ""
+    size = "%dx%d" % (row.nodes, row.ranks // max(row.nodes, 1))
+    name, reason = row.name, row.reason or ""
+    if row.states:
+        size = "%d of %s" % (sum(row.states.values()), size)
+        reason = ", ".join("%d %s" % (number, state) for state, number in row.states.items())
+    if row.inputs:
+        name = " ".join("%s=%s" % item for item in row.inputs.items())
+    age = duration(max(now - row.created, 0))
+    compute = row.compute + (" (rehearsal)" if row.virtual_gpus else "")
+    return [row.id, display(name), row.state, reason, compute, size, age, took]

@@ -1,0 +1,102 @@
+"""prune: finished runs, removed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import time
+
+from worldsize.cli.console import add_output, complete_runs, completed_by, config_here, count, find_runs
+from worldsize.cli.output import say, show, show_json
+from worldsize.cli.runs.list import complete_states, known_state
+from worldsize.errors import Damaged, UsageError
+from worldsize.service.runs.run import Run
+from worldsize.state.records import Reason
+from worldsize.store.find import run_paths
+
+_EXAMPLES = """examples:
+  worldsize prune --older-than 30d --dry-run
+  worldsize prune --keep 100 --state FAILED
+  worldsize prune 417k 9f2c                   these, also where one is damaged"""
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    runs = parser.add_argument("runs", nargs="*", metavar="RUN", help="these runs, which have ended or are damaged")
+    completed_by(runs, complete_runs)
+    parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this: 30d, 12h, 90m, 45s")
+    parser.add_argument("--keep", metavar="N", type=count, help="the newest N runs stay")
+    state = parser.add_argument(
+        "--state", metavar="STATE", action="append", help="only runs that ended so (may be repeated)"
+    )
+    completed_by(state, complete_states)
+    parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
+    add_output(parser)
+    parser.set_defaults(act=prune)
+
+
+def age(text: str, where: str = "--older-than") -> float:
+    """Seconds. UsageError for what is no age."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if match is None:
+        raise UsageError("%r is not an age" % text[:40], where, "a number and a unit: 30d, 12h, 90m, 45s")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def prune(options: argparse.Namespace) -> int:
+    from worldsize.store.prune import prune as remove
+
+    chosen = options.older_than is not None or options.keep is not None or bool(options.state)
+    if options.runs:
+        if chosen:
+            raise UsageError("both runs and what to choose them by", "prune", "leave one of them out")
+        return _show([_remove(run, options.dry_run) for run in options.runs], options)
+    if not chosen:
+        raise UsageError("nothing says which runs may go", "prune", "--older-than 30d, --keep 100 or --state FAILED")
+    gone = remove(
+        config_here().home,
+        now=time.time(),
+        older_than=None if options.older_than is None else age(options.older_than),
+        keep=options.keep or 0,
+        states=[known_state(text) or "" for text in options.state] if options.state else None,
+        dry_run=options.dry_run,
+    )
+    return _show(gone, options)
+
+
+def _remove(text: str, dry_run: bool) -> tuple[str, int]:
+    """UsageError for a run that has not ended, and one that is not this user's own."""
+    from worldsize.service.runs.ownership import danger_of_run
+    from worldsize.store.prune import remove
+    from worldsize.trust.directories import refuse_foreign
+
+    run = find_runs(text)
+    refuse_foreign(run.paths.root, danger_of_run(run.paths), "prune")
+    home = config_here().home
+    if os.path.realpath(run_paths(home, run.id).root) != os.path.realpath(run.directory):
+        raise UsageError("%s is no run of %s" % (text, home), None, "the elements of an array go with the array")
+    try:
+        state = run.look()
+    except Damaged:
+        state = None
+    if state is not None and not state.final:
+        raise UsageError("%s is %s" % (run.id, state.state), None, "worldsize cancel %s" % run.id)
+    if isinstance(run, Run) and (state is None or (state.reason or "").startswith(Reason.DAMAGED)) and run.may_go_on():
+        what = "%s goes on, though its directory is damaged, or a newer worldsize's" % run.id
+        raise UsageError(what, None, "worldsize cancel %s, or the release that started it" % run.id)
+    if not dry_run and isinstance(run, Run):
+        run.end_remains()
+    return run.id, remove(home, run.paths, dry_run)
+
+
+def _show(gone: list[tuple[str, int]], options: argparse.Namespace) -> int:
+    freed = sum(size for _, size in gone)
+    if options.output == "json":
+        show_json([{"id": run_id, "bytes": size} for run_id, size in gone])
+    else:
+        show(*("%s  %d bytes" % row for row in gone))
+        say("%s %d run(s), %.1f MB" % ("would remove" if options.dry_run else "removed", len(gone), freed / 1e6))
+    return 0

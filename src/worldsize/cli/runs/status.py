@@ -1,0 +1,214 @@
+"""status, wait, cancel, requeue: runs that exist."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from worldsize.cli.console import (
+    add_output,
+    add_run,
+    config_here,
+    duration,
+    find_run,
+    find_runs,
+    rehearsed,
+    seconds,
+    size,
+    state_text,
+)
+from worldsize.cli.output import lines_of, say, show, show_json
+from worldsize.common.atomic_files import display
+from worldsize.errors import NotFound, WorldsizeError
+from worldsize.service.runs.run import Run
+from worldsize.state.records import RunState, Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+TIMED_OUT = 124
+
+_EXPLAINED_WITHIN = 5.0
+_ACCOUNTING_LAG = 1.0
+
+_EXAMPLES = {
+    "status": """examples:
+  worldsize status                            the latest run
+  worldsize status 417k -o json""",
+    "wait": """examples:
+  worldsize wait && echo trained              the exit code is the run's
+  worldsize wait 417k --timeout 3600          124 when the time is over; the run goes on""",
+    "cancel": """examples:
+  worldsize cancel                            the latest run: TERM, its grace, KILL
+  worldsize cancel 417k --now                 KILL at once""",
+    "requeue": """examples:
+  worldsize requeue 417k && worldsize logs -f 417k
+  worldsize rerun 417k                        a new run instead, of the same job and code""",
+}
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES[verb]
+    add_run(parser)
+    if verb == "wait":
+        parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="give up after so long, with code 124")
+    if verb == "cancel":
+        parser.add_argument("--now", action="store_true", help="without grace")
+    if verb in ("status", "wait"):
+        add_output(parser)
+    parser.set_defaults(act={"status": status, "wait": wait, "cancel": cancel, "requeue": requeue}[verb])
+
+
+def status(options: argparse.Namespace) -> int:
+    run = find_runs(options.run)
+    if not isinstance(run, Run):
+        from worldsize.cli.runs.array_status import show_status
+
+        return show_status(run, options)
+    now = run.look()
+    if not os.path.isdir(run.directory):
+        raise NotFound("its directory was deleted: %s" % run.directory, "run %s" % run.id)
+    if options.output == "json":
+        show_json(status_data(run, now))
+        return 0
+    show(*_status_lines(run, now))
+    return 0
+
+
+def status_data(run: Run, now: Status, patience: float = 0.0) -> dict[str, Any]:
+    """{id, name, state, reason, exit_code, …, threads, binding, message, directory, failure, usage, waiting, warnings};
+    `patience` is for the usage of a run that has just ended."""
+    from worldsize.cli.runs.explain import waiting_data
+    from worldsize.cli.threads import threads_of
+    from worldsize.service.runs.compute_reports import usage, waiting
+    from worldsize.service.runs.failure_screen import failure_data
+    from worldsize.state.result import summary
+
+    data: dict[str, Any] = {"id": run.id, "state": now.state, "reason": now.reason, "exit_code": now.exit_code}
+    if run.has_plan():
+        data = summary(run.plan, now)
+        data["threads"] = threads_of(run)
+        data["binding"] = run.plan.bind
+        data["failure"] = failure_data(run.paths, run.plan, now)
+        used = usage(run, now, patience)
+        data["usage"] = used._asdict() if used else None
+        data["waiting"] = waiting_data(waiting(run, now, _EXPLAINED_WITHIN))
+    data["message"] = now.message
+    data["warnings"] = [warning._asdict() for warning in now.warnings]
+    data["directory"] = run.directory
+    return data
+
+
+def _status_lines(run: Run, now: Status) -> list[str]:
+    from worldsize.cli.runs.explain import usage_text, waiting_lines, warning_lines, warnings_text
+    from worldsize.cli.runs.failure import failure_lines
+    from worldsize.cli.threads import threads_of, threads_text
+    from worldsize.service.runs.compute_reports import usage, waiting
+
+    reason = " (%s)" % now.reason if now.reason else ""
+    lines = ["%s  %s%s%s" % (run.id, state_text(now.state, sys.stdout), reason, warnings_text(now))]
+    lines += warning_lines(now)
+    if run.has_plan():
+        plan = run.plan
+        told = size(len(plan.nodes), plan.world_size)
+        lines.append("%s: %s on %s%s" % (display(plan.name), told, plan.compute, rehearsed(plan)))
+        if plan.array:
+            from worldsize.cli.runs.array_status import place_text
+
+            lines.append(place_text(run))
+        lines.append(
+            "%s; %s" % (threads_text(threads_of(run)), "CPUs not bound" if plan.bind == "none" else "CPUs bound")
+        )
+        lines.append("made %s ago%s" % (duration(time.time() - plan.created), _took(now)))
+        lines += ["used " + text for text in [usage_text(usage(run, now, 0.0))] if text]
+    lines.append(run.directory)
+    why = waiting(run, now, _EXPLAINED_WITHIN)
+    words = waiting_lines(why) if why else failure_lines(run, now)
+    return [*lines, "", *words] if words else lines
+
+
+def _took(now: Status) -> str:
+    if now.started is None:
+        return ""
+    return ", ran for %s" % duration((now.ended or time.time()) - now.started)
+
+
+def wait(options: argparse.Namespace) -> int:
+    run = find_runs(options.run)
+    if not isinstance(run, Run):
+        from worldsize.cli.runs.array_status import wait as wait_for_all
+
+        return wait_for_all(run, options)
+    from worldsize.cli.runs.explain import warnings_text
+    from worldsize.cli.runs.follow import tells_of
+
+    now = run.follow(lambda: False, options.timeout, tells_of(run))
+    if options.output == "json":
+        show_json(status_data(run, now, _ACCOUNTING_LAG))
+    else:
+        shown = rehearsed(run.plan) if run.has_plan() else ""
+        reason = ": %s" % now.reason if now.state == RunState.LOST and now.reason else ""
+        why = lines_of(now.message) if reason else []
+        say("%s is %s%s%s%s" % (run.id, now.state, reason, shown, warnings_text(now)), *why)
+    if not now.final:
+        return TIMED_OUT
+    return now.exit_code or 0
+
+
+def cancel(options: argparse.Namespace) -> int:
+    try:
+        run = find_runs(options.run)
+    except NotFound:
+        if _end_deleted(options.run):
+            return 0
+        raise
+    if not isinstance(run, Run):
+        from worldsize.cli.runs.array_status import cancel as cancel_all
+
+        return cancel_all(run, options)
+    before = run.look()
+    if before.final:
+        say("%s is %s already%s" % (run.id, before.state, _ended(run.end_remains())))
+        return 0
+    ask_for_the_end(run.id, lambda: run.cancel(options.now))
+    return 0
+
+
+def ask_for_the_end(run_id: str, cancel: Callable[[], object]) -> None:
+    try:
+        cancel()
+    except (WorldsizeError, KeyboardInterrupt):
+        say("could not cancel %s" % run_id)
+        raise
+    say("cancelling %s" % run_id)
+
+
+def requeue(options: argparse.Namespace) -> int:
+    from worldsize.service.runs.requeue import requeue as put_back
+
+    run = find_run(options.run)
+    say("%s is back in the queue, as attempt %d" % (run.id, put_back(run)))
+    return 0
+
+
+def _end_deleted(run_id: str | None) -> bool:
+    """End what is left of a run of which nothing but its id is known any more; whether there was anything."""
+    from worldsize.store.find import run_paths
+    from worldsize.store.runs import is_run_id
+
+    if run_id is None or not is_run_id(run_id):
+        return False
+    found = Run(run_paths(config_here().home, run_id), os.environ).end_deleted()
+    if found:
+        say("the directory of %s was deleted%s" % (run_id, _ended(found)))
+    return found > 0
+
+
+def _ended(found: int) -> str:
+    if found == 0:
+        return ""
+    return "; ended %s left of it" % ("1 process that was" if found == 1 else "%d processes that were" % found)

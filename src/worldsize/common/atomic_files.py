@@ -1,0 +1,271 @@
+"""Files that a reader sees whole or not at all, that never make it wait, and the words for a disk that says no.
+
+Every failure is an OSError, left to the caller; `storage_error` puts it into words for people.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+
+from worldsize.errors import StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+LARGEST = 256 << 20
+"""Bytes of a record."""
+
+IRREGULAR = "it is not a regular file"
+_NO_LINKS = frozenset((errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV))
+
+_HINTS = {
+    errno.ENOSPC: "the disk is full: free some space (`worldsize prune`), or set WORLDSIZE_HOME to another disk",
+    errno.EDQUOT: "your quota is used up: free some space (`worldsize prune`), or set WORLDSIZE_HOME to another disk",
+    errno.EROFS: "the file system is read-only: set WORLDSIZE_HOME (or the compute's runs_dir) to a writable one",
+    errno.EACCES: "you may not write there: set WORLDSIZE_HOME (or the compute's runs_dir) to a directory of yours",
+    errno.EPERM: "you may not write there: set WORLDSIZE_HOME (or the compute's runs_dir) to a directory of yours",
+    errno.ENOTDIR: "a file stands where a directory is needed: move it away, or set WORLDSIZE_HOME elsewhere",
+    errno.EEXIST: "a file stands where a directory is needed: move it away, or set WORLDSIZE_HOME elsewhere",
+    errno.ENAMETOOLONG: "the path is too long: set WORLDSIZE_HOME (or the compute's runs_dir) to a shorter one",
+    errno.ELOOP: "symbolic links lead in a circle there: mend them, or set WORLDSIZE_HOME elsewhere",
+    errno.ESTALE: "the network file system was mounted anew or its directory removed: change to it again, and retry",
+    errno.EIO: "the disk or the network file system fails: ask its administrator, or set WORLDSIZE_HOME elsewhere",
+}
+
+
+def storage_error(error: OSError, path: str) -> StorageError:
+    """The error for people: what could not be written, why in words, and the mend."""
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return StorageError(
+        "cannot write: %s" % why, display(path), _HINTS.get(error.errno or 0, "check the path and its permissions")
+    )
+
+
+def display(path: str) -> str:
+    """A path fit for any terminal: undecodable bytes and control characters escaped."""
+    if path.isprintable():
+        return path
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in path)
+
+
+def write_bytes(path: str, data: bytes, private: bool = False) -> None:
+    """Replaces `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
+
+    Its mode is 0600, and 0640 in a directory that is open to the group alone, unless it is `private`.
+    """
+    temporary = _write_beside(path, data, private)
+    try:
+        os.replace(temporary, path)
+    except OSError:
+        _unlink(temporary)
+        raise
+
+
+def write_text(path: str, text: str, private: bool = False) -> None:
+    """`write_bytes` of UTF-8; undecodable bytes kept as surrogates go back as they were."""
+    write_bytes(path, text.encode("utf-8", "surrogateescape"), private)
+
+
+def write_json(path: str, value: Any, private: bool = False) -> None:
+    """`write_bytes` of compact JSON in ASCII; `private`: 0600 wherever it is."""
+    write_bytes(path, _json(value), private)
+
+
+def time_of_files(directory: str) -> float:
+    """The time that a file written now is dated with, in Unix seconds: a file server has a clock of its own. OSError
+    where no file can be made."""
+    path = os.path.join(directory, ".time-%d-%s" % (os.getpid(), os.urandom(4).hex()))
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(file, b"\n")
+        os.fsync(file)
+        return os.fstat(file).st_mtime
+    finally:
+        os.close(file)
+        _unlink(path)
+
+
+def write_once(path: str, value: Any, reserved: str = "") -> bool:
+    """Writes JSON unless `path` exists: True for the one writer whose value is there now, whole; False for all others.
+
+    `reserved`: a file beside it whose bytes are taken, so that a full disk does not matter; it is gone afterwards.
+    Where the file system knows no hard links, an empty `<path>.once` decides who writes.
+    """
+    data = _json(value)
+    temporary = reserved if reserved and _write_over(reserved, data) else _write_beside(path, data)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        # NFS may repeat a request whose answer was lost: the link that "exists" can be ours.
+        return os.stat(temporary).st_nlink == 2
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return _claim(temporary, path)
+    finally:
+        _unlink(temporary)
+    return True
+
+
+def own_umask() -> int:
+    """This process's. It is not changed to be read, where the system tells it: other threads may make files."""
+    try:
+        with open("/proc/self/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+class Umask:
+    """A context: what this process makes or starts inside has the umask `mask`; None changes nothing. All threads share
+    one umask, so no other thread may make files meanwhile."""
+
+    def __init__(self, mask: int | None) -> None:
+        self._mask = mask
+
+    def __enter__(self) -> None:
+        if self._mask is not None:
+            self._before = os.umask(self._mask)
+
+    def __exit__(self, *_: object) -> None:
+        if self._mask is not None:
+            os.umask(self._before)
+
+
+def open_log(path: str) -> int:
+    """A descriptor to append to the file with, which is made with the mode that this process's umask leaves. Raises
+    OSError."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+
+def link(source: str, target: str) -> None:
+    """A second name for the file; a copy where the file system knows no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        import shutil
+
+        shutil.copyfile(source, target)
+
+
+def open_regular_file(path: str) -> int:
+    """A descriptor to read the file from. OSError, too, for what is no regular file, whoever has put it there: a pipe
+    would be waited for, and a device may have no end."""
+    descriptor = os.open(path, _READING)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, IRREGULAR, path)
+
+
+def access_of(path: str) -> tuple[int, int] | None:
+    """The owner of a file, directory or link itself, and the bits of its mode that let others write; None if there is
+    nothing. If a run's directory is removed from a shared one, others can make a new one of its name, which has another
+    owner, or move one there that they can write to: a change of either value shows it, on any file server."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_uid, status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def have_one_owner(path: str, other: str) -> bool:
+    """Whether one user owns both. On two file systems it cannot be told, since one of them may show a user's files as
+    somebody else's: then it is taken for granted. False where something is missing."""
+    try:
+        here, there = os.lstat(path), os.lstat(other)
+    except OSError:
+        return False
+    return here.st_dev != there.st_dev or here.st_uid == there.st_uid
+
+
+def read_file(path: str, most: int = -1) -> bytes:
+    """What a regular file holds, at most the first `most` bytes of it. OSError, also for all of one that is larger than
+    a record ever is: a hole of a terabyte takes no space on a disk."""
+    with open(open_regular_file(path), "rb") as file:
+        if most < 0 and os.fstat(file.fileno()).st_size > LARGEST:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        return file.read(most)
+
+
+def read_json(path: str) -> Any:
+    """The value in `path`, or None where there is no such file. ValueError: it is not JSON in UTF-8; OSError."""
+    try:
+        return json.loads(read_file(path))
+    except FileNotFoundError:
+        return None
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def _write_beside(path: str, data: bytes, private: bool = False) -> str:
+    temporary = "%s.%s.tmp" % (path, os.urandom(6).hex())
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        if not private and os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
+            os.fchmod(descriptor, 0o640)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except OSError:
+        os.close(descriptor)
+        _unlink(temporary)
+        raise
+    try:
+        os.close(descriptor)  # where a network file system reports what it could not write
+    except OSError:
+        _unlink(temporary)
+        raise
+    return temporary
+
+
+def _write_over(reserved: str, data: bytes) -> bool:
+    """Whether the file's own bytes were enough; it is removed where not."""
+    try:
+        descriptor = os.open(reserved, os.O_WRONLY)
+    except OSError:
+        return False
+    try:
+        if os.fstat(descriptor).st_size >= len(data) and os.write(descriptor, data) == len(data):
+            os.ftruncate(descriptor, len(data))
+            return True
+    finally:
+        os.close(descriptor)
+    _unlink(reserved)
+    return False
+
+
+def _claim(temporary: str, path: str) -> bool:
+    if os.path.lexists(path):
+        return False
+    try:
+        os.close(os.open(path + ".once", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return False
+    os.replace(temporary, path)
+    return True
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

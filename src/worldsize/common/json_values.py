@@ -1,0 +1,160 @@
+"""Values that are read from JSON: of the class that they are to be, of the types that it declares, of a format that is
+known. Another user's run directory may hold anything, and so may a file that a failing disk has damaged.
+
+A newer release adds keys to its records, and further values behind those of a list: they are left out. Where they would
+change the meaning of the others it counts the `version` up.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+
+from worldsize.common.atomic_files import read_file
+from worldsize.errors import Damaged, Newer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    Test = Callable[[Any], bool]
+    Made = TypeVar("Made")
+    Value = TypeVar("Value", bound=tuple[Any, ...])
+
+_LARGEST = 2.0**63
+"""Of numbers: times, counts and codes are far below; JSON's have no bound, and no calculation of ours fits them."""
+
+DAMAGES = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+"""What a function raises that takes a record for whole which is not."""
+
+_NO_RECORD = frozenset((errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENXIO))
+"""Of a file that something else stands in the place of."""
+
+_UPDATE = "update worldsize here: pip install --upgrade worldsize"
+_MEND = "put a copy of the file there, or remove the run: worldsize prune RUN"
+
+_tests: dict[type, list[tuple[str, str, Test]]] = {}
+
+
+def read_record(path: str, parse: Callable[[Any], Made]) -> Made | None:
+    """What `parse` makes of the JSON in `path`; None where there is no file. Damaged, which names the file, where it
+    holds something else, or `parse` raises one of DAMAGES; OSError."""
+    try:
+        return parse(json.loads(read_file(path)))
+    except FileNotFoundError:
+        return None
+    except DAMAGES as error:
+        raise _damage_of(path, error) from None
+    except OSError as error:
+        if error.errno not in _NO_RECORD:
+            raise
+        raise _damage_of(path, error) from None
+
+
+def _damage_of(path: str, error: Exception) -> Damaged:
+    if isinstance(error, Newer):
+        return Newer(error.what, path, error.hint)
+    if isinstance(error, OSError):
+        why = error.strerror or str(error)
+    elif isinstance(error, RecursionError):
+        why = "it is nested too deep"
+    else:
+        why = "it lacks %s" % error if isinstance(error, KeyError) else str(error)
+    return Damaged("cannot be understood: %s" % why, path, _MEND)
+
+
+def tuple_of(kind: type[Value], value: Any) -> Value:
+    """The named tuple that an object of JSON, or the list of its values, stands for; what a newer release has added is
+    left out. ValueError for what is neither; TypeError where a value is missing."""
+    if isinstance(value, dict):
+        return kind(**{name: value[name] for name in kind._fields if name in value})  # type: ignore[attr-defined]
+    if isinstance(value, (list, tuple)):
+        return kind(*value[: len(kind._fields)])  # type: ignore[attr-defined]
+    raise ValueError("%.60r is no %s" % (value, kind.__name__))
+
+
+def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> None:
+    """Newer where the `version` is higher than `known`."""
+    version = value.get("version")
+    if type(version) is int and version > known:
+        raise Newer(
+            "a newer worldsize wrote it (version %.20s of the format; this one reads %d)" % (version, known),
+            path,
+            _UPDATE,
+        )
+
+
+def require_version(value: Any, known: int, what: str) -> None:
+    """ValueError unless `value` is an object whose `version` is `known`; Newer for one that is higher."""
+    if isinstance(value, dict):
+        refuse_newer(value, known)
+    version = value.get("version") if isinstance(value, dict) else None
+    if type(version) is not int or version != known:
+        raise ValueError("it is no %s: its version is %.60r" % (what, version))
+
+
+def check(value: Value) -> Value:
+    """`value`, a named tuple. ValueError for the first field, also of named tuples in it, that is of another type than
+    the class declares. Numbers are finite and below 2^63; a whole number may stand for a float."""
+    kind = type(value)
+    tests = _tests.get(kind)
+    if tests is None:
+        tests = _tests[kind] = [(name, said, _test(said)) for name, said in kind.__annotations__.items()]
+    for (name, declared, test), each in zip(tests, value):
+        if not test(each):
+            raise ValueError("%s is %.60r, which is not %s" % (name, each, declared))
+    return value
+
+
+def _test(declared: str) -> Test:
+    """For an annotation as this program writes them: `str | None`, `tuple[int, ...]`, `Mapping[str, str]`."""
+    kinds = _top_level(declared)
+    if len(kinds) > 1:
+        tests = [_test(each) for each in kinds]
+        return lambda value: any(test(value) for test in tests)
+    name, _, inner = kinds[0].partition("[")
+    if name in _SIMPLE:
+        return _SIMPLE[name]
+    if name == "tuple":
+        of = _test(inner[: inner.rindex(",")])
+        return lambda value: isinstance(value, tuple) and all(map(of, value))
+    if name in ("Mapping", "dict"):
+        to = _test(inner[inner.index(",") + 1 : -1].strip())
+        return lambda value: isinstance(value, dict) and all(map(_is_text, value)) and all(map(to, value.values()))
+    return lambda value: type(value).__name__ == name and check(value) is value
+
+
+def _top_level(declared: str) -> list[str]:
+    """The alternatives of an annotation; a `|` within brackets belongs to what is there."""
+    found, depth, start = [], 0, 0
+    for at, sign in enumerate(declared):
+        depth += (sign == "[") - (sign == "]")
+        if sign == "|" and depth == 0:
+            found.append(declared[start:at].strip())
+            start = at + 1
+    return [*found, declared[start:].strip()]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and -_LARGEST < value < _LARGEST
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float) and -_LARGEST < value < _LARGEST
+
+
+_SIMPLE: dict[str, Test] = {
+    "str": _is_text,
+    "int": _is_whole,
+    "float": is_number,
+    "bool": lambda value: type(value) is bool,
+    "None": lambda value: value is None,
+    "Any": lambda value: True,
+}

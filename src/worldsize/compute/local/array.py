@@ -1,0 +1,59 @@
+"""Runs of this machine that do not start at once: elements of an array, and what waits for other runs.
+
+Their native id is the queue that will start them; once it has, they have a conductor's of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.local.run_queue import fork_queue, spawn_queue
+from worldsize.agent.posix import processes
+from worldsize.compute.base import Handle, Submission
+from worldsize.compute.local.leftovers import is_alive, may_be_signalled, remember_child
+from worldsize.plan.array import read_after
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import Observation
+from worldsize.trust.procfs import closed, without
+
+
+def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], fork: bool) -> list[Handle]:
+    first = submissions[0]
+    root = os.path.dirname(first.paths.root) if first.plan.array else first.paths.root
+    environ = without(environ, closed(first.plan.secrets, environ))
+    pid = fork_queue(root, first.plan.umask, environ) if fork else spawn_queue(first.paths.agent, root, environ)
+    remember_child(pid)
+    queue = {**processes.local_handle(pid, "", root), "queue": root}
+    return [{**queue, "run_id": each.plan.run_id, "run_dir": each.paths.root} for each in submissions]
+
+
+def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
+    """Of a run that had not been started when its handle was read. `said` keeps what was found out of each queue."""
+    if handle["host"] != socket.gethostname():
+        return Observation("unknown", message="it waits on %s" % handle["host"])
+    if not is_alive(handle):
+        what = "the process that was to start it (%d) is gone" % handle["pid"]
+        return Observation("absent", message=what, over=True)
+    root = handle["queue"]
+    if root not in said:
+        waits = _unmet(root)
+        said[root] = "waits for %s" % ", ".join(waits) if waits else "waits for its turn on this machine"
+    return Observation("queued", message=said[root])
+
+
+def wake(handles: Sequence[Handle]) -> None:
+    """Tell the queues that there is something to cancel."""
+    here = [handle for handle in handles if handle["host"] == socket.gethostname()]
+    for pid in {handle["pid"] for handle in here if may_be_signalled(handle)}:
+        processes.signal_process(pid, signal.SIGCHLD)
+
+
+def _unmet(root: str) -> list[str]:
+    return [
+        each["run"]
+        for each in read_after(root)
+        if not all(os.path.exists(RunPaths(other).result) for other in each["roots"])
+    ]

@@ -1,0 +1,152 @@
+"""What is left of a local run on this machine: its agents by their session, all else by its mark. Of both only what
+works in the run's own directory counts: a handle, and a run's id, can be written down by anybody."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+from worldsize.agent.posix import processes
+from worldsize.compute.base import Handle
+from worldsize.plan.handle import is_below
+from worldsize.plan.run_paths import RunPaths
+from worldsize.trust.owners import owns_process
+
+_PATIENCE = 2.0
+_PARENT, _SESSION, _STARTED = 1, 3, 19
+"""Where they stand among the fields of `processes.stat_fields`."""
+_FORKED_WITHIN = 60.0
+_started_here: set[int] = set()
+
+
+def agents(conductor: int, started: int, run_dir: str) -> list[int]:
+    """What lives of the session that the conductor, which started at `started` clock ticks, has opened: its agents.
+
+    They are forked in its first moments, so that nobody who has got the same number since is taken for one of them.
+    """
+    if processes.start_time(conductor) not in (None, started):
+        return []
+    last = started + _FORKED_WITHIN * os.sysconf("SC_CLK_TCK")
+    found = []
+    for pid in _pids():
+        fields = processes.stat_fields(pid)
+        if fields is None or fields[0] in b"ZX" or int(fields[_SESSION]) != conductor:
+            continue
+        if started <= int(fields[_STARTED]) <= last and writes_below(pid, run_dir):
+            found.append(pid)
+    return found
+
+
+def has_begun(run_dir: str) -> bool:
+    """Whether any agent of the run has noted anything."""
+    paths = RunPaths(run_dir)
+    try:
+        return any(os.listdir(directory) for directory in (paths.events_dir, paths.exit_dir))
+    except OSError:
+        return False
+
+
+def marked(run_id: str, run_dir: str | None) -> list[int]:
+    """The ranks and whatever they have started, in any session: who carries the run's id and directory in its
+    environment. None: any directory, where nobody but the user has named the run."""
+    return _carrying(b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode(), run_dir)
+
+
+def end_remains(run_id: str, run_dir: str | None, conductor: int | None = None, started: int | None = None) -> int:
+    """KILL to all that is left, until nothing is (2 s at most); how many processes that were."""
+
+    def left() -> list[int]:
+        found = marked(run_id, run_dir)
+        if run_dir is not None and conductor is not None and started is not None:
+            found += agents(conductor, started, run_dir)
+        return found
+
+    return _end(left)
+
+
+def end_elements(array_id: str, root: str) -> int:
+    """The same for the ranks of all elements of the array in `root`."""
+    return _end(lambda: _carrying(b"WORLDSIZE_RUN_ID=%s_" % array_id.encode(), root))
+
+
+def _end(find: Callable[[], list[int]]) -> int:
+    """Once anything was found, what is in the middle of an exec, and shows no mark then, is looked for once more."""
+    ended: set[int] = set()
+    deadline = time.monotonic() + _PATIENCE
+    empty = 0
+    while True:
+        left = find()
+        empty = 0 if left else empty + 1
+        if empty > bool(ended) or time.monotonic() > deadline:
+            return len(ended)
+        for pid in left:
+            processes.signal_process(pid, signal.SIGKILL)
+        ended.update(left)
+        time.sleep(0.005)
+
+
+def _carrying(mark: bytes, directory: str | None) -> list[int]:
+    """Whose WORLDSIZE_RUN_DIR is, or lies in, the directory."""
+    found = {pid: entries for pid in _pids() if mark in (entries := _environment(pid))}
+    if directory is None:
+        return list(found)
+    return [pid for pid, entries in found.items() if any(is_below(each, directory) for each in _run_dirs(entries))]
+
+
+def _run_dirs(entries: bytes) -> list[str]:
+    name = b"WORLDSIZE_RUN_DIR="
+    return [os.fsdecode(each[len(name) :]) for each in entries.split(b"\0") if each.startswith(name)]
+
+
+def _pids() -> Iterator[int]:
+    own = os.getpid()
+    return (int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own)
+
+
+def _environment(pid: int) -> bytes:
+    """Of a process of this user's: anybody may start one with a run's id."""
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as file:
+            return file.read() + b"\0" if owns_process(pid) else b""
+    except OSError:
+        return b""
+
+
+def is_alive(handle: Handle) -> bool:
+    """Whether the process that the handle names still runs; one that was started here is reaped when it does not."""
+    pid = handle["pid"]
+    if pid in _started_here:
+        try:
+            _started_here.difference_update(os.waitpid(pid, os.WNOHANG)[:1])
+        except ChildProcessError:
+            _started_here.discard(pid)
+    return handle["start_time"] is not None and processes.start_time(pid) == handle["start_time"]
+
+
+def remember_child(pid: int) -> None:
+    """Of a process that this one has started for a run: nobody else waits for it. A handle alone is not believed."""
+    _started_here.add(pid)
+
+
+def may_be_signalled(handle: Handle) -> bool:
+    """Whether the process that the handle names still runs, and is one that works for the run, or for its array: by
+    what it writes to, or because this process has forked it, perhaps a moment ago."""
+    if not is_alive(handle):
+        return False
+    return _is_child(handle["pid"]) or writes_below(handle["pid"], handle.get("queue", handle["run_dir"]))
+
+
+def _is_child(pid: int) -> bool:
+    fields = processes.stat_fields(pid)
+    return fields is not None and int(fields[_PARENT]) == os.getpid()
+
+
+def writes_below(pid: int, directory: str) -> bool:
+    """Whether the process's standard output goes to a file in the directory, as a conductor's, an agent's and a
+    queue's does."""
+    try:
+        return is_below(os.readlink("/proc/%d/fd/1" % pid), directory)
+    except OSError:
+        return False

@@ -1,0 +1,227 @@
+"""A command on nodes, on its way, where nothing connects us with them but a directory that they see too.
+
+The errand is a directory: order.json and visit.py, the files in which each node tells what happens
+(`agent.visit.Files`), and `lease`, which we change every second for as long as somebody wants it. Who starts visit.py
+on the nodes, and whether they can still be waited for, is the `Backing`'s business.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from worldsize.agent.node_programs import run_command
+from worldsize.agent.node_programs.command_watcher import trouble_log
+from worldsize.compute.capabilities import Errand, Said
+from worldsize.compute.node_commands.by_process import GRACE, order
+from worldsize.compute.node_commands.file_reader import Ear
+from worldsize.compute.node_commands.files import new_name, remove, stage, write_lease
+from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import read_exits
+
+PATIENCE = 60.0
+"""Seconds that a node may take to begin, once it should; file systems show new files late."""
+
+SILENCE = 20.0
+"""Seconds without a sign of life (one comes every two) after which a node is lost."""
+
+_SILENCE_IF_GONE = 6.0
+_LAG_IF_GONE = 3.0
+_OVERTIME = 6.0
+_RENEW, _RENEW_FIRST = 1.0, 0.25
+_LOOK = 1.0
+_PAUSE = 0.05
+_WORDS = 1000
+
+
+class Outlook(NamedTuple):
+    """What is known beside the files.
+
+    begun    nodes should be telling by now
+    gone     nodes that will tell nothing more, and why
+    notes    what people may want to know, once
+    refused  why no node will ever be reached
+    """
+
+    begun: bool = True
+    gone: Mapping[int, str] = {}
+    notes: tuple[str, ...] = ()
+    refused: WorldsizeError | None = None
+
+
+class Backing(Protocol):
+    """What has visit.py started on the nodes."""
+
+    def look(self) -> Outlook:
+        """How it stands. Called about every second, in a thread of its own; may take its time. SubmitAgain: nobody
+        could be asked."""
+
+    def release(self, ended: bool) -> None:
+        """Nothing may run any more, or be started later. `ended`: every node has told its end."""
+
+
+def execute_beside(errand: Errand, there: Callable[[str], str]) -> FileErrands:
+    """On nodes of a run whose plan has `errands`. `there`: what the nodes call a path of ours. StorageError."""
+    assert errand.paths is not None
+    directory = os.path.join(errand.paths.errands, new_name())
+    stage(directory, order(errand, there=there))
+    return FileErrands(directory, errand.nodes, BesideRun(directory, errand.paths, errand.nodes))
+
+
+class BesideRun:
+    """On nodes of a running run, whose agents find the errand in the run's directory."""
+
+    def __init__(self, directory: str, paths: RunPaths, nodes: Sequence[int]) -> None:
+        self._directory = directory
+        self._paths = paths
+        self._nodes = nodes
+
+    def look(self) -> Outlook:
+        ended = {each.node_rank: "its agent has ended" for each in read_exits(self._paths, max(self._nodes) + 1)}
+        return Outlook(gone={**ended, **self._troubles()})
+
+    def release(self, ended: bool) -> None:
+        pass
+
+    def _troubles(self) -> dict[int, str]:
+        found = {}
+        for node in self._nodes:
+            path = trouble_log(self._directory, node)
+            if os.path.exists(path) and os.path.getsize(path):
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    found[node] = file.read().strip()[-_WORDS:]
+        return found
+
+
+class FileErrands:
+    """`Errands` of a staged directory."""
+
+    def __init__(self, directory: str, nodes: Sequence[int], backing: Backing) -> None:
+        self._directory = directory
+        self._backing = backing
+        self._ears = [Ear(directory, node) for node in nodes]
+        self._outlook = Outlook(begun=False)
+        self._notes: deque[str] = deque()
+        self._told_lost: set[int] = set()
+        self._stopped: float | None = None
+        self._over = False
+        self._word = ""
+        self._count = 0
+        self._writing = threading.Lock()
+        self._closed = threading.Event()
+        for work in (self._renew, self._watch):
+            threading.Thread(target=work, daemon=True).start()
+
+    def hear(self, timeout: float) -> list[Said] | None:
+        deadline = time.monotonic() + timeout
+        while True:
+            said = self._take()
+            if said:
+                return said
+            if self._over:
+                return None
+            if all(ear.over for ear in self._ears):
+                self._over = True
+                if self._stopped is None and not any(ear.up for ear in self._ears):
+                    hint = None if self._outlook.gone else _HINT
+                    raise self._outlook.refused or SubmitRejected(_told(self._ears), "exec", hint)
+                return None
+            rest = deadline - time.monotonic()
+            if rest <= 0:
+                return []
+            time.sleep(min(_PAUSE, rest))
+
+    def stop(self) -> None:
+        self._stopped = self._stopped or time.monotonic()
+        self._write(run_command.STOP)
+
+    def close(self) -> None:
+        if self._closed.is_set():
+            return
+        self._stopped = self._stopped or time.monotonic()
+        self._write(run_command.NOW)
+        deadline = time.monotonic() + GRACE
+        while any(ear.up and not ear.over for ear in self._ears) and time.monotonic() < deadline:
+            self._take()
+            time.sleep(_PAUSE)
+        self._closed.set()
+        self._backing.release(all(ear.ended for ear in self._ears))
+        with self._writing:
+            remove(self._directory)
+
+    def _take(self) -> list[Said]:
+        now = time.monotonic()
+        said = [Said(-1, "note", self._notes.popleft().encode()) for _ in range(len(self._notes))]
+        for ear in self._ears:
+            said += ear.listen(now)
+            if not ear.over:
+                self._judge(ear, now)
+        return said + self._newly_lost()
+
+    def _newly_lost(self) -> list[Said]:
+        """Told once some node is known to have begun; where none ever does, that is an error."""
+        if not any(ear.up for ear in self._ears):
+            return []
+        found = [ear for ear in self._ears if ear.lost and ear.node not in self._told_lost]
+        self._told_lost.update(ear.node for ear in found)
+        return [Said(ear.node, "lost", ear.lost.encode()) for ear in found if ear.up or self._stopped is None]
+
+    def _judge(self, ear: Ear, now: float) -> None:
+        """A node is lost when it can tell nothing more, however long it is waited for."""
+        outlook = self._outlook
+        begun = ear.up or outlook.begun
+        why = outlook.gone.get(ear.node, "") or (outlook.refused.what if outlook.refused else "")
+        if not (begun or why):
+            ear.silence = 0.0
+        patience, if_gone = (SILENCE, _SILENCE_IF_GONE) if ear.up else (PATIENCE, _LAG_IF_GONE)
+        late = self._stopped is not None and (not begun or now - self._stopped > GRACE + _OVERTIME)
+        if late or ear.silence > (if_gone if why else patience):
+            ear.lost = why or "nothing was heard of it for %.0f s" % ear.silence
+
+    def _renew(self) -> None:
+        while not self._closed.wait(_RENEW if all(ear.up for ear in self._ears) else _RENEW_FIRST):
+            self._write("")
+
+    def _write(self, word: str) -> None:
+        """A word stays, and the lease goes on beside it: a grace may take as long. What cannot be written now is tried
+        again in a second."""
+        with self._writing:
+            if self._closed.is_set():
+                return
+            self._word = word or self._word
+            self._count += 1
+            try:
+                write_lease(self._directory, ("%s %d" % (self._word, self._count)).strip())
+            except OSError:
+                pass
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            try:
+                outlook = self._backing.look()
+            except (SubmitAgain, OSError):
+                outlook = self._outlook._replace(notes=())
+            except WorldsizeError as error:
+                outlook = Outlook(refused=error)
+            self._notes.extend(outlook.notes)
+            self._outlook = outlook
+            self._closed.wait(_LOOK)
+
+
+_HINT = "does the node see the shared directory, and has it a Python from 3.8 on?"
+
+
+def _told(ears: Sequence[Ear]) -> str:
+    """What became of nodes that never came, each reason once."""
+    reasons: dict[str, list[int]] = {}
+    for ear in ears:
+        reasons.setdefault(ear.lost, []).append(ear.node)
+    return "; ".join(
+        "node%s %s: %s" % ("" if len(nodes) == 1 else "s", ",".join(map(str, nodes)), why)
+        for why, nodes in reasons.items()
+    )

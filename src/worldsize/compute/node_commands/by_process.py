@@ -1,0 +1,247 @@
+"""A command on nodes, on its way: one process here (srun, or the visiting program itself) that tells of all nodes in
+the lines of `agent.visit`. Its standard input is the lifeline of what it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from binascii import a2b_base64
+from collections.abc import Callable, Mapping, Sequence
+
+from worldsize.agent.node_programs import run_command
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.compute.capabilities import Errand, Said
+from worldsize.errors import WorldsizeError
+from worldsize.plan.rank_environment import scrub_rules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+GRACE = 5.0
+"""Seconds between TERM and KILL."""
+
+_OVERTIME = 3.0
+_AT_ONCE = 2.0
+_CHUNK = 1 << 16
+_PR_SET_PDEATHSIG = 1
+_NOTHING = re.compile("$^")
+
+
+def program() -> str:
+    """The visiting program's text, which any Python (3.8) on a node can run."""
+    with open(run_command.__file__, encoding="utf-8") as file:
+        return file.read()
+
+
+def order(
+    errand: Errand,
+    variable: str | None = None,
+    numbers: Mapping[str, int] | None = None,
+    there: Callable[[str], str] = str,
+) -> dict[str, Any]:
+    """What the visiting program is to do. A node finds its number under the name that `variable` holds there, in
+    `numbers`, or in `variable` itself; without it one program stands for all nodes of the errand. `there`: what the
+    nodes call a path of ours."""
+    count = len(errand.plan.nodes if errand.plan else errand.nodes)
+    own = {**errand.variables, "WORLDSIZE_NODE_COUNT": str(count)}
+    if errand.paths is not None:
+        own["WORLDSIZE_RUN_DIR"] = there(errand.paths.root)
+    return {
+        "argv": errand.argv,
+        "cwd": there(errand.cwd),
+        "nodes": errand.nodes,
+        "plan": there(errand.paths.plan) if errand.paths else None,
+        "hook": there(errand.paths.inrank) if errand.paths else None,
+        "set": own,
+        "scrub": scrub_rules(),
+        "variable": variable,
+        "ranks": numbers,
+        "grace": GRACE,
+    }
+
+
+def with_order(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
+    """The environment in which the visiting program finds its order: its command line can be read by everybody."""
+    return {**environ, run_command.ORDER: json.dumps(wanted)}
+
+
+class Manner(NamedTuple):
+    """How the program talks that reaches the nodes. Lines are those of its standard error.
+
+    refused  the error for what it printed when no node was reached
+    news     lines that are told before any node was reached
+    noise    lines that are told to nobody
+    doom     lines after which it will end, or should
+    leash    it hears TERM when we are killed; otherwise it finds out by its lifeline, once it reads it
+    """
+
+    refused: Callable[[str], WorldsizeError]
+    news: re.Pattern[str] = _NOTHING
+    noise: re.Pattern[str] = _NOTHING
+    doom: re.Pattern[str] = _NOTHING
+    leash: bool = False
+
+
+class ProcessErrands:
+    """`Errands` of one process."""
+
+    def __init__(self, argv: Sequence[str], environ: Mapping[str, str], manner: Manner) -> None:
+        self._manner = manner
+        self._reached = False
+        self._asked = False
+        self._stopped: float | None = None
+        self._left = {"out": b"", "err": b""}
+        self._held: list[str] = []
+        self._sent: set[int] = set()
+        self._process = subprocess.Popen(
+            argv,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=_leashed() if manner.leash else None,
+        )
+        self._selector = selectors.DefaultSelector()
+        for name, pipe in (("out", self._process.stdout), ("err", self._process.stderr)):
+            assert pipe is not None
+            self._selector.register(pipe, selectors.EVENT_READ, name)
+
+    def hear(self, timeout: float) -> list[Said] | None:
+        if not self._selector.get_map():
+            self._end()
+            return None
+        said: list[Said] = []
+        for key, _ in self._selector.select(timeout):
+            data = os.read(key.fd, _CHUNK)
+            if not data:
+                self._selector.unregister(key.fileobj)
+            lines = self._lines(key.data, data)
+            said += self._frames(lines) if key.data == "out" else self._notes(lines)
+        self._hurry()
+        return said
+
+    def stop(self) -> None:
+        """The lifeline reaches commands that run; what has not begun yet, because it waits, hears TERM alone."""
+        self._say(run_command.STOP)
+        self._asked = True
+        self._stopped = self._stopped or time.monotonic()
+        if not self._reached and signal.SIGTERM not in self._sent:
+            self._signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        """The commands' groups are killed whole on their nodes first. srun would have each process killed in its turn,
+        where Slurm has no control groups, and what one of them starts meanwhile would live on."""
+        if self._reached:
+            self._say(run_command.NOW)
+            self._wait(_AT_ONCE)
+        self._let_go()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._process.poll() is None:
+                self._signal(number)
+                try:
+                    self._process.wait(GRACE)
+                except subprocess.TimeoutExpired:
+                    continue
+        self._selector.close()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _end(self) -> None:
+        self._let_go()
+        code = self._process.wait()
+        if not self._reached and not self._asked:
+            raise self._manner.refused("\n".join(self._held) or "it ended with code %d and said nothing" % code)
+
+    def _say(self, word: str) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        if not stdin.closed:
+            try:
+                os.write(stdin.fileno(), word.encode() + b"\n")
+            except OSError:
+                pass  # it has ended
+
+    def _wait(self, timeout: float) -> None:
+        """For its end. What it has left to say is nobody's any more, but must not keep it."""
+        deadline = time.monotonic() + timeout
+        while self._selector.get_map() and time.monotonic() < deadline:
+            for key, _ in self._selector.select(deadline - time.monotonic()):
+                if not os.read(key.fd, _CHUNK):
+                    self._selector.unregister(key.fileobj)
+
+    def _let_go(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def _hurry(self) -> None:
+        """What was told to end, and should have by now, is ended."""
+        if self._stopped is None:
+            return
+        late = time.monotonic() - self._stopped - GRACE
+        for number, allowed in ((signal.SIGTERM, _OVERTIME), (signal.SIGKILL, 2 * _OVERTIME)):
+            if late > allowed and number not in self._sent:
+                self._signal(number)
+
+    def _signal(self, number: int) -> None:
+        self._sent.add(number)
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, number)
+
+    def _lines(self, name: str, data: bytes) -> list[bytes]:
+        """Whole ones; at the end of the stream what is left too."""
+        *lines, rest = (self._left[name] + data).split(b"\n")
+        self._left[name] = rest if data else b""
+        return lines if data or not rest else [*lines, rest]
+
+    def _frames(self, lines: list[bytes]) -> list[Said]:
+        """What a node's start-up files print between them is not ours to show."""
+        found = [said for said in map(frame, lines) if said is not None]
+        if found and not self._reached:
+            self._reached = True
+            return [*_as_notes(self._held), *found]
+        return found
+
+    def _notes(self, lines: list[bytes]) -> list[Said]:
+        """What it says of an end that we, or it, have begun is of no interest."""
+        manner = self._manner
+        if self._stopped is not None:
+            return []
+        texts = [line.decode(errors="replace") for line in lines if line.strip()]
+        texts = [text for text in texts if not manner.noise.search(text)]
+        if any(manner.doom.search(text) for text in texts):
+            self._stopped = time.monotonic() - GRACE
+        if self._reached:
+            return _as_notes(texts)
+        self._held += [text for text in texts if not manner.news.search(text)]
+        return _as_notes([text for text in texts if manner.news.search(text)])
+
+
+def _leashed() -> Callable[[], None]:
+    """What a child calls, so that it hears TERM when its parent is no more."""
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _as_notes(texts: list[str]) -> list[Said]:
+    return [Said(-1, "note", text.encode()) for text in texts]
+
+
+def frame(line: bytes) -> Said | None:
+    """What a line of the visiting program says; None for a line that is not one of its own."""
+    words = line.split(b" ")
+    if len(words) != 4 or words[0] != run_command.MARK.encode():
+        return None
+    node, kind = int(words[1]), words[2].decode()
+    if kind == "end":
+        return Said(node, kind, code=int(words[3]))
+    return Said(node, kind, a2b_base64(words[3]))

@@ -1,0 +1,178 @@
+"""What accounting (sacct) knows of jobs: those that slurmctld has forgotten, and what only accounting tells.
+
+Every attempt of a restarted job is a record of its own, shown with --duplicates; job numbers are used again after a
+while, so records of another name are another job's. Steps are read too: a step may have run out of memory in a job
+that only says FAILED. sacct lags behind by seconds, and shows nothing where accounting is off: absence says nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from worldsize.compute.slurm.job_rows import (
+    ACCOUNTS,
+    SEPARATOR,
+    JobRow,
+    exact_seconds_of,
+    ids_of,
+    limit_of,
+    number_of,
+    portions,
+    time_of,
+)
+from worldsize.compute.slurm.states import full_name, state_of
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+
+COLUMNS = (
+    "JobID",
+    "State",
+    "ExitCode",
+    "Reason",
+    "JobName",
+    "Partition",
+    "NNodes",
+    "NodeList",
+    "Submit",
+    "Start",
+    "End",
+    "ElapsedRaw",
+    "TimelimitRaw",
+    "TotalCPU",
+    "CPUTimeRAW",
+)
+"""Columns that 20.11 to 26.05 all have ("Restarts" came with 24.11, "Reserved" went with 23.02)."""
+
+WITH_TRES = (*COLUMNS, "AllocTRES")
+"""What a job held, too. For it sacct asks slurmdbd once more, which takes as long as all the rest (22.05)."""
+
+_NAMELESS = "allocation"
+"""slurmdbd's name, for some seconds and without a partition, of a job whose end it heard of before its start
+(as_mysql_job_start; seen with 22.05 for jobs of less than a second)."""
+
+
+class Record(NamedTuple):
+    """One attempt of one job, as accounting holds it.
+
+    row        as squeue's, with this attempt's times
+    cpu_used   seconds of CPU time that its processes took; None while it is not known
+    cpu_held   seconds × CPUs that it held
+    """
+
+    row: JobRow
+    cpu_used: float | None
+    cpu_held: int
+
+
+def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str], cluster: str | None) -> dict[str, JobRow]:
+    """The newest attempt of each job that accounting knows; raises as `run` does, also where accounting is off.
+
+    Elements that were cancelled while their array waited have no record of their own: the array's stands for them.
+    """
+    wanted = list(dict.fromkeys(ids))
+    found = newest(records_of(wanted, run, cluster))
+    rows = {job: found.get(job) or found.get(job.partition("_")[0]) for job in wanted}
+    return {job: record.row._replace(job=job) for job, record in rows.items() if record}
+
+
+def records_of(
+    ids: Iterable[str],
+    run: Callable[[Sequence[str]], str],
+    cluster: str | None = None,
+    columns: Sequence[str] = COLUMNS,
+) -> list[Record]:
+    """Every attempt of these jobs, from one call; --jobs alone makes sacct look back to the beginning of time."""
+    found: list[Record] = []
+    for some in portions(ids):
+        text = run([*_sacct(cluster, columns), "--jobs=" + ",".join(some)])
+        if text and not text.endswith("\n"):
+            raise SubmitAgain("sacct's answer was cut short", "sacct")
+        found += records(text, columns)
+    return found
+
+
+def named(name: str, run: Callable[[Sequence[str]], str], cluster: str | None) -> list[str]:
+    """Jobs of this name that ended within the last day; none where accounting does not answer."""
+    try:
+        text = run(
+            [*_sacct(cluster), "--allocations", "--name=" + name, "--starttime=now-1days", "--uid=%d" % os.getuid()]
+        )
+    except (SubmitAgain, SubmitRejected, ConfigError):
+        return []
+    return [record.row.job for record in records(text) if record.row.name == name]
+
+
+def _sacct(cluster: str | None, columns: Sequence[str] = COLUMNS) -> list[str]:
+    argv = ["sacct", "--noheader", "--parsable", "--duplicates", "--delimiter=" + SEPARATOR]
+    argv.append("--format=" + ",".join(columns))
+    return [*argv, "--clusters=" + cluster] if cluster else argv
+
+
+def newest(found: Iterable[Record]) -> dict[str, Record]:
+    """Each job's newest attempt, with how many of the same name came before it, and how the last of them ended."""
+    attempts: dict[str, list[Record]] = {}
+    for record in found:
+        attempts.setdefault(record.row.job, []).append(record)
+    return {job: _newest(some) for job, some in attempts.items()}
+
+
+def _newest(attempts: list[Record]) -> Record:
+    attempts.sort(key=lambda record: (record.row.submitted or 0, record.row.started or record.row.expected or 1e12))
+    last = attempts[-1]
+    before = [record.row.state for record in attempts[:-1] if record.row.may_be(last.row.name)]
+    return last._replace(row=last.row._replace(restarts=len(before), before=before[-1] if before else ""))
+
+
+def records(text: str, columns: Sequence[str] = COLUMNS) -> Iterator[Record]:
+    """sacct's lines as records, each step's word taken into its job's; a line that is not whole is left out."""
+    current: list[Record] = []
+    for line in text.split("\n"):
+        fields = line.split(SEPARATOR)
+        if len(fields) != len(columns) + 1:
+            continue
+        value = dict(zip(columns, (field.strip() for field in fields), strict=False))
+        job, dot, _ = value["JobID"].partition(".")
+        if not dot:
+            yield from current
+            current = [_record(each, value) for each in ids_of(job)]
+        elif full_name(value["State"]) == "OUT_OF_MEMORY":
+            current = [
+                record._replace(row=record.row._replace(out_of_memory=True)) if record.row.job == job else record
+                for record in current
+            ]
+    yield from current
+
+
+def _record(job: str, value: dict[str, str]) -> Record:
+    state = full_name(value["State"])
+    phase = state_of(state).phase
+    start = time_of(value["Start"])
+    minutes = value["TimelimitRaw"]
+    row = JobRow(
+        job=job,
+        seen=ACCOUNTS,
+        state=state,
+        reason="" if value["Reason"] in ("None", "") else value["Reason"],
+        name="" if value["JobName"] == _NAMELESS and not value["Partition"] else value["JobName"],
+        partition=value["Partition"],
+        nodes="" if value["NodeList"] in ("None assigned", "(null)") else value["NodeList"],
+        node_count=number_of(value["NNodes"]),
+        exit_code=value["ExitCode"],
+        submitted=time_of(value["Submit"]),
+        expected=start if phase == "queued" else None,
+        started=None if phase == "queued" else start,
+        ended=time_of(value["End"]) if phase == "ended" else None,
+        limit=limit_of(minutes + ":00"),
+        elapsed=number_of(value["ElapsedRaw"]),
+        tres=value.get("AllocTRES", ""),
+        cancelled_by=_who(value["State"]),
+        out_of_memory=state == "OUT_OF_MEMORY",
+    )
+    return Record(row, exact_seconds_of(value["TotalCPU"]), number_of(value["CPUTimeRAW"]))
+
+
+def _who(state: str) -> int | None:
+    """The uid of "CANCELLED by 1000"."""
+    uid = state.partition(" by ")[2].strip()
+    return int(uid) if uid.isdecimal() else None

@@ -1,0 +1,255 @@
+"""What Slurm says of one job, and the small texts that it says it in: times, durations, exit codes, array ids.
+
+Slurm's short way to name many elements of one job array: `1234_[0-2,7]`. Pure.
+
+Small words for people: spans of time, signals, users.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from worldsize.plan.slurm.hostlist import LIMIT
+
+SEPARATOR = "\x1f"
+"""Between columns: a character that no name, reason or comment holds, unlike `|`."""
+
+QUEUE = "queue"
+ACCOUNTS = "accounts"
+NOWHERE = "nowhere"
+UNANSWERED = "unanswered"
+
+OUT_OF_MEMORY_SIGNAL = 125
+"""SIG_OOM in slurm.h: no signal, a mark in the exit code of what ran out of memory."""
+
+_LONGEST_LIST = 100_000
+"""Bytes of ids for one call: an argument may have 128 KiB (MAX_ARG_STRLEN)."""
+
+_YEAR = 365 * 86400
+_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(\.\d+)?")
+_ELEMENTS = re.compile(r"(\d+)_\[([^\]]*)\]")
+_ELEMENT_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+
+
+class JobRow(NamedTuple):
+    """One job, or one element of an array. Times are Unix seconds, durations seconds; None where Slurm does not say.
+
+    job           the id that was asked for: "1234" or "1234_7"
+    seen          QUEUE: slurmctld knows it; ACCOUNTS: only accounting does; NOWHERE: neither; UNANSWERED: see `trouble`
+    state         Slurm's word, in full: "RUNNING"; "" where it was not seen
+    reason        Slurm's word for why it waits or ended; "" for none
+    nodes         folded, as Slurm prints them; "" before it has any
+    exit_code     as Slurm prints it; `code_of` reads it
+    restarts      how many times Slurm has put it back into the queue
+    expected      when it is expected to start, while it waits
+    limit         of its run time; None for no limit, or an unknown one
+    dependency    what it still waits for: "afterok:12(unfulfilled)"
+    tres          what it holds or held: "cpu=8,node=2,gres/gpu=8"
+    cancelled_by  the uid
+    out_of_memory one of its steps was ended for its memory, whatever the job's own state says
+    before        the state that its attempt before the last restart ended in
+    name          "" where it is not known yet
+    trouble       why nothing is known
+    """
+
+    job: str
+    seen: str
+    state: str = ""
+    reason: str = ""
+    name: str = ""
+    partition: str = ""
+    nodes: str = ""
+    node_count: int = 0
+    exit_code: str = ""
+    restarts: int = 0
+    requeue: bool | None = None
+    submitted: float | None = None
+    expected: float | None = None
+    started: float | None = None
+    ended: float | None = None
+    limit: int | None = None
+    elapsed: int | None = None
+    dependency: str = ""
+    tres: str = ""
+    cancelled_by: int | None = None
+    out_of_memory: bool = False
+    before: str = ""
+    trouble: str = ""
+
+    def may_be(self, name: str) -> bool:
+        """Whether it may be the job of this name, and not one that was given the same number at another time."""
+        return not self.name or not name or self.name == name
+
+
+def limit_of(text: str) -> int | None:
+    """A time limit in seconds; None for none. slurmctld writes a year for "no limit" once the job has started."""
+    seconds = seconds_of(text)
+    return None if seconds is None or seconds >= _YEAR else seconds
+
+
+def seconds_of(text: str) -> int | None:
+    """Seconds of "1-02:03:04" or "02:03"; None for UNLIMITED, NOT_SET, INVALID, Partition_Limit and such.
+
+    squeue prints INVALID for whatever is longer than a year (YEAR_SECONDS in its print.c).
+    """
+    exact = exact_seconds_of(text)
+    return None if exact is None else int(exact)
+
+
+def exact_seconds_of(text: str) -> float | None:
+    """As `seconds_of`, of "00:01.250" too: sacct's CPU times have milliseconds below an hour or so."""
+    match = _DURATION.fullmatch(text.strip())
+    if not match:
+        return None
+    days, hours, minutes, seconds = (int(group or 0) for group in match.groups()[:4])
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds + float(match.group(5) or 0)
+
+
+def time_of(text: str) -> float | None:
+    """Unix seconds as SLURM_TIME_FORMAT=%s gives them, or Slurm's standard form (local time); None for Unknown, N/A."""
+    text = text.strip()
+    if text.isdecimal():
+        return float(text) or None
+    if len(text) != 19 or text[10] != "T":
+        return None
+    import time
+
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
+
+
+def code_of(text: str) -> int | None:
+    """The exit code of "7:0", "0:9" (137) or "0:125" (Slurm's mark for out of memory: 137); None for anything else.
+
+    squeue before 23.02 prints the raw wait status instead: "1792", "9", "125" (_print_job_exit_code in its print.c).
+    """
+    first, colon, second = text.strip().partition(":")
+    if not first.isdecimal() or (colon and not second.isdecimal()):
+        return None
+    code, signal = (int(first), int(second)) if colon else (int(first) >> 8, int(first) & 0x7F)
+    if signal == OUT_OF_MEMORY_SIGNAL:
+        return 137
+    return 128 + signal if signal else code
+
+
+def has_no_output(text: str) -> bool:
+    """Whether this is the exit code of a job whose output the first node could not open: ESLURMD_IO_ERROR as a wait
+    status, whose low bits are the signal 53 that there is not."""
+    return text.strip() == "4021" or text.strip().endswith(":53")
+
+
+def number_of(text: str) -> int:
+    """A count; 0 for anything else. Slurm shortens counts from 1024 on ("4K") unless told not to."""
+    text = text.strip()
+    return int(text) if text.isdecimal() else 0
+
+
+def ids_of(job: str) -> Iterator[str]:
+    """The jobs that a printed id stands for: itself, or every element of "1234_[5-9,20-30:5%10]".
+
+    An id that squeue cut short ("1234_[1-3,5,...]") gives what can be read of it.
+    """
+    match = _ELEMENTS.fullmatch(job)
+    if not match:
+        yield job
+        return
+    base, listed = match.groups()
+    left = LIMIT
+    for part in listed.split("%")[0].split(","):
+        found = _ELEMENT_RANGE.fullmatch(part)
+        if not found:
+            return
+        first, last, step = (int(group) if group else None for group in found.groups())
+        for element in range(first or 0, (first or 0) + 1 if last is None else last + 1, step or 1):
+            if left == 0:
+                return
+            left -= 1
+            yield "%s_%d" % (base, element)
+
+
+def portions(jobs: Iterable[str]) -> Iterator[list[str]]:
+    """The base ids of these jobs, each once, in lists that fit into one argument; ordinarily that is one list."""
+    some: list[str] = []
+    length = 0
+    for base in dict.fromkeys(job.split("_")[0] for job in jobs):
+        if some and length + len(base) + 1 > _LONGEST_LIST:
+            yield some
+            some, length = [], 0
+        some.append(base)
+        length += len(base) + 1
+    if some:
+        yield some
+
+
+_MOST = 400
+"""Characters of one list of numbers: far below what any Slurm reads."""
+
+
+def folded(jobs: Iterable[str]) -> list[str]:
+    """The same jobs in few words: elements of one array together, every other job as it is."""
+    arrays: dict[str, list[int]] = {}
+    alone = []
+    for job in jobs:
+        array, line, element = job.partition("_")
+        if line and element.isdigit():
+            arrays.setdefault(array, []).append(int(element))
+        else:
+            alone.append(job)
+    return [*alone, *(word for array, numbers in arrays.items() for word in _words(array, sorted(set(numbers))))]
+
+
+def _words(array: str, numbers: Sequence[int]) -> Iterator[str]:
+    listed = ""
+    for part in _ranges(numbers):
+        if listed and len(listed) + len(part) > _MOST:
+            yield "%s_[%s]" % (array, listed)
+            listed = ""
+        listed += ("," if listed else "") + part
+    yield "%s_[%s]" % (array, listed)
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    first = last = numbers[0]
+    for number in [*numbers[1:], -1]:
+        if number == last + 1:
+            last = number
+            continue
+        yield str(first) if first == last else "%d-%d" % (first, last)
+        first = last = number
+
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def span(seconds: float) -> str:
+    """Two units at most: "2 min 3 s", "1 d 4 h", "0 s"."""
+    left, words = int(seconds), []
+    for size, unit in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            words.append("%d %s" % (count, unit))
+    return " ".join(words[:2]) or "0 s"
+
+
+def signal_name(number: int) -> str:
+    """ "9 (KILL)"; the number alone where it has no name."""
+    import signal
+
+    try:
+        return "%d (%s)" % (number, signal.Signals(number).name[3:])
+    except ValueError:
+        return str(number)
+
+
+def user_name(uid: int) -> str:
+    """The login name; "uid 1000" where this machine knows none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return "uid %d" % uid

@@ -1,0 +1,207 @@
+"""A command, or a shell, on nodes of a job that runs: a step of its own beside the agents' (srun --overlap); or on
+nodes of a new job.
+
+What srun does, as Slurm's source has it (_copy_job_tres_to_step, SSF_OVERLAP_FORCE and _pick_step_nodes in its
+step_mgr.c): since 22.05 a step with --overlap takes the job's CPUs, memory and GPUs for itself too, whoever has them.
+In 20.11 and 21.08 it shares CPUs alone and would wait for the GPUs, so that there it has to do without. --mem=0 counts
+none of the job's memory; a step without --gres asks for the GPUs that its job asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from worldsize.agent.node_programs import run_command
+from worldsize.compute.base import Handle
+from worldsize.compute.capabilities import Errand, Errands
+from worldsize.compute.node_commands.by_process import Manner, ProcessErrands, order, program, with_order
+from worldsize.compute.slurm.commands import clean_environ, run_slurm
+from worldsize.compute.slurm.errors import refusal
+from worldsize.compute.slurm.job_rows import SEPARATOR
+from worldsize.compute.slurm.options import sbatch_options
+from worldsize.compute.slurm.queue import Run
+from worldsize.compute.slurm.script_trust import LOOK, as_here
+from worldsize.compute.slurm.states import state_of
+from worldsize.errors import ConfigError, SubmitRejected, UsageError, WorldsizeError
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major
+from worldsize.plan.setup_script import REPLACEABLE
+from worldsize.plan.slurm.hostlist import expand, fold
+
+_COLUMNS = ("jobid", "state", "nodelist")
+_SHARES_GPUS = (22, 5)
+_NAME = "worldsize-exec"
+_NOT_SRUNS = frozenset(("requeue", "no-requeue", "signal", "dependency", "ntasks-per-node"))
+_NEWS = re.compile(r"queued and waiting|has been allocated|Waiting for (job|nodes)|is pending|Granted", re.IGNORECASE)
+_NOISE = re.compile(r"lacks support for cpu binding|task \d+: Exited with exit code \d+")
+_DOOM = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step aborted", re.IGNORECASE)
+"""srun itself may wait for ever for the tasks of a node that died."""
+
+_START_VISIT = "\n".join(
+    (
+        *LOOK,
+        'PYTHON=$0 OWN=$2 TRUSTED=$3; usable "$4" || export %s=1' % run_command.ELSEWHERE,
+        "program=$1; shift 4",
+        'require_usable "$@" || exit %d' % REPLACEABLE,
+        "has_python || PYTHON=python3",
+        'choose_python "$@"',
+        'exec "$PYTHON" -I -S -c "$program"',
+    )
+)
+"""A path is of the login node: on this one it may be another user's."""
+
+_STEP = ("--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/", "--export=ALL")
+
+
+class Place(NamedTuple):
+    """A running job: its plain number (an element of an array has one too), and its nodes as Slurm names them."""
+
+    job: str
+    nodes: tuple[str, ...]
+
+
+def execute(handle: Handle, errand: Errand, environ: Mapping[str, str]) -> Errands:
+    run = partial(run_slurm, environ=environ)
+    place = find(handle["job"], run)
+    numbers = numbers_of(place, errand)
+    argv = [*step(place, list(numbers), _version(run)), *_visit(handle, errand)]
+    return _start(argv, _with_order(environ, errand, numbers), environ)
+
+
+def execute_alone(errand: Errand, asked: Mapping[str, Any], python: str, environ: Mapping[str, str]) -> Errands:
+    """On nodes of a new job, with the compute's options."""
+    plan = Plan(
+        run_id=_NAME,
+        name=_NAME,
+        compute="",
+        created=0.0,
+        attempt=0,
+        nodes=node_major(len(errand.nodes), 1),
+        argv=errand.argv,
+        environment={},
+        grace=0.0,
+        timeout=errand.limit,
+    )
+    options = [option for option in sbatch_options(asked, plan) if option[0] not in _NOT_SRUNS]
+    words = ["--%s" % (name if value is None else "%s=%s" % (name, value)) for name, value in options]
+    words += ["--nodelist=" + fold(errand.hosts.values())] if errand.hosts else []
+    argv = ["srun", *words, "--ntasks=%d" % len(errand.nodes), "--ntasks-per-node=1", *_STEP[1:]]
+    return _start([*argv, *_visit({"python": python}, errand)], _with_order(environ, errand), environ, leash=True)
+
+
+def execute_within(errand: Errand, job: str, python: str, environ: Mapping[str, str]) -> Errands:
+    """On as many nodes of the allocation that this shell belongs to."""
+    run = partial(run_slurm, environ=environ)
+    place = find(job, run)
+    if not set(place.nodes).issuperset(errand.hosts.values()):
+        what = "not all nodes are in the allocation that this shell belongs to (job %s)" % job
+        raise UsageError(what, "--all", "say -w %d for the nodes that are" % len(place.nodes))
+    if len(errand.nodes) > len(place.nodes):
+        what = "%d nodes are asked for, and this allocation (job %s) has %d"
+        raise UsageError(what % (len(errand.nodes), job, len(place.nodes)), "-w", "ask for fewer")
+    nodes = place.nodes[: len(errand.nodes)]
+    numbers = {name: number for number, name in enumerate(nodes)}
+    argv = [*step(place, nodes, _version(run)), *_visit({"python": python}, errand)]
+    return _start(argv, _with_order(environ, errand, numbers), environ)
+
+
+def shell(handle: Handle, errand: Errand, environ: Mapping[str, str]) -> int:
+    """srun has the terminal; what it says itself about how the shell ended is left out."""
+    run = partial(run_slurm, environ=environ)
+    place = find(handle["job"], run)
+    numbers = numbers_of(place, errand)
+    argv = [*step(place, list(numbers), _version(run)), "--pty", *_visit(handle, errand)]
+    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is srun's, until the terminal is the shell's
+    process = subprocess.Popen(argv, env=_with_order(environ, errand, numbers), stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if not _NOISE.search(line.decode(errors="replace")):
+            os.write(2, line)
+    code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+def find(job: str, run: Run) -> Place:
+    """UsageError where it does not run; SubmitAgain where Slurm does not answer."""
+    columns = ",".join("%s:0%s" % (column, SEPARATOR) for column in _COLUMNS)
+    try:
+        text = run(["squeue", "--noheader", "--all", "--local", "--jobs=" + job, "--Format=" + columns])
+    except SubmitRejected as error:
+        raise UsageError("Slurm has no job %s any more: %s" % (job, error.what), None, "has the run ended?") from None
+    for line in text.split("\n"):
+        fields = [field.strip() for field in line.split(SEPARATOR)]
+        if len(fields) == len(_COLUMNS) + 1 and state_of(fields[1]).phase == "running":
+            return Place(fields[0], tuple(expand(fields[2])))
+    raise UsageError("Slurm's job %s does not run now" % job, None, "`worldsize status` says more")
+
+
+def numbers_of(place: Place, errand: Errand) -> dict[str, int]:
+    """The nodes of the errand: Slurm's name → the run's number. A run that has only part of its allocation's nodes is
+    known by what its agents have told."""
+    nodes = errand.plan.nodes if errand.plan else ()
+    found = {}
+    for number in errand.nodes:
+        host = errand.hosts.get(number, "")
+        name = next((each for each in (host, host.partition(".")[0]) if each in place.nodes), None)
+        if name is None and len(nodes) == len(place.nodes):
+            name = place.nodes[number]
+        if name is None:
+            raise UsageError("node %d has not told its name yet" % number, None, "try again in a moment")
+        found[name] = number
+    return found
+
+
+def step(place: Place, nodes: Sequence[str], version: tuple[int, int]) -> list[str]:
+    """srun and its options for one task on each of these nodes, which waits for nothing that the run holds."""
+    count = len(nodes)
+    return [
+        "srun",
+        "--jobid=" + place.job,
+        "--overlap",
+        "--nodelist=" + fold(nodes),
+        "--nodes=%d" % count,
+        "--ntasks=%d" % count,
+        "--ntasks-per-node=1",
+        *_STEP,
+        *(["--gres=none"] if version < _SHARES_GPUS else []),
+    ]
+
+
+def _visit(handle: Handle, errand: Errand) -> list[str]:
+    """What srun starts on each node: the visiting program, by the Python that runs the agents there."""
+    python = handle.get("python") or "python3"
+    cwd = errand.cwd if errand.plan is None else os.sep
+    seen = as_here([*([python] if os.sep in python else []), *errand.named, cwd])
+    return ["sh", "-c", _START_VISIT, python, program(), str(os.geteuid()), seen, cwd, *errand.named]
+
+
+def _with_order(environ: Mapping[str, str], errand: Errand, numbers: Mapping[str, int] | None = None) -> dict[str, str]:
+    """srun's environment, which its tasks get."""
+    variable = "SLURM_NODEID" if numbers is None else "SLURMD_NODENAME"
+    return with_order(clean_environ(environ, "sbatch"), order(errand, variable, numbers))
+
+
+def _version(run: Run) -> tuple[int, int]:
+    """Of the programs here, which is about the cluster's; the newest where they do not tell."""
+    match = re.search(r"(\d+)\.(\d+)", run(["srun", "--version"]))
+    return (int(match[1]), int(match[2])) if match else _SHARES_GPUS
+
+
+def _start(argv: Sequence[str], ordered: Mapping[str, str], environ: Mapping[str, str], leash: bool = False) -> Errands:
+    """srun with the environment `ordered`."""
+
+    def refused(text: str) -> WorldsizeError:
+        return refusal("srun", text, environ)
+
+    try:
+        manner = Manner(refused, _NEWS, _NOISE, _DOOM, leash)
+        return ProcessErrands(argv, ordered, manner)
+    except FileNotFoundError:
+        hint = "log in to the cluster first, or load its module (often `module load slurm`)"
+        raise ConfigError("Slurm's srun is not found on PATH", "srun", hint) from None

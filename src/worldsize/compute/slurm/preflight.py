@@ -1,0 +1,247 @@
+"""What a login node can find wrong with a run before it is submitted.
+
+Whether a partition that a job may go to can ever take it. Pure.
+
+Slurm itself may not say: unless the cluster sets EnforcePartLimits, it takes a job that exceeds its partition's limits,
+and lets it wait for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from worldsize.compute.base import CheckResult
+from worldsize.compute.slurm.cluster import PartitionRow, nodes, partitions
+from worldsize.compute.slurm.commands import call
+from worldsize.compute.slurm.errors import refusal
+from worldsize.compute.slurm.job_rows import span
+from worldsize.compute.slurm.options import Option, directive
+from worldsize.compute.slurm.queue import Run
+from worldsize.errors import SubmitAgain, WorldsizeError
+from worldsize.plan.plan import Plan
+from worldsize.plan.secrets_file import values_of
+from worldsize.plan.slurm.hostlist import fold
+from worldsize.trust.directories import is_of_one_node
+from worldsize.trust.secrets import mask_text, mask_values
+
+_LOCAL_TYPES = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs", "f2fs")
+_DEFAULT_KILL_WAIT = 30.0
+_NO_NODES = "requested node configuration is not available"
+_KEYS = (
+    ("account", "slurm.account"),
+    ("qos", "slurm.qos"),
+    ("partition", "slurm.partition"),
+    ("time", "slurm.time"),
+    ("reservation", "slurm.reservation"),
+    ("feature", "slurm.constraint"),
+    ("generic resource", "slurm.gpus_per_node"),
+    ("memory", "slurm.mem"),
+    ("node name", "slurm.nodelist"),
+    ("dependency", "slurm.dependency"),
+    ("node count", "resources.instance_count"),
+)
+"""A word of a refusal, and the key that it is about: the first that is found."""
+
+_OPTION = re.compile(r"option '?--([a-z][a-z0-9_-]*)")
+
+
+def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[CheckResult]:
+    """`runs_dir` must be seen by every node."""
+    real = os.path.realpath(runs_dir)
+    if is_of_one_node(runs_dir):
+        hint = "set runs_dir of the compute (worldsize.toml), or WORLDSIZE_HOME, to a shared directory"
+        yield CheckResult(
+            "error", "%s is of this machine alone: no node would see the run" % runs_dir, "runs_dir", hint
+        )
+    elif _type_of(real) in _LOCAL_TYPES:
+        what = "%s lies on a local file system (%s): the nodes must see it under this path" % (runs_dir, _type_of(real))
+        yield CheckResult("notice", what, "runs_dir")
+    for name, path in inputs.items():
+        if is_of_one_node(path):
+            yield CheckResult(
+                "error", "%s is of this machine alone: no node would see it" % path, "inputs.%s.path" % name
+            )
+
+
+def check_python(python: str) -> Iterator[CheckResult]:
+    if os.sep not in python:
+        return
+    if not os.access(python, os.X_OK):
+        yield CheckResult("error", "no such interpreter: %s" % python, "python", "mend `python` of the compute")
+    elif is_of_one_node(python) or is_of_one_node(os.path.dirname(python)):
+        what = "%s lies where each machine has files of its own: a node that does not see it starts no rank" % python
+        yield CheckResult("notice", what, "python", "name one that the nodes see: `python` of the compute")
+
+
+def check_slurm(
+    options: Sequence[Option], gpus: int | None, environ: Mapping[str, str], run: Run
+) -> Iterator[CheckResult]:
+    """Partition, time, account and size, by Slurm's own word (`sbatch --test-only`) and by the partition's limits."""
+    lines = list(map(directive, options))
+    try:
+        answer = call(
+            ["sbatch", "--test-only"], environ=environ, input="\n".join(["#!/bin/bash", *lines, "exit 0", ""])
+        )
+    except SubmitAgain as error:
+        yield CheckResult("notice", "not checked by Slurm: %s" % error.what)
+        return
+    said = None if answer.code == 0 else refusal("sbatch", answer.err, environ)
+    if isinstance(said, SubmitAgain):
+        yield CheckResult("notice", "not checked by Slurm: %s" % said.what)
+        return
+    rows = _partitions(options, run)
+    found = misfits(options, gpus, rows)
+    yield from found
+    if said is None or any(result.level == "error" for result in found):
+        return
+    away = _away(rows, run) if _NO_NODES in said.what.lower() else ""
+    if away:
+        what = "none of the nodes that could take it is up now (%s): it would wait for them"
+        yield CheckResult("notice", what % away, "slurm")
+    else:
+        yield CheckResult("error", "Slurm would refuse it: %s" % said.what, _key_of(said.what), said.hint)
+
+
+def check_pmix(run: Run) -> Iterator[CheckResult]:
+    """Whether srun can start MPI ranks."""
+    try:
+        said = run(["srun", "--mpi=list"])
+    except WorldsizeError:
+        return
+    if "pmix" not in said.split():
+        what = "this Slurm has no PMIx plug-in (srun --mpi=list), so launcher: srun cannot start MPI ranks"
+        yield CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs none")
+
+
+def _partitions(options: Sequence[Option], run: Run) -> list[PartitionRow]:
+    try:
+        return candidates(options, partitions(run))
+    except WorldsizeError:
+        return []
+
+
+def _away(rows: Sequence[PartitionRow], run: Run) -> str:
+    """The nodes of these partitions that are down, drained or reserved. --test-only leaves them out, and so calls a job
+    impossible that only has to wait."""
+    names = {row.name for row in rows}
+    try:
+        return fold(node.name for node in nodes(run) if not node.usable and names.intersection(node.partitions))
+    except WorldsizeError:
+        return ""
+
+
+def _key_of(what: str) -> str:
+    """The key that Slurm's words are about."""
+    option = _OPTION.search(what)
+    if option:
+        return "slurm.sbatch_options." + option[1]
+    return next((key for word, key in _KEYS if word in what.lower()), "slurm")
+
+
+def check_grace(grace: float, run: Run) -> Iterator[CheckResult]:
+    """Slurm itself sends KILL after its KillWait: a longer grace is cut short."""
+    if grace < _DEFAULT_KILL_WAIT:
+        return
+    for line in run(["scontrol", "show", "config"]).splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() == "KillWait":
+            seconds = float(value.split()[0])
+            if grace >= seconds:
+                what = "Slurm's KillWait ends a cancelled run after %g s, before its grace of %g s" % (seconds, grace)
+                yield CheckResult("notice", what, "grace")
+
+
+def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult]:
+    """Setup lines and options are part of the batch script: slurmctld keeps it, and operators can read it."""
+    secrets = values_of(plan)
+    for name, value in options:
+        if value and mask_text(mask_values(value, secrets)) != value:
+            what = "the option %s holds a secret: it becomes part of the batch script, which Slurm keeps" % name
+            yield CheckResult("notice", what, "slurm", "leave it out there")
+    if any(mask_text(mask_values(line, secrets)) != line for line in plan.setup):
+        what = "a line of setup holds a secret: it becomes part of the batch script, which Slurm keeps"
+        yield CheckResult("notice", what, "setup", "let the line read it from a file of yours: $(cat FILE)")
+
+
+def missing_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
+    for program in ("sbatch", "squeue", "scancel"):
+        if shutil.which(program, path=environ.get("PATH")) is None:
+            hint = "log in to a login node of the cluster, or load its slurm module"
+            yield CheckResult(
+                "error", "%s is not on the PATH: this is no login node of a Slurm cluster" % program, None, hint
+            )
+            return
+
+
+def _is_below(path: str, directories: Sequence[str]) -> bool:
+    return any(path == directory or path.startswith(directory + os.sep) for directory in directories)
+
+
+def _type_of(path: str) -> str:
+    """The type of the file system that holds `path`, or its nearest parent that exists."""
+    try:
+        with open("/proc/self/mounts") as file:
+            mounts = [line.split()[1:3] for line in file]
+    except OSError:
+        return ""
+    holding = [(len(mount), kind) for mount, kind in mounts if mount == "/" or _is_below(path, [mount])]
+    return max(holding, default=(0, ""))[1]
+
+
+_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})")
+
+
+def candidates(options: Sequence[Option], rows: Iterable[PartitionRow]) -> list[PartitionRow]:
+    """The partitions that the job names, or the default one."""
+    wanted = dict(options).get("partition")
+    return [row for row in rows if (row.name in wanted.split(",") if wanted else row.default)]
+
+
+def misfits(options: Sequence[Option], gpus: int | None, rows: Sequence[PartitionRow]) -> list[CheckResult]:
+    """Why none of the partitions takes it; nothing where one does, or where none is known.
+
+    A QOS may lift limits of time and nodes, so they are no errors where the job names one.
+    """
+    return min((list(_misfits(dict(options), gpus, row)) for row in rows), key=len, default=[])
+
+
+def _misfits(said: Mapping[str, str | None], gpus: int | None, row: PartitionRow) -> Iterator[CheckResult]:
+    level, unless = ("notice", "") if "qos" in said else ("error", ", or name the slurm.qos that allows it")
+    nodes, limit = _least(said.get("nodes") or "1"), limit_seconds(said.get("time") or "")
+    if nodes > row.nodes:
+        what = "%d nodes are asked for, and partition %s has %d" % (nodes, row.name, row.nodes)
+        yield CheckResult("error", what, "resources.instance_count", "`worldsize nodes` shows what there is")
+    elif row.max_nodes is not None and nodes > row.max_nodes:
+        what = "%d nodes are asked for, and partition %s gives one job %d" % (nodes, row.name, row.max_nodes)
+        yield CheckResult(level, what, "resources.instance_count", "ask for fewer%s" % unless)
+    if gpus and gpus > row.gpus_per_node:
+        what = "%d GPUs per node are asked for, and nodes of partition %s have %d" % (gpus, row.name, row.gpus_per_node)
+        yield CheckResult("error", what, "slurm.gpus_per_node", "`worldsize nodes` shows what there is")
+    if limit is not None and row.max_time is not None and limit > row.max_time:
+        what = "a time limit of %s is longer than partition %s allows (%s)" % (
+            span(limit),
+            row.name,
+            span(row.max_time),
+        )
+        yield CheckResult(level, what, "slurm.time", "shorten it%s" % unless)
+
+
+def _least(nodes: str) -> int:
+    """2 of `2` and of `2-4`, as a user's own script may say it."""
+    found = re.match(r"[0-9]{1,15}", nodes)
+    return int(found[0]) if found else 1
+
+
+def limit_seconds(text: str) -> int | None:
+    """Seconds of a time limit as sbatch takes it: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; None for UNLIMITED and such."""
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        return None
+    parts = [int(part) for part in found["rest"].split(":")]
+    if found["days"] is None and len(parts) < 3:
+        parts = [0, *parts]
+    hours, minutes, seconds = [*parts, 0, 0][:3]
+    return ((int(found["days"] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds

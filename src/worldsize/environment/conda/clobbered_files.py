@@ -1,0 +1,120 @@
+"""Whether anything changed what conda installed: its files are compared with what conda says they were."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from worldsize.common.atomic_files import open_regular_file
+from worldsize.environment.inspect.installed import Distribution, conda_packages, record
+from worldsize.errors import BuildError
+
+_SHOWN = 10
+_CHUNK = 1 << 20
+
+Seen = dict[str, tuple[int, int, int]]
+"""Size, time of change and inode of files, by their path in the prefix."""
+
+
+class Clobbered(NamedTuple):
+    """`file` (relative to the prefix) of the conda `package` is "changed" or "removed", by the distribution `by`; None
+    where no distribution owns up to it."""
+
+    file: str
+    package: str
+    what: str
+    by: str | None
+
+    def text(self) -> str:
+        return "%s of %s was %s by %s" % (self.file, self.package, self.what, self.by or "a build step")
+
+
+def seen(prefix: str) -> Seen:
+    """What conda's files look like now."""
+    found = {}
+    for file, _, _ in _owned(prefix):
+        stamp = _stamp(os.path.join(prefix, file))
+        if stamp:
+            found[file] = stamp
+    return found
+
+
+def clobbered(prefix: str, before: Seen | None, since: Iterable[Distribution]) -> list[Clobbered]:
+    """Conda's files that are not what they were, and which of the distributions installed `since` did it.
+
+    Files that look as they did `before` are not read; with None, all are.
+    """
+    owners = _owners(prefix, since)
+    found = []
+    for file, package, digest in _owned(prefix):
+        path = os.path.join(prefix, file)
+        stamp = _stamp(path)
+        if stamp is None:
+            found.append(Clobbered(file, package, "removed", owners.get(file)))
+        elif (before is None or before.get(file) != stamp) and not _is(path, digest):
+            found.append(Clobbered(file, package, "changed", owners.get(file)))
+    return sorted(found)
+
+
+def check(found: list[Clobbered], mode: str) -> None:
+    """BuildError with the names, unless `mode` is "warn"."""
+    if not found or mode == "warn":
+        return
+    lines = ["  " + each.text() for each in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        lines.append("  and %d more" % (len(found) - _SHOWN))
+    files = "a file" if len(found) == 1 else "%d files" % len(found)
+    raise BuildError(
+        "pip changed %s of conda's:\n%s" % (files, "\n".join(lines)),
+        None,
+        "let conda or pip bring it, not both; clobber: warn takes it as it is",
+    )
+
+
+def _owned(prefix: str) -> Iterator[tuple[str, str, str | None]]:
+    """Path, package and SHA-256 of each file that conda put there; None for links and what has no checksum."""
+    for package in conda_packages(prefix):
+        for entry in (package.get("paths_data") or {}).get("paths", ()):
+            if entry.get("path_type") != "directory" and not entry["_path"].endswith(".pyc"):
+                yield entry["_path"], str(package["name"]), _digest_of(entry)
+
+
+def _digest_of(entry: dict[str, Any]) -> str | None:
+    if entry.get("path_type") == "softlink":
+        return None
+    return entry.get("sha256_in_prefix") or entry.get("sha256")
+
+
+def _owners(prefix: str, since: Iterable[Distribution]) -> dict[str, str]:
+    found = {}
+    for each in since:
+        site = os.path.dirname(each.path)
+        for file, _ in record(each.path):
+            found[os.path.relpath(os.path.normpath(os.path.join(site, file)), prefix)] = "%s %s" % (
+                each.name,
+                each.version,
+            )
+    return found
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def _is(path: str, digest: str | None) -> bool:
+    if digest is None:
+        return os.path.islink(path) or os.path.exists(path)
+    found = hashlib.sha256()
+    try:
+        with open(open_regular_file(path), "rb") as file:
+            while data := file.read(_CHUNK):
+                found.update(data)
+    except OSError:
+        return False
+    return found.hexdigest() == digest

@@ -1,0 +1,162 @@
+"""What is installed in a prefix: conda's packages and Python's distributions, each with what tells it apart."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from glob import glob
+from typing import Any, NamedTuple
+
+from worldsize.common.atomic_files import read_json, write_json
+
+_OWN = frozenset(("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json"))
+"""Files of a .dist-info that tell of the installing and not of what was installed."""
+
+_SEPARATORS = re.compile(r"[-_.]+")
+
+
+class Distribution(NamedTuple):
+    """One Python distribution; `path` is its .dist-info. `digest` is of its files' names and contents as the wheel has
+    them; None where it has no list of them (conda's own). `url` where it came from, when that is no index."""
+
+    name: str
+    version: str
+    path: str
+    installer: str = ""
+    digest: str | None = None
+    url: str | None = None
+
+
+def normalized(name: str) -> str:
+    """As package indexes compare names."""
+    return _SEPARATORS.sub("-", name).lower()
+
+
+def site_packages(prefix: str) -> str | None:
+    """The directory of the prefix's Python; None where there is none."""
+    library = os.path.join(prefix, "lib")
+    try:
+        names = sorted(name for name in os.listdir(library) if re.fullmatch(r"python\d+\.\d+t?", name))
+    except OSError:
+        return None
+    found = [os.path.join(library, name, "site-packages") for name in names]
+    return next((each for each in found if os.path.isdir(each)), None)
+
+
+def distributions(prefix: str) -> list[Distribution]:
+    """Those of the prefix itself, by name. What is damaged is left out."""
+    directory = site_packages(prefix)
+    if directory is None:
+        return []
+    return sorted(_distributions(directory), key=lambda each: normalized(each.name))
+
+
+def _distributions(directory: str) -> Iterator[Distribution]:
+    for name in os.listdir(directory):
+        path = os.path.join(directory, name)
+        if name.endswith((".dist-info", ".egg-info")):
+            metadata = _metadata(path)
+            if metadata:
+                yield Distribution(
+                    *metadata, path, _text(os.path.join(path, "INSTALLER")).strip(), record_digest(path), _url(path)
+                )
+
+
+def _metadata(path: str) -> tuple[str, str] | None:
+    """Name and version, from the headers alone: the text behind them may be long."""
+    file = (
+        os.path.join(path, "METADATA" if path.endswith(".dist-info") else "PKG-INFO") if os.path.isdir(path) else path
+    )
+    name = version = ""
+    for line in _text(file).split("\n"):
+        key, _, value = line.partition(": ")
+        if key == "Name":
+            name = value.strip()
+        elif key == "Version":
+            version = value.strip()
+        if not line or (name and version):
+            break
+    return (name, version) if name and version else None
+
+
+def record(path: str) -> list[tuple[str, str]]:
+    """(file, "sha256=…") of each file of a .dist-info's RECORD; files relative to site-packages, digests may be ""."""
+    rows = csv.reader(_text(os.path.join(path, "RECORD")).split("\n"))
+    return [(row[0], row[1] if len(row) > 1 else "") for row in rows if row]
+
+
+def record_digest(path: str) -> str | None:
+    """Of what the wheel holds: not of scripts, in which the prefix stands, nor of notes about the installing."""
+    own = os.path.basename(path)
+    rows = sorted(
+        (name, digest)
+        for name, digest in record(path)
+        if not name.startswith("../")
+        and not name.endswith(".pyc")
+        and not (name.startswith(own + "/") and os.path.basename(name) in _OWN)
+    )
+    if not rows:
+        return None
+    text = "\n".join("%s %s" % row for row in rows)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def conda_packages(prefix: str) -> list[dict[str, Any]]:
+    """The records of conda-meta, by name."""
+    directory = os.path.join(prefix, "conda-meta")
+    try:
+        names = [name for name in os.listdir(directory) if name.endswith(".json")]
+    except OSError:
+        return []
+    found = [_json(os.path.join(directory, name)) for name in names]
+    return sorted((each for each in found if "name" in each), key=lambda each: str(each["name"]))
+
+
+def set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, Any]]) -> str:
+    """Names the package set: the same packages, byte for byte, give the same; where they lie does not count."""
+    keys = ("name", "version", "build", "sha256")
+    rows = ["conda %s %s %s %s" % tuple(each.get(key) for key in keys) for each in conda]
+    rows += ["pip %s %s %s" % (normalized(each["name"]), each["version"], each.get("digest")) for each in pip]
+    return hashlib.sha256("\n".join(sorted(rows)).encode()).hexdigest()
+
+
+def _url(path: str) -> str | None:
+    """As a requirement names it (PEP 610 and 440): of a repository, with the commit that was installed."""
+    from worldsize.trust.secrets import mask_text
+
+    value = _json(os.path.join(path, "direct_url.json"))
+    url, source, within = value.get("url"), value.get("vcs_info"), value.get("subdirectory")
+    if not isinstance(url, str):
+        return None
+    if isinstance(source, dict):
+        url = "%s+%s@%s" % (source.get("vcs"), url, source.get("commit_id"))
+    return mask_text("%s#subdirectory=%s" % (url, within) if within else url)
+
+
+def mask_addresses(prefix: str, masked: Callable[[str], str]) -> None:
+    """Takes secrets out of where packages say that they are from: whoever is given the environment, or a pack of it,
+    can read that."""
+    for path in glob(os.path.join(site_packages(prefix) or prefix, "*.dist-info", "direct_url.json")):
+        value = _json(path)
+        url = value.get("url")
+        if isinstance(url, str) and masked(url) != url:
+            write_json(path, {**value, "url": masked(url)})
+
+
+def _json(path: str) -> dict[str, Any]:
+    try:
+        value = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""

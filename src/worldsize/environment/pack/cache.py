@@ -1,0 +1,122 @@
+"""Packed environments on this machine: known by their names, made once for each content, described beside.
+
+NAME-0123456789abcdef.tar.gz         beside the environment that was built here; of any other, in `directory`
+NAME-0123456789abcdef.tar.gz.json    its digest and size, as long as the file is as it was
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from worldsize.agent.node_disk.unpack import description_of
+from worldsize.common.atomic_files import display, open_regular_file, read_json, write_json
+from worldsize.common.file_lock import acquire
+from worldsize.environment.inspect.existing import Existing
+from worldsize.environment.pack.pack import Packed, pack
+from worldsize.errors import NotFound, UsageError
+from worldsize.plan.node_disk import ENVIRONMENT, is_sha256
+from worldsize.staging.content_store import News
+from worldsize.trust.owners import is_ours
+from worldsize.trust.projects import danger_of_file
+
+_CHUNK = 4 << 20
+
+
+def existing_of(path: str) -> Existing:
+    """What a packed environment is once it is unpacked, under the name that stands for its place until then. NotFound,
+    UsageError for a file that is none."""
+    try:
+        with open(open_regular_file(path), "rb") as file:
+            value = description_of(file.read)
+    except FileNotFoundError:
+        raise NotFound("no such packed environment: %s" % display(path)) from None
+    except OSError as error:
+        raise UsageError("cannot be read: %s" % error.strerror, path) from None
+    except ValueError as error:
+        raise UsageError("is no packed environment: %s" % error, path, "worldsize env pack makes one") from None
+    version = value.get("python")
+    if not isinstance(version, list) or len(version) != 2 or not all(isinstance(each, int) for each in version):
+        return Existing(ENVIRONMENT, str(value["kind"]), None)
+    return Existing(ENVIRONMENT, str(value["kind"]), (version[0], version[1]))
+
+
+def described(path: str) -> Packed:
+    """A packed environment's digest and size; read whole only where nobody has noted them. Raises OSError."""
+    status = os.stat(path)
+    note = _noted(path)
+    if (note.get("size"), note.get("mtime_ns")) == (status.st_size, status.st_mtime_ns) and is_sha256(
+        note.get("digest")
+    ):
+        return Packed(path, note["digest"], status.st_size, note.get("unpacked", 0), note.get("files", 0), ())
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while data := file.read(_CHUNK):
+            digest.update(data)
+    found = Packed(path, digest.hexdigest(), status.st_size, 0, 0, ())
+    _note(found)
+    return found
+
+
+def pack_once(found: Existing, path: str, news: News) -> Packed:
+    """The environment packed as `path`, unless it is there; one packs, others wait. UsageError, StorageError."""
+    if os.path.exists(path):
+        return described(path)
+    what = "packing %s" % os.path.basename(found.prefix)
+    lock = acquire(path + ".lock", lambda _: news.transfer("another worldsize is %s" % what, 0, 0))
+    assert lock is not None
+    try:
+        if os.path.exists(path):
+            return described(path)
+        news.notice("%s, once, for the nodes' own disks" % what)
+        made = pack(found, path, lambda done, total: news.transfer(what, done, total))
+        _note(made)
+        for each in made.notices:
+            news.notice("environment: " + each)
+        return made
+    finally:
+        os.unlink(path + ".lock")
+        lock.release()
+
+
+def content_key(prefix: str) -> str:
+    """Changes when a file below `prefix` is added, removed or written. Reads no file."""
+    digest = hashlib.sha256(os.fsencode(prefix))
+    for line in _statuses(prefix):
+        digest.update(line)
+    return digest.hexdigest()[:16]
+
+
+def _statuses(directory: str) -> Iterator[bytes]:
+    with os.scandir(directory) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if entry.name == "__pycache__":
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _statuses(entry.path)
+        else:
+            status = entry.stat(follow_symlinks=False)
+            yield b"%s %d %d\n" % (os.fsencode(entry.path), status.st_size, status.st_mtime_ns)
+
+
+def _noted(path: str) -> dict[str, Any]:
+    """Nothing where somebody else could have written it: what nodes unpack, and execute, goes by it."""
+    note = path + ".json"
+    try:
+        if not is_ours(os.lstat(note)) or danger_of_file(note, os.stat(note)):
+            return {}
+        value = read_json(note)
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _note(found: Packed) -> None:
+    value = {**found._asdict(), "mtime_ns": os.stat(found.path).st_mtime_ns}
+    try:
+        write_json(found.path + ".json", value)
+    except OSError:
+        pass  # somebody else's directory: it is read once more

@@ -1,0 +1,225 @@
+"""Programs that a build starts: their words go to the build's log, and the last of them into the error."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from worldsize.agent.posix.processes import signal_group
+from worldsize.environment.workspace.builder import Work
+from worldsize.errors import BuildError
+from worldsize.plan.setup_script import FAILED, MODULE, as_bash, module_line
+from worldsize.state.exit_records import signal_name
+
+_SHOWN = 12
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_GRACE = 3.0
+_FULL = ("No space left on device", "Disk quota exceeded")
+_NOT_OURS = (
+    "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT",
+    "PIP_REQUIRE_VIRTUALENV", "PIP_USER",
+)  # fmt: skip
+"""What an activated environment leaves behind, which is not the one that is built."""
+
+Heard = Callable[[str], None]
+"""Is given a line as it is: what it passes on is to be masked, as `Work.news` does."""
+
+
+class Ended(NamedTuple):
+    """How a program ended: its code, its standard output, the last lines of its standard error."""
+
+    code: int
+    out: str
+    last: tuple[str, ...]
+
+
+def clean(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` without another environment's variables."""
+    return {name: value for name, value in environ.items() if name not in _NOT_OURS}
+
+
+def run(
+    work: Work,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    what: str,
+    heard: Heard = lambda line: None,
+    cwd: str | None = None,
+    logged: bool = True,
+) -> str:
+    """Executes `argv`; its standard output. Each line of its standard error is `heard` as it comes.
+
+    BuildError, with the last lines and where all of them are, for one that fails or that is not there.
+    """
+    ended = execute(work, argv, environ, what, heard, cwd, logged=logged)
+    if ended.code:
+        raise BuildError("%s %s%s" % (what, how_ended(ended.code), _said(ended.last)), None, mend(work, ended))
+    return ended.out
+
+
+def execute(
+    work: Work,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    what: str,
+    heard: Heard = lambda line: None,
+    cwd: str | None = None,
+    order: str | None = None,
+    logged: bool = True,
+) -> Ended:
+    """As `run`, whatever the code; `order` is its standard input, and then its output is data and not `logged`."""
+    process: subprocess.Popen[str] | None = None
+    try:
+        with _endings_held() as held:
+            try:
+                process = _start(work, argv, environ, cwd, order is not None)
+            except OSError as error:
+                raise BuildError("%s: %s cannot be executed: %s" % (what, argv[0], error.strerror)) from None
+        for number in held:
+            signal.raise_signal(number)
+        out, last = _listened(process, work, heard, order, logged)
+    except BaseException:  # a signal right after the start too
+        if process is not None:
+            with process:
+                _end(process)
+        raise
+    with process:
+        process.wait()
+    return Ended(process.returncode, out, tuple(last))
+
+
+@contextmanager
+def _endings_held() -> Iterator[list[int]]:
+    """What asks for our end while a program is started is held, and to be raised again: nobody would know the program.
+    To block the signals is not enough, since another thread takes them, and handlers are called here all the same."""
+    held: list[int] = []
+    former: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in map(int, _ENDING):
+            if callable(signal.getsignal(number)):
+                former[number] = signal.signal(number, lambda heard, _: held.append(heard))
+    try:
+        yield held
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _start(
+    work: Work, argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, ordered: bool
+) -> subprocess.Popen[str]:
+    """In a session of its own, so that it can be ended with all that it starts; it inherits the lock. OSError."""
+    return subprocess.Popen(
+        list(argv),
+        env=dict(environ),
+        cwd=cwd or work.prefix,
+        stdin=subprocess.PIPE if ordered else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=work.inherit,
+        start_new_session=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+
+
+def _listened(
+    process: subprocess.Popen[str], work: Work, heard: Heard, order: str | None, logged: bool
+) -> tuple[str, deque[str]]:
+    """Both streams are read at once, so that neither blocks."""
+    from threading import Thread
+
+    assert process.stdout is not None and process.stderr is not None
+    if process.stdin is not None:
+        process.stdin.write(order or "")
+        process.stdin.close()
+    last: deque[str] = deque(maxlen=_SHOWN)
+    out: list[str] = []
+    stream = process.stdout
+    reader = Thread(target=lambda: out.append(stream.read()), daemon=True)
+    reader.start()
+    with open(work.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
+        for line in process.stderr:
+            text = work.masked(line.rstrip("\n"))
+            log.write(text + "\n")
+            log.flush()
+            last.append(text)
+            heard(line.rstrip("\n"))
+        reader.join()
+        if order is None and logged:
+            log.write(work.masked(out[0]))
+    return out[0], last
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """The program, and what it has started: compilers too."""
+    signal_group(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        pass
+    signal_group(process.pid, signal.SIGKILL)
+
+
+def bash(
+    work: Work,
+    lines: Sequence[str],
+    environ: Mapping[str, str],
+    what: str,
+    cwd: str | None = None,
+    heard: Heard = lambda line: None,
+) -> str:
+    """Lines of bash, each of which has to succeed; what they print, on either stream, is in the log. They know `module`
+    as a login shell does. What they write to descriptor 3 is returned."""
+    wanted = any("module " in line for line in lines)
+    script = [
+        "exec 3>&1 1>&2",
+        *(MODULE if wanted else ()),
+        "trap 'code=$?; echo \"%s with code $code: $BASH_COMMAND\" >&2; exit $code' ERR" % FAILED,
+        *lines,
+    ]
+    argv, variable = as_bash(script)
+    return run(work, argv, {**environ, **variable}, what, heard, cwd, logged=False)
+
+
+def with_modules(work: Work, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` as it is once the modules are loaded. BuildError names the one that cannot be."""
+    if not modules:
+        return dict(environ)
+    work.step("loading modules: %s" % ", ".join(modules))
+    return environ_after(work, [module_line(module) for module in modules], environ, "loading modules")
+
+
+def environ_after(work: Work, lines: Sequence[str], environ: Mapping[str, str], what: str) -> dict[str, str]:
+    """The environment that lines of bash leave behind."""
+    found = bash(work, [*lines, "env -0 >&3"], environ, what)
+    entries = [entry.partition("=") for entry in found.split("\0") if "=" in entry]
+    return {name: value for name, _, value in entries}
+
+
+def how_ended(code: int) -> str:
+    name = signal_name(128 - code) if code < 0 else None
+    return "was killed by signal %d (%s)" % (-code, name) if name else "failed with code %d" % code
+
+
+def mend(work: Work, ended: Ended) -> str:
+    """Where the rest of its words is, and what helps against what they are known to mean."""
+    found = whole_log(work)
+    if ended.code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        found += "; was memory short here? build_on: compute takes build steps to a node"
+    if any(each in line for line in ended.last for each in _FULL):
+        found += "; the disk is full: worldsize env gc makes room, and envs_dir names another"
+    return found
+
+
+def whole_log(work: Work) -> str:
+    return "all of it: %s" % work.log_path
+
+
+def _said(last: Sequence[str]) -> str:
+    return ":\n  " + "\n  ".join(line for line in last if line.strip()) if last else ""

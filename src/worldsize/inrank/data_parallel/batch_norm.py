@@ -1,0 +1,88 @@
+"""BatchNorm over the whole batch: its mean and variance are taken over all ranks' slices, forwards and backwards.
+
+On GPUs always (under `split`), where torch's SyncBatchNorm would do the same and wants a process group of its own kind;
+on CPUs, where two messages for each layer cost more, where WORLDSIZE_SYNC_BATCHNORM=1 asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .random_patches import compiling
+from .torch_module import torch
+from .training import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .process_group import World
+    from .training import Training
+
+ASKED = "WORLDSIZE_SYNC_BATCHNORM"
+
+
+class Normalising:
+    def __init__(self, training: Training, world: World) -> None:
+        self._training = training
+        self._world = world
+        self._asked = os.environ.get(ASKED, "") not in ("", "0")
+
+    def install(self) -> None:
+        replace(torch.nn.functional, "batch_norm", self._batch_norm)
+
+    def covers(self, device: Any) -> bool:
+        """Whether what lies there is normalised over all ranks."""
+        return self._training.mode == "split" and (device.type == "cuda" or self._asked)
+
+    def _batch_norm(self, original: Any) -> Any:
+        def batch_norm(
+            input: Any,
+            running_mean: Any,
+            running_var: Any,
+            weight: Any = None,
+            bias: Any = None,
+            training: bool = False,
+            momentum: float = 0.1,
+            eps: float = 1e-5,
+        ) -> Any:
+            sliced = training and self._training.active and self._training.batch.sliced
+            if not sliced or not torch.is_grad_enabled() or not self.covers(input.device) or compiling():
+                return original(input, running_mean, running_var, weight, bias, training, momentum, eps)
+            return self._over_all(input, running_mean, running_var, weight, bias, momentum, eps)
+
+        return batch_norm
+
+    def _over_all(
+        self, x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, momentum: float, eps: float
+    ) -> Any:
+        dims = [0, *range(2, x.dim())]
+        shape = [1, -1, *[1] * (x.dim() - 2)]
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        count = wide.numel() // wide.shape[1] * self._world.size
+        mean = _sum_over_ranks(wide.sum(dims), self._world) / count
+        centred = wide - mean.view(shape)
+        variance = _sum_over_ranks(centred.pow(2).sum(dims), self._world) / count
+        with torch.no_grad():
+            if running_mean is not None:
+                running_mean.lerp_(mean.to(running_mean.dtype), momentum)
+                running_var.lerp_((variance * count / max(count - 1, 1)).to(running_var.dtype), momentum)
+        result = centred * (variance + eps).rsqrt().view(shape)
+        if weight is not None:
+            result = result * weight.view(shape) + bias.view(shape)
+        return result.to(x.dtype)
+
+
+def _sum_over_ranks(tensor: Any, world: World) -> Any:
+    """A sum that every rank's loss depends on: so its gradient is the sum of all ranks' gradients."""
+
+    class Sum(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(context: Any, tensor: Any) -> Any:
+            return world.add_up(tensor.clone(), "norm")
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            return world.add_up(gradient.clone(), "norm")
+
+    return Sum.apply(tensor)

@@ -1,0 +1,125 @@
+"""Gradients on their way: many of them in one message, sent while the backward goes on."""
+
+from __future__ import annotations
+
+from .torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from .process_group import World
+
+_FIRST_BYTES = 1 << 20
+_BYTES = 25 << 20
+"""As DistributedDataParallel has them: the first small, since what comes first should leave soon."""
+
+HEAD = 3
+EXTRA, WEIGHT, LOSS = range(HEAD)
+"""What stands at the end of the last message, before one place for each tensor: ranks that trained tensors which the
+plan does not know; the sum of weights; the loss."""
+
+
+class Bucket:
+    """Tensors of one type on one device."""
+
+    def __init__(self, members: Sequence[tuple[int, Any]], tail: int = 0, like: Any = None) -> None:
+        like = members[0][1] if members else like
+        sizes = [tensor.numel() for _, tensor in members]
+        self.indices = [index for index, _ in members]
+        self.tensors = [tensor for _, tensor in members]
+        self.flat = torch.zeros(sum(sizes) + tail, dtype=like.dtype, device=like.device)
+        parts = self.flat.split([*sizes, tail])
+        self.views = [part.view(tensor.shape) for part, tensor in zip(parts, self.tensors)]
+        self.tail = parts[-1]
+        self.missing: list[int] = []
+        self.work: Any = None
+
+    def fill(self) -> None:
+        """With this rank's gradients; zeros where it has none."""
+        views, gradients = [], []
+        self.missing = []
+        for position, (tensor, view) in enumerate(zip(self.tensors, self.views)):
+            gradient = tensor.grad
+            if gradient is None:
+                self.missing.append(position)
+                view.zero_()
+            else:
+                views.append(view)
+                gradients.append(gradient.to_dense() if gradient.is_sparse else gradient)
+        with torch.no_grad():
+            if views:
+                torch._foreach_copy_(views, gradients)
+
+    def send(self, world: World) -> None:
+        flat = torch.view_as_real(self.flat) if self.flat.is_complex() else self.flat
+        self.work = world.group_of(self.flat.device).allreduce([flat])
+
+    def give_back(self, used: Sequence[float] | None) -> None:
+        """The sums become the tensors' gradients. `used`: on how many ranks each was; None: nothing is missing."""
+        views, gradients = [], []
+        for position, (tensor, view) in enumerate(zip(self.tensors, self.views)):
+            gradient = tensor.grad
+            if gradient is None:
+                if used is not None and used[position]:
+                    tensor.grad = view.detach().clone()
+            elif gradient.is_sparse:
+                tensor.grad = view.to_sparse(gradient.sparse_dim())
+            else:
+                views.append(view)
+                gradients.append(gradient)
+        with torch.no_grad():
+            if views:
+                torch._foreach_copy_(gradients, views)
+
+
+class Plan:
+    """In which order which gradients travel together, for the backward of one place in the script."""
+
+    def __init__(self, order: Sequence[tuple[int, Any]]) -> None:
+        self.order = list(order)
+        self.buckets = _buckets(self.order)
+        self.number = {index: number for number, bucket in enumerate(self.buckets) for index in bucket.indices}
+        self.place = {index: position for position, (index, _) in enumerate(self.order)}
+
+    @property
+    def tail(self) -> Any:
+        return self.buckets[-1].tail
+
+
+class Run:
+    """One backward in progress."""
+
+    def __init__(self, plan: Plan | None) -> None:
+        self.plan = plan
+        self.fired: dict[int, None] = {}
+        self.extra: list[int] = []
+        self.next = 0
+        self.pending = [len(bucket.indices) for bucket in plan.buckets] if plan else []
+        self.former: list[tuple[Any, Any]] = []
+        self.weight: Any = None
+        self.loss: Any = 0.0
+        self.parts = True
+        self.summed = False
+        self.idle = False
+
+
+def _buckets(order: Sequence[tuple[int, Any]]) -> list[Bucket]:
+    """In the order in which they become whole; the last one has the tail, in numbers that can count."""
+    open_ones: dict[Any, list[tuple[int, Any]]] = {}
+    room: dict[Any, int] = {}
+    groups: list[list[tuple[int, Any]]] = []
+    for index, tensor in order:
+        kind = (tensor.dtype, tensor.device)
+        open_ones.setdefault(kind, []).append((index, tensor))
+        room[kind] = room.get(kind, 0) + tensor.numel() * tensor.element_size()
+        if room[kind] >= (_BYTES if groups else _FIRST_BYTES):
+            groups.append(open_ones.pop(kind))
+            del room[kind]
+    groups += open_ones.values()
+    tail = HEAD + len(order)
+    last = groups[-1][0][1]
+    if last.dtype in (torch.float32, torch.float64):
+        return [*(Bucket(group) for group in groups[:-1]), Bucket(groups[-1], tail)]
+    like = torch.empty(0, dtype=torch.float32, device=last.device)
+    return [*map(Bucket, groups), Bucket([], tail, like)]

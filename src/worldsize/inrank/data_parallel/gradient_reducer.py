@@ -1,0 +1,254 @@
+"""Gradients of all ranks become one: what each backward adds to `.grad` is what one process with the whole batch adds.
+
+Works on tensors and on backwards, not on modules: it does not matter whether a model is called as a whole or through
+its methods, how many models there are, or how often a backward comes before a step. Each rank scales its loss to its
+part of the whole batch's, so that gradients need only be added.
+"""
+
+from __future__ import annotations
+
+from .gradient_buckets import EXTRA, HEAD, LOSS, WEIGHT, Plan, Run
+from .loss_shares import Shares
+from .torch_module import torch
+from .trained_tensors import Trained
+from .training import refuse, replace, user_frame
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .models import Models
+    from .printed_values import Values
+    from .process_group import World
+    from .training import Training
+
+_FRAMES = 3
+
+
+class Reducer:
+    def __init__(self, training: Training, world: World, models: Models, values: Values) -> None:
+        self._training = training
+        self._world = world
+        self._models = models
+        self._values = values
+        self._trained = Trained(training, world, models, self._arrived)
+        self._shares = Shares(training, world)
+        self._plans: dict[Any, Plan] = {}
+        self._several: set[int] = set()
+        self._run: Run | None = None
+        self._late: Any = None
+
+    def install(self) -> None:
+        replace(torch.autograd, "backward", self._backward)
+
+    def _backward(self, original: Any) -> Any:
+        def backward(
+            tensors: Any,
+            grad_tensors: Any = None,
+            retain_graph: Any = None,
+            create_graph: bool = False,
+            grad_variables: Any = None,
+            inputs: Any = None,
+        ) -> None:
+            keywords = {"retain_graph": retain_graph, "create_graph": create_graph, "inputs": inputs}
+            gradients = grad_tensors if grad_variables is None else grad_variables
+            if not self._training.active or self._run is not None:
+                original(tensors, gradients, **keywords)
+                return
+            roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
+            if gradients is None or isinstance(gradients, torch.Tensor):
+                gradients = (gradients,) * len(roots)
+            self._train(original, roots, tuple(gradients), keywords)
+
+        return backward
+
+    def _train(self, original: Any, roots: Any, gradients: Any, keywords: Any) -> None:
+        training = self._training
+        site = _site()
+        if not self._trained.find(roots, site in self._plans):
+            original(roots, gradients, **keywords)
+            return
+        training.used = True
+        self._check_late()
+        run = self._run = Run(self._plans.get(site))
+        handles: list[Any] = []
+        try:
+            gradients = self._shares.begin(run, roots, gradients, handles)
+            self._set_aside(run)
+            original(roots, gradients, **keywords)
+            if not run.fired:
+                run.extra = self._trained.look_again(roots)
+                run.fired = dict.fromkeys(run.extra)
+            self._finish(run, site, roots)
+        finally:
+            self._run = None
+            for handle in handles:
+                handle.remove()
+        training.backwards += 1
+
+    def _set_aside(self, run: Run) -> None:
+        """What former backwards have left is not to be added up again."""
+        for reference in self._trained.tensors:
+            tensor = reference()
+            if tensor is not None and tensor.grad is not None:
+                run.former.append((tensor, tensor.grad))
+                tensor.grad = None
+
+    def _arrived(self, index: int) -> None:
+        run = self._run
+        if run is None:
+            return
+        again = index in run.fired
+        run.fired[index] = None
+        number = None if run.plan is None else run.plan.number.get(index)
+        if number is None:
+            (self._several.add if again else run.extra.append)(index)
+        elif again:
+            self._came_again(run, index, number)
+        elif index not in self._several:
+            run.pending[number] -= 1
+            if not run.pending[number]:
+                self._send_on(run)
+
+    def _came_again(self, run: Run, index: int, number: int) -> None:
+        """A tensor that gets its gradient in several parts of one backward is sent at its end, from now on."""
+        if index in self._several:
+            return
+        if number < run.next:
+            raise refuse(
+                "a weight gets its gradient in several parts of one backward, after its message has left",
+                "use torch.utils.checkpoint with use_reentrant=False",
+            )
+        self._several.add(index)
+        run.pending[number] += 1
+
+    def _send_on(self, run: Run) -> None:
+        """All messages that are whole, in their order; the last one waits for the backward's end."""
+        assert run.plan is not None
+        while run.next < len(run.plan.buckets) - 1 and not run.pending[run.next]:
+            bucket = run.plan.buckets[run.next]
+            bucket.fill()
+            bucket.send(self._world)
+            run.next += 1
+
+    def _finish(self, run: Run, site: Any, roots: Any) -> None:
+        extra, loss = True, None
+        if run.plan is not None:
+            extra, loss = self._complete(run, run.plan)
+            if run.idle:
+                del self._plans[site]
+        if extra:
+            settled = self._settle(run, site)
+            loss = loss if settled is None else settled
+        self._add_former(run)
+        self._values.backward_of(roots, loss, "sum" if run.summed else "mean")
+
+    def _complete(self, run: Run, plan: Plan) -> tuple[bool, Any]:
+        """Sends what is left; whether a rank has trained what the plan does not know, and the whole batch's loss."""
+        last = plan.buckets[-1]
+        for number in range(run.next, len(plan.buckets)):
+            bucket = plan.buckets[number]
+            bucket.fill()
+            if bucket is last:
+                self._write_tail(run, plan)
+            bucket.send(self._world)
+        for bucket in plan.buckets:
+            bucket.work.wait()
+        on_cpu = last.tail.device.type == "cpu"
+        head = last.tail[:HEAD].tolist() if on_cpu else last.tail[:HEAD].clone()
+        divisor = self._divisor(run, head[WEIGHT], torch.finfo(last.tail.dtype).eps)
+        missing = any(bucket.missing for bucket in plan.buckets)
+        used = last.tail[HEAD:].tolist() if missing else None
+        run.idle = used is not None and not any(used)
+        for bucket in plan.buckets:
+            if divisor is not None:
+                bucket.flat.div_(divisor)
+            rows = [used[plan.place[index]] for index in bucket.indices] if used is not None else None
+            bucket.give_back(rows)
+        return self._extra(run, head[EXTRA]), head[LOSS] if divisor is None else head[LOSS] / divisor
+
+    def _write_tail(self, run: Run, plan: Plan) -> None:
+        tail = plan.tail
+        tail.fill_(1.0)
+        with torch.no_grad():
+            if any(bucket.missing for bucket in plan.buckets):
+                rows = [float(index in run.fired) for index, _ in plan.order]
+                tail[HEAD:] = torch.tensor(rows, dtype=tail.dtype)
+            tail[EXTRA] = float(bool(run.extra))
+            if run.weight is not None:
+                tail[WEIGHT] = run.weight
+            tail[LOSS] = run.loss
+
+    def _divisor(self, run: Run, weight: Any, rounding: float) -> Any:
+        """What the sums are still to be divided by; None for nothing."""
+        if not run.parts:
+            return self._world.size
+        if run.weight is None or isinstance(weight, torch.Tensor):
+            return None if run.weight is None else weight
+        return weight if weight and abs(weight - 1.0) > rounding * self._world.size else None
+
+    def _extra(self, run: Run, count: Any) -> bool:
+        """On a GPU, a rank that has none of its own does not wait to hear of the others'."""
+        if not isinstance(count, torch.Tensor):
+            return bool(count)
+        if run.extra and int(count.item()) < self._world.size:
+            raise self._uneven()
+        self._late = count if not run.extra else None
+        return bool(run.extra)
+
+    def _check_late(self) -> None:
+        late, self._late = self._late, None
+        if late is not None and late.item():
+            raise self._uneven()
+
+    def _uneven(self) -> Exception:
+        return refuse(
+            "some ranks trained parameters that others did not use in the same step",
+            "let every batch use all parameters, or run it on one rank",
+        )
+
+    def _settle(self, run: Run, site: Any) -> Any:
+        """The first backward of a place, or one that reached further than before: what has no plan yet is agreed on."""
+        places = {index: place + 1 for place, index in enumerate(dict.fromkeys(run.extra))}
+        mine = torch.zeros(2, len(self._trained.tensors) + 1, dtype=torch.float64)
+        for index, place in places.items():
+            mine[0, index] = 1.0
+            mine[1, index] = place if self._training.rank == 0 else 0.0
+        mine[0, -1] = len(self._trained.tensors)
+        self._world.add_up(mine)
+        if mine[0, -1].item() != len(self._trained.tensors) * self._world.size:
+            raise refuse("the ranks train different models", "let every rank make the same model and optimizer")
+        found = [index for index, count in enumerate(mine[0, :-1].tolist()) if count]
+        order = mine[1].tolist()
+        found.sort(key=lambda index: (order[index] or len(order), index))
+        members = [
+            (index, tensor) for index in found for tensor in (self._trained.tensors[index](),) if tensor is not None
+        ]
+        if not members:
+            return None
+        former = self._plans[site].order if site in self._plans else []
+        self._plans[site] = Plan([*former, *members])
+        late = Run(Plan(members))
+        assert late.plan is not None
+        late.fired, late.weight, late.loss, late.parts = run.fired, run.weight, run.loss, run.parts
+        return self._complete(late, late.plan)[1]
+
+    def _add_former(self, run: Run) -> None:
+        with torch.no_grad():
+            for tensor, former in run.former:
+                if tensor.grad is not None:
+                    if former.is_sparse or tensor.grad.is_sparse:
+                        former = former + tensor.grad
+                    else:
+                        former.add_(tensor.grad)
+                tensor.grad = former
+
+
+def _site() -> Any:
+    """Where in the user's code the backward stands: the innermost lines."""
+    frame = user_frame(3)
+    lines: list[Any] = []
+    while frame is not None and len(lines) < _FRAMES:
+        lines.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(lines)

@@ -1,0 +1,124 @@
+"""Each rank's part of what a DataLoader gives.
+
+A batch that is trained with is cut into as many slices as there are ranks, as the script's own sampler draws it: the
+list of indices is cut, so that each rank loads its samples only. What does not divide goes whole to every rank, and so
+does everything that is not trained with, and the first batch of a loop of which that is not known yet: the averaged
+gradient of equal batches is that of one.
+"""
+
+from __future__ import annotations
+
+from .loader_pass import Follower
+from .loop_analysis import ALWAYS, NEVER, SOMETIMES, UNKNOWN, trains
+from .torch_module import torch
+from .training import NONE, replace, user_frame
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .rank_context import Parts
+
+
+class Loaders:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._next: Follower | None = None
+
+    def install(self) -> None:
+        kind = torch.utils.data.dataloader._BaseDataLoaderIter
+        replace(torch.utils.data.DataLoader, "__iter__", self._iter)
+        replace(kind, "__init__", self._made)
+        replace(kind, "_reset", self._reset)
+        replace(kind, "_next_index", self._next_index)
+        replace(kind, "__next__", self._given)
+        if self._parts.training.mode == "scale":
+            replace(torch.utils.data.DataLoader, "__len__", self._length)
+
+    def _iter(self, original: Any) -> Any:
+        def iterate(loader: Any) -> Any:
+            parts = self._parts
+            if not parts.training.active:
+                return original(loader)
+            follower = self._follow(loader)
+            parts.streams.use(False)
+            parts.training.batch = NONE
+            parts.models.average_buffers()
+            if follower.verdict != NEVER and torch.is_grad_enabled():
+                parts.together(loader)
+            former, self._next = self._next, follower
+            try:
+                if getattr(loader, "_iterator", None) is not None:
+                    loader._iterator.__dict__["_worldsize"] = follower
+                return original(loader)
+            finally:
+                self._next = former
+
+        return iterate
+
+    def _length(self, original: Any) -> Any:
+        """Of a loader that shuffles, which is one that trains: the batches of one rank, as schedules count them."""
+
+        def length(loader: Any) -> Any:
+            batches = original(loader)
+            shuffles = isinstance(loader.sampler, torch.utils.data.RandomSampler)
+            size = self._parts.training.size
+            if not shuffles or not self._parts.training.active or not loader.batch_size:
+                return batches
+            share = len(loader.sampler) // size if loader.drop_last else -(-len(loader.sampler) // size)
+            return share // loader.batch_size if loader.drop_last else -(-share // loader.batch_size)
+
+        return length
+
+    def _follow(self, loader: Any) -> Follower:
+        frame = user_frame(3)
+        code, line = (frame.f_code, frame.f_lineno) if frame is not None else (None, 0)
+        site = (code, line, id(loader.dataset))
+        verdict = trains(frame)
+        if verdict in (SOMETIMES, UNKNOWN) and site in self._parts.loops:
+            verdict = ALWAYS
+        return Follower(self._parts, loader, site, verdict)
+
+    def _made(self, original: Any) -> Any:
+        def made(iterator: Any, loader: Any) -> None:
+            original(iterator, loader)
+            follower, training = self._next, self._parts.training
+            if follower is not None and training.active:
+                iterator.__dict__["_worldsize"] = follower
+                iterator._sampler_iter = follower.shared_out(iterator._sampler_iter)
+                if not follower.streaming:
+                    iterator._base_seed += training.rank * (1 << 32)
+
+        return made
+
+    def _reset(self, original: Any) -> Any:
+        def reset(iterator: Any, loader: Any, *values: Any, **keywords: Any) -> None:
+            original(iterator, loader, *values, **keywords)
+            follower = iterator.__dict__.get("_worldsize")
+            if follower is not None and self._parts.training.active:
+                iterator._sampler_iter = follower.shared_out(iterator._sampler_iter)
+
+        return reset
+
+    def _next_index(self, original: Any) -> Any:
+        def next_index(iterator: Any) -> Any:
+            index = original(iterator)
+            follower = iterator.__dict__.get("_worldsize")
+            return index if follower is None or not self._parts.training.active else follower.take(index)
+
+        return next_index
+
+    def _given(self, original: Any) -> Any:
+        def given(iterator: Any) -> Any:
+            follower = iterator.__dict__.get("_worldsize")
+            if follower is None or not self._parts.training.active:
+                return original(iterator)
+            follower.begin()
+            try:
+                data = follower.own(lambda: original(iterator))
+            except StopIteration:
+                follower.end()
+                raise
+            return follower.deliver(data)
+
+        return given

@@ -1,0 +1,308 @@
+"""Reads in the user's source what a loop over batches is for: it trains where each turn leads to a `backward`."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from functools import lru_cache
+from types import FunctionType, MethodType
+
+from .training import is_users
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+ALWAYS, SOMETIMES, NEVER, UNKNOWN = "always", "sometimes", "never", "unknown"
+"""How surely the code leads to a backward."""
+
+_DEEPEST = 5
+_MAX_LINES = 200_000
+_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LOOP = (ast.For, ast.AsyncFor, ast.While)
+_COMPREHENSION = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_SAYING = ("print", "format", "info", "debug", "write", "set_description", "set_postfix", "update")
+_COMPREHENDING = ("<listcomp>", "<setcomp>", "<dictcomp>")
+
+
+def trains(frame: Any) -> str:
+    """Whether the loop that takes a batch in `frame` leads to a backward before it takes the next one."""
+    while frame is not None and is_users(frame.f_code.co_filename):
+        if frame.f_code.co_name in _COMPREHENDING and frame.f_back is not None:
+            frame = frame.f_back
+        loop = _body(frame.f_code, frame.f_lineno)
+        if loop is None:
+            return UNKNOWN
+        if not _yields(frame.f_code, frame.f_lineno):
+            return _Reader(frame).block(loop, 0)
+        frame = frame.f_back
+        while frame is not None and not is_users(frame.f_code.co_filename):
+            frame = frame.f_back
+    return UNKNOWN
+
+
+@lru_cache(maxsize=None)
+def counted(code: Any, line: int) -> list[tuple[str, int, bool]]:
+    """What the loop around a line adds up of its batches' own sizes or hits: (name, line, whether each is a mean over
+    the batch), in its order."""
+    nodes = [node for node in _nodes(code, line) if isinstance(node, ast.AugAssign)]
+    sums = [node for node in nodes if isinstance(node.op, ast.Add) and _counts(node.value)]
+    found = [(_source(node.target), node.lineno, _is_mean(node.value)) for node in sums]
+    return [row for row in found if row[0]]
+
+
+@lru_cache(maxsize=None)
+def said(code: Any, line: int) -> list[str]:
+    """What the loop around a line says, as it goes on, with the size of a batch that it has taken."""
+    loop = _loop(code, line)
+    if not isinstance(loop, (ast.For, ast.AsyncFor)):
+        return []
+    taken = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    sayings = [node for statement in loop.body for node in ast.walk(statement) if _says(node)]
+    sizes: list[Any] = [node for saying in sayings for node in ast.walk(saying) if _sizes(node)]
+    found = [(node, name.id) for node in sizes for name in ast.walk(node) if isinstance(name, ast.Name)]
+    return list(dict.fromkeys("size of %s (line %d)" % (name, node.lineno) for node, name in found if name in taken))
+
+
+@lru_cache(maxsize=None)
+def _yields(code: Any, line: int) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _nodes(code, line))
+
+
+def _nodes(code: Any, line: int) -> list[ast.AST]:
+    return [node for statement in _body(code, line) or () for node in ast.walk(statement)]
+
+
+def _says(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or _called(node) in _SAYING
+
+
+def _counts(tree: ast.expr) -> bool:
+    """`len(x)`, `x.size(0)`, `x.shape[0]`, `(a == b).sum()`, `a.eq(b)…`"""
+    return any(
+        _sizes(node) or _called(node) in ("eq", "numel") or isinstance(node, ast.Compare) for node in ast.walk(tree)
+    )
+
+
+def _is_mean(tree: ast.expr) -> bool:
+    """`….mean()`, `… / len(x)`"""
+    for node in ast.walk(tree):
+        if _called(node) == "mean":
+            return True
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and any(map(_sizes, ast.walk(node.right))):
+            return True
+    return False
+
+
+def _sizes(node: ast.AST) -> bool:
+    return _called(node) in ("len", "size") or (isinstance(node, ast.Attribute) and node.attr == "shape")
+
+
+def _called(node: ast.AST) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def _source(node: ast.expr) -> str:
+    """A name, or an attribute of one; nothing for anything else."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return "%s.%s" % (node.value.id, node.attr)
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+@lru_cache(maxsize=None)
+def _tree(filename: str) -> Any:
+    lines = linecache.getlines(filename)
+    try:
+        return ast.parse("".join(lines)) if lines and len(lines) < _MAX_LINES else None
+    except (SyntaxError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=None)
+def _body(code: Any, line: int) -> Sequence[ast.stmt] | None:
+    """Of the innermost loop around the line that is being executed, or whose head it is."""
+    found = _loop(code, line)
+    if found is None or isinstance(found, _LOOP):
+        return found.body if found is not None else None
+    parts = [found.key, found.value] if isinstance(found, ast.DictComp) else [found.elt]
+    return [ast.copy_location(ast.Expr(part), part) for part in parts]
+
+
+@lru_cache(maxsize=None)
+def _loop(code: Any, line: int) -> Any:
+    tree, inside = _tree(code.co_filename), _definition(code)
+    first = inside.lineno if inside is not None else 0
+    nodes = [node for node in ast.walk(tree) if isinstance(node, (*_LOOP, *_COMPREHENSION))] if tree is not None else []
+    around = [node for node in nodes if first <= node.lineno <= line <= (node.end_lineno or 0)]
+    return max(reversed(around), key=lambda node: node.lineno, default=None)
+
+
+class _Reader:
+    """Follows calls by the names that `frame` knows."""
+
+    def __init__(self, frame: Any) -> None:
+        self._names = {**frame.f_globals, **frame.f_locals}
+        self._path: set[Any] = set()
+
+    def block(self, statements: Sequence[ast.stmt], depth: int) -> str:
+        found = NEVER
+        for statement in statements:
+            verdict = self._statement(statement, depth)
+            if verdict == ALWAYS:
+                return ALWAYS
+            if verdict == SOMETIMES:
+                found = SOMETIMES
+        return found
+
+    def _statement(self, statement: ast.stmt, depth: int) -> str:
+        if isinstance(statement, ast.If):
+            return self._branches(statement, depth)
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            return _stronger(
+                [
+                    *(self._calls(item.context_expr, depth) for item in statement.items),
+                    self.block(statement.body, depth),
+                ]
+            )
+        if isinstance(statement, ast.Try):
+            return self.block([*statement.body, *statement.orelse, *statement.finalbody], depth)
+        if isinstance(statement, _LOOP):
+            return self.block(statement.body, depth)
+        if isinstance(statement, _FUNCTION):
+            return self.block(statement.body, depth)
+        if isinstance(statement, ast.ClassDef):
+            return NEVER
+        return self._calls(statement, depth)
+
+    def _branches(self, statement: ast.If, depth: int) -> str:
+        known = self._known(statement.test) if depth == 0 else None
+        if known is not None:
+            return self.block(statement.body if known else statement.orelse, depth)
+        one, other = self.block(statement.body, depth), self.block(statement.orelse, depth)
+        if one == other:
+            return one
+        if one == NEVER and _ends(statement.body):
+            return other
+        return SOMETIMES
+
+    def _known(self, test: ast.expr) -> bool | None:
+        """What a condition of plain names is now; None where it cannot be told without executing anything."""
+        if isinstance(test, ast.Constant):
+            return bool(test.value)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self._known(test.operand)
+            return None if inner is None else not inner
+        if isinstance(test, ast.BoolOp):
+            return self._known_all(test)
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            return self._known_compare(test)
+        found, value = self._value(test)
+        if found and (value is None or isinstance(value, (bool, str))):
+            return bool(value)
+        return None
+
+    def _known_all(self, test: ast.BoolOp) -> bool | None:
+        parts = [self._known(part) for part in test.values]
+        decides = isinstance(test.op, ast.Or)
+        if decides in parts:
+            return decides
+        return None if None in parts else not decides
+
+    def _known_compare(self, test: ast.Compare) -> bool | None:
+        (left_found, left), (right_found, right) = self._value(test.left), self._value(test.comparators[0])
+        operator = test.ops[0]
+        if not (left_found and right_found):
+            return None
+        if isinstance(operator, (ast.Is, ast.IsNot)):
+            return (left is right) == isinstance(operator, ast.Is)
+        if isinstance(operator, (ast.Eq, ast.NotEq)) and isinstance(left, str) and isinstance(right, str):
+            return (left == right) == isinstance(operator, ast.Eq)
+        return None
+
+    def _value(self, node: ast.expr) -> tuple[bool, Any]:
+        """A name, or an attribute that lies in its object's own dictionary."""
+        if isinstance(node, ast.Constant):
+            return True, node.value
+        if isinstance(node, ast.Name):
+            return node.id in self._names, self._names.get(node.id)
+        if isinstance(node, ast.Attribute):
+            found, owner = self._value(node.value)
+            values = getattr(owner, "__dict__", {}) if found else {}
+            if node.attr in values:
+                return True, values[node.attr]
+            kind = getattr(type(owner), node.attr, None) if found else None
+            if isinstance(kind, FunctionType):
+                return True, MethodType(kind, owner)
+            return kind is not None and not isinstance(kind, property), kind
+        return False, None
+
+    def _calls(self, tree: ast.AST, depth: int) -> str:
+        """The surest of all calls in an expression or a plain statement."""
+        found = NEVER
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                found = _stronger([found, self._call(node, depth)])
+                if found == ALWAYS:
+                    break
+        return found
+
+    def _call(self, call: ast.Call, depth: int) -> str:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("backward", "manual_backward"):
+            return ALWAYS
+        found, function = self._value(call.func)
+        function = _inner(function)
+        code = getattr(function, "__code__", None)
+        if not found or code is None or depth >= _DEEPEST or not is_users(code.co_filename) or code in self._path:
+            return NEVER
+        return self._function(function, code, depth)
+
+    def _function(self, function: Any, code: Any, depth: int) -> str:
+        node = _definition(code)
+        if node is None:
+            return SOMETIMES if "backward" in code.co_names else NEVER
+        former = self._names
+        owner = getattr(function, "__self__", None)
+        self._names = {**function.__globals__, **({"self": owner} if owner is not None else {})}
+        self._path.add(code)
+        try:
+            return self.block(node.body, depth + 1)
+        finally:
+            self._names = former
+            self._path.discard(code)
+
+
+@lru_cache(maxsize=None)
+def _definition(code: Any) -> Any:
+    """The function that `code` is of; None for a module's."""
+    tree = _tree(code.co_filename)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, _FUNCTION) and node.name == code.co_name:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            if first <= code.co_firstlineno <= node.lineno:
+                return node
+    return None
+
+
+def _inner(function: Any) -> Any:
+    """What a decorator, such as `torch.compile`, or a `partial` stands around."""
+    for _ in range(_DEEPEST):
+        inner = getattr(function, "__wrapped__", None) or getattr(function, "_torchdynamo_orig_callable", None)
+        if inner is None and type(function).__name__ == "partial":
+            inner = function.func
+        if inner is None:
+            break
+        function = inner
+    return function
+
+
+def _stronger(verdicts: Sequence[str]) -> str:
+    for verdict in (ALWAYS, SOMETIMES):
+        if verdict in verdicts:
+            return verdict
+    return NEVER
+
+
+def _ends(statements: Sequence[ast.stmt]) -> bool:
+    return bool(statements) and isinstance(statements[-1], (ast.Continue, ast.Break, ast.Raise, ast.Return))

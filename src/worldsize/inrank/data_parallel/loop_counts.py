@@ -1,0 +1,88 @@
+"""What a training loop counts of its batches: samples, hits, a loss times a batch's size.
+
+Each rank counts its slices. When the loop has taken all of its batches, what it has added to its variables since the
+beginning is added up over the ranks, so that the accuracy or the loss that is made of them afterwards is the whole
+epoch's. What is looked at before the loop's end is of the slices.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+from .loop_analysis import counted
+from .torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .process_group import World
+
+_WRITES_THROUGH = sys.version_info >= (3, 13)
+"""Since then a frame's variables can be changed without a word to the interpreter."""
+
+
+class Counts:
+    """The variables of one pass, from the frame that its loop stands in."""
+
+    def __init__(self, frame: Any) -> None:
+        self.code = frame.f_code
+        found = counted(frame.f_code, frame.f_lineno)
+        self.lines = ["%s (line %d)" % (name, line) for name, line, _ in found]
+        self._means = {name for name, _, mean in found if mean}
+        self._last = {name: value for name, _, _ in found for value in (_read(frame, name),) if value is not None}
+        self._added: dict[str, Any] = dict.fromkeys(self._last, 0)
+
+    def look(self, frame: Any, sliced: bool) -> None:
+        """After a batch: what was added for it."""
+        if frame is None or frame.f_code is not self.code:
+            return
+        for name, last in self._last.items():
+            now = _read(frame, name)
+            if now is not None:
+                if sliced:
+                    self._added[name] = self._added[name] + (now - last)
+                self._last[name] = now
+
+    def add_up(self, frame: Any, world: World) -> None:
+        """At the loop's end; all ranks must come here."""
+        if not self._last:
+            return
+        mine = [float(self._added[name]) for name in self._last]
+        totals = world.add_values(mine)
+        if frame is None or frame.f_code is not self.code:
+            return
+        for name, own, total in zip(self._last, mine, totals):
+            whole = total / world.size if name in self._means else total
+            if whole != own:
+                _write(frame, name, self._last[name], whole - own)
+
+
+def _read(frame: Any, name: str) -> Any:
+    """A number, or a tensor of one; None for anything else."""
+    first, _, attribute = name.partition(".")
+    value = frame.f_locals.get(first, frame.f_globals.get(first))
+    if attribute:
+        value = getattr(value, "__dict__", {}).get(attribute)
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone() if value.numel() == 1 else None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _write(frame: Any, name: str, value: Any, more: float) -> None:
+    changed: Any = value + more
+    if isinstance(value, int):
+        changed = round(changed)
+    elif isinstance(value, torch.Tensor):
+        changed = changed if value.is_floating_point() else changed.round().to(value.dtype)
+    first, _, attribute = name.partition(".")
+    values = frame.f_locals  # asked for once: each time, it is made anew of what the interpreter has
+    if attribute:
+        setattr(values.get(first, frame.f_globals.get(first)), attribute, changed)
+    elif values is frame.f_globals or first not in values:
+        frame.f_globals[first] = changed
+    else:
+        values[first] = changed
+        if not _WRITES_THROUGH:
+            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))

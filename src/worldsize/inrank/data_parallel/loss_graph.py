@@ -1,0 +1,186 @@
+"""What a loss makes of its batch, read from the graph that autograd has recorded: a mean, a sum, a weighted mean.
+
+A mean over the whole batch is the mean of the slices' means; a sum is their sum; a mean over what is not ignored must
+be weighted by how much each rank had. What is none of these, such as a root of a mean, cannot be put together from
+slices' gradients.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MAX_NODES = 5000
+_MAX_WEIGHT_NODES = 500
+_THROUGH = (
+    "Add", "Sub", "Neg", "Clone", "Alias", "ToCopy", "View", "UnsafeView", "Reshape", "Squeeze", "Unsqueeze", "Expand",
+    "Stack", "Cat", "Select", "Index", "Slice", "Copy", "Contiguous", "Detach", "Where", "Mul", "Div", "NanToNum",
+    "Maximum", "Permute", "T",
+)  # fmt: skip
+_BENT = ("Sqrt", "Rsqrt", "Pow", "Exp", "Log", "LinalgVectorNorm", "Norm", "Sigmoid", "Tanh", "Var", "Std", "Logsumexp")
+_OF_WEIGHTS = (*_THROUGH, *_BENT, "Sum", "Mean", "Abs", "Square", "Reciprocal", "Softplus", "Relu")
+
+
+class Reading(NamedTuple):
+    """`sums`: nodes that sum over the batch. `weighted`: nodes that are means over a counted part of the batch, with
+    the count. `means`: how many plain means there are. `bent`: functions of the batch that are no sum of its parts.
+    `opaque`: what could not be looked into."""
+
+    sums: list[Any]
+    weighted: list[tuple[Any, Any]]
+    means: int
+    bent: list[str]
+    opaque: list[str]
+
+    @property
+    def kind(self) -> str:
+        return "sum" if self.sums else "weighted" if len(self.weighted) == 1 and not self.means else "mean"
+
+
+def read_loss(root: Any, local: int, total: int) -> Reading:
+    """`root`: the loss's grad_fn; `local`: how many samples this rank has, `total`: all ranks."""
+    reader = _Reader(local, total)
+    if root is not None:
+        reader.visit(root)
+    return Reading(reader.sums, reader.weighted, reader.means, reader.bent, reader.opaque)
+
+
+class _Reader:
+    def __init__(self, local: int, total: int) -> None:
+        self.local = max(local, 1)
+        self.total = total
+        self.sums: list[Any] = []
+        self.weighted: list[tuple[Any, Any]] = []
+        self.means = 0
+        self.bent: list[str] = []
+        self.opaque: list[str] = []
+        self._seen: set[Any] = set()
+
+    def visit(self, root: Any) -> None:
+        """The part of the graph above the reductions over the batch; with each node, what it is divided by."""
+        stack: list[tuple[Any, tuple[Any, ...]]] = [(root, ())]
+        while stack and len(self._seen) < _MAX_NODES:
+            node, divisors = stack.pop()
+            if node is None or node in self._seen:
+                continue
+            self._seen.add(node)
+            name = _name(node)
+            if name == "AccumulateGrad" or self._reduces(node, name, divisors):
+                continue
+            if name in ("Sum", "Mean") or name in _THROUGH:
+                further = self._divisors(node, name, divisors)
+                stack.extend((child, further) for child, _ in node.next_functions)
+            elif name in _BENT:
+                if not _only_weights(node):
+                    self.bent.append(name.lower())
+            else:
+                self.opaque.append(name)
+
+    def _divisors(self, node: Any, name: str, divisors: tuple[Any, ...]) -> tuple[Any, ...]:
+        other = getattr(node, "_saved_other", None) if name in ("Mul", "Div") else None
+        if isinstance(other, (int, float)):
+            return (*divisors, other if name == "Div" else 1 / other if other else 1)
+        if other is None or other.dim() or other.requires_grad:
+            return divisors
+        if name == "Div" and not _from_python(other):
+            return (*divisors, other)
+        if other.device.type != "cpu":
+            return divisors
+        value = other.item()
+        return (*divisors, value if name == "Div" else 1 / value if value else 1)
+
+    def _reduces(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
+        """Whether the node is where the batch became one number; it is then counted."""
+        if hasattr(node, "_saved_reduction") and node._saved_reduction in (1, 2):
+            sizes = tuple(node._saved_self.shape)
+            if not self._of_batch(sizes):
+                self.opaque.append(name)
+                return True
+            if node._saved_reduction == 2:
+                self._sum(node, sizes, divisors)
+            elif name.startswith("NllLoss"):
+                self.weighted.append((node, node._saved_total_weight))
+            else:
+                self.means += 1
+            return True
+        if name not in ("Sum", "Mean"):
+            return False
+        sizes = tuple(map(int, node._saved_self_sym_sizes))
+        if _only_weights(node, sizes):
+            return True
+        if not self._of_batch(sizes) or not _of_first(node):
+            return False
+        if name == "Mean":
+            self.means += 1
+        else:
+            self._sum(node, sizes, divisors)
+        return True
+
+    def _of_batch(self, sizes: tuple[int, ...]) -> bool:
+        return bool(sizes) and sizes[0] > 0 and sizes[0] % self.local == 0
+
+    def _sum(self, node: Any, sizes: tuple[int, ...], divisors: tuple[Any, ...]) -> None:
+        """A sum that is divided by how many samples this rank has is a mean."""
+        count = 1
+        for size in sizes:
+            count *= size
+        for divisor in divisors:
+            if isinstance(divisor, torch.Tensor):
+                self.weighted.append((node, divisor))
+                return
+            whole = round(divisor)
+            if abs(divisor - whole) > 1e-6 * abs(divisor) or whole < 1:
+                continue
+            if whole == count or (whole % self.local == 0 and count % whole == 0 and whole != self.total):
+                self.means += 1
+                return
+        self.sums.append(node)
+
+
+def _of_first(node: Any) -> bool:
+    """Whether a sum or mean goes over the first dimension, which is the batch's."""
+    dims = getattr(node, "_saved_dim", None)
+    if dims is None:
+        return True
+    rank = len(node._saved_self_sym_sizes)
+    found = dims if isinstance(dims, (tuple, list)) else (dims,)
+    return not found or any((dim - (1 << 64) if dim >= 1 << 63 else dim) % rank == 0 for dim in found)
+
+
+def _name(node: Any) -> str:
+    """Without what counts variants: SumBackward1 is Sum."""
+    name: str = node.name().rpartition("::")[2].rpartition(" ")[2]
+    return name.partition("Backward")[0] or name
+
+
+def _from_python(number: Any) -> bool:
+    """Whether a tensor stands for a number of Python's, which no rank counted."""
+    least = torch.tensor(1, dtype=torch.float16 if number.is_floating_point() else torch.int8)
+    if number.device.type != "cpu" or number.dtype not in (torch.float64, torch.int64):
+        return False
+    return bool(torch.result_type(least, number) == least.dtype)
+
+
+def _only_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
+    """Whether a node is of weights alone, as a penalty on them is, and not of the batch."""
+    if not sizes and getattr(root, "_saved_self", None) is not None:
+        sizes = tuple(root._saved_self.shape)
+    stack, seen = [(child, sizes) for child, _ in root.next_functions if child is not None], 0
+    while stack:
+        (node, sizes), seen = stack.pop(), seen + 1
+        name = _name(node)
+        if name == "AccumulateGrad":
+            if sizes and tuple(node.variable.shape) != sizes:
+                return False
+        elif name not in _OF_WEIGHTS or seen > _MAX_WEIGHT_NODES:
+            return False
+        else:
+            if name in ("Sum", "Mean"):
+                sizes = tuple(map(int, node._saved_self_sym_sizes))
+            stack.extend((child, sizes) for child, _ in node.next_functions if child is not None)
+    return bool(seen)

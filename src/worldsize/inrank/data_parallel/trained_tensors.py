@@ -1,0 +1,139 @@
+"""The tensors whose gradients are taken care of, in an order that is the same on all ranks."""
+
+from __future__ import annotations
+
+import weakref
+
+from .torch_module import torch
+from .training import refuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Sequence
+
+    from .models import Models
+    from .process_group import World
+    from .training import Training
+
+
+def _gone() -> None:
+    """In the place of a reference to a tensor that has one already."""
+
+
+class Trained:
+    """References by number. `arrived(number)` is called when a tensor has got its gradient of a backward."""
+
+    def __init__(self, training: Training, world: World, models: Models, arrived: Callable[[int], None]) -> None:
+        self._training = training
+        self._world = world
+        self._models = models
+        self._arrived = arrived
+        self.tensors: list[Any] = []
+        self._index: dict[int, int] = {}
+        self._cold: list[Any] = []
+        self._taken = 0
+        self._version = -1
+
+    def find(self, roots: Any, known: bool) -> bool:
+        """Before a backward from `roots`, whose place is `known`; whether there is anything to train."""
+        if not known or self._version != self._models.version:
+            self._version = self._models.version
+            self.discover(roots)
+        self.warm_up()
+        return bool(self.tensors)
+
+    def discover(self, roots: Any) -> None:
+        """What optimizers hold, as all ranks have agreed, then the leaves that this backward reaches."""
+        for reference in self._models.agreed[self._taken :]:
+            self._add(reference)
+        self._taken = len(self._models.agreed)
+        local = self._training.batch.local
+        for tensor in leaves(roots):
+            if id(tensor) in self._index and self.tensors[self._index[id(tensor)]]() is tensor:
+                continue
+            of_data = not isinstance(tensor, torch.nn.Parameter) and tensor.dim() and tensor.shape[0] == local
+            if self._models.is_held(tensor) or not of_data:
+                self._add(weakref.ref(tensor))
+
+    def look_again(self, roots: Any) -> list[int]:
+        """No tensor that is listened to got a gradient: those that did are new."""
+        count = len(self.tensors)
+        self.discover(roots)
+        self.warm_up()
+        found = [(index, self.tensors[index]()) for index in range(count, len(self.tensors))]
+        return [index for index, tensor in found if tensor is not None and tensor.grad is not None]
+
+    def _add(self, reference: Any) -> None:
+        """Also one that is gone: the place in the order counts."""
+        tensor = reference()
+        if tensor is not None:
+            known = self._index.get(id(tensor))
+            if known is not None and self.tensors[known]() is tensor:
+                reference = _gone
+            else:
+                self._index[id(tensor)] = len(self.tensors)
+                self._cold.append(reference)
+        self.tensors.append(reference)
+
+    def warm_up(self) -> None:
+        """Listens to tensors that are to be trained from now on."""
+        if not self._cold:
+            return
+        cold, fresh = [], []
+        for reference in self._cold:
+            tensor = reference()
+            if tensor is not None and tensor.requires_grad and tensor.is_leaf:
+                fresh.append(tensor)
+            elif tensor is not None:
+                cold.append(reference)
+        self._cold = cold
+        for tensor in fresh:
+            _refuse_hooks(tensor)
+            tensor.register_post_accumulate_grad_hook(self._listener(self._index[id(tensor)]))
+        self._check_alike([tensor for tensor in fresh if not self._models.is_alike(tensor)])
+
+    def _check_alike(self, tensors: list[Any]) -> None:
+        """Tensors that were made after the last time that all ranks were made alike: they had better be alike."""
+        if not tensors:
+            return
+        sums = [float(tensor.detach().double().sum()) for tensor in tensors]
+        first = torch.tensor(sums, dtype=torch.float64)
+        self._world.from_first(first)
+        far = [index for index, (mine, other) in enumerate(zip(sums, first.tolist())) if mine != other]
+        if self._world.add_up(torch.tensor([float(len(far))])).item():
+            raise refuse(
+                "the ranks began with different weights",
+                "seed what draws them (torch.manual_seed) before the model is made",
+            )
+
+    def _listener(self, index: int) -> Any:
+        return lambda _: self._arrived(index)
+
+
+def leaves(roots: Sequence[Any]) -> list[Any]:
+    """The tensors at the ends of the graph, in an order that the graph alone decides."""
+    stack = [root.grad_fn for root in roots if root.grad_fn is not None]
+    seen, found = set(stack), []
+    while stack:
+        node = stack.pop()
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            found.append(variable)
+        for child, _ in node.next_functions:
+            if child is not None and child not in seen:
+                seen.add(child)
+                stack.append(child)
+    return found
+
+
+def _refuse_hooks(tensor: Any) -> None:
+    if tensor._backward_hooks:
+        raise refuse(
+            "a hook on a weight's gradient would see this rank's part of it only",
+            "change gradients after the backward, before the step",
+        )
+    if getattr(tensor, "_post_accumulate_grad_hooks", None):
+        raise refuse(
+            "a weight is stepped inside the backward, before its gradient is whole",
+            "call the optimizer's step after it",
+        )

@@ -1,0 +1,168 @@
+"""torch.cuda: which GPUs there are, which one is current."""
+
+from __future__ import annotations
+
+from .. import devices, messages
+from ..caller import torch_asks
+from ..device_marks import CPU, mark_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+
+def is_available() -> bool:
+    return not torch_asks() and devices.count() > 0
+
+
+def device_count() -> int:
+    return 0 if torch_asks() else devices.count()
+
+
+def current_device() -> int:
+    devices.begin()
+    return devices.current()
+
+
+def set_device(device: Any) -> None:
+    devices.make_current(devices.index_of(device, optional=False))
+
+
+class device:
+    """torch.cuda.device: another GPU inside a `with`."""
+
+    def __init__(self, device: Any) -> None:
+        self.idx = -1 if device is None else devices.index_of(device)
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        self.prev_idx = devices.current()
+        devices.make_current(self.idx)
+
+    def __exit__(self, *_: object) -> None:
+        devices.make_current(self.prev_idx)
+
+
+class device_of(device):
+    def __init__(self, obj: Any) -> None:
+        mark = mark_of(obj)
+        super().__init__(None if mark is None or mark == CPU else mark)
+
+
+class DeviceProperties:
+    """What torch.cuda.get_device_properties tells."""
+
+    name = devices.NAME
+    major, minor = devices.CAPABILITY
+    total_memory = devices.MEMORY
+    multi_processor_count = devices.PROCESSORS
+    is_integrated = 0
+    is_multi_gpu_board = 0
+    max_threads_per_multi_processor = 2048
+    max_threads_per_block = 1024
+    shared_memory_per_block = 49152
+    shared_memory_per_block_optin = 166912
+    shared_memory_per_multiprocessor = 167936
+    regs_per_multiprocessor = 65536
+    warp_size = 32
+    L2_cache_size = 40 * 1024**2
+    clock_rate = 1410000
+    memory_clock_rate = 1593000
+    memory_bus_width = 5120
+    gcnArchName = devices.NAME
+    pci_bus_id = pci_device_id = pci_domain_id = 0
+
+    def __init__(self, index: int) -> None:
+        self.pci_bus_id = index
+        self.uuid = "%08d-0000-0000-0000-000000000000" % index
+
+    def __repr__(self) -> str:
+        return "_CudaDeviceProperties(name='%s', major=%d, minor=%d, total_memory=%dMB, multi_processor_count=%d)" % (
+            self.name,
+            self.major,
+            self.minor,
+            self.total_memory // 1024**2,
+            self.multi_processor_count,
+        )
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
+    devices.begin()
+    index = devices.index_of(device)
+    if not 0 <= index < devices.count():
+        raise AssertionError(messages.DEVICE_ID)
+    return DeviceProperties(devices.visible()[index])
+
+
+def get_device_name(device: Any = None) -> str:
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    found = get_device_properties(device)
+    return found.major, found.minor
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    for each in (device, peer_device):
+        if not 0 <= devices.index_of(each) < devices.count():
+            raise AssertionError(messages.DEVICE_ID if each is device else "Invalid peer device id")
+    return True
+
+
+def synchronize(device: Any = None) -> None:
+    devices.checked(None if device is None else devices.index_of(device))
+
+
+def init() -> None:
+    devices.begin()
+
+
+def is_initialized() -> bool:
+    return devices.begun()
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    return devices.count() > 0
+
+
+def nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def zero(*args: Any, **kwargs: Any) -> int:
+    devices.begin()
+    return 0
+
+
+def no(*args: Any, **kwargs: Any) -> bool:
+    return False
+
+
+def get_sync_debug_mode() -> int:
+    return 0
+
+
+def get_arch_list() -> list[str]:
+    return ["sm_80"]
+
+
+def list_gpu_processes(device: Optional[Any] = None) -> str:
+    return "GPU:%d\nno processes are running" % devices.checked(None if device is None else devices.index_of(device))
+
+
+FUNCTIONS: dict[str, Any] = {
+    **{each.__name__: each for each in (
+        is_available, device_count, current_device, set_device, device, device_of, get_device_properties,
+        get_device_name, get_device_capability, can_device_access_peer, synchronize, init, is_initialized,
+        is_bf16_supported, get_sync_debug_mode, get_arch_list, list_gpu_processes,
+    )},
+    **dict.fromkeys(("ipc_collect", "set_sync_debug_mode", "check_error", "_sleep", "_lazy_init"), nothing),
+    **dict.fromkeys(("utilization", "memory_usage", "temperature", "power_draw", "clock_rate"), zero),
+    "is_current_stream_capturing": no,
+    "is_tf32_supported": is_bf16_supported,
+    "_is_in_bad_fork": devices.in_bad_fork,
+    "_get_device_index": lambda device, optional=False, allow_cpu=False: devices.index_of(device, optional),
+    "get_gencode_flags": lambda: "-gencode compute=compute_80,code=sm_80",
+}  # fmt: skip
+"""By their names in torch.cuda."""

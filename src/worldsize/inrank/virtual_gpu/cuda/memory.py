@@ -1,0 +1,118 @@
+"""torch.cuda's memory figures: the tensors that Python knows on a virtual GPU, out of 80 GiB.
+
+What only the autograd graph keeps is not counted, and a peak is the highest figure that anybody asked for.
+"""
+
+from __future__ import annotations
+
+import gc
+
+from .. import devices
+from ..device_marks import mark_of
+from ..torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_peaks: dict[int, int] = {}
+_BLOCK = 2 * 1024**2
+
+
+def _index(device: Any) -> int:
+    return devices.checked(None if device is None else devices.index_of(device))
+
+
+def memory_allocated(device: Any = None) -> int:
+    index = _index(device)
+    storages: dict[int, int] = {}
+    with torch._C.DisableTorchFunction():
+        for each in gc.get_objects():
+            if issubclass(type(each), torch.Tensor) and mark_of(each) == index:
+                try:
+                    storage = each.untyped_storage()
+                    storages[storage.data_ptr()] = storage.nbytes()
+                except (RuntimeError, NotImplementedError):
+                    continue  # a kind of tensor without one of its own: its parts are counted
+    used = sum(storages.values())
+    _peaks[index] = max(_peaks.get(index, 0), used)
+    return used
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    memory_allocated(device)
+    return _peaks[_index(device)]
+
+
+def memory_reserved(device: Any = None) -> int:
+    return -(-memory_allocated(device) // _BLOCK) * _BLOCK
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    return -(-max_memory_allocated(device) // _BLOCK) * _BLOCK
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    _peaks.pop(_index(device), None)
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    return devices.MEMORY - memory_reserved(device), devices.MEMORY
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    now, most = memory_allocated(device), max_memory_allocated(device)
+    held, most_held = memory_reserved(device), max_memory_reserved(device)
+    found = {"num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0, "num_device_alloc": 0}
+    for pool in ("all", "large_pool", "small_pool"):
+        for what, current, peak in (
+            ("allocated_bytes", now, most), ("active_bytes", now, most), ("requested_bytes", now, most),
+            ("reserved_bytes", held, most_held), ("inactive_split_bytes", held - now, most_held - most),
+        ):  # fmt: skip
+            found["%s.%s.current" % (what, pool)] = current
+            found["%s.%s.peak" % (what, pool)] = peak
+            found["%s.%s.allocated" % (what, pool)] = peak
+            found["%s.%s.freed" % (what, pool)] = peak - current
+    return found
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    stats = memory_stats(device)
+    rows = [
+        "| %-16s | %14d | %14d |" % (name, stats[key + ".all.current"], stats[key + ".all.peak"])
+        for name, key in (("Allocated memory", "allocated_bytes"), ("Reserved memory", "reserved_bytes"))
+    ]
+    head = "| worldsize rehearsal: virtual GPU %d, bytes" % _index(device)
+    return "\n".join([head, "| %-16s | %14s | %14s |" % ("Metric", "Cur Usage", "Peak Usage"), *rows])
+
+
+def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
+    _index(device)
+    if not 0 <= fraction <= 1:
+        raise ValueError("Invalid fraction value: %s. Allowed range: 0~1" % fraction)
+
+
+def nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+FUNCTIONS: dict[str, Any] = {
+    **{each.__name__: each for each in (
+        memory_allocated, max_memory_allocated, memory_reserved, max_memory_reserved, reset_peak_memory_stats,
+        mem_get_info, memory_stats, memory_summary, set_per_process_memory_fraction,
+    )},
+    "memory_cached": memory_reserved,
+    "max_memory_cached": max_memory_reserved,
+    "reset_max_memory_allocated": reset_peak_memory_stats,
+    "reset_max_memory_cached": reset_peak_memory_stats,
+    "memory_stats_as_nested_dict": memory_stats,
+    "get_allocator_backend": lambda: "native",
+    "get_per_process_memory_fraction": lambda device=None: 1.0,
+    "memory_snapshot": lambda *args, **kwargs: [],
+    "host_memory_stats": dict,
+    "host_memory_stats_as_nested_dict": dict,
+    **dict.fromkeys(("reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats"), nothing),
+    "device_memory_used": memory_reserved,
+    **dict.fromkeys(("empty_cache", "reset_accumulated_memory_stats", "_record_memory_history"), nothing),
+}  # fmt: skip
+"""By their names in torch.cuda and torch.cuda.memory."""

@@ -1,0 +1,95 @@
+"""torch.cuda's random numbers: drawn by the CPU's generator, which torch.manual_seed sets for all.
+
+Each virtual GPU has a generator of its own for seeds and states that scripts set and ask for; `torch.Generator("cuda")`
+is one of the CPU's that says otherwise.
+"""
+
+from __future__ import annotations
+
+from .. import devices
+from ..torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Optional
+
+
+class Generator(torch._C.Generator):  # type: ignore[misc]
+    """torch.Generator, also of a virtual GPU."""
+
+    _virtual: Optional[int] = None
+
+    def __new__(cls, device: Any = None) -> Any:
+        index = None if device is None else devices.asked(device)
+        made = super().__new__(cls, device="cpu" if device is None or index is not None else device)
+        made._virtual = index
+        return made
+
+    @property
+    def device(self) -> Any:
+        return super().device if self._virtual is None else torch.device("cuda", self._virtual)
+
+
+_generators: dict[int, Any] = {}
+
+
+def _generator(device: Any) -> Any:
+    return _of(devices.checked(devices.index_of(device)))
+
+
+def _of(index: int) -> Any:
+    if index not in _generators:
+        _generators[index] = torch._C.Generator()
+    return _generators[index]
+
+
+def manual_seed(seed: int) -> None:
+    """Begins nothing: what forks afterwards may still use a GPU."""
+    _of(devices.current()).manual_seed(int(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    """Begins nothing."""
+    for index in range(devices.count()):
+        _of(index).manual_seed(int(seed))
+
+
+def seed() -> None:
+    _generator(None).seed()
+
+
+def seed_all() -> None:
+    for index in range(devices.count()):
+        _generator(index).seed()
+
+
+def initial_seed() -> int:
+    return int(_generator(None).initial_seed())
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    return _generator(device).get_state()
+
+
+def get_rng_state_all() -> list[Any]:
+    return [get_rng_state(index) for index in range(devices.count())]
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    _generator(device).set_state(new_state)
+
+
+def set_rng_state_all(new_states: Iterable[Any]) -> None:
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
+FUNCTIONS: dict[str, Any] = {
+    each.__name__: each
+    for each in (
+        manual_seed, manual_seed_all, seed, seed_all, initial_seed, get_rng_state, get_rng_state_all, set_rng_state,
+        set_rng_state_all,
+    )
+}  # fmt: skip
+"""By their names in torch.cuda and torch.cuda.random."""

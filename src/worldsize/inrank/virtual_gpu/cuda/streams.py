@@ -1,0 +1,177 @@
+"""torch.cuda's streams and events: work is done when it is called, so every stream is empty and every event is over."""
+
+from __future__ import annotations
+
+import time
+
+from .. import devices, messages
+from ..torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+
+def _index(device: Any) -> int:
+    return devices.checked(None if device is None else devices.index_of(device))
+
+
+class Stream:
+    _last = 0
+
+    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
+        Stream._last += 1
+        self._become(_index(device), priority, Stream._last)
+
+    def _become(self, index: int, priority: int, number: int) -> None:
+        self.device = torch.device("cuda", index)
+        self.device_index = index
+        self.device_type = 1
+        self.priority = priority
+        self.stream_id = self.cuda_stream = number
+
+    @classmethod
+    def default(cls, index: int) -> Stream:
+        stream = cls.__new__(cls)
+        stream._become(index, 0, 0)
+        return stream
+
+    def synchronize(self) -> None: ...
+
+    def wait_stream(self, stream: Any) -> None: ...
+
+    def wait_event(self, event: Any) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Optional[Event] = None) -> Event:
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Stream:
+        self._with = stream(self)
+        self._with.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._with.__exit__()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and (self.device, self.stream_id) == (other.device, other.stream_id)
+
+    def __hash__(self) -> int:
+        return hash((self.device_index, self.stream_id))
+
+    def __repr__(self) -> str:
+        return "<torch.cuda.Stream device=%s cuda_stream=%#x>" % (self.device, self.cuda_stream)
+
+
+class ExternalStream(Stream):
+    def __init__(self, stream_ptr: int, device: Any = None, **_: Any) -> None:
+        self._become(_index(device), 0, stream_ptr)
+
+
+class Event:
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
+    ) -> None:
+        self.enable_timing = enable_timing
+        self._recorded: Optional[float] = None
+
+    def record(self, stream: Any = None) -> None:
+        devices.begin()
+        self._recorded = time.perf_counter()
+
+    def wait(self, stream: Any = None) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds, of the CPU's clock."""
+        if not (self.enable_timing and end_event.enable_timing):
+            raise ValueError(messages.EVENT_TIMING)
+        if self._recorded is None or end_event._recorded is None:
+            raise ValueError(messages.EVENT_RECORDED)
+        return (end_event._recorded - self._recorded) * 1000
+
+
+class StreamContext:
+    """What torch.cuda.stream returns."""
+
+    def __init__(self, stream: Optional[Stream]) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        self._before: Optional[Stream] = None
+        self._index = devices.current()
+        if self.stream is not None:
+            self._before = current_stream(self.stream.device_index)
+            set_stream(self.stream)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            _current[self._before.device_index] = self._before
+            devices.make_current(self._index)
+
+
+_current: dict[int, Stream] = {}
+
+
+def stream(stream: Optional[Stream]) -> StreamContext:
+    return StreamContext(stream)
+
+
+def set_stream(stream: Optional[Stream]) -> None:
+    if stream is not None:
+        devices.make_current(stream.device_index)
+        _current[stream.device_index] = stream
+
+
+def current_stream(device: Any = None) -> Stream:
+    index = _index(device)
+    return _current.get(index) or Stream.default(index)
+
+
+def default_stream(device: Any = None) -> Stream:
+    return Stream.default(_index(device))
+
+
+def _refused(what: str) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(messages.REFUSED % what)
+
+    return refuse
+
+
+def _standing_for(name: str, make: Any, ours: Any = ()) -> Any:
+    """A class that torch's own code takes for the one that was there (it looks at its bases), and annotations for a
+    class; called, it is `make`, and its instances are those of `ours`."""
+    original = getattr(torch.cuda, name, object)
+    kind = type(
+        "Standing",
+        (type(original),),
+        {
+            "__call__": lambda cls, *args, **kwargs: make(*args, **kwargs),
+            "__instancecheck__": lambda cls, value: isinstance(value, ours),
+        },
+    )
+    return kind(name, (original,), {"__module__": "torch.cuda", "__doc__": make.__doc__})
+
+
+_GRAPH, _ALLOCATOR = _refused("a CUDA graph"), _refused("an allocator of CUDA memory")
+
+FUNCTIONS: dict[str, Any] = {
+    **{each.__name__: each for each in (StreamContext, stream, set_stream, current_stream, default_stream)},
+    **{each.__name__: _standing_for(each.__name__, each, each) for each in (Stream, ExternalStream, Event)},
+    **{name: _standing_for(name, _GRAPH) for name in ("CUDAGraph", "graph")},
+    **{name: _standing_for(name, _ALLOCATOR) for name in ("MemPool", "CUDAPluggableAllocator")},
+    **dict.fromkeys(("graph_pool_handle", "make_graphed_callables"), _GRAPH),
+    **dict.fromkeys(("caching_allocator_alloc", "change_current_allocator"), _ALLOCATOR),
+    "cudart": _refused("the CUDA runtime (torch.cuda.cudart)"),
+}
+"""By their names in torch.cuda."""

@@ -1,0 +1,33 @@
+"""torch.cuda.FloatTensor and the like: the old way to make tensors on a GPU, and to ask whether one is there."""
+
+from __future__ import annotations
+
+from .. import devices
+from ..device_marks import CPU, mark_of
+from ..torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAMES = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
+
+
+class _Kind(type):
+    """The type of such types: called, it makes a tensor."""
+
+    dtype: Any
+
+    def __call__(cls, *args: Any) -> Any:
+        return getattr(torch, cls.__name__)(*args).to(torch.device("cuda", devices.checked(None)))
+
+    def __instancecheck__(cls, value: object) -> bool:
+        mark = mark_of(value) if isinstance(value, torch.Tensor) else None
+        return mark is not None and mark != CPU and bool(value.dtype == cls.dtype)  # type: ignore[attr-defined]
+
+
+def install() -> None:
+    for name in NAMES:
+        full = name + "Tensor"
+        kind = _Kind(full, (), {"__module__": "torch.cuda", "dtype": getattr(torch, full).dtype})
+        setattr(torch.cuda, full, kind)

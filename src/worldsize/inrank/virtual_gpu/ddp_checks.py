@@ -1,0 +1,91 @@
+"""DistributedDataParallel with `device_ids`: checked as on GPUs, then built as it is for the CPU."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from . import devices, messages, process_groups
+from .device_marks import CPU, device_of, mark_of, put
+from .torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+
+def install() -> None:
+    ddp = torch.nn.parallel.DistributedDataParallel
+    begin, before = ddp.__init__, ddp._pre_forward
+    signature = inspect.signature(begin)
+
+    @functools.wraps(begin)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        said = signature.bind(self, *args, **kwargs).arguments
+        index = _checked(said)
+        process_groups.check_devices(said.get("process_group"), index)
+        plain = {**{name: value for name, value in said.items() if name != "self"}}
+        plain["device_ids"] = plain["output_device"] = None
+        self.__dict__["_virtual_place"] = index
+        begin(self, **plain)
+        if said.get("device_ids"):
+            self._virtual_device = index
+        if index is not None:
+            self.device = torch.device("cuda", index)
+
+    @functools.wraps(before)
+    def _pre_forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+        inputs, kwargs = before(self, *inputs, **kwargs)
+        index = getattr(self, "_virtual_device", None)
+        return (inputs, kwargs) if index is None else (moved(inputs, index), moved(kwargs, index))
+
+    ddp.__init__, ddp._pre_forward = __init__, _pre_forward
+    _let_sync_norms_pass(ddp)
+
+
+def _let_sync_norms_pass(ddp: Any) -> None:
+    """DDP refuses SyncBatchNorm on a CPU, where ours works (syncnorm.py)."""
+    refuse = getattr(ddp, "_passing_sync_batchnorm_handle", None)
+    if refuse is None:
+        return
+
+    def _passing_sync_batchnorm_handle(self: Any, module: Any) -> None:
+        if self.__dict__.get("_virtual_place") is None:
+            refuse(self, module)
+
+    ddp._passing_sync_batchnorm_handle = _passing_sync_batchnorm_handle
+
+
+def moved(value: Any, index: int) -> Any:
+    """All tensors inside on the GPU; those of unknown place are taken to be there."""
+    if isinstance(value, torch.Tensor):
+        return put(value, index) if mark_of(value) is None else value.to(torch.device("cuda", index))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(moved(each, index) for each in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(moved(each, index) for each in value)
+    if isinstance(value, dict):
+        return {name: moved(each, index) for name, each in value.items()}
+    return value
+
+
+def _checked(said: Any) -> Optional[int]:
+    """The one GPU that the module is on; None for the CPU, or several. ValueError and RuntimeError as DDP has them."""
+    ids, output = said.get("device_ids"), said.get("output_device")
+    marks = {CPU if mark_of(each) is None else mark_of(each) for each in said["module"].parameters()}
+    if ids is not None and len(ids) > 1:
+        raise ValueError(messages.DDP_ONE)
+    if CPU in marks and len(marks) > 1:
+        raise ValueError(messages.DDP_TYPES % {"cpu", "cuda"})
+    if (CPU in marks or len(marks) > 1) and (ids or output):
+        raise ValueError(
+            messages.DDP_DEVICE_IDS % (ids, output, {device_of(each) for each in marks if each is not None})
+        )
+    for each in ids or ():
+        devices.checked(devices.index_of(each))
+    if len(marks) != 1:
+        return None
+    mark = marks.pop()
+    if mark == CPU and process_groups.is_nccl(said.get("process_group")):
+        raise RuntimeError(messages.NO_BACKEND)
+    return None if mark == CPU else mark

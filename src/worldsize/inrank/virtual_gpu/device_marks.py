@@ -1,0 +1,74 @@
+"""The mark on a tensor that says where it virtually is: a GPU's index, CPU where that is known, nothing otherwise.
+
+An attribute of the Python object: it lives as long as the tensor, and is never written to a file (`without_mark`).
+"""
+
+from __future__ import annotations
+
+from .torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Optional
+
+CPU = -1
+_NAME = "_worldsize_device"
+_FLAG = "_worldsize_pinned"
+
+
+def mark_of(tensor: Any) -> Optional[int]:
+    try:
+        mark: Optional[int] = tensor.__dict__.get(_NAME)
+    except AttributeError:
+        return None
+    return mark
+
+
+def put(tensor: Any, mark: Optional[int]) -> Any:
+    """`tensor`, marked; left as it is for None."""
+    if mark is not None:
+        tensor.__dict__[_NAME] = mark
+    return tensor
+
+
+def device_of(mark: int) -> Any:
+    return torch.device("cpu") if mark == CPU else torch.device("cuda", mark)
+
+
+def put_on_all(value: Any, mark: int) -> Any:
+    """Every tensor inside lists, tuples and mappings, and of modules. `value`."""
+    if isinstance(value, torch.Tensor):
+        put(value, mark)
+    elif isinstance(value, torch.nn.Module):
+        for tensor in [*value.parameters(), *value.buffers()]:
+            put(tensor, mark)
+    elif isinstance(value, dict):
+        for each in value.values():
+            put_on_all(each, mark)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            put_on_all(each, mark)
+    return value
+
+
+def pinned(tensor: Any) -> bool:
+    return bool(tensor.__dict__.get(_FLAG))
+
+
+def pin(tensor: Any) -> Any:
+    tensor.__dict__[_FLAG] = True
+    return tensor
+
+
+def without_mark(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    """`__reduce_ex__` that writes the tensor as it would be written without us."""
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        taken = {name: self.__dict__.pop(name) for name in (_NAME, _FLAG) if name in self.__dict__}
+        try:
+            return reduce(self, protocol)
+        finally:
+            self.__dict__.update(taken)
+
+    return __reduce_ex__

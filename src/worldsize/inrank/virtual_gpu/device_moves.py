@@ -1,0 +1,122 @@
+"""Functions that take a tensor to another device: it stays where it is, is copied as it would be, and marked."""
+
+from __future__ import annotations
+
+from . import devices, messages
+from .caller import cpu_is_meant, torch_asks
+from .device_marks import CPU, mark_of, pin, pinned, put
+from .torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+
+def _moved(before: Any, result: Any, mark: Optional[int]) -> Any:
+    """The result of a move of `before` to `mark`: a tensor of its own where the device changed."""
+    if mark is None:
+        return result if result is before or result.is_meta else put(result, mark_of(before))
+    was = mark_of(before)
+    lazy = isinstance(before, torch.nn.parameter.UninitializedTensorMixin)
+    if result is before and was != mark and not (was is None and mark == CPU) and not lazy:
+        result = result.clone()
+    return put(result, mark)
+
+
+def _to(func: Any, args: Any, kwargs: Any) -> Any:
+    """Tensor.to(device), (dtype), (other) and their mixtures."""
+    tensor, words = args[0], list(args[1:])
+    mark: Optional[int] = None
+    named = "other" if isinstance(kwargs.get("other"), torch.Tensor) else "device"
+    target = kwargs.get(named) if kwargs.get(named) is not None else words[0] if words else None
+    if isinstance(target, torch.Tensor):
+        mark = mark_of(target)
+    elif isinstance(target, (str, int, torch.device)) and not isinstance(target, bool):
+        index = devices.asked(target)
+        if index is not None:
+            mark = index
+            if kwargs.get("device") is not None:
+                kwargs = {**kwargs, "device": torch.device("cpu")}
+            else:
+                words[0] = torch.device("cpu")
+        elif str(target) == "cpu" and cpu_is_meant():
+            mark = CPU
+    return _moved(tensor, func(tensor, *words, **kwargs), mark)
+
+
+def _cuda(func: Any, args: Any, kwargs: Any) -> Any:
+    device = args[1] if len(args) > 1 else kwargs.get("device")
+    index = devices.checked(None if device is None else devices.index_of(device))
+    memory_format = kwargs.get("memory_format", torch.preserve_format)
+    return _moved(args[0], args[0].to(torch.device("cpu"), memory_format=memory_format), index)
+
+
+def _cpu(func: Any, args: Any, kwargs: Any) -> Any:
+    return _moved(args[0], func(*args, **kwargs), CPU)
+
+
+def _type(func: Any, args: Any, kwargs: Any) -> Any:
+    """x.type() names the device in words; x.type("torch.cuda.FloatTensor") moves."""
+    tensor, words = args[0], list(args[1:])
+    target = words[0] if words else kwargs.get("dtype")
+    if target is None:
+        return _type_name(func(*args, **kwargs), tensor)
+    text = (
+        target if isinstance(target, str) else getattr(target, "__module__", "") + "." + getattr(target, "__name__", "")
+    )
+    if text.startswith("torch.cuda."):
+        result = func(tensor, "torch." + text.rpartition(".")[2])
+        return _moved(tensor, result, devices.checked(None))
+    return _moved(tensor, func(*args, **kwargs), None)
+
+
+def _type_name(name: str, tensor: Any) -> str:
+    mark = mark_of(tensor)
+    if mark is None or mark == CPU or torch_asks():
+        return name
+    return name.replace("torch.", "torch.cuda.", 1)
+
+
+def type_name(tensor: Any) -> str:
+    """torch.cuda.FloatTensor or torch.FloatTensor, for messages."""
+    with torch._C.DisableTorchFunction():
+        name: str = tensor.type()
+    mark = mark_of(tensor)
+    return name if mark is None or mark == CPU else name.replace("torch.", "torch.cuda.", 1)
+
+
+def _type_as(func: Any, args: Any, kwargs: Any) -> Any:
+    return _moved(args[0], func(*args, **kwargs), mark_of(args[1]))
+
+
+def _set(func: Any, args: Any, kwargs: Any) -> Any:
+    """`x.data = y`, `x.set_(y)`: x is where y is."""
+    result = func(*args, **kwargs)
+    if len(args) > 1 and isinstance(args[1], torch.Tensor):
+        put(args[0], mark_of(args[1]))
+    return result
+
+
+def _pin(func: Any, args: Any, kwargs: Any) -> Any:
+    mark = mark_of(args[0])
+    if mark is not None and mark != CPU:
+        raise RuntimeError(messages.PINNED % type_name(args[0]))
+    devices.begin()
+    return args[0] if pinned(args[0]) else pin(put(args[0].clone(), mark))
+
+
+def _pinned(func: Any, args: Any, kwargs: Any) -> bool:
+    return pinned(args[0])
+
+
+SPECIAL: dict[Any, Any] = {
+    torch.Tensor.to: _to,
+    torch.Tensor.cuda: _cuda,
+    torch.Tensor.cpu: _cpu,
+    torch.Tensor.type: _type,
+    torch.Tensor.type_as: _type_as,
+    torch.Tensor.data.__set__: _set,
+    torch.Tensor.set_: _set,
+    torch.Tensor.pin_memory: _pin,
+    torch.Tensor.is_pinned: _pinned,
+}

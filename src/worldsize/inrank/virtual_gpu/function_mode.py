@@ -1,0 +1,133 @@
+"""The function mode that every torch function passes: a `cuda` among its arguments becomes the CPU, and its results
+carry the mark of where they virtually are."""
+
+from __future__ import annotations
+
+import threading
+
+from . import device_checks, device_moves, devices, tensor_views
+from .caller import torch_asks, torch_makes
+from .device_marks import CPU, mark_of, put
+from .torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+_CPU = torch.device("cpu")
+_NAMES = (
+    "empty empty_permuted empty_strided ones arange bartlett_window blackman_window eye full hamming_window "
+    "hann_window kaiser_window linspace logspace rand randn randint randperm range sparse_coo_tensor tril_indices "
+    "triu_indices zeros asarray tensor as_tensor scalar_tensor normal complex"
+)
+_FACTORIES = frozenset(getattr(torch, name) for name in _NAMES.split(" ") if hasattr(torch, name))
+_SHARING = (torch.as_tensor, torch.asarray)
+
+
+class Default:
+    """What torch.set_default_device was given, where that is a GPU."""
+
+    index: Optional[int] = None
+
+
+class VirtualGPUs(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        special = _SPECIAL.get(func)
+        if special is not None:
+            return special(func, args, kwargs or {})
+        if func in _FACTORIES or (kwargs and kwargs.get("device") is not None):
+            return _made(func, args, kwargs or {})
+        check = device_checks.CHECKS.get(func)
+        if check is not None:
+            check(args, kwargs)
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        if isinstance(result, (torch.Tensor, tuple, list)):
+            _carry(result, args, kwargs)
+        return result
+
+
+def _made(func: Any, args: Any, kwargs: Any) -> Any:
+    """A function that may say on which device its result is to be."""
+    device = kwargs.get("device")
+    if device is None:
+        index = Default.index if func in _FACTORIES else None
+        plain = CPU if func in _FACTORIES and index is None else None
+    else:
+        index, plain = devices.asked(device), CPU if str(device) == "cpu" else None
+        if index is not None:
+            kwargs = {**kwargs, "device": _CPU}
+    if kwargs.get("pin_memory"):
+        kwargs = {**kwargs, "pin_memory": False}
+    result = func(*args, **kwargs)
+    if index is not None:
+        return _marked(_own(func, result, args, index), index)
+    if plain is not None and not (torch_makes() if device is None else torch_asks()):
+        found = _mark_among(args) if device is None else None
+        return _marked(result, plain if found is None else found)
+    _carry(result, args, kwargs)
+    return result
+
+
+def _own(func: Any, result: Any, args: Any, index: int) -> Any:
+    """as_tensor and asarray share what they were given where it need not move; to another device it does."""
+    if func not in _SHARING or not args or (result is args[0] and mark_of(result) == index):
+        return result
+    return result.clone()
+
+
+def _marked(result: Any, mark: int) -> Any:
+    for each in result if isinstance(result, (tuple, list)) else (result,):
+        if isinstance(each, torch.Tensor) and each.device.type != "meta":
+            put(each, mark)
+    return result
+
+
+def _carry(result: Any, args: Any, kwargs: Any) -> None:
+    """What comes from tensors of one GPU is there too; what comes from the CPU's alone is the CPU's."""
+    mark = _mark_among(args)
+    if (mark is None or mark == CPU) and kwargs:
+        further = _mark_among(kwargs.values())
+        mark = further if mark is None or (further is not None and further != CPU) else mark
+    if mark is None:
+        return
+    for each in result if isinstance(result, (tuple, list)) else (result,):
+        if isinstance(each, torch.Tensor) and mark_of(each) is None:
+            put(each, mark)
+
+
+def _mark_among(values: Any) -> Optional[int]:
+    """A GPU wins over the CPU, and where a tensor is of unknown place, the CPU's are no proof."""
+    found: Optional[int] = None
+    unknown = False
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            mark = mark_of(value)
+        elif isinstance(value, (list, tuple)):
+            mark = _mark_among(value)
+            if mark is None:
+                continue
+        else:
+            continue
+        if mark is None:
+            unknown = True
+        elif mark != CPU:
+            return mark
+        else:
+            found = CPU
+    return None if unknown else found
+
+
+def enter() -> None:
+    """In this thread, and in every one that starts from now on."""
+    mode = VirtualGPUs()
+    mode.__enter__()
+    begin: Any = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+
+    def _bootstrap_inner(self: Any) -> Any:
+        with mode:
+            return begin(self)
+
+    threading.Thread._bootstrap_inner = _bootstrap_inner  # type: ignore[attr-defined]
+
+
+_SPECIAL: dict[Any, Any] = {**tensor_views.SPECIAL, **device_moves.SPECIAL}

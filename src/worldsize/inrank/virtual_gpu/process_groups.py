@@ -1,0 +1,186 @@
+"""Process groups: `nccl` is gloo, and says that it is nccl. What NCCL would refuse is refused."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+
+from . import devices, messages
+from .caller import torch_asks
+from .device_marks import CPU, mark_of
+from .torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+_nccl: dict[str, str] = {}
+"""Groups that were asked to be nccl, by name, with what was said."""
+_compared: set[str] = set()
+_LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")  # nosec B104  # only compared
+
+
+def install() -> None:
+    c10d: Any = torch.distributed.distributed_c10d
+    _begin(c10d)
+    _further(c10d)
+    _answers(c10d)
+    from . import collectives
+
+    collectives.install(c10d)
+
+
+def put(c10d: Any, name: str, function: Any) -> None:
+    """Under its name in both modules that have it."""
+    setattr(c10d, name, function)
+    if hasattr(torch.distributed, name):
+        setattr(torch.distributed, name, function)
+
+
+def name_of(group: Any) -> str:
+    group = torch.distributed.distributed_c10d._get_default_group() if group is None else group
+    return str(getattr(group, "group_name", id(group)))
+
+
+def is_nccl(group: Any) -> bool:
+    return torch.distributed.is_initialized() and name_of(group) in _nccl
+
+
+def check_tensor(group: Any, tensor: Any) -> None:
+    """NCCL takes what is on a GPU alone, and one GPU for each process. RuntimeError, DistBackendError."""
+    if not torch.distributed.is_initialized() or not is_nccl(group) or not isinstance(tensor, torch.Tensor):
+        return
+    mark = mark_of(tensor)
+    if mark == CPU and "cpu:" not in _nccl[name_of(group)]:
+        raise RuntimeError(messages.NO_BACKEND)
+    check_devices(group, None if mark == CPU else mark)
+
+
+def check_devices(group: Any, index: Optional[int]) -> None:
+    """Once for each group, with the first tensor on a GPU: NCCL refuses two of its processes on one GPU."""
+    if index is None or not is_nccl(group) or name_of(group) in _compared:
+        return
+    _compared.add(name_of(group))
+    node = os.environ.get("WORLDSIZE_NODE_RANK") or os.environ.get("SLURMD_NODENAME")
+    mine = (node, devices.visible()[index])
+    c10d: Any = torch.distributed.distributed_c10d
+    found: list[Any] = [None] * torch.distributed.get_world_size(group)
+    c10d.all_gather_object(found, mine, group=group)
+    me = torch.distributed.get_rank(group)
+    for rank, other in enumerate(found):
+        if rank != me and other == mine and node is not None:
+            kind: Any = getattr(torch.distributed, "DistBackendError", RuntimeError)
+            raise kind(messages.DUPLICATE % (me, rank, mine[1]))
+
+
+def _plain(backend: Any) -> Any:
+    """What is to be made in its place."""
+    text = str(backend).lower() if backend is not None else ""
+    if "nccl" not in text:
+        return backend
+    return "gloo"
+
+
+def _begin(c10d: Any) -> None:
+    original = c10d.init_process_group
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        said = signature.bind(*args, **kwargs).arguments
+        _check_world(said)
+        asked = said.get("backend")
+        said["backend"] = _plain(asked)
+        device = said.pop("device_id", None)
+        if device is not None:
+            devices.checked(devices.index_of(device))
+        if _plain(asked) is not asked:
+            said.pop("pg_options", None)
+        result = original(**said)
+        if _plain(asked) is not asked:
+            _nccl[name_of(None)] = str(asked).lower()
+        return result
+
+    put(c10d, "init_process_group", init_process_group)
+
+
+def _check_world(said: Any) -> None:
+    """What a script says of the world that cannot come true on a cluster: it would wait there until the time-out."""
+    asked, has = said.get("world_size", -1), os.environ.get("WORLDSIZE_WORLD_SIZE")
+    method = str(said.get("init_method") or "env://")
+    address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
+    if method.startswith("tcp://"):
+        address, _, port = method[len("tcp://") :].partition("?")[0].rpartition(":")
+    elif method.startswith("env"):
+        asked = int(os.environ.get("WORLD_SIZE", -1)) if asked in (None, -1) else asked
+    if has is None or said.get("store") is not None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") or not asked:
+        return
+    gpus, node = devices.installed(), int(os.environ.get("WORLDSIZE_NODE_RANK", "0"))
+    world = int(has) if _is_rank() else max(int(has), gpus * int(os.environ.get("WORLDSIZE_NODE_COUNT", "1")))
+    if asked > world:
+        raise RuntimeError(messages.WORLD % (asked, world))
+    on_node = max(gpus, int(os.environ.get("WORLDSIZE_LOCAL_WORLD_SIZE", "1")))
+    place = "%s:%s" % (address, port)
+    if node and asked > on_node and address.startswith(_LOOPBACK) and place != os.environ.get("WORLDSIZE_HEAD"):
+        raise RuntimeError(messages.LOOPBACK % (int(os.environ.get("WORLDSIZE_RANK", "0")), node, place))
+
+
+def _is_rank() -> bool:
+    """Not a process that a rank started."""
+    import multiprocessing
+
+    return multiprocessing.current_process().name == "MainProcess"
+
+
+def _further(c10d: Any) -> None:
+    original = c10d.new_group
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def new_group(*args: Any, **kwargs: Any) -> Any:
+        said = signature.bind(*args, **kwargs).arguments
+        asked = said.get("backend")
+        said["backend"] = _plain(asked)
+        said.pop("device_id", None)
+        said.pop("pg_options", None)
+        group = original(**said)
+        parent = _nccl.get(name_of(None)) if asked is None else str(asked).lower()
+        if parent and "nccl" in parent and hasattr(group, "group_name"):
+            _nccl[name_of(group)] = parent
+        return group
+
+    put(c10d, "new_group", new_group)
+
+
+def _answers(c10d: Any) -> None:
+    original = c10d.get_backend
+    destroy = c10d.destroy_process_group
+
+    @functools.wraps(original)
+    def get_backend(group: Any = None) -> Any:
+        backend = original(group)
+        return backend if torch_asks() or not is_nccl(group) else "nccl"
+
+    @functools.wraps(destroy)
+    def destroy_process_group(group: Any = None) -> None:
+        names = [name_of(group)] if group is not None else list(_nccl)
+        destroy(group)
+        for name in names:
+            _nccl.pop(name, None)
+            _compared.discard(name)
+
+    put(c10d, "get_backend", get_backend)
+    put(c10d, "destroy_process_group", destroy_process_group)
+    put(c10d, "is_nccl_available", lambda: not torch_asks())
+    if not hasattr(torch.distributed, "ProcessGroupNCCL"):
+        torch.distributed.ProcessGroupNCCL = c10d.ProcessGroupNCCL = _ProcessGroupNCCL
+
+
+class _ProcessGroupNCCL:
+    """For scripts that set options of NCCL's; they are without effect."""
+
+    class Options:
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self.config = type("config", (), {})()
+            self.is_high_priority_stream = False

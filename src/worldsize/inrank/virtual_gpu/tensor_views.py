@@ -1,0 +1,67 @@
+"""What scripts see of a tensor's device. Torch's own code sees the CPU, and works with it."""
+
+from __future__ import annotations
+
+from . import messages
+from .caller import torch_asks
+from .device_marks import CPU, device_of, mark_of
+from .torch_module import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+
+def _seen(tensor: Any) -> Optional[int]:
+    """The GPU that whoever asks is to see; None for the truth."""
+    mark = mark_of(tensor)
+    return None if mark is None or mark == CPU or torch_asks() else mark
+
+
+def _device(func: Any, args: Any, kwargs: Any) -> Any:
+    mark = _seen(args[0])
+    return func(*args) if mark is None else device_of(mark)
+
+
+def _is_cuda(func: Any, args: Any, kwargs: Any) -> bool:
+    return _seen(args[0]) is not None or func(*args)
+
+
+def _is_cpu(func: Any, args: Any, kwargs: Any) -> bool:
+    return _seen(args[0]) is None and func(*args)
+
+
+def _get_device(func: Any, args: Any, kwargs: Any) -> int:
+    mark = _seen(args[0])
+    return func(*args, **kwargs) if mark is None else mark
+
+
+def _repr(func: Any, args: Any, kwargs: Any) -> str:
+    text: str = func(*args, **kwargs)
+    mark = mark_of(args[0])
+    if mark is None or mark == CPU or not text.endswith(")") or "device=" in text:
+        return text
+    for before in (", dtype=", ", grad_fn=", ", requires_grad="):
+        at = text.rfind(before)
+        if at > 0 and "]" not in text[at:]:
+            return "%s, device='cuda:%d'%s" % (text[:at], mark, text[at:])
+    return "%s, device='cuda:%d')" % (text[:-1], mark)
+
+
+def _numpy(func: Any, args: Any, kwargs: Any) -> Any:
+    mark = _seen(args[0])
+    if mark is not None:
+        raise TypeError(messages.NUMPY % device_of(mark))
+    return func(*args, **kwargs)
+
+
+SPECIAL: dict[Any, Any] = {
+    torch.Tensor.device.__get__: _device,
+    torch.Tensor.is_cuda.__get__: _is_cuda,
+    torch.Tensor.is_cpu.__get__: _is_cpu,
+    torch.Tensor.get_device: _get_device,
+    torch.get_device: _get_device,
+    torch.Tensor.__repr__: _repr,
+    torch.Tensor.numpy: _numpy,
+    torch.Tensor.__array__: _numpy,
+}

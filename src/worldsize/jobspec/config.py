@@ -1,0 +1,160 @@
+"""Configuration: `worldsize.toml` in the project, of the user and of the site, key by key the nearest winning.
+
+```
+default_compute = "lab"
+
+[compute.lab]
+type = "slurm"
+runs_dir = "/shared/me/runs"
+python = "/shared/me/env/bin/python"
+gpus_per_node = 4
+partition = "gpu"          # other keys of a compute that is not local are its own: Compute.options
+```
+Paths are relative to the file that names them. Finding that there is no file costs a few system calls, no import.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.errors import NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.trust.projects import Ask
+
+FILE_NAME = "worldsize.toml"
+SITE_FILE = "/etc/worldsize/worldsize.toml"
+LOCAL = "local"
+
+_DEFAULTS = {"home": "default", "default_compute": "default", "compute.local.type": "default"}
+
+
+class Compute(NamedTuple):
+    """A named place to run jobs.
+
+    runs_dir        where its runs are kept; None: in the home
+    gpus_per_node   None: found out, where possible
+    python          the interpreter that runs agents and that `python` means in commands; None: this one, or the PATH's
+    data_dir        where data that jobs name by URI is kept; None: with its runs
+    local_dir       where nodes make directories of a run's own; may hold $VARIABLES of theirs; None: the usual places
+    offline         its nodes cannot download anything
+    container       what runs images on its nodes: "apptainer", "singularity", "pyxis", "none"; None: found out
+    container_options  further options of it
+    grace           seconds between TERM and KILL for jobs that say nothing; None: the job's default
+    options         what else its table says, for the compute of its type
+    envs_dir        where environments are built for it, if not where the configuration says
+    virtual_packages  what conda may count on on its nodes: "__cuda=12.4"
+    """
+
+    name: str = LOCAL
+    type: str = LOCAL
+    runs_dir: str | None = None
+    gpus_per_node: int | None = None
+    python: str | None = None
+    data_dir: str | None = None
+    local_dir: str | None = None
+    offline: bool = False
+    container: str | None = None
+    container_options: tuple[str, ...] = ()
+    grace: float | None = None
+    options: Mapping[str, Any] = {}
+    envs_dir: str | None = None
+    virtual_packages: tuple[str, ...] = ()
+
+    @property
+    def runs_place(self) -> str | None:
+        """`runs_dir`, or this user's own directory in one where others make directories too."""
+        from worldsize.trust.directories import own_place  # few commands need it
+
+        return self.runs_dir and own_place(self.runs_dir)
+
+
+class Config(NamedTuple):
+    """What is configured. `origins` tells for each dotted key where its value comes from: a file, an environment
+    variable by name, or "default"; `default_place` the same for default_compute, with the line in a file.
+
+    envs_dir         where environments are built; None: in the home
+    environments     named ones, each as a job's `environment:` is read
+    environment_map  what names of Azure's mean here; "*" in a name stands for anything
+    conda            "channels" of environments that name none, and the "channel_alias"
+    notices          what a person should know of these files, such as one that does not count
+    """
+
+    home: str = ""
+    default_compute: str = LOCAL
+    computes: Mapping[str, Compute] = {}
+    origins: Mapping[str, str] = {}
+    default_place: str = "default"
+    envs_dir: str | None = None
+    environments: Mapping[str, Any] = {}
+    environment_map: Mapping[str, str] = {}
+    conda: Mapping[str, Any] = {}
+    notices: tuple[str, ...] = ()
+
+    def compute(self, name: str | None = None, where: str | None = None) -> Compute:
+        """The compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none."""
+        wanted = name or self.default_compute
+        if wanted in self.computes:
+            return self.computes[wanted]
+        from worldsize.jobspec.reading.nearest import did_you_mean
+
+        origin = where if name else self.default_place
+        raise NotFound("there is no compute %.60r" % wanted, origin, did_you_mean(wanted, self.computes, "there are"))
+
+
+def load_config(cwd: str, environ: Mapping[str, str], ask: Ask | None = None) -> Config:
+    """The configuration that holds in the directory `cwd` (absolute). Of files that others could have written, and of a
+    project's that decides what is executed, `worldsize.trust` says whether they count; `ask` asks the user, once.
+
+    Raises ConfigError, with file and line where known, for files that cannot be read, are not TOML, or say what is
+    not understood; all such problems at once.
+    """
+    site, own, projects = config_files(cwd, environ)
+    if site or own or projects:
+        from worldsize.jobspec.config_files import read_files
+
+        config = read_files(site, own, projects, environ, ask)
+    else:
+        config = Config(computes={LOCAL: Compute()})
+    return _with_environment(config, cwd, environ)
+
+
+def _with_environment(config: Config, cwd: str, environ: Mapping[str, str]) -> Config:
+    origins = {**_DEFAULTS, **config.origins}
+    home = config.home or os.path.join(_user_home(environ), ".worldsize")
+    default_compute = config.default_compute
+    if environ.get("WORLDSIZE_HOME"):
+        home = os.path.abspath(os.path.join(cwd, os.path.expanduser(environ["WORLDSIZE_HOME"])))
+        origins["home"] = "WORLDSIZE_HOME"
+    if environ.get("WORLDSIZE_COMPUTE"):
+        default_compute = environ["WORLDSIZE_COMPUTE"]
+        origins["default_compute"] = "WORLDSIZE_COMPUTE"
+        config = config._replace(default_place="WORLDSIZE_COMPUTE")
+    return config._replace(home=home, default_compute=default_compute, origins=origins)
+
+
+def _user_home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
+def config_files(cwd: str, environ: Mapping[str, str]) -> tuple[str | None, str | None, list[str]]:
+    """The files that exist: the site's, the user's, the projects' (the nearest above `cwd` first)."""
+    config_home = environ.get("XDG_CONFIG_HOME") or os.path.join(_user_home(environ), ".config")
+    site: str | None = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
+    own: str | None = os.path.join(config_home, "worldsize", FILE_NAME)
+    projects = [path for path in _upwards(cwd) if path not in (site, own) and os.path.isfile(path)]
+    return site if os.path.isfile(site or "") else None, own if os.path.isfile(own or "") else None, projects
+
+
+def _upwards(directory: str) -> Iterator[str]:
+    while True:
+        yield os.path.join(directory, FILE_NAME)
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return
+        directory = parent

@@ -1,0 +1,262 @@
+"""Reading `worldsize.toml` files and laying them over each other."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from worldsize.errors import ConfigError
+from worldsize.jobspec.config import LOCAL, Compute, Config
+from worldsize.jobspec.keys.hpcpack import HEAD, HPCPACK, NO_PASSWORD, default_runs_dir
+from worldsize.jobspec.keys.job import MAX_SECONDS
+from worldsize.jobspec.keys.key import Key, Keys
+from worldsize.jobspec.keys.slurm import SETUP, SLURM
+from worldsize.jobspec.reading.nearest import did_you_mean
+from worldsize.jobspec.reading.problems import Report
+from worldsize.jobspec.reading.tree import Node, plain, to_node
+from worldsize.jobspec.reading.values import mapping_of, read_keys
+from worldsize.trust.projects import (
+    ConfigFile,
+    Verdict,
+    has_authority,
+    judge_project_file,
+    judge_user_file,
+    read_config,
+)
+
+if TYPE_CHECKING:
+    from worldsize.trust.projects import Ask
+
+MAX_BYTES = 1 << 20
+TYPES = (LOCAL, "slurm", "hpcpack", "azureml")
+TOP: Keys = {
+    "home": Key("path", "Where runs are kept.", blank=False),
+    "default_compute": Key("text", "The compute of jobs that name none.", blank=False),
+    "compute": Key("any", "The computes, a table each."),
+    "envs_dir": Key("path", "Where environments are built.", blank=False),
+}
+ENVIRONMENTS = ("environment", "environment_map", "conda")
+"""Tables that jobspec/environment_config.py reads."""
+COMPUTE: Keys = {
+    "type": Key("text", "What kind of compute this is.", choices=TYPES),
+    "runs_dir": Key("path", "Where this compute's runs are kept.", blank=False),
+    "gpus_per_node": Key("int", "GPUs on each node.", minimum=0, maximum=1024),
+    "data_dir": Key("path", "Where data that jobs name by URI is kept.", blank=False),
+    "local_dir": Key("text", "Where nodes make directories of a run's own, such as /scratch/$USER.", blank=False),
+    "offline": Key("flag", "Its nodes cannot download anything."),
+    "container": Key(
+        "text", "What runs container images on its nodes.", choices=("apptainer", "singularity", "pyxis", "none")
+    ),
+    "container_options": Key("texts", "Further options of `apptainer exec`, or of srun with Pyxis.", blank=False),
+    "python": Key("text", "The interpreter on the nodes.", blank=False),
+    "grace": Key("number", "Seconds between TERM and KILL.", minimum=0, maximum=MAX_SECONDS),
+    "envs_dir": Key("path", "Where environments are built for this compute.", blank=False),
+    "virtual_packages": Key("texts", "What conda may count on on its nodes: __cuda=12.4, __glibc=2.28.", blank=False),
+}
+
+OPTIONS: Mapping[str, Keys] = {
+    LOCAL: SETUP,
+    "slurm": {**SLURM, **SETUP},
+    "hpcpack": {**HEAD, **HPCPACK, **SETUP},
+}
+"""What a compute of a type has beside these; the types that are not here take what they are given."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)$")
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
+_KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
+
+Settings = dict[tuple[str, ...], Node]
+
+
+def read_files(
+    site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
+) -> Config:
+    """The configuration of these files, the weakest first; of the projects' the first that counts. Raises one
+    ConfigError for all that is wrong in those that count."""
+    report = Report(error=ConfigError)
+    roots, notices = _select_roots(site, own, projects, environ, ask)
+    settings: Settings = {}
+    for root in roots:
+        settings.update(_flat(root, report))
+    report.check()
+    values: dict[str, Any] = {}
+    for path, node in settings.items():
+        if len(path) == 1:
+            report.base = os.path.dirname(node.origin)
+            values.update(read_keys({path[0]: node}, "", TOP, report, of="worldsize.toml"))
+    names = dict.fromkeys([LOCAL, *(path[1] for path in settings if path[0] == "compute")])
+    computes = {name: _compute(name, settings, report) for name in names}
+    tables = {path: node for path, node in settings.items() if path[0] in ENVIRONMENTS}
+    if tables:
+        from worldsize.jobspec.environment_config import read_tables
+
+        values.update(read_tables(tables, report))
+    report.check()
+    origins = {".".join(path): node.origin for path, node in settings.items() if path[0] != "compute" or len(path) > 2}
+    default = settings.get(("default_compute",))
+    if default:
+        values["default_place"] = default.where
+    return Config(computes=computes, origins=origins, notices=tuple(notices), **values)
+
+
+def _select_roots(
+    site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
+) -> tuple[list[Node], list[str]]:
+    """The tables of the files that count, the weakest first; and notices. The site's is root's, or a variable's."""
+    roots = [_root(read_config(site, MAX_BYTES))] if site else []
+    notices: list[str] = []
+
+    def add(root: Callable[[], Node], verdict: Verdict) -> bool:
+        if verdict.notice:
+            notices.append(verdict.notice)
+        if verdict.counts:
+            roots.append(root())
+        return verdict.counts
+
+    if own:
+        file = read_config(own, MAX_BYTES)
+        add(partial(_root, file), judge_user_file(file, environ))
+    for project in projects:
+        file = read_config(project, MAX_BYTES)
+        root = cache(partial(_root, file))
+        if add(root, judge_project_file(file, partial(_authority, root), environ, ask)):
+            break
+    return roots, notices
+
+
+def _authority(root: Callable[[], Node]) -> list[tuple[str, str]]:
+    """What a file decides that could harm: (key, value) each."""
+    settings = _flat(root(), Report(error=ConfigError))
+    said = [(path, plain(node)) for path, node in settings.items()]
+    return [(".".join(path), repr(value)) for path, value in said if has_authority(path, str(value))]
+
+
+def _root(config: ConfigFile) -> Node:
+    """The file's tables as a tree. Raises ConfigError when it is not a TOML file."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    file, data = config.path, config.data
+    if len(data) > MAX_BYTES:
+        raise ConfigError("larger than %d bytes, so not a configuration" % MAX_BYTES, file)
+    try:
+        text = data.decode("utf-8-sig")
+        tables = tomllib.loads(text)
+        root = to_node(tables, file, error=ConfigError)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError("not UTF-8 text", "%s:%d" % (file, line)) from None
+    except RecursionError:
+        raise ConfigError("nested too deep", file) from None
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(str(error), file) from None
+    except ValueError:
+        raise ConfigError("not TOML: a number with too many digits", file) from None
+    return _with_lines(root, (), _key_lines(text))
+
+
+def _not_toml(message: str, file: str) -> ConfigError:
+    place = _PLACE.search(message)
+    if not place:
+        return ConfigError("not TOML: %s" % message, file)
+    what = "not TOML, column %s: %s" % (place[2], message[: place.start()].rstrip())
+    return ConfigError(what, "%s:%s" % (file, place[1]))
+
+
+def _key_lines(text: str) -> dict[tuple[str, ...], int]:
+    """The lines of tables and keys, found as people write them; what is written otherwise has no line."""
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        header, key = _HEADER.match(line), _KEY.match(line)
+        if header:
+            table = _steps(header[1])
+            lines.setdefault(table, number)
+        elif key:
+            lines.setdefault(table + _steps(key[1]), number)
+    return lines
+
+
+def _steps(dotted: str) -> tuple[str, ...]:
+    return tuple(step.strip().strip("\"'") for step in dotted.split("."))
+
+
+def _with_lines(node: Node, path: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> Node:
+    node = node._replace(line=lines.get(path, node.line))
+    if not isinstance(node.value, dict):
+        return node
+    children = {name: _with_lines(child, (*path, name), lines) for name, child in node.value.items()}
+    return node._replace(value=children)
+
+
+def _flat(root: Node, report: Report) -> Settings:
+    """One entry per setting, and one per compute's table."""
+    settings: Settings = {}
+    for name, node in root.value.items():
+        if name in ENVIRONMENTS:
+            from worldsize.jobspec.environment_config import flatten
+
+            settings.update(flatten(name, node, report))
+            continue
+        if name != "compute":
+            settings[(name,)] = node
+            continue
+        for compute, table in (mapping_of(node, name, report) or {}).items():
+            path = "compute.%s" % compute[:60]
+            if not _NAME.fullmatch(compute):
+                report.problem(table, path, "is not a compute's name", "use letters, digits, '-' and '_'")
+                continue
+            settings[(name, compute)] = table
+            entries = mapping_of(table, path, report) or {}
+            settings.update({(name, compute, key): item for key, item in entries.items()})
+    return settings
+
+
+def _compute(name: str, settings: Settings, report: Report) -> Compute:
+    entries = {path[2]: node for path, node in settings.items() if path[:2] == ("compute", name) and len(path) == 3}
+    path = "compute.%s" % name
+    values: dict[str, Any] = {"type": LOCAL} if name == LOCAL else {}
+    for key, node in entries.items():
+        report.base = os.path.dirname(node.origin)
+        if key in COMPUTE:
+            values.update(read_keys({key: node}, path, COMPUTE, report))
+    if "type" not in values and "type" not in entries:
+        hint = "one of: %s" % ", ".join(TYPES)
+        report.problem(settings[("compute", name)], path + ".type", "is missing", hint)
+    if name == LOCAL and values["type"] != LOCAL:
+        report.problem(entries["type"], path + ".type", "is always local", "give the compute another name")
+    return Compute(name, **_finished(path, values, entries, report))
+
+
+def _finished(path: str, values: dict[str, Any], entries: dict[str, Node], report: Report) -> dict[str, Any]:
+    """Adds the options that only this type of compute knows."""
+    kind = values.get("type")
+    others = {key: node for key, node in entries.items() if key not in COMPUTE}
+    known = OPTIONS.get(kind) if kind else None
+    if known is None:
+        values["options"] = {key: plain(node) for key, node in others.items()}
+    else:
+        _refuse_unknown(path, others, known, kind or "", report)
+        wanted = {key: node for key, node in others.items() if key in known}
+        values["options"] = read_keys(wanted, path, known, report)
+    if kind == "hpcpack":  # whose nodes have file systems of their own
+        runs_dir = default_runs_dir(values["options"])
+        return {"runs_dir": runs_dir, **values} if runs_dir else values
+    python = values.get("python")
+    if python and (os.sep in python or python.startswith("~")):
+        values["python"] = os.path.join(os.path.dirname(entries["python"].origin), os.path.expanduser(python))
+    return values
+
+
+def _refuse_unknown(path: str, entries: dict[str, Node], known: Keys, kind: str, report: Report) -> None:
+    for key, node in entries.items():
+        if key not in known:
+            what = "is not a key of a %s compute" % kind
+            hint = NO_PASSWORD if kind == "hpcpack" and "pass" in key.lower() else None
+            report.problem(node, "%s.%s" % (path, key[:60]), what, hint or did_you_mean(key, {**COMPUTE, **known}))

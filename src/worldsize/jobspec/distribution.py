@@ -1,0 +1,146 @@
+"""Distributions: how the ranks of a job find each other. One small module per kind in `distributions/`, by type name.
+
+Packages of others add kinds through the entry points `worldsize.distributions`: the name is the type, the object a
+class that does what `Distribution` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from worldsize.common.named_tuple import Protocol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.jobspec.distributions.base import Arrangement
+    from worldsize.jobspec.distributions.deepspeed import DeepSpeedDistribution as DeepSpeedDistribution
+    from worldsize.jobspec.distributions.horovod import HorovodDistribution as HorovodDistribution
+    from worldsize.jobspec.distributions.jax import JaxDistribution as JaxDistribution
+    from worldsize.jobspec.distributions.mpi import MpiDistribution as MpiDistribution
+    from worldsize.jobspec.distributions.plain import PlainDistribution as PlainDistribution
+    from worldsize.jobspec.distributions.pytorch import PyTorchDistribution as PyTorchDistribution
+    from worldsize.jobspec.distributions.ray import RayDistribution as RayDistribution
+    from worldsize.jobspec.distributions.tensorflow import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.jobspec.keys.key import Keys
+
+ENTRY_POINTS = "worldsize.distributions"
+
+
+class Distribution(Protocol):
+    """A named tuple: one field for each of its keys, with its default, and `type` last.
+
+    A kind with a field `process_count_per_instance` puts equal ranks on every node; one without lays out roles.
+    """
+
+    @property
+    def _fields(self) -> tuple[str, ...]: ...
+
+    @property
+    def type(self) -> str: ...
+
+    @staticmethod
+    def keys() -> Keys:
+        """Its keys in a job file: what each takes, what it means."""
+
+    def world_size(self, instances: int) -> int:
+        """How many ranks it has on so many nodes."""
+
+    def arrange(self, instances: int) -> Arrangement:
+        """Who runs where, and how it is started. Raises PlanError where the roles do not fit."""
+
+    @property
+    def _replace(self) -> Callable[..., Any]: ...
+
+
+_HOMES = {
+    "pytorch": ("pytorch", "PyTorchDistribution"),
+    "tensorflow": ("tensorflow", "TensorFlowDistribution"),
+    "mpi": ("mpi", "MpiDistribution"),
+    "horovod": ("horovod", "HorovodDistribution"),
+    "deepspeed": ("deepspeed", "DeepSpeedDistribution"),
+    "jax": ("jax", "JaxDistribution"),
+    "ray": ("ray", "RayDistribution"),
+    "none": ("plain", "PlainDistribution"),
+}
+"""The module and the class of each kind of our own; loaded when it is first used."""
+
+_MODULES = {name: module for module, name in _HOMES.values()}
+
+
+class _Kinds(Mapping[str, "type[Distribution]"]):
+    """Every kind by its type's name: our own, then those of other packages, which are looked for only where ours do not
+    answer, since that takes longer than a whole short run."""
+
+    def __getitem__(self, name: str) -> type[Distribution]:
+        kind: type[Distribution] = _ours(*_HOMES[name]) if name in _HOMES else _loaded(_theirs()[name])
+        return kind
+
+    def __contains__(self, name: object) -> bool:
+        return name in _HOMES or name in _theirs()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from _HOMES
+        yield from (name for name in _theirs() if name not in _HOMES)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+DISTRIBUTIONS: Mapping[str, type[Distribution]] = _Kinds()
+
+
+def _ours(module: str, name: str) -> Any:
+    from importlib import import_module
+
+    return getattr(import_module("worldsize.spec.distributions." + module), name)
+
+
+def _loaded(point: Any) -> Any:
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        from worldsize.errors import JobError
+
+        what = "the distribution %s of %s cannot be loaded: %s" % (point.name, point.value, error)
+        raise JobError(what, "distribution.type") from error
+
+
+def _theirs() -> Mapping[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    return _ours(_MODULES[name], name)
+
+
+def kind_names(said: str) -> tuple[str, ...]:
+    """The names among which `said` is to be found, in any case, or all there are."""
+    return tuple(_HOMES) if said.lower() in _HOMES else tuple(DISTRIBUTIONS)
+
+
+def processes_per_instance(distribution: Distribution | None) -> int | None:
+    """Processes on each node; None where the kind lays out roles instead (tensorflow, ray)."""
+    return 1 if distribution is None else getattr(distribution, "process_count_per_instance", None)
+
+
+def parse_distribution(value: Any, where: str, warnings: list[str]) -> Distribution | None:
+    """A distribution from a mapping or from one of the classes above; None stays None.
+
+    Keys that the kind does not know, at any depth, are appended to `warnings`.
+    Raises JobError, at `where`, for a missing or unknown type and for values of a wrong type or size.
+    """
+    from worldsize.jobspec.reading.job import read_distribution
+    from worldsize.jobspec.reading.problems import Report
+    from worldsize.jobspec.reading.tree import to_node
+
+    report = Report()
+    distribution = read_distribution(to_node(value, where), "distribution", report)
+    report.check()
+    warnings.extend(report.warnings)
+    return distribution

@@ -1,0 +1,82 @@
+"""What every kind of distribution is made of: a named tuple of its keys, and how its ranks are arranged."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.plan import NodePlan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    from worldsize.errors import PlanError
+    from worldsize.jobspec.keys.key import Key
+
+    Kind = TypeVar("Kind", bound=type)
+
+
+class Arrangement(NamedTuple):
+    """What a distribution asks of the agents.
+
+    nodes     the ranks of each node, with their roles
+    launcher  how a node's agent starts them: "direct", or one that agent/launchers/rank_process.py knows
+    options   the launcher's own, as JSON can hold them
+    ports, leaders, lingering   as in the plan
+    conventions   those that must be in force, whatever the job narrows them to
+    """
+
+    nodes: tuple[NodePlan, ...]
+    launcher: str = "direct"
+    options: Mapping[str, Any] = {}
+    ports: str = ""
+    leaders: tuple[int, ...] = ()
+    lingering: tuple[str, ...] = ()
+    conventions: tuple[str, ...] = ()
+
+
+def tolerant(kind: Kind) -> Kind:
+    """Keywords that the kind does not have only warn, as in a job file: Azure's own samples have them."""
+    exact: Any = kind.__new__
+
+    @functools.wraps(exact)
+    def create(cls: type, *values: Any, **named: Any) -> Any:
+        unknown = named.keys() - set(cls._fields)  # type: ignore[attr-defined]
+        if unknown:
+            import warnings
+
+            what = "%s has no %s: ignored" % (cls.__name__, ", ".join(sorted(unknown)))
+            warnings.warn(what, stacklevel=2)
+        return exact(cls, *values, **{name: value for name, value in named.items() if name not in unknown})
+
+    kind.__new__ = create  # type: ignore[assignment]
+    return kind
+
+
+def count_key(doc: str, minimum: int = 1) -> Key:
+    from worldsize.jobspec.job import MAX_RANKS
+    from worldsize.jobspec.keys.key import Key
+
+    return Key("int", doc, minimum=minimum, maximum=MAX_RANKS)
+
+
+def processes_key() -> Key:
+    return count_key("Processes on each node; usually its number of GPUs.")
+
+
+def port_key(doc: str) -> Key:
+    from worldsize.jobspec.keys.key import Key
+
+    return Key("int", doc, minimum=1, maximum=65535)
+
+
+def not_yet(type_: str) -> PlanError:
+    """What `arrange` raises for a kind that is read, and kept, and that this release cannot start."""
+    from worldsize.errors import PlanError
+    from worldsize.jobspec.distribution import DISTRIBUTIONS
+
+    what = "this release cannot run a %s distribution yet" % type_
+    others = ", ".join(name for name in DISTRIBUTIONS if name != type_)
+    return PlanError(what, "distribution.type", "these run today: %s" % others)

@@ -1,0 +1,69 @@
+"""`type: deepspeed`: ranks that `deepspeed.init_distributed()` brings together; and what finds a configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.jobspec.distributions.base import Arrangement, tolerant
+from worldsize.plan.rank_layout import node_major
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.jobspec.keys.key import Keys
+
+_COMMAND = re.compile(r"(?:^|[\n;&|(])\s*(?:\w+=\S*\s+)*(?:exec\s+)?(\S*/)?deepspeed\s")
+
+
+@tolerant
+class DeepSpeedDistribution(NamedTuple):
+    """DeepSpeed finds torch's variables; a command that is `deepspeed train.py …` is started once per node."""
+
+    process_count_per_instance: int = 1
+    type: str = "deepspeed"
+
+    @staticmethod
+    def keys() -> Keys:
+        from worldsize.jobspec.distributions.base import processes_key
+
+        return {"process_count_per_instance": processes_key()}
+
+    def world_size(self, instances: int) -> int:
+        return instances * self.process_count_per_instance
+
+    def arrange(self, instances: int) -> Arrangement:
+        return Arrangement(node_major(instances, self.process_count_per_instance), conventions=("torch",))
+
+
+def by_its_launcher(
+    arrangement: Arrangement, command: str, argv: Sequence[str], gpus_per_node: int | None
+) -> Arrangement:
+    """`arrangement` for a command that is DeepSpeed's own launcher, which is started once per node; as it is for any
+    other. Jobs that were written for it ask for one process per node, and mean all GPUs. Raises PlanError where it is
+    named by a path, so that nothing can tell it of the allocation."""
+    asked = arrangement.launcher != "direct" and "otherwise" not in arrangement.options
+    if asked or not starts_deepspeed(command, argv):
+        return arrangement
+    if named_by_path(command, argv):
+        from worldsize.errors import PlanError
+
+        what = "DeepSpeed's launcher is named by a path: there it would see this node alone"
+        raise PlanError(what, "command", "write deepspeed …, and let environment: say where that is")
+    nodes = arrangement.nodes
+    if gpus_per_node and all(len(node.ranks) == 1 for node in nodes):
+        nodes = node_major(len(nodes), gpus_per_node)
+    conventions = (*arrangement.conventions, "torch")
+    return arrangement._replace(nodes=nodes, launcher="deepspeed", options={}, conventions=conventions)
+
+
+def starts_deepspeed(command: str, argv: Sequence[str]) -> bool:
+    """Whether a command is one of DeepSpeed's own launcher, which starts a node's ranks itself."""
+    return argv[0].rpartition("/")[2] == "deepspeed" if argv else _COMMAND.search(command) is not None
+
+
+def named_by_path(command: str, argv: Sequence[str]) -> bool:
+    """Whether such a command says where the launcher is, rather than its name alone."""
+    if argv:
+        return "/" in argv[0]
+    return any(found[1] for found in _COMMAND.finditer(command))

@@ -1,0 +1,42 @@
+"""`type: horovod`: ranks that meet through Horovod's own rendezvous server, by gloo; or under mpirun."""
+
+from __future__ import annotations
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.jobspec.distributions.base import Arrangement, tolerant
+from worldsize.plan.rank_layout import node_major
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.jobspec.keys.key import Keys
+
+_LAUNCHER = (
+    "direct: ranks find Horovod's variables (a Horovod built with gloo); mpirun: Open MPI's starts them, and a Horovod "
+    "that was built with MPI uses that."
+)
+
+
+@tolerant
+class HorovodDistribution(NamedTuple):
+    """In place of horovodrun: its variables set directly, or a Horovod that was built with MPI under mpirun."""
+
+    process_count_per_instance: int = 1
+    launcher: str = "direct"
+    type: str = "horovod"
+
+    @staticmethod
+    def keys() -> Keys:
+        from worldsize.jobspec.distributions.base import processes_key
+        from worldsize.jobspec.keys.key import Key
+
+        return {
+            "process_count_per_instance": processes_key(),
+            "launcher": Key("text", _LAUNCHER, choices=("direct", "mpirun")),
+        }
+
+    def world_size(self, instances: int) -> int:
+        return instances * self.process_count_per_instance
+
+    def arrange(self, instances: int) -> Arrangement:
+        nodes = node_major(instances, self.process_count_per_instance)
+        return Arrangement(nodes, self.launcher, ports="node")

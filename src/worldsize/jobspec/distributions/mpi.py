@@ -1,0 +1,45 @@
+"""`type: mpi`: ranks that mpirun starts, or that find what it would have told them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from worldsize.jobspec.distributions.base import Arrangement, tolerant
+from worldsize.plan.rank_layout import node_major
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.jobspec.keys.key import Keys
+
+_LAUNCHER = (
+    "mpirun: Open MPI's starts the ranks, and needs no ssh; direct: ranks find its variables alone; srun: Slurm's own "
+    "start by PMIx; auto: mpirun where the first node has it, otherwise direct."
+)
+
+
+@tolerant
+class MpiDistribution(NamedTuple):
+    """Ranks started by mpirun where the nodes have Open MPI's, else directly, with the variables that it would set."""
+
+    process_count_per_instance: int = 1
+    launcher: str = "auto"
+    type: str = "mpi"
+
+    @staticmethod
+    def keys() -> Keys:
+        from worldsize.jobspec.distributions.base import processes_key
+        from worldsize.jobspec.keys.key import Key
+
+        return {
+            "process_count_per_instance": processes_key(),
+            "launcher": Key("text", _LAUNCHER, choices=("auto", "mpirun", "direct", "srun")),
+        }
+
+    def world_size(self, instances: int) -> int:
+        return instances * self.process_count_per_instance
+
+    def arrange(self, instances: int) -> Arrangement:
+        options: dict[str, Any] = {"otherwise": "direct"} if self.launcher == "auto" else {}
+        launcher = "mpirun" if self.launcher == "auto" else self.launcher
+        nodes = node_major(instances, self.process_count_per_instance)
+        return Arrangement(nodes, launcher, options)

@@ -1,0 +1,31 @@
+"""`type: none`: ranks of no framework."""
+
+from __future__ import annotations
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.jobspec.distributions.base import Arrangement, tolerant
+from worldsize.plan.rank_layout import node_major
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.jobspec.keys.key import Keys
+
+
+@tolerant
+class PlainDistribution(NamedTuple):
+    """Ranks of no framework, with every convention set."""
+
+    process_count_per_instance: int = 1
+    type: str = "none"
+
+    @staticmethod
+    def keys() -> Keys:
+        from worldsize.jobspec.distributions.base import processes_key
+
+        return {"process_count_per_instance": processes_key()}
+
+    def world_size(self, instances: int) -> int:
+        return instances * self.process_count_per_instance
+
+    def arrange(self, instances: int) -> Arrangement:
+        return Arrangement(node_major(instances, self.process_count_per_instance))

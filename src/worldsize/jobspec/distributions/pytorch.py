@@ -1,0 +1,86 @@
+"""`type: pytorch`: torch.distributed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from worldsize.jobspec.distributions.base import Arrangement, tolerant
+from worldsize.plan.rank_layout import node_major
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.errors import PlanError
+    from worldsize.jobspec.keys.key import Keys
+
+
+@tolerant
+class PyTorchDistribution(NamedTuple):
+    """torch.distributed: its variables set directly, or by one torchrun per node (`launcher="torchrun"`).
+
+    With torchrun: `nodes` "MIN:MAX" goes on without nodes that are lost, as long as MIN are left; `max_restarts`: so
+    often all ranks are started again when one fails; `rdzv_backend`: "c10d" or "static".
+    """
+
+    process_count_per_instance: int = 1
+    launcher: str = "direct"
+    nodes: str | None = None
+    max_restarts: int = 0
+    rdzv_backend: str = "c10d"
+    type: str = "pytorch"
+
+    @staticmethod
+    def keys() -> Keys:
+        from worldsize.jobspec.distributions.base import count_key, processes_key
+        from worldsize.jobspec.keys.key import Key
+
+        launcher = "direct: ranks are started with torch's variables set; torchrun: one torchrun per node starts them."
+        restarts = "torchrun's: so often all ranks are started again when one of them fails."
+        return {
+            "process_count_per_instance": processes_key(),
+            "launcher": Key("text", launcher, choices=("direct", "torchrun")),
+            "nodes": Key("as_text", "torchrun's: MIN:MAX, to go on without lost nodes as long as MIN are left."),
+            "max_restarts": count_key(restarts, minimum=0),
+            "rdzv_backend": Key("text", "How the nodes' torchruns meet.", choices=("c10d", "static")),
+        }
+
+    def world_size(self, instances: int) -> int:
+        return instances * self.process_count_per_instance
+
+    def arrange(self, instances: int) -> Arrangement:
+        nodes = node_major(instances, self.process_count_per_instance)
+        return Arrangement(nodes, self.launcher, self._options(instances))
+
+    def _options(self, instances: int) -> dict[str, Any]:
+        """What is said of torchrun, where it differs from what it does by itself."""
+        said: dict[str, Any] = {}
+        if self.nodes is not None:
+            said["min_nodes"] = _least(self.nodes, instances)
+        if self.max_restarts:
+            said["max_restarts"] = self.max_restarts
+        if self.rdzv_backend != "c10d":
+            said["rdzv_backend"] = self.rdzv_backend
+        if said and self.launcher != "torchrun":
+            raise _refused("%s: torchrun's alone" % ", ".join(said).replace("min_nodes", "nodes"), "launcher: torchrun")
+        if instances > 1 and "rdzv_backend" in said and len(said) > 1:
+            what = "with static rendezvous each node would start its own ranks again, and not the others'"
+            raise _refused(what, "rdzv_backend: c10d", "rdzv_backend")
+        return said
+
+
+def _least(nodes: str, instances: int) -> int:
+    """MIN of "MIN:MAX", or of one number for both."""
+    found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,7}))?", nodes.strip())
+    if found is None or not 0 < int(found[1]) <= int(found[2] or found[1]):
+        raise _refused("%.40r is no range of nodes" % nodes, "write MIN:MAX, such as 1:2", "nodes")
+    least, most = int(found[1]), int(found[2] or found[1])
+    if not least <= instances <= most:
+        what = "nodes is %s, but the run starts on %d" % (nodes, instances)
+        raise _refused(what, "resources.instance_count: %d" % most, "nodes")
+    return least
+
+
+def _refused(what: str, hint: str, key: str = "launcher") -> PlanError:
+    from worldsize.errors import PlanError
+
+    return PlanError(what, "distribution." + key, hint)

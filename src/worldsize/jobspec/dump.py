@@ -1,0 +1,156 @@
+"""A job as YAML text, without a YAML library: every submission writes one, and importing a library costs more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from worldsize.jobspec.job import Job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_/${}.+*- ")
+_PLAIN_FIRST = _PLAIN - frozenset("0123456789{}.+*- ")
+_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+_LONGEST_KEY = 1000
+
+
+def job_tree(job: Job) -> dict[str, Any]:
+    """The keys of `job` that differ from their defaults, as plain values: what a file would say."""
+    tree = _changed(job)
+    tree.pop("source", None)
+    tree.pop("batch_source", None)
+    if job.batch_script is not None:
+        tree.update(_beside_script(job))
+    tree.pop("command" if job.argv else "argv", None)
+    return tree
+
+
+def _beside_script(job: Job) -> dict[str, Any]:
+    """What a script says too, in full: a key that is left out has the value that the script says."""
+    from worldsize.jobspec.distribution import processes_per_instance
+
+    distribution = _plain(job.distribution) if job.distribution else {"type": "none"}
+    processes = processes_per_instance(job.distribution)
+    if processes is not None:
+        distribution["process_count_per_instance"] = processes
+    return {
+        **{name: getattr(job, name) for name in ("code", "display_name", "count", "at_once")},
+        "resources": {"instance_count": job.resources.instance_count, **_plain(job.resources)},
+        "distribution": distribution,
+    }
+
+
+def _changed(value: Any) -> dict[str, Any]:
+    defaults = value._field_defaults
+    tree = {}
+    for name, item in value._asdict().items():
+        if item != defaults[name] or type(item) is not type(defaults[name]):
+            tree[name] = _plain(item)
+    return tree
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "_field_defaults"):
+        tree = _changed(value)
+        return {"type": value.type, **tree} if hasattr(value, "type") else tree
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def dump_job(job: Job) -> str:
+    """YAML text that `parse_job` reads back as an equal job, but for its `source`."""
+    return dump_tree(job_tree(job))
+
+
+def dump_tree(tree: Mapping[str, Any]) -> str:
+    """A job's keys, as `job_tree` has them, as YAML text."""
+    lines: list[str] = []
+    _write_mapping(tree, "", lines)
+    return "\n".join(lines) + "\n"
+
+
+def _write_mapping(tree: Mapping[str, Any], indent: str, lines: list[str]) -> None:
+    for name, value in tree.items():
+        key = _text(name)
+        if len(key) > _LONGEST_KEY:
+            lines.append(indent + "? " + key)
+            key = ""
+        _write(indent + key + ":", value, indent + "  ", lines)
+
+
+def _write(head: str, value: Any, indent: str, lines: list[str]) -> None:
+    if isinstance(value, dict) and value:
+        lines.append(head)
+        _write_mapping(value, indent, lines)
+    elif isinstance(value, list) and value:
+        lines.append(head)
+        for item in value:
+            _write(indent + "-", item, indent + "  ", lines)
+    elif isinstance(value, str) and _is_block(value):
+        lines.append(head + " |" + ("" if value.endswith("\n") else "-"))
+        lines.extend(indent + line if line else "" for line in value.removesuffix("\n").split("\n"))
+    else:
+        lines.append("%s %s" % (head, _scalar(value)))
+
+
+def _is_block(text: str) -> bool:
+    """Whether a literal block says the text exactly: several printable lines, no blank at the start or end."""
+    body = text.removesuffix("\n")
+    return "\n" in body and body == body.strip() and all(line.isprintable() for line in body.split("\n"))
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return _text(value)
+    return "{}" if isinstance(value, dict) else "[]"
+
+
+def _float(value: float) -> str:
+    if math.isnan(value):
+        return ".nan"
+    if math.isinf(value):
+        return ".inf" if value > 0 else "-.inf"
+    text = repr(value)
+    if "e" not in text:
+        return text
+    mantissa, exponent = text.split("e")
+    sign = "" if exponent[0] in "+-" else "+"
+    return "%s%se%s%s" % (mantissa, "" if "." in mantissa else ".0", sign, exponent)
+
+
+def _text(text: str) -> str:
+    if _is_plain(text):
+        return text
+    return '"%s"' % "".join([c if c.isprintable() and c not in '"\\' else _escaped(c) for c in text])
+
+
+def _is_plain(text: str) -> bool:
+    """Whether the text may stand without quotes: words that YAML takes for nothing else."""
+    return (
+        text[:1] in _PLAIN_FIRST
+        and _PLAIN.issuperset(text)
+        and text.lower() not in _WORDS
+        and not text.endswith(" ")
+        and "  " not in text
+    )
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character in '"\\':
+        return "\\" + character
+    if character == "\n":
+        return "\\n"
+    return "\\x%02x" % code if code < 256 else "\\u%04x" % code if code < 65536 else "\\U%08x" % code

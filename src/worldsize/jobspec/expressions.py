@@ -1,0 +1,121 @@
+"""`${{inputs.x}}` and `${{outputs.x}}` in a command: text for text, before any shell sees it.
+
+The variables of the shell (`$VAR`, `${VAR}`, `$$`, `$(…)`) stay for bash, at run time, per rank.
+`$[[ … ]]` holds what is left out when an optional input in it is not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from worldsize.errors import JobError
+from worldsize.jobspec.job import InputValue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from re import Match
+
+_EXPRESSION = r"(?s)\$\{\{((?:(?!\$\{\{|\}\}).)*)\}\}"
+_OPTIONAL = r"(?s)\$\[\[((?:(?!\$\[\[|\]\]).)*)\]\]"
+"""Up to the next beginning: linear in the text's length."""
+
+_LONGEST = 1 << 24
+_KINDS = ("inputs", "outputs")
+
+
+def resolve(
+    command: str,
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+    where: str | None = None,
+    optional: Collection[str] = (),
+) -> str:
+    """`command` with every expression replaced by its text, once: what a value holds is not looked at again.
+
+    `optional` names the inputs that may be absent and are. Raises JobError, at `where`, for a name that the job does
+    not have (with the nearest that it has), for an absent optional input outside `$[[ ]]`, and for anything else in
+    `${{ }}`.
+    """
+    if "${{" not in command:
+        return command
+    import re
+
+    names = _Names(inputs, outputs, where, optional)
+    parts: list[str] = []
+    end = 0
+    for match in re.finditer(_OPTIONAL, command):
+        parts.append(names.replace(command[end : match.start()]))
+        parts.append(names.optional_part(match))
+        end = match.end()
+    parts.append(names.replace(command[end:]))
+    return "".join(parts)
+
+
+def input_text(value: InputValue) -> str:
+    """An input as a command sees it: a literal as Python writes it (True, 1e-05), data as its path, "" without one.
+
+    Booleans and numbers are written as Azure's own client sends them to its service.
+    """
+    if isinstance(value, tuple):
+        return value.path or ""
+    return str(value)
+
+
+class _Names:
+    """What the expressions of one command may name."""
+
+    def __init__(
+        self, inputs: Mapping[str, str], outputs: Mapping[str, str], where: str | None, optional: Collection[str]
+    ) -> None:
+        self.values = {"inputs": inputs, "outputs": outputs}
+        self.where = where
+        self.absent = frozenset(optional) - inputs.keys()
+        self.length = 0
+
+    def replace(self, text: str) -> str:
+        import re
+
+        replaced = re.sub(_EXPRESSION, self.value, text)
+        if "${{" in re.sub(_EXPRESSION, "", text):
+            begin = text.rindex("${{")
+            raise JobError("%.40r has no closing }}" % text[begin:], self.where)
+        return replaced
+
+    def optional_part(self, match: Match[str]) -> str:
+        import re
+
+        inside = match[1]
+        names = [found.strip() for found in re.findall(_EXPRESSION, inside)]
+        if not names:
+            return match[0]
+        if any(name.startswith("inputs.") and name[len("inputs.") :] in self.absent for name in names):
+            return ""
+        return self.replace(inside)
+
+    def value(self, match: Match[str]) -> str:
+        expression = "${{%s}}" % match[1]
+        kind, _, name = match[1].strip().partition(".")
+        if kind == "search_space":
+            raise JobError("%.80s belongs to a sweep, which cannot be run here" % expression, self.where)
+        if kind not in _KINDS or not name:
+            hint = "write ${{inputs.name}} or ${{outputs.name}}"
+            raise self.error(expression, "is not an expression known here", hint)
+        values = self.values[kind]
+        if name in values:
+            self.length += len(values[name])
+            if self.length > _LONGEST:
+                raise self.error(expression, "makes it longer than %d characters" % _LONGEST, None)
+            return values[name]
+        if kind == "inputs" and name in self.absent:
+            raise self.error(expression, "names an optional input without a value", "put it inside $[[ ]]")
+        raise self.unknown(expression, kind, name)
+
+    def error(self, expression: str, what: str, hint: str | None) -> JobError:
+        return JobError("%.80s %s" % (expression, what), self.where, hint)
+
+    def unknown(self, expression: str, kind: str, name: str) -> JobError:
+        from worldsize.jobspec.reading.nearest import did_you_mean
+
+        names = [*self.values[kind], *(self.absent if kind == "inputs" else ())]
+        hint = did_you_mean(name, names, "the job's %s" % kind) or "the job has no %s" % kind
+        return self.error(expression, "names none of the job's %s" % kind, hint)

@@ -1,0 +1,203 @@
+"""The job: what a user asks for, as frozen values that no compute has touched yet.
+
+Nothing here is derived: the world size and the layout of ranks belong to planning. Values read from a file or from
+Python are validated before they become a `Job`; building one directly costs microseconds and checks nothing.
+Named tuples rather than a schema library: importing one costs as much as a whole short run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.jobspec.distribution import Distribution
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAX_RANKS = 1_000_000
+"""No job has more ranks; a larger number is a slip of the keyboard."""
+
+
+COPYING_MODES = ("download", "eval_download")
+MOUNTING_MODES = ("ro_mount", "eval_mount")
+"""Modes of inputs that ask for something: a copy on each node's own disk; no writing to it."""
+
+
+class AssetTypes:
+    """The types of inputs and outputs, as Azure ML names them."""
+
+    URI_FILE = "uri_file"
+    URI_FOLDER = "uri_folder"
+    MLTABLE = "mltable"
+    CUSTOM_MODEL = "custom_model"
+    MLFLOW_MODEL = "mlflow_model"
+    TRITON_MODEL = "triton_model"
+
+
+class Input(NamedTuple):
+    """Data that a job reads. `path` is local (absolute once the job is read) or a URI; None only when optional.
+    `sha256` is what a file, or an archive, must have; `max_size`, such as "20 GiB", what is fetched may be at most."""
+
+    type: str = AssetTypes.URI_FOLDER
+    path: str | None = None
+    mode: str | None = None
+    optional: bool = False
+    description: str | None = None
+    sha256: str | None = None
+    max_size: str | None = None
+
+
+class Output(NamedTuple):
+    """A directory (or file) that a job writes; without a path the run directory holds it."""
+
+    type: str = AssetTypes.URI_FOLDER
+    mode: str | None = None
+    path: str | None = None
+    name: str | None = None
+    version: str | None = None
+    description: str | None = None
+
+
+class Data(NamedTuple):
+    """A named data asset; as an input value it stands for its path."""
+
+    name: str | None = None
+    version: str | None = None
+    path: str | None = None
+    type: str = AssetTypes.URI_FOLDER
+    description: str | None = None
+
+
+class Resources(NamedTuple):
+    """How many nodes; the rest is for the computes that know such things. `shm_size` is text such as "2g"."""
+
+    instance_count: int = 1
+    instance_type: str | None = None
+    shm_size: str | None = None
+    docker_args: str | tuple[str, ...] | None = None
+    locations: tuple[str, ...] = ()
+    max_instance_count: int | None = None
+    properties: Mapping[str, Any] = {}
+
+
+class Limits(NamedTuple):
+    """`timeout` in seconds, after which the run is cancelled; None for no limit."""
+
+    timeout: float | None = None
+
+
+Literal = str | int | float | bool
+InputValue = str | int | float | bool | Input
+
+
+class Job(NamedTuple):
+    """One job, target-independent.
+
+    argv             the exact words to execute without a shell; then `command` is their quoted text, for display
+    batch_script     in place of both, the text of a Slurm batch script: the first node executes it once, and its
+                     `srun` starts the ranks
+    code             the directory to snapshot, absolute, or a URI; None for no code
+    conventions      narrow the environment conventions to these; empty: all of them
+    grace            seconds between TERM and KILL when ranks are stopped
+    hang_timeout     seconds of idleness after which ranks that are left, others having ended with 0, hang; 0: never
+    strict           what else would be a warning beside a success is a failure
+    threads          OMP_NUM_THREADS of each rank; None leaves it to planning
+    bind             "auto" binds ranks to CPUs where that is sensible, "none" never does
+    secrets          names of the submitter's variables that every rank gets, and that no file keeps after the run
+    share            "group" opens the run directory to the group; None keeps it private
+    share_gpus       several processes may share a GPU
+    visible_devices  CUDA_VISIBLE_DEVICES is set per rank
+    data_parallel    "split" or "scale": the command is a script for one process, trained data-parallel by all ranks
+    virtual_gpus     a rehearsal: so many GPUs of each node that there are not; None: what there is
+    offline          nodes reach no network: in a rehearsal it is cut, elsewhere libraries are told
+    modules, setup   modules to load and shell lines to execute before the ranks start
+    slurm            what the job says of Slurm: the keys of jobspec/keys/slurm.py
+    hpcpack          what the job says of HPC Pack: the keys of jobspec/keys/hpcpack.py
+    stage            what is downloaded before the start: the keys of jobspec/keys/stage.py
+    autotune         find the best configuration by trials: the keys of jobspec/keys/autotune.py
+    matrix           inputs that vary: one run for each combination of their values
+    count            so many equal runs
+    at_once          of several runs, at most so many at the same time
+    source           where the job came from: a file name, "command line" or "python"
+    batch_source     where the lines of `batch_script` are counted; empty where that is `source`
+    """
+
+    command: str = ""
+    argv: tuple[str, ...] = ()
+    batch_script: str | None = None
+    code: str | None = None
+    type: str = "command"
+    name: str | None = None
+    display_name: str | None = None
+    experiment_name: str | None = None
+    description: str | None = None
+    tags: Mapping[str, str] = {}
+    properties: Mapping[str, str] = {}
+    environment: str | Mapping[str, Any] | None = None
+    environment_variables: Mapping[str, str] = {}
+    distribution: Distribution | None = None
+    compute: str | None = None
+    resources: Resources = Resources()
+    limits: Limits = Limits()
+    inputs: Mapping[str, InputValue] = {}
+    outputs: Mapping[str, Output] = {}
+    queue_settings: Mapping[str, Any] = {}
+    services: Mapping[str, Any] = {}
+    identity: Mapping[str, Any] = {}
+    parent_job_name: str | None = None
+    conventions: tuple[str, ...] = ()
+    grace: float = 10.0
+    hang_timeout: float = 300.0
+    strict: bool = False
+    threads: int | None = None
+    bind: str = "auto"
+    secrets: tuple[str, ...] = ()
+    share: str | None = None
+    share_gpus: bool = False
+    visible_devices: bool = False
+    data_parallel: str | None = None
+    virtual_gpus: int | None = None
+    offline: bool = False
+    modules: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    slurm: Mapping[str, Any] = {}
+    hpcpack: Mapping[str, Any] = {}
+    stage: Mapping[str, Any] = {}
+    autotune: Mapping[str, Any] | None = None
+    matrix: Mapping[str, tuple[Literal, ...]] = {}
+    count: int | None = None  # type: ignore[assignment]  # hides tuple.count, which nobody asks a job
+    at_once: int | None = None
+    source: str = "python"
+    batch_source: str = ""
+
+
+def command_text(argv: tuple[str, ...]) -> str:
+    """The words as a shell command that means the same: the `command` of a job that has an `argv`."""
+    import shlex
+
+    return shlex.join(argv)
+
+
+def service_only(job: Job) -> list[str]:
+    """The keys of `job` that mean something to Azure's service alone, as YAML paths, in the order of the schema."""
+    resources = job.resources
+    found = {
+        "properties": job.properties,
+        "compute": (job.compute or "").startswith("azureml:"),
+        "resources.instance_type": resources.instance_type,
+        "resources.shm_size": resources.shm_size,
+        "resources.docker_args": resources.docker_args,
+        "resources.locations": resources.locations,
+        "resources.max_instance_count": resources.max_instance_count,
+        "resources.properties": resources.properties,
+        "queue_settings": job.queue_settings,
+        "services": job.services,
+        "identity": job.identity,
+        "parent_job_name": job.parent_job_name,
+    }
+    for name, output in job.outputs.items():
+        found["outputs.%s.name" % name] = output.name
+        found["outputs.%s.version" % name] = output.version
+    return [key for key, value in found.items() if value]

@@ -1,0 +1,26 @@
+"""What `autotune:` of a job may say."""
+
+from __future__ import annotations
+
+from worldsize.jobspec.keys.key import Key, Keys
+
+MAX_TRIALS = 1000
+
+AUTOTUNE: Keys = {
+    "search": Key("search", "Keys of the configuration (zero_optimization.stage, say), and the values to try; two of "
+                  "DeepSpeed's have short names: micro_batch, zero_stage."),
+    "config": Key("text", "The JSON file to vary, as the command finds it in the code: ds_config.json.", blank=False),
+    "metric": Key("text", "What is measured: throughput, as DeepSpeed's log tells it, or the NAME of a line "
+                  "NAME=NUMBER of rank 0.", blank=False),
+    "goal": Key("text", "Whether the metric is to be large or small.", choices=("max", "min")),
+    "steps": Key("int", "DeepSpeed tells its throughput after so many steps.", minimum=3, maximum=1_000_000),
+    "reports": Key("int", "A trial ends once it has told the metric so often.", minimum=1, maximum=1_000_000),
+    "timeout": Key("number", "Seconds after which a trial is stopped.", above=0, maximum=10 * 86400),
+    "nodes": Key("int", "Of each trial: as many trials run at once as there is room for.", minimum=1,
+                 maximum=1_000_000),
+    "trials": Key("int", "At most so many, chosen by chance where there are more.", minimum=1, maximum=MAX_TRIALS),
+    "patience": Key("int", "Ends the search after so many trials in a row that were not better.", minimum=1,
+                    maximum=MAX_TRIALS),
+    "by": Key("text", "worldsize; or deepspeed: its own --autotuning, on one node.",
+              choices=("worldsize", "deepspeed")),
+}  # fmt: skip

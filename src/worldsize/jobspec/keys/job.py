@@ -1,0 +1,151 @@
+"""Every key of a job: what it takes, what it means. Reading, overriding and the JSON schema all follow this table."""
+
+from __future__ import annotations
+
+from worldsize.jobspec.job import MAX_RANKS
+from worldsize.jobspec.keys.autotune import AUTOTUNE
+from worldsize.jobspec.keys.hpcpack import HPCPACK
+from worldsize.jobspec.keys.key import Key, Keys
+from worldsize.jobspec.keys.slurm import SETUP, SLURM
+from worldsize.jobspec.keys.stage import STAGE
+from worldsize.plan.array import MAX_ELEMENTS
+from worldsize.plan.rank_environment import CONVENTIONS
+
+ASSET_TYPES = ("uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model")
+INPUT_MODES = ("ro_mount", "download", "direct", "eval_mount", "eval_download")
+OUTPUT_MODES = ("rw_mount", "upload", "mount", "direct")
+SERVICE_TYPES = ("ssh", "tensor_board", "vs_code", "jupyter_lab", "custom")
+SERVICE_TYPES_OF_THE_SERVICE = ("TensorBoard", "VSCode", "JupyterLab", "RayDashboard", "Tracking", "Studio")
+IDENTITY_TYPES = ("managed", "user_identity", "aml_token")
+IDENTITY_TYPES_OF_THE_SERVICE = ("managed_identity", "ManagedIdentity", "UserIdentity", "AMLToken")
+MAX_SECONDS = 10 * 365 * 86400
+
+
+def _count(doc: str, minimum: int = 1) -> Key:
+    return Key("int", doc, minimum=minimum, maximum=MAX_RANKS)
+
+
+def _port(doc: str) -> Key:
+    return Key("int", doc, minimum=1, maximum=65535)
+
+
+INPUT: Keys = {
+    "type": Key("text", "What the path holds.", choices=ASSET_TYPES),
+    "path": Key("path", "A local path, relative to the job file, or a URI.", blank=False),
+    "mode": Key("text", "How the data gets to the node: read in place, or copied to its disk.", choices=INPUT_MODES),
+    "sha256": Key("text", "The checksum of a file or archive: 64 hexadecimal digits.", blank=False),
+    "max_size": Key("as_text", "At most so much is fetched, and unpacked: 500 MB, 20 GiB, or bytes.", blank=False),
+    "optional": Key("flag", "The input may be left out; use it inside $[[ ]] in the command."),
+    "description": Key("text", "What this input is."),
+}
+OUTPUT: Keys = {
+    "type": Key("text", "What the path will hold.", choices=ASSET_TYPES),
+    "mode": Key("text", "How a service takes the data from the node.", choices=OUTPUT_MODES),
+    "path": Key("path", "Where to write; without it, inside the run directory.", blank=False),
+    "name": Key("text", "The name that a service registers the output under.", blank=False),
+    "version": Key("as_text", "The version that a service registers the output under.", blank=False),
+    "description": Key("text", "What this output is."),
+}
+RESOURCES: Keys = {
+    "instance_count": _count("Number of nodes."),
+    "instance_type": Key("text", "The service's machine size."),
+    "shm_size": Key("as_text", "Shared memory of the service's container, such as 2g."),
+    "docker_args": Key("words", "Extra arguments of the service's container."),
+    "locations": Key("texts", "Where the service may place the job."),
+    "max_instance_count": _count("The most nodes the service may use."),
+    "properties": Key("any", "Properties for the service."),
+}
+LIMITS: Keys = {
+    "timeout": Key("number", "Seconds after which the run is cancelled.", above=0, maximum=MAX_SECONDS),
+}
+QUEUE_SETTINGS: Keys = {
+    "job_tier": Key("text", "The service's tier.", choices=("spot", "basic", "standard", "premium", "null")),
+    "priority": Key("text", "The service's priority.", choices=("low", "medium", "high")),
+}
+SERVICE: Keys = {
+    "type": Key(
+        "text",
+        "ssh, tensor_board, vs_code, jupyter_lab or custom.",
+        choices=SERVICE_TYPES + SERVICE_TYPES_OF_THE_SERVICE,
+    ),
+    "job_service_type": Key("text", "The older name of type.", choices=SERVICE_TYPES + SERVICE_TYPES_OF_THE_SERVICE),
+    "nodes": Key("as_text", "all, or a node's index."),
+    "port": _port("The port of the service."),
+    "log_dir": Key("text", "TensorBoard's log directory."),
+    "ssh_public_keys": Key("text", "Keys that may log in."),
+    "properties": Key("any", "Properties of the service."),
+}
+IDENTITY: Keys = {
+    "type": Key(
+        "text",
+        "The identity that the service runs the job as: managed, user_identity or aml_token.",
+        choices=IDENTITY_TYPES + IDENTITY_TYPES_OF_THE_SERVICE,
+    ),
+    "client_id": Key("text", "A managed identity's client."),
+    "object_id": Key("text", "A managed identity's object."),
+    "msi_resource_id": Key("text", "A managed identity's resource."),
+}
+JOB: Keys = {
+    "$schema": Key("text", "The schema that editors validate with."),
+    "type": Key("text", "Always command.", choices=("command",)),
+    "name": Key("text", "The job's name: letters, digits, '-', '_' and '.'.", blank=False),
+    "display_name": Key("text", "The name shown to people."),
+    "experiment_name": Key("text", "The experiment that the run belongs to."),
+    "description": Key("text", "What this job is."),
+    "tags": Key("labels", "Labels."),
+    "properties": Key("labels", "Properties for the service."),
+    "command": Key("text", "What each rank executes, by bash, in the code directory.", blank=False),
+    "argv": Key("texts", "The exact words to execute without a shell, in place of command."),
+    "batch_script": Key(
+        "text",
+        "In place of command, a Slurm batch script: its path, relative to the job file, or its text.",
+        blank=False,
+    ),
+    "code": Key("path", "The directory to snapshot, relative to the job file.", blank=False),
+    "environment": Key("environment", "What the ranks run in: a name, a path, or what is in it."),
+    "environment_variables": Key("text_map", "Variables of every rank; they win over every convention."),
+    "distribution": Key("distribution", "How the ranks find each other."),
+    "autotune": Key("autotune", "Finds the best configuration by short trial runs.", keys=AUTOTUNE),
+    "compute": Key("text", "Where to run: the name of a compute.", blank=False),
+    "resources": Key("object", "How many nodes, and what the service should give.", keys=RESOURCES),
+    "limits": Key("object", "When to give up.", keys=LIMITS),
+    "inputs": Key("inputs", "Values and data that ${{inputs.name}} stands for."),
+    "outputs": Key("outputs", "What the job leaves behind; ${{outputs.name}} is a writable directory."),
+    "queue_settings": Key("object", "For the service.", keys=QUEUE_SETTINGS),
+    "services": Key("objects", "Interactive services, for the service.", keys=SERVICE),
+    "identity": Key("object", "For the service.", keys=IDENTITY),
+    "parent_job_name": Key("text", "For the service."),
+    "conventions": Key("texts", "Narrow the environment conventions to these.", choices=CONVENTIONS),
+    "grace": Key("number", "Seconds between TERM and KILL when ranks are stopped.", minimum=0, maximum=MAX_SECONDS),
+    "hang_timeout": Key(
+        "number",
+        "Seconds of idleness after which the ranks that are left, others having ended with 0, hang; 0: never.",
+        minimum=0,
+        maximum=MAX_SECONDS,
+    ),
+    "strict": Key(
+        "flag", "An uncaught exception, a failed step or a process left behind fails a run whose ranks ended with 0."
+    ),
+    "threads": Key("int", "OMP_NUM_THREADS of each rank.", minimum=1, maximum=65536),
+    "bind": Key("text", "auto: bind ranks to CPUs where sensible; none: never.", choices=("auto", "none")),
+    "secrets": Key("texts", "Variables of yours that every rank gets, kept in no file after the run."),
+    "share": Key("text", "group: open the run directory to the group.", choices=("group",)),
+    "share_gpus": Key("flag", "Several processes may share a GPU."),
+    "visible_devices": Key("flag", "Set CUDA_VISIBLE_DEVICES for each rank."),
+    "data_parallel": Key(
+        "text",
+        "Train a single-process script on all ranks; its batch size is that of all (split) or each rank's (scale).",
+        choices=("split", "scale"),
+    ),
+    "virtual_gpus": Key(
+        "int", "Rehearse on this machine: each node has so many virtual GPUs.", minimum=1, maximum=1024
+    ),
+    "offline": Key("flag", "The nodes reach no network; a rehearsal cuts it."),
+    **SETUP,
+    "slurm": Key("object", "Options of Slurm computes.", keys=SLURM),
+    "hpcpack": Key("object", "Options of HPC Pack computes.", keys=HPCPACK),
+    "stage": Key("stage", "What is downloaded before the start, for nodes without a network.", keys=STAGE),
+    "matrix": Key("matrix", "Inputs that vary: lists of values; one run for each combination."),
+    "count": Key("int", "So many equal runs.", minimum=1, maximum=MAX_ELEMENTS),
+    "at_once": Key("int", "Of several runs, at most so many at the same time.", minimum=1, maximum=MAX_ELEMENTS),
+}

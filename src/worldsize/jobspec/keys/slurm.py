@@ -1,0 +1,34 @@
+"""What a job or a configured compute may say of Slurm. What nobody says is not said to Slurm either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.jobspec.keys.key import Key
+
+SLURM: Mapping[str, Key] = {
+    "partition": Key("words", "The partition, or several to choose from.", blank=False),
+    "account": Key("text", "The account to charge.", blank=False),
+    "qos": Key("text", "The quality of service.", blank=False),
+    "time": Key("as_text", "The time limit, as sbatch takes it: minutes, 2:00:00, 1-12.", blank=False),
+    "constraint": Key("text", "Features that the nodes must have.", blank=False),
+    "exclude": Key("words", "Nodes to stay away from.", blank=False),
+    "nodelist": Key("words", "Nodes to run on.", blank=False),
+    "reservation": Key("text", "The reservation to use.", blank=False),
+    "gpus_per_node": Key("as_text", "GPUs of each node: 4, or a100:4.", blank=False),
+    "cpus_per_rank": Key("int", "CPUs of each rank.", minimum=1, maximum=65536),
+    "mem": Key("as_text", "Memory of each node: 64G; 0 for all of it.", blank=False),
+    "signal": Key("as_text", "When ranks are told that the limit is near: 120 (seconds), or USR1@120.", blank=False),
+    "requeue": Key("flag", "Whether Slurm may start the run again after a node failed or it was preempted."),
+    "dependency": Key("text", "What must happen first, as sbatch takes it; --after RUN writes it.", blank=False),
+    "exclusive": Key("as_text", "true: whole nodes; user, mcs or topo as sbatch means them.",
+                     choices=("true", "false", "user", "mcs", "topo")),
+    "sbatch_options": Key("labels", "Any other option of sbatch: its long name and value, such as mail-type: END."),
+}  # fmt: skip
+"""Of both a job's `slurm:` and a configured compute of type slurm; the job's words win key by key."""
+
+SETUP: Mapping[str, Key] = {
+    "modules": Key("texts", "Modules to load before the ranks start (Lmod or Environment Modules).", blank=False),
+    "setup": Key("texts", "Shell lines to execute before the ranks start, on the first node."),
+}
+"""Keys of a job and of a configured compute: the compute's come first."""

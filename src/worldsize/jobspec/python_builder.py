@@ -1,0 +1,142 @@
+"""`command(…)`: a job built in Python, shaped like azure.ai.ml's function of that name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from worldsize.errors import JobError
+from worldsize.jobspec.job import Data, Input, Job
+
+if TYPE_CHECKING:
+    from worldsize.jobspec.reading.tree import Node
+
+ORIGIN = "command()"
+
+_SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "resources": ("instance_count", "instance_type", "locations", "docker_args", "shm_size", "max_instance_count"),
+    "limits": ("timeout",),
+    "queue_settings": ("job_tier", "priority"),
+}
+_DICTS = ("inputs", "outputs", "tags", "environment_variables")
+_IGNORED = ("is_deterministic",)
+
+
+class CommandJob:
+    """A job in the making: every key is an attribute that may be set until the job is built.
+
+    Attributes are the keys of a job file, and `instance_count`, `instance_type`, `locations`, `docker_args`,
+    `shm_size`, `max_instance_count`, `timeout`, `job_tier` and `priority` without their sections. `inputs`,
+    `outputs`, `tags` and `environment_variables` are dicts to be changed in place. Nothing is checked before
+    `build()`, except that attributes exist.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        for name in attributes():
+            object.__setattr__(self, name, None)
+        for name in _DICTS:
+            object.__setattr__(self, name, {})
+        for name, value in values.items():
+            if value is not None:
+                setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raises JobError for what a job does not have, with the nearest that it has."""
+        if name not in attributes():
+            from worldsize.jobspec.reading.nearest import did_you_mean
+
+            raise JobError("a job has no %.60r" % name, ORIGIN, did_you_mean(name, attributes()))
+        object.__setattr__(self, name, dict(value) if name in _DICTS and isinstance(value, dict) else value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError("a job has no attribute %r" % name)
+
+    def __repr__(self) -> str:
+        given = ["%s=%r" % (name, value) for name, value in vars(self).items() if value not in (None, {})]
+        return "command(%s)" % ", ".join(name for name in given if not name.startswith("environment_variables"))
+
+    def build(self) -> tuple[Job, list[str]]:
+        """The job, and what there is to warn of. Relative paths start at the current directory.
+
+        Raises JobError that names every problem by its key.
+        """
+        from worldsize.jobspec.paths import current_directory
+        from worldsize.jobspec.reading.job import read_job
+        from worldsize.jobspec.reading.problems import Report
+
+        report = Report(current_directory(ORIGIN))
+        job = read_job(self._node(), report, "python")
+        report.check()
+        return job, report.warnings
+
+    def _node(self) -> Node:
+        from worldsize.jobspec.reading.tree import to_node
+
+        tree: dict[str, Any] = {name: value for name, value in vars(self).items() if value is not None}
+        for name in _IGNORED:
+            tree.pop(name, None)
+        for section, names in _SECTIONS.items():
+            given = {name: tree.pop(name) for name in names if name in tree}
+            if given:
+                tree[section] = {**_as_dict(tree.get(section)), **given}
+        if isinstance(self.inputs, dict):
+            tree["inputs"] = {name: _input(value) for name, value in self.inputs.items()}
+        return to_node(tree, ORIGIN)
+
+
+def _as_dict(section: Any) -> dict[str, Any]:
+    if hasattr(section, "_asdict"):
+        return dict(section._asdict())
+    if section is None or isinstance(section, dict):
+        return section or {}
+    raise JobError("a section is a mapping of keys, not a %s" % type(section).__name__, ORIGIN)
+
+
+def _input(value: Any) -> Any:
+    """A data asset is read as the input it stands for: by its path, or by its name on the service."""
+    if not isinstance(value, Data):
+        return value
+    path = value.path
+    if path is None and value.name:
+        path = "azureml:%s%s" % (value.name, ":" + value.version if value.version else "@latest")
+    return Input(type=value.type, path=path, description=value.description)
+
+
+def attributes() -> tuple[str, ...]:
+    """What a CommandJob has: the keys of a job, and those of its sections."""
+    sections = tuple(name for names in _SECTIONS.values() for name in names)
+    return tuple(name for name in Job._fields if name not in ("source", "batch_source", "type")) + sections + _IGNORED
+
+
+def command(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    tags: Mapping[str, Any] | None = None,
+    properties: Mapping[str, Any] | None = None,
+    display_name: str | None = None,
+    command: str | None = None,
+    experiment_name: str | None = None,
+    environment: Any = None,
+    environment_variables: Mapping[str, Any] | None = None,
+    distribution: Any = None,
+    compute: str | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    instance_count: int | None = None,
+    instance_type: str | None = None,
+    locations: list[str] | None = None,
+    docker_args: str | list[str] | None = None,
+    shm_size: str | None = None,
+    timeout: float | None = None,
+    code: Any = None,
+    **more: Any,
+) -> CommandJob:
+    """A job that executes `command` on every rank; `submit()` takes it.
+
+    The keywords are those of azure.ai.ml's `command`, and in `more` the other keys of a job file, such as `grace`,
+    `threads`, `slurm`, `argv`. `code` and local paths are relative to the directory that the job is submitted from.
+    Raises JobError for a keyword that does not exist; values are checked when the job is built or submitted.
+    """
+    given = {key: value for key, value in locals().items() if key != "more"}
+    return CommandJob({**given, **more})

@@ -1,0 +1,153 @@
+"""Reading `environment:`, of a job and of the configuration; loaded only where somebody says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from worldsize.jobspec.environment import (
+    FILE_ENDINGS,
+    EnvironmentSpec,
+    as_lines,
+    is_path,
+    is_version,
+    with_conda_file,
+)
+from worldsize.jobspec.keys.environment import ENVIRONMENT, STEP
+from worldsize.jobspec.keys.key import Key
+from worldsize.jobspec.paths import absolute
+from worldsize.jobspec.reading.problems import Report
+from worldsize.jobspec.reading.tree import Node, plain, shown
+from worldsize.jobspec.reading.values import (
+    READERS,
+    Reader,
+    join,
+    read_as_text,
+    read_keys,
+    read_object,
+    read_path,
+    read_text,
+    read_texts,
+    read_words,
+)
+from worldsize.jobspec.requirement import requirement
+from worldsize.jobspec.sizes import EXAMPLE, bytes_of
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NEEDED = {"url": "is missing", "sha256": "is missing: `sha256sum FILE` prints it"}
+
+
+def read_environment(node: Node, path: str, key: Key, report: Report) -> str | dict[str, Any] | None:
+    """A name, an absolute path, or a mapping; what is wrong is in `report`."""
+    if isinstance(node.value, dict):
+        values = read_keys(node.value, path, ENVIRONMENT, report, ENVIRONMENT_READERS)
+        if values.get("image", "").startswith(("./", "../", "~/")):
+            values["image"] = absolute(values["image"], report.base)
+        return values
+    text = read_text(node, path, key._replace(blank=False), report)
+    if text is None or not is_path(text):
+        return text
+    return ("file:" if text.startswith("file:") else "") + absolute(text, report.base)
+
+
+def _read_conda(node: Node, path: str, key: Key, report: Report) -> Any:
+    if not isinstance(node.value, dict):
+        return read_path(node, path, key._replace(blank=False), report)
+    content: dict[str, Any] = plain(node)
+    try:
+        with_conda_file(EnvironmentSpec(), content)
+    except ValueError as error:
+        report.problem(node, path, str(error))
+        return None
+    return {**content, **_dependencies(content, report.base)}
+
+
+def _dependencies(content: Mapping[str, Any], base: str) -> dict[str, Any]:
+    """Relative paths of the pip section start at the job file, as all its paths do."""
+    if not content.get("dependencies"):
+        return {}
+    found = [
+        {"pip": [requirement(str(line), base) for line in each["pip"] or ()]} if isinstance(each, dict) else each
+        for each in content["dependencies"]
+    ]
+    return {"dependencies": found}
+
+
+def _read_python(node: Node, path: str, key: Key, report: Report) -> str | None:
+    text = read_as_text(node, path, key, report)
+    return text if text is None or is_version(text) or not is_path(text) else absolute(text, report.base)
+
+
+def _read_places(node: Node, path: str, key: Key, report: Report) -> tuple[str, ...] | None:
+    """Directories; one that begins with a variable is left to be completed later."""
+    words = read_words(node, path, key, report)
+    if words is None:
+        return None
+    return tuple(text if text.startswith("$") else absolute(text, report.base) for text in as_lines(words))
+
+
+def _read_requirements(node: Node, path: str, key: Key, report: Report) -> tuple[str, ...] | None:
+    """Lines of a requirements file; a text that is a path names such a file."""
+    if isinstance(node.value, list):
+        lines = read_texts(node, path, key, report)
+        return lines and tuple(requirement(line, report.base) for line in lines)
+    text = read_text(node, path, key, report)
+    if text is None:
+        return None
+    if text.endswith(FILE_ENDINGS) and not re.search(r"[\s<>=@$]", text):
+        return ("-r " + absolute(text, report.base),)
+    return (requirement(text, report.base),)
+
+
+def _read_records(node: Node, path: str, key: Key, report: Report) -> list[dict[str, Any]] | None:
+    """The downloads."""
+    if not isinstance(node.value, list):
+        report.problem(node, path, "expected a list, found %s" % shown(node))
+        return None
+    found = []
+    for index, item in enumerate(node.value):
+        where = "%s[%d]" % (path, index)
+        count = len(report.problems)
+        values = read_object(item, where, key, report)
+        if values is None or len(report.problems) > count:
+            continue
+        for name, what in _NEEDED.items():
+            if name not in values:
+                report.problem(item, join(where, name), what)
+        values["sha256"] = values.get("sha256", "").lower()
+        if values["sha256"] and not _SHA256.fullmatch(values["sha256"]):
+            report.problem(item, join(where, "sha256"), "is no checksum", "64 hexadecimal digits: `sha256sum FILE`")
+        if "max_size" in values and bytes_of(values["max_size"]) is None:
+            report.problem(item, join(where, "max_size"), "is no size", EXAMPLE)
+        found.append(values)
+    return found
+
+
+def _read_build(node: Node, path: str, key: Key, report: Report) -> Any:
+    """A list of steps; or Azure's mapping."""
+    if not isinstance(node.value, list):
+        return read_object(node, path, key, report)
+    found: list[Any] = []
+    for index, item in enumerate(node.value):
+        where = "%s[%d]" % (path, index)
+        if not isinstance(item.value, dict):
+            found.append(read_text(item, where, Key("text", "", blank=False), report))
+            continue
+        count = len(report.problems)
+        values = read_keys(item.value, where, STEP, report, ENVIRONMENT_READERS)
+        if ("run" in values) == ("pip" in values) and len(report.problems) == count:
+            report.problem(item, where, "is one of: run, a line of bash; pip, what to compile")
+        found.append(values)
+    return [each for each in found if each is not None]
+
+
+ENVIRONMENT_READERS: Mapping[str, Reader] = {
+    **READERS,
+    "conda": _read_conda,
+    "python": _read_python,
+    "requirements": _read_requirements,
+    "places": _read_places,
+    "records": _read_records,
+    "build": _read_build,
+}

@@ -1,0 +1,189 @@
+"""From a tree of values to a Job: the one path that files, overrides and Python all take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution, kind_names
+from worldsize.jobspec.job import MAX_RANKS, Input, InputValue, Job, Limits, Output, Resources, command_text
+from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
+from worldsize.jobspec.keys.key import Key
+from worldsize.jobspec.reading.matrix import check_several, read_matrix
+from worldsize.jobspec.reading.problems import Report
+from worldsize.jobspec.reading.tree import Node, shown
+from worldsize.jobspec.reading.values import READERS, Reader, join, mapping_of, read_keys, read_text, text_fault
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
+
+
+def read_job(node: Node, report: Report, source: str) -> Job:
+    """The job that `node` describes; call `report.check()` before using it.
+
+    Raises JobError at once for what is not a command job at all, where telling more would be noise.
+    """
+    nodes = mapping_of(node, "", report)
+    if nodes is None or not _is_command_job(nodes, report):
+        report.check()
+        return Job()
+    values = read_keys(nodes, "", JOB, report, JOB_READERS)
+    values.pop("$schema", None)
+    _check_name(nodes, values, report)
+    _check_command(node, nodes, values, report)
+    if "argv" in values:
+        values["command"] = command_text(values["argv"])
+    if "batch_script" in values:
+        from worldsize.jobspec.batch_script.reader import over_script
+
+        values = over_script(nodes, values, report)
+    for name, type_ in (("resources", Resources), ("limits", Limits)):
+        if name in values:
+            values[name] = type_(**values[name])
+    job = Job(source=source, **values)
+    _check_ranks(nodes, job, report)
+    check_several(nodes, job, report)
+    return job
+
+
+def _is_command_job(nodes: dict[str, Node], report: Report) -> bool:
+    kind = nodes.get("type")
+    if kind is not None and isinstance(kind.value, str) and kind.value.lower() != "command":
+        report.problem(kind, "type", "a %.40s job cannot be run here" % kind.value, "only command jobs can")
+        return False
+    for name, other in (("jobs", "pipeline"), ("trial", "sweep")):
+        if name in nodes and "command" not in nodes:
+            report.problem(nodes[name], name, "a %s job cannot be run here" % other, "only command jobs can")
+            return False
+    return True
+
+
+def _check_name(nodes: dict[str, Node], values: dict[str, Any], report: Report) -> None:
+    name = values.get("name")
+    if name is not None and not _JOB_NAME.fullmatch(name):
+        what = "%.60r is not a job's name" % name
+        report.problem(nodes["name"], "name", what, "use letters, digits, '-', '_' and '.', at most 255 of them")
+
+
+def _check_command(node: Node, nodes: dict[str, Node], values: dict[str, Any], report: Report) -> None:
+    given = [name for name in ("command", "argv", "batch_script") if name in nodes]
+    if len(given) > 1:
+        report.problem(nodes[given[-1]], given[-1], "stands beside %s" % given[0], "keep one of them")
+    elif not given or nodes[given[0]].value is None:
+        report.problem(nodes[given[0]] if given else node, "command", "is missing", "say what each rank executes")
+    elif given == ["argv"] and "argv" in values and not (values["argv"] and values["argv"][0]):
+        report.problem(nodes["argv"], "argv", "has no program")
+
+
+def _check_ranks(nodes: dict[str, Node], job: Job, report: Report) -> None:
+    if job.distribution is None:
+        return
+    ranks = job.distribution.world_size(job.resources.instance_count)
+    if ranks > MAX_RANKS:
+        key = "process_count_per_instance"
+        path = join("distribution", key) if key in job.distribution._fields else "distribution"
+        node = nodes["distribution"] if "distribution" in nodes else nodes["batch_script"]
+        report.problem(node, path, "%d ranks are more than the limit of %d" % (ranks, MAX_RANKS))
+
+
+def read_distribution(node: Node, path: str, report: Report) -> Distribution | None:
+    """Keys that the kind does not know only warn; a wrong type or size is a problem."""
+    if node.value is None:
+        return None
+    nodes = mapping_of(node, path, report)
+    if nodes is None:
+        return None
+    kind = nodes.get("type")
+    if kind is None or kind.value is None:
+        hint = "one of: %s" % ", ".join(DISTRIBUTIONS)
+        report.problem(kind or node, join(path, "type"), "is missing", hint)
+        return None
+    name = read_text(kind, join(path, "type"), Key("text", "", choices=kind_names(kind.text)), report)
+    if name is None:
+        return None
+    keys = DISTRIBUTIONS[name].keys()
+    known = {key: item for key, item in nodes.items() if key in keys}
+    for key, item in nodes.items():
+        if key not in keys and key != "type":
+            report.warn(item, join(path, key), "is not a key of %s; ignored" % name)
+    return DISTRIBUTIONS[name](**read_keys(known, path, keys, report))
+
+
+def _read_distribution(node: Node, path: str, key: Key, report: Report) -> Distribution | None:
+    return read_distribution(node, path, report)
+
+
+def _named(node: Node, path: str, report: Report) -> dict[str, Node]:
+    """The entries of inputs or outputs whose names can stand in ${{…}} and in a variable's name."""
+    nodes = mapping_of(node, path, report) or {}
+    hint = "use letters, digits and '_', not a digit first"
+    for name, item in nodes.items():
+        if not _NAME.fullmatch(name):
+            report.problem(item, join(path, name[:60]), "is not a name", hint)
+    return {name: item for name, item in nodes.items() if _NAME.fullmatch(name)}
+
+
+def _read_inputs(node: Node, path: str, key: Key, report: Report) -> dict[str, InputValue]:
+    values = {name: _read_input(item, join(path, name), report) for name, item in _named(node, path, report).items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _read_input(node: Node, path: str, report: Report) -> InputValue | None:
+    value = node.value
+    if value is None and node.loose:
+        return node.text
+    if isinstance(value, str):
+        fault = text_fault(value)
+        if fault:
+            report.problem(node, path, fault)
+        return value
+    if isinstance(value, (bool, int, float)):
+        return value
+    if not isinstance(value, dict):
+        found = "found %s" % shown(node)
+        report.problem(node, path, "expected a literal or a mapping with a path, " + found)
+        return None
+    count = len(report.problems)
+    read = Input(**read_keys(value, path, INPUT, report))
+    if read.path is None and not read.optional and len(report.problems) == count:
+        report.problem(node, join(path, "path"), "is missing", "or say optional: true")
+    return read
+
+
+def _read_outputs(node: Node, path: str, key: Key, report: Report) -> dict[str, Output]:
+    outputs = {}
+    for name, item in _named(node, path, report).items():
+        nodes = {} if item.value is None else mapping_of(item, join(path, name), report)
+        outputs[name] = Output(**read_keys(nodes or {}, join(path, name), OUTPUT, report))
+    return outputs
+
+
+def _read_environment(node: Node, path: str, key: Key, report: Report) -> str | dict[str, Any] | None:
+    from worldsize.jobspec.reading.environment import read_environment
+
+    return read_environment(node, path, key, report)
+
+
+def _read_stage(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+    from worldsize.jobspec.reading.stage import read_stage
+
+    return read_stage(node, path, key, report)
+
+
+def _read_autotune(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+    from worldsize.jobspec.reading.autotune import read_autotune
+
+    return read_autotune(node, path, key, report)
+
+
+JOB_READERS: Mapping[str, Reader] = {
+    **READERS,
+    "inputs": _read_inputs,
+    "outputs": _read_outputs,
+    "environment": _read_environment,
+    "stage": _read_stage,
+    "autotune": _read_autotune,
+    "distribution": _read_distribution,
+    "matrix": read_matrix,
+}

@@ -1,0 +1,109 @@
+"""Job files: reading them, and writing a job so that it reads back as the same job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from worldsize.common.atomic_files import read_file
+from worldsize.errors import JobError
+from worldsize.jobspec.dump import dump_job
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.reading.tree import Node
+
+__all__ = ["MAX_BYTES", "Loaded", "dump_job", "load_job", "parse_job"]
+
+MAX_BYTES = 8 << 20
+_GIVEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+
+
+class Loaded(NamedTuple):
+    """A job as read: what to tell the user, and the line of every key, by its YAML path."""
+
+    job: Job
+    warnings: tuple[str, ...] = ()
+    lines: Mapping[str, int] = {}
+
+    def where(self, path: str) -> str:
+        """The place of a key, such as "job.yml:7" for "environment_variables.RANK"; of its nearest parent otherwise."""
+        while path and path not in self.lines:
+            path = path.rpartition(".")[0]
+        return "%s:%d" % (self.job.source, self.lines[path]) if path else self.job.source
+
+
+def load_job(path: str) -> Loaded:
+    """The job in the file `path`, with the paths in it made absolute against the file's directory.
+
+    Raises JobError, naming every problem with file, line and key.
+    """
+    try:
+        if os.path.isdir(path):
+            raise JobError("a directory, not a job file", path)
+        data = _read(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise JobError("cannot read the job file: %s" % reason, printable(path)) from None
+    return parse_job(data, path)
+
+
+def _read(path: str) -> bytes:
+    """A descriptor that this process was given may be of anything: `worldsize run <(make-job)`."""
+    if path.startswith(_GIVEN):
+        with open(path, "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    return read_file(path, MAX_BYTES + 1)
+
+
+def parse_job(data: str | bytes, filename: str) -> Loaded:
+    """The job in `data`; `filename` is named in messages, and its directory is where relative paths start.
+
+    Raises JobError, naming every problem with file, line and key.
+    """
+    from worldsize.jobspec.paths import current_directory
+    from worldsize.jobspec.reading.job import read_job
+    from worldsize.jobspec.reading.problems import Report
+    from worldsize.jobspec.reading.yaml import parse_yaml
+
+    origin = printable(filename)
+    node = parse_yaml(_text(data, origin), origin)
+    if node.value is None:
+        raise JobError("the job file is empty", origin, "the least a job needs is a command:")
+    base = "" if os.path.isabs(filename) else current_directory(origin)
+    report = Report(os.path.dirname(os.path.join(base, filename)))
+    job = read_job(node, report, origin)
+    report.check()
+    lines: dict[str, int] = {}
+    _collect_lines(node, "", lines)
+    return Loaded(job, tuple(report.warnings), lines)
+
+
+def printable(path: str) -> str:
+    """A file's name for messages: undecodable bytes are shown as \\x.., control characters escaped."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def _text(data: str | bytes, origin: str) -> str:
+    if len(data) > MAX_BYTES:
+        raise JobError("larger than %d bytes, so not a job file" % MAX_BYTES, origin)
+    if isinstance(data, str):
+        text = data.removeprefix("\ufeff")
+    else:
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise JobError("not UTF-8 text (byte %d)" % error.start, "%s:%d" % (origin, line)) from None
+    if "\0" in text:
+        raise JobError("a binary file, not a job file", origin)
+    return text
+
+
+def _collect_lines(node: Node, path: str, lines: dict[str, int]) -> None:
+    if not isinstance(node.value, dict):
+        return
+    for name, item in node.value.items():
+        key = "%s.%s" % (path, name) if path else name
+        lines[key] = item.line
+        _collect_lines(item, key, lines)

@@ -1,0 +1,58 @@
+"""Problems and warnings, collected while a job is read and told all at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from worldsize.common.atomic_files import display
+from worldsize.errors import JobError, UsageError
+from worldsize.jobspec.reading.tree import Node
+
+MAX_LISTED = 40
+
+
+class Problem(NamedTuple):
+    where: str
+    path: str
+    what: str
+    hint: str | None
+
+    @property
+    def line(self) -> str:
+        text = "%s: %s" % (self.path, self.what) if self.path else self.what
+        return "%s: %s%s" % (self.where, text, "; " + self.hint if self.hint else "")
+
+
+class Report:
+    """What was found while reading. `base` is the directory that relative paths start from."""
+
+    def __init__(self, base: str = "", error: type[UsageError] = JobError) -> None:
+        self.base = base
+        self.error = error
+        self.problems: list[Problem] = []
+        self.warnings: list[str] = []
+
+    def problem(self, node: Node, path: str, what: str, hint: str | None = None) -> None:
+        self.problems.append(Problem(node.where, display(_unsaid(node, path)), display(what), hint))
+
+    def warn(self, node: Node, path: str, what: str) -> None:
+        self.warnings.append(Problem(node.where, display(_unsaid(node, path)), display(what), None).line)
+
+    def check(self) -> None:
+        """Raises one error that tells all problems, at the first one's place."""
+        problems = self.problems
+        if not problems:
+            return
+        first = problems[0]
+        if len(problems) == 1:
+            what = "%s: %s" % (first.path, first.what) if first.path else first.what
+            raise self.error(what, first.where, first.hint)
+        lines = [problem.line for problem in problems[:MAX_LISTED]]
+        if len(problems) > MAX_LISTED:
+            lines.append("and %d more" % (len(problems) - MAX_LISTED))
+        raise self.error("%d problems\n  %s" % (len(problems), "\n  ".join(lines)), first.where)
+
+
+def _unsaid(node: Node, path: str) -> str:
+    """The path, unless the place ends with it already, as "--set inputs.lr" does."""
+    return "" if node.where.endswith(" " + path) else path

@@ -1,0 +1,35 @@
+"""Reading `stage:`; loaded only where somebody says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worldsize.jobspec.keys.key import Key
+from worldsize.jobspec.keys.stage import STAGE
+from worldsize.jobspec.paths import absolute, is_malformed
+from worldsize.jobspec.reading.environment import ENVIRONMENT_READERS
+from worldsize.jobspec.reading.problems import Report
+from worldsize.jobspec.reading.tree import Node
+from worldsize.jobspec.reading.values import mapping_of, read_keys
+from worldsize.jobspec.stage import stage_of
+
+
+def read_stage(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+    nodes = mapping_of(node, path, report)
+    if nodes is None:
+        return None
+    count = len(report.problems)
+    values = read_keys(nodes, path, STAGE, report, ENVIRONMENT_READERS)
+    if len(report.problems) > count:
+        return None
+    if "data" in values:
+        for name in filter(lambda name: is_malformed(values["data"][name]), values["data"]):
+            report.problem(node, "%s.data.%s" % (path, name), "is no address that can be read")
+            return None
+        values["data"] = {name: absolute(uri, report.base) for name, uri in values["data"].items()}
+    try:
+        stage_of(values)
+    except ValueError as error:
+        report.problem(node, path, str(error))
+        return None
+    return values

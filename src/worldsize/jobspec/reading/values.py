@@ -1,0 +1,193 @@
+"""Readers: one for each kind of key. Each collects what is wrong in the report and returns None for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from worldsize.jobspec.keys.key import Key, Keys
+from worldsize.jobspec.paths import absolute, is_malformed
+from worldsize.jobspec.reading.nearest import did_you_mean
+from worldsize.jobspec.reading.problems import Report
+from worldsize.jobspec.reading.tree import Node, plain, shown
+
+
+def join(path: str, name: str) -> str:
+    return "%s.%s" % (path, name) if path else name
+
+
+def read_text(node: Node, path: str, key: Key, report: Report) -> str | None:
+    value = node.value
+    if not isinstance(value, str):
+        if not (node.loose and node.text):
+            hint = "write it in quotes" if isinstance(value, (bool, int, float)) else None
+            report.problem(node, path, "expected text, found %s" % shown(node), hint)
+            return None
+        value = node.text
+    return _checked_text(value, node, path, key, report)
+
+
+def read_as_text(node: Node, path: str, key: Key, report: Report) -> str | None:
+    if not isinstance(node.value, (str, bool, int, float)):
+        hint = 'write "" for empty text' if node.value is None else None
+        report.problem(node, path, "expected text, found %s" % node.kind, hint)
+        return None
+    return _checked_text(node.value if isinstance(node.value, str) else node.text, node, path, key, report)
+
+
+def _checked_text(text: str, node: Node, path: str, key: Key, report: Report) -> str | None:
+    fault = text_fault(text)
+    if fault:
+        report.problem(node, path, fault)
+        return None
+    if not key.blank and not text.strip():
+        report.problem(node, path, "is empty")
+        return None
+    if not key.choices:
+        return text
+    for choice in key.choices:
+        if text.lower() == choice.lower():
+            return choice
+    what = "%.60r is none of the values allowed" % text
+    report.problem(node, path, what, did_you_mean(text, key.choices))
+    return None
+
+
+def text_fault(text: str) -> str | None:
+    """Why no process could be given this text, or None."""
+    if "\0" in text:
+        return "holds a NUL byte"
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return "holds a character that cannot be encoded"
+    return None
+
+
+def read_number(node: Node, path: str, key: Key, report: Report) -> float | None:
+    value = node.value
+    whole = key.kind == "int"
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+        hint = "write it without quotes" if isinstance(value, str) and value.strip().isdigit() else None
+        report.problem(node, path, "expected a %snumber, found %s" % ("whole " * whole, shown(node)), hint)
+        return None
+    number: float = value
+    low, high, above = key.minimum, key.maximum, key.above
+    if number != number or (low is not None and number < low) or (above is not None and number <= above):
+        least = "at least %g" % low if low is not None else "more than %g" % (above or 0)
+        report.problem(node, path, "is %s, must be %s" % (node.text, least))
+        return None
+    if high is not None and number > high:
+        report.problem(node, path, "is %s, must be at most %d" % (node.text[:40], high))
+        return None
+    return number
+
+
+def read_flag(node: Node, path: str, key: Key, report: Report) -> bool | None:
+    if isinstance(node.value, bool):
+        return node.value
+    report.problem(node, path, "expected true or false, found %s" % shown(node))
+    return None
+
+
+def read_path(node: Node, path: str, key: Key, report: Report) -> str | None:
+    text = read_text(node, path, key, report)
+    if text is not None and is_malformed(text):
+        report.problem(node, path, "is no address that can be read", "check its brackets and its port")
+        return None
+    return None if text is None else absolute(text, report.base)
+
+
+def read_texts(node: Node, path: str, key: Key, report: Report) -> tuple[str, ...] | None:
+    if not isinstance(node.value, list):
+        report.problem(node, path, "expected a list of texts, found %s" % shown(node))
+        return None
+    items = [read_text(item, "%s[%d]" % (path, index), key, report) for index, item in enumerate(node.value)]
+    return tuple(item for item in items if item is not None)
+
+
+def read_words(node: Node, path: str, key: Key, report: Report) -> str | tuple[str, ...] | None:
+    reader = read_texts if isinstance(node.value, list) else read_text
+    return reader(node, path, key, report)
+
+
+def read_any(node: Node, path: str, key: Key, report: Report) -> Any:
+    return plain(node) if mapping_of(node, path, report) is not None else None
+
+
+def read_text_map(node: Node, path: str, key: Key, report: Report) -> dict[str, str] | None:
+    nodes = mapping_of(node, path, report)
+    if nodes is None:
+        return None
+    values = {}
+    for name, item in nodes.items():
+        if not name or "=" in name or text_fault(name):
+            report.problem(item, join(path, name), "is not a name")
+            continue
+        if item.value is None and (item.loose or key.kind == "labels"):
+            item = item._replace(value=item.text if item.loose else "")
+        value = read_as_text(item, join(path, name), key, report)
+        if value is not None:
+            values[name] = value
+    return values
+
+
+def read_object(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+    nodes = mapping_of(node, path, report)
+    return None if nodes is None else read_keys(nodes, path, key.keys, report)
+
+
+def read_objects(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+    nodes = mapping_of(node, path, report)
+    if nodes is None:
+        return None
+    values = {name: read_object(item, join(path, name), key, report) for name, item in nodes.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def mapping_of(node: Node, path: str, report: Report) -> dict[str, Node] | None:
+    if isinstance(node.value, dict):
+        return node.value
+    report.problem(node, path, "expected a mapping of keys, found %s" % shown(node))
+    return None
+
+
+Reader = Callable[[Node, str, Key, Report], Any]
+
+READERS: Mapping[str, Reader] = {
+    "text": read_text,
+    "as_text": read_as_text,
+    "path": read_path,
+    "int": read_number,
+    "number": read_number,
+    "flag": read_flag,
+    "texts": read_texts,
+    "words": read_words,
+    "text_map": read_text_map,
+    "labels": read_text_map,
+    "any": read_any,
+    "object": read_object,
+    "objects": read_objects,
+}
+
+
+def read_keys(
+    nodes: dict[str, Node],
+    path: str,
+    keys: Keys,
+    report: Report,
+    readers: Mapping[str, Reader] = READERS,
+    of: str = "a job",
+) -> dict[str, Any]:
+    """The values of those keys that are there and right; a key without a value counts as absent."""
+    values = {}
+    for name, node in nodes.items():
+        key = keys.get(name)
+        if key is None:
+            what = "is not a key of %s" % (path or of)
+            report.problem(node, join(path, name[:60]), what, did_you_mean(name, keys))
+        elif node.value is not None:
+            value = readers[key.kind](node, join(path, name), key, report)
+            if value is not None:
+                values[name] = value
+    return values

@@ -1,0 +1,179 @@
+"""YAML text to a tree of nodes with lines, read as YAML 1.1 safely: what a service's own reader would see.
+
+Differences that are meant: dates stay text, duplicate keys and keys that are no text are refused, aliases may
+not blow up. Raises JobError for whatever is not one YAML document.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from worldsize.errors import JobError
+from worldsize.jobspec.reading.tree import MAX_DEPTH, Node
+
+MAX_NODES = 100_000
+MAX_BITS = 1024
+
+_TAG = "tag:yaml.org,2002:"
+_TEXT_TAGS = frozenset(_TAG + name for name in ("str", "timestamp", "value", "merge"))
+_MERGE = _TAG + "merge"
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that refuses to nest deeper than a job ever does, in place of Python's recursion limit."""
+
+    depth = 0
+    count = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        self.count += 1
+        if self.depth > MAX_DEPTH + 2:
+            raise yaml.composer.ComposerError(
+                problem="nested more than %d deep" % MAX_DEPTH, problem_mark=self.get_mark()
+            )
+        if self.count > MAX_NODES:
+            raise yaml.composer.ComposerError(problem="more than %d values" % MAX_NODES, problem_mark=self.get_mark())
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+def parse_yaml(text: str, origin: str, loose: bool = False) -> Node:
+    """The one document in `text`. An empty document is a Node of None."""
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, origin) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        what = "a character that YAML does not allow: %r" % chr(error.character)
+        raise JobError(what, "%s:%d" % (origin, line)) from None
+    except (ValueError, OverflowError):
+        raise JobError("not YAML: an escape that is no character", "%s:%d" % (origin, loader.line + 1)) from None
+    if root is None:
+        return Node(None, "", origin, 1, loose)
+    return _Tree(loader, origin, loose).node(root)
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, origin: str) -> JobError:
+    mark = error.problem_mark or error.context_mark
+    problem = error.problem or "not YAML"
+    place = "%s:%d" % (origin, mark.line + 1) if mark else origin
+    if "expected a single document" in (error.context or ""):
+        return JobError("a second document begins here", place, "one file holds one job")
+    column = ", column %d" % (mark.column + 1) if mark else ""
+    hint = "YAML is indented with spaces, not tabs" if "'\\t'" in problem else None
+    return JobError("not YAML%s: %s" % (column, problem), place, hint)
+
+
+class _Tree:
+    """Turns composed YAML nodes into ours, counting them as aliases expand."""
+
+    def __init__(self, loader: _Loader, origin: str, loose: bool) -> None:
+        self.loader = loader
+        self.origin = origin
+        self.loose = loose
+        self.count = 0
+        self.open: list[yaml.Node] = []
+
+    def node(self, item: yaml.Node) -> Node:
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise self.error(item, "its aliases expand to more than %d values" % MAX_NODES)
+        if isinstance(item, yaml.ScalarNode):
+            return self.scalar(item)
+        if any(item is other for other in self.open):
+            raise self.error(item, "an anchor that contains itself")
+        self.open.append(item)
+        value = self.mapping(item) if isinstance(item, yaml.MappingNode) else self.sequence(item)
+        self.open.pop()
+        return self.made(value, "", item)
+
+    def made(self, value: Any, text: str, item: yaml.Node) -> Node:
+        return Node(value, text, self.origin, 0 if self.loose else item.start_mark.line + 1, self.loose)
+
+    def error(self, item: yaml.Node, what: str, hint: str | None = None) -> JobError:
+        return JobError(what, "%s:%d" % (self.origin, item.start_mark.line + 1), hint)
+
+    def scalar(self, item: yaml.ScalarNode) -> Node:
+        return self.made(scalar_value(self.loader, item, self.origin), item.value, item)
+
+    def sequence(self, item: yaml.Node) -> list[Node]:
+        self.check_tag(item, "seq")
+        return [self.node(child) for child in item.value]
+
+    def check_tag(self, item: yaml.Node, expected: str) -> None:
+        if item.tag != _TAG + expected:
+            raise self.error(item, "the tag %s is not allowed" % _short(item.tag), "a job holds plain values only")
+
+    def mapping(self, item: yaml.Node) -> dict[str, Node]:
+        self.check_tag(item, "map")
+        merged: dict[str, Node] = {}
+        own: dict[str, Node] = {}
+        lines: dict[str, int] = {}
+        for key, value in item.value:
+            if key.tag == _MERGE:
+                merged = {**self.merged(value), **merged}
+                continue
+            name = self.key(key)
+            line = key.start_mark.line + 1
+            if name in own:
+                raise self.error(key, "the key %.60r stands twice: here and on line %d" % (name, lines[name]))
+            lines[name] = line
+            own[name] = self.node(value)._replace(line=0 if self.loose else line)
+        return {**merged, **own}
+
+    def merged(self, value: yaml.Node) -> dict[str, Node]:
+        """What `<<` brings in: of several mappings, the first wins."""
+        found: dict[str, Node] = {}
+        parts = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        for part in parts:
+            if not isinstance(part, yaml.MappingNode):
+                raise self.error(part, "<< takes a mapping, or a list of mappings")
+            node = self.node(part)
+            found = {**node.value, **found}
+        return found
+
+    def key(self, item: yaml.Node) -> str:
+        if not isinstance(item, yaml.ScalarNode):
+            raise self.error(item, "a key that is not text")
+        value = scalar_value(self.loader, item, self.origin)
+        if not isinstance(value, str):
+            raise self.error(item, "the key %.40s is not text" % (item.value or "(nothing)"), "write it in quotes")
+        return value
+
+
+def scalar_value(loader: Any, item: yaml.ScalarNode, origin: str) -> Any:
+    """A scalar's value by its tag, as YAML 1.1's safe types go; dates stay text."""
+    tag = item.tag
+    where = "%s:%d" % (origin, item.start_mark.line + 1) if item.start_mark else origin
+    if tag in _TEXT_TAGS:
+        return item.value
+    kind = tag[len(_TAG) :] if tag.startswith(_TAG) else ""
+    if kind not in ("null", "bool", "int", "float"):
+        raise JobError("the tag %s is not allowed" % _short(tag), where, "a job holds plain values only")
+    try:
+        value = getattr(loader, "construct_yaml_" + kind)(item)
+    except (ValueError, KeyError, IndexError, OverflowError):
+        what = "%.40s is not a value of the type %s" % (item.value, kind)
+        raise JobError(what, where, "write it in quotes if it is text") from None
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise JobError("a number of more than 300 digits", where, "write it in quotes")
+    return value
+
+
+def _short(tag: str) -> str:
+    return tag.replace(_TAG, "!!")[:60]
+
+
+def plain_scalar(text: str, origin: str) -> Any:
+    """What `text` would be as an unquoted YAML value, however many signs it holds that mean something to YAML."""
+    loader = _Loader("")
+    tag = loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    if tag == _TAG + "yaml":  # a lone *, & or !, which only mean something in a document
+        return text
+    return scalar_value(loader, yaml.ScalarNode(tag, text), origin)

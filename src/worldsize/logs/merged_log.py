@@ -1,0 +1,241 @@
+"""The merged log of a run, as it is printed.
+
+```
+0:1: text            node 0, rank 1
+×8: text             all 8 ranks that are shown
+[0-2,5] ×4: text     these 4 ranks, out of more
+```
+A line that fewer than three ranks share (and not all) is printed once for each. The files carry no time stamps:
+within a rank the order is always the rank's own; across ranks it is that of arrival while live, and by rank afterwards.
+"""
+
+from __future__ import annotations
+
+from worldsize.errors import UsageError
+from worldsize.logs.align import LOOKAHEAD
+from worldsize.logs.fold import MODES, WINDOW, Folder
+from worldsize.logs.reader import RankLog
+from worldsize.logs.tail import tail_offset
+from worldsize.logs.text import MORE, compact
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from worldsize.logs.align import Group
+    from worldsize.plan.plan import NodePlan
+    from worldsize.plan.run_paths import RunPaths
+
+_RESET = "\x1b[0m"
+_AT_ONCE = 8 << 20
+
+
+def portion(logs: int) -> int:
+    """Bytes to read from each of so many logs at a time."""
+    return max(16 << 10, min(1 << 20, _AT_ONCE // max(logs, 1)))
+
+
+def _no_clock() -> float:
+    return 0.0
+
+
+def rank_names(nodes: Sequence[NodePlan]) -> dict[int, str]:
+    return {rank.rank: "%d:%d" % (node.node_rank, rank.rank) for node in nodes for rank in node.ranks}
+
+
+class Printer:
+    """Writes groups with their prefixes; goes on in the same line where a long line comes in pieces.
+
+    names  what stands before a line of one rank alone (or of whatever else says lines)
+    shown  how many say lines
+    """
+
+    def __init__(self, names: Mapping[int, str], shown: int, write: Callable[[str], object]) -> None:
+        self._names = {rank: name + ": " for rank, name in names.items()}
+        self._shown = shown
+        self._write = write
+        self._open: tuple[int, ...] | None = None
+        self._known: dict[tuple[int, ...], tuple[str, ...]] = {}
+
+    def prefixes(self, ranks: tuple[int, ...]) -> tuple[str, ...]:
+        """What stands before a line of these ranks, once for every time that it is printed."""
+        if 1 < len(ranks) == self._shown:
+            return ("×%d: " % len(ranks),)
+        if len(ranks) < 3:
+            return tuple([self._names[rank] for rank in ranks])
+        return ("[%s] ×%d: " % (compact(ranks), len(ranks)),)
+
+    def show(self, groups: list[Group]) -> None:
+        """One write for all of them; what the writer raises goes to the caller."""
+        texts: list[str] = []
+        for ranks, lines in groups:
+            prefixes = self._prefixes(ranks)
+            text = "\n".join(lines)
+            if self._open is None and len(prefixes) == 1 and "\x1b" not in text and MORE not in text:
+                prefix = prefixes[0]
+                texts.append(prefix + text.replace("\n", "\n" + prefix) + "\n")
+            else:
+                for line in lines:
+                    self._show_rare(ranks, prefixes, line, texts)
+        if texts:
+            self._write("".join(texts))
+
+    def _prefixes(self, ranks: tuple[int, ...]) -> tuple[str, ...]:
+        known = self._known.get(ranks)
+        if known is None:
+            if len(self._known) > 4096:
+                self._known.clear()
+            known = self._known[ranks] = self.prefixes(ranks)
+        return known
+
+    def _show_rare(self, ranks: tuple[int, ...], before: tuple[str, ...], line: str, texts: list[str]) -> None:
+        goes_on = len(before) == 1 and line.endswith(MORE)
+        line = line.removesuffix(MORE)
+        if "\x1b" in line and not line.endswith(_RESET):
+            line += _RESET
+        if self._open is not None and self._open != ranks:
+            texts.append("\n")
+            self._open = None
+        for prefix in before:
+            texts.append((line if self._open else prefix + line) + ("" if goes_on else "\n"))
+        self._open = ranks if goes_on else None
+
+
+class Follower:
+    """Reads the logs of the chosen ranks, and prints them merged, folded and filtered.
+
+    ranks  those to show, ascending; None: all
+    fold   "same", "numbers", "off"; None: "same" where more than one rank is shown
+    grep   only lines in which it is found; looked for before folding, in each piece of a line longer than 64 KiB
+    now    the clock, in seconds; never goes backwards
+    tail   begin with the last so many lines of each rank
+    live   False: the run has ended; only `finish` is to be called, and its output depends on the files alone
+
+    Whoever calls `poll` owns the sleeping; at least every 0.2 s while ranks write keeps the output fresh. What `write`
+    raises, such as BrokenPipeError, comes out of `poll` and `finish`; a log that cannot be read is a StorageError.
+    """
+
+    def __init__(
+        self,
+        paths: RunPaths,
+        nodes: Sequence[NodePlan],
+        ranks: Sequence[int] | None,
+        fold: str | None,
+        grep: re.Pattern[str] | None,
+        write: Callable[[str], object],
+        now: Callable[[], float],
+        *,
+        tail: int | None = None,
+        live: bool = True,
+    ) -> None:
+        if ranks is None:
+            ranks = sorted([rank.rank for node in nodes for rank in node.ranks])
+        if fold not in (None, *MODES):
+            raise UsageError("fold is %r" % fold, hint="one of %s" % ", ".join(MODES))
+        self._fold = fold or ("same" if len(ranks) > 1 else "off")
+        self._folder = Folder(ranks, self._fold, WINDOW if live else None)
+        self._printer = Printer(rank_names(nodes), len(ranks), write)
+        self._grep = grep
+        self._now = now if live else _no_clock
+        self._ended: set[int] = set()
+        self._logs: dict[int, RankLog] = {}
+        for rank in ranks:
+            path = paths.rank_log(rank)
+            self._logs[rank] = RankLog(path, 0 if tail is None else tail_offset(path, tail))
+
+    def end(self, ranks: Iterable[int]) -> None:
+        """These ranks write no more: the others' lines need not wait for theirs."""
+        self._ended.update(ranks)
+
+    def poll(self) -> bool:
+        """Reads what is new, a bounded amount, and prints what is due. Whether there was something new."""
+        now = self._now()
+        limit = portion(len(self._logs))
+        new = False
+        for rank, log in self._logs.items():
+            before = log.offset
+            lines = log.read(now, limit)
+            if lines:
+                self._push(rank, lines, now)
+            if log.offset != before:
+                new = True
+            elif rank in self._ended:
+                self._ended.remove(rank)
+                self._close(rank, log)
+        self._printer.show(self._folder.pop(now))
+        return new
+
+    def finish(self) -> None:
+        """Prints everything up to the last byte of every file. Nothing is to be called after it."""
+        if self._fold == "off":
+            for rank in list(self._logs):
+                self._drain([rank])
+        else:
+            self._drain(list(self._logs))
+        self._printer.show(self._folder.pop(self._now(), drain=True))
+
+    def _drain(self, ranks: list[int]) -> None:
+        limit = portion(len(ranks))
+        while ranks:
+            now = self._now()
+            for rank in ranks:
+                log = self._logs[rank]
+                if self._folder.pending(rank) >= LOOKAHEAD:
+                    continue
+                before = log.offset
+                self._push(rank, log.read(now, limit), now)
+                if log.offset == before:
+                    self._close(rank, self._logs.pop(rank))
+            ranks = [rank for rank in ranks if rank in self._logs]
+            self._printer.show(self._folder.pop(now))
+
+    def _push(self, rank: int, lines: list[str], now: float) -> None:
+        if self._grep is not None:
+            find = self._grep.search
+            lines = [line for line in [line.removesuffix(MORE) for line in lines] if find(line)]
+        self._folder.push_lines(rank, lines, now)
+
+    def _close(self, rank: int, log: RankLog) -> None:
+        self._push(rank, log.close(), self._now())
+        self._folder.close(rank)
+
+
+class RawFollower:
+    """Passes on the ranks' bytes as they are, without prefixes; of several ranks by whole lines."""
+
+    def __init__(
+        self, paths: RunPaths, ranks: Sequence[int], write: Callable[[bytes], object], tail: int | None = None
+    ):
+        self._write = write
+        self._logs = [
+            RankLog(path, 0 if tail is None else tail_offset(path, tail)) for path in map(paths.rank_log, ranks)
+        ]
+        self._kept = [b""] * len(self._logs)
+
+    def poll(self) -> bool:
+        """Passes on what is new, a bounded amount. Whether there was something."""
+        new = [self._pass_on(i) for i in range(len(self._logs))]
+        return any(new)
+
+    def finish(self) -> None:
+        """Passes on everything, rank after rank."""
+        for i in range(len(self._logs)):
+            while self._pass_on(i):
+                pass
+            if self._kept[i]:
+                self._write(self._kept[i])
+                self._kept[i] = b""
+
+    def _pass_on(self, i: int) -> bool:
+        data = self._logs[i].read_bytes()
+        if not data:
+            return False
+        if len(self._logs) > 1:
+            lines, newline, rest = (self._kept[i] + data).rpartition(b"\n")
+            if not newline and len(rest) < 1 << 20:
+                self._kept[i] = rest
+                return True
+            data, self._kept[i] = (lines + newline, rest) if newline else (rest, b"")
+        self._write(data)
+        return True

@@ -1,0 +1,117 @@
+"""What a node needs on its own disk before its ranks start, beside the run directory. Pure.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.common.json_values import tuple_of
+from worldsize.common.named_tuple import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.plan.plan import Plan
+
+PLACE = "@WORLDSIZE_LOCAL@"
+"""Stands for the run's own directory on a node, which only the node knows."""
+
+ENVIRONMENT = "@WORLDSIZE_ENVIRONMENT@"
+"""Stands for an environment that only its packed file holds."""
+
+VARIABLE = "WORLDSIZE_LOCAL_DIR"
+"""On a node: where such directories are made. In a rank: the one of its run."""
+
+
+def is_sha256(text: object) -> bool:
+    """Whether it is a checksum, and so can be part of a path."""
+    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
+
+
+class Copy(NamedTuple):
+    """An input that every node copies: `source` as the nodes call it, `target` below the run's own directory."""
+
+    name: str
+    source: str
+    target: str
+
+
+class Archive(NamedTuple):
+    """A packed environment (plan/pack_format.py) that nodes unpack on their own disks, where it stays for later runs.
+
+    file     as the nodes call it; `digest` is its sha256, `size` counts its bytes
+    prefix   what the plan calls the environment
+    """
+
+    file: str
+    digest: str
+    size: int
+    prefix: str
+
+
+class Local(NamedTuple):
+    """What is done on each node before its ranks start.
+
+    base       where the node makes such directories, in terms of the node's environment; "": the usual places
+    copies     inputs of the mode `download`
+    read_only  paths that the ranks are to see read-only, where the system can
+    variables  those of the job's variables that hold PLACE
+    archive    the environment that nodes unpack, or None
+    """
+
+    base: str = ""
+    copies: tuple[Copy, ...] = ()
+    read_only: tuple[str, ...] = ()
+    variables: Mapping[str, str] = {}
+    archive: Archive | None = None
+
+    @classmethod
+    def from_json(cls, value: Any) -> Local:
+        local = tuple_of(cls, value)
+        return local._replace(
+            copies=tuple(tuple_of(Copy, each) for each in local.copies),
+            read_only=tuple(local.read_only),
+            archive=tuple_of(Archive, local.archive) if local.archive else None,
+        )
+
+
+def set_apart(plan: Plan) -> Plan:
+    """`plan` with the variables that hold PLACE in `local`, where nobody takes them for what ranks see."""
+    if plan.local is None:
+        return plan
+    apart = {name: value for name, value in plan.environment.items() if PLACE in value}
+    rest = {name: value for name, value in plan.environment.items() if name not in apart}
+    return plan._replace(environment=rest, local=plan.local._replace(variables=apart))
+
+
+def settled(plan: Plan, directory: str, environment: str | None = None) -> Plan:
+    """`plan` as it is on a node where `directory` is the run's own, and its environment lies in `environment`."""
+    local = plan.local
+    if local is None:
+        return plan
+    prefix = local.archive.prefix if local.archive and environment else ""
+
+    def put(text: str) -> str:
+        return renamed(text.replace(PLACE, directory), prefix, environment or "")
+
+    variables = {**plan.environment, **local.variables}
+    return plan._replace(
+        argv=tuple(map(put, plan.argv)),
+        path=tuple(map(put, plan.path)),
+        library_path=tuple(map(put, plan.library_path)),
+        activated={name: value and put(value) for name, value in plan.activated.items()},
+        environment={**{name: put(value) for name, value in variables.items()}, VARIABLE: directory},
+        python=put(plan.python),
+    )
+
+
+def renamed(text: str, old: str, new: str) -> str:
+    """`text` with `new` for the directory `old`, where that stands alone or before a slash."""
+    if not old or old not in text:
+        return text
+    import re
+
+    return re.sub(re.escape(old) + r"(?![\w.+-])", lambda _: new, text)

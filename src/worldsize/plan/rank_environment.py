@@ -1,0 +1,383 @@
+"""The environment of a rank: every launcher's convention at once, as one table.
+
+A script written for torchrun, Azure ML, `srun`, `mpirun` or HPC Pack finds the variables that it knows. What an outer
+allocation or shell left behind of the same names is scrubbed first, so that no rank sees two truths.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.plan import WITHOUT_DEVICE, ArrayPlace, NodePlan, Plan, RankPlan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Host(NamedTuple):
+    """A node. Where the plan asks for ports: at which `address` others reach it, and the `ports` that it found free."""
+
+    name: str
+    cores: int
+    address: str = ""
+    ports: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, fields: Sequence[Any]) -> Host:
+        """As JSON has it."""
+        name, cores, address, ports = fields
+        return cls(str(name), int(cores), str(address), tuple(map(int, ports)))
+
+
+class World(NamedTuple):
+    """What only the started nodes know: who is the head, where it listens, who the others are."""
+
+    address: str
+    port: int
+    hosts: tuple[Host, ...]
+
+
+class RankContext(NamedTuple):
+    plan: Plan
+    world: World
+    node: NodePlan
+    rank: RankPlan
+    run_dir: str
+    error_file: str
+
+    @property
+    def job_number(self) -> int:
+        """An integer id, for the conventions that want one: the second in which the run was made, and each element of
+        an array one more."""
+        return int(self.plan.created) + (self.array.element if self.array else 0)
+
+    @property
+    def element(self) -> int | None:
+        return self.array.element if self.array else None
+
+    @property
+    def array(self) -> ArrayPlace | None:
+        return self.plan.array
+
+    @property
+    def role_ranks(self) -> int:
+        """From the last one's index: hundreds of agents that each count all ranks would copy the plan's memory."""
+        backwards = (rank for node in reversed(self.plan.nodes) for rank in reversed(node.ranks))
+        return next(rank.role_index for rank in backwards if rank.role == self.rank.role) + 1
+
+    @property
+    def node_name(self) -> str:
+        from worldsize.plan.slurm.node_names import node_names
+
+        return node_names([host.name for host in self.world.hosts])[self.node.node_rank]
+
+    @property
+    def heads_port(self) -> int:
+        """One that the head has found free beside the world's."""
+        return self.world.hosts[0].ports[0]
+
+    @property
+    def nodes_cores(self) -> str:
+        hosts = self.world.hosts
+        return " ".join([str(len(hosts))] + ["%s %d" % (host.name, host.cores) for host in hosts])
+
+
+class Variable(NamedTuple):
+    """One row: `value` gives None where the variable does not apply (and is then not set)."""
+
+    name: str
+    convention: str
+    meaning: str
+    value: Callable[[RankContext], object]
+
+
+def _several_nodes(context: RankContext, value: object) -> object:
+    return value if len(context.plan.nodes) > 1 else None
+
+
+def _one_node(context: RankContext, value: object) -> object:
+    return value if len(context.plan.nodes) == 1 else None
+
+
+def _by_gloo(context: RankContext) -> object:
+    """Under mpirun, a Horovod that was built with MPI uses that, and one without finds the others by gloo."""
+    return "gloo" if context.plan.launcher == "direct" else None
+
+
+def _gpus_on_node(context: RankContext) -> object:
+    """Slurm does not set it where a node gives none."""
+    plan = context.plan
+    return (plan.rehearsal.gpus if plan.rehearsal else plan.gpus) or None
+
+
+def _hostfile(context: RankContext) -> object:
+    """As DeepSpeed and Open MPI want the nodes listed."""
+    plan = context.plan
+    listed = plan.framework in LISTED or plan.launcher in LISTED
+    return "%s/attempt-%d/hostfile" % (context.run_dir, plan.attempt) if listed else None
+
+
+def _tf_config(context: RankContext) -> object:
+    from worldsize.plan.tf_config import tf_config
+
+    return tf_config(context)
+
+
+def _jax_devices(context: RankContext) -> object:
+    """This rank's even share of its node's GPUs: JAX itself would give one to each process, however many there are."""
+    gpus, ranks = context.plan.gpus, len(context.node.ranks)
+    if context.plan.framework != "jax" or not gpus:
+        return None
+    if context.plan.visible_devices:
+        return 0
+    if ranks > gpus:
+        return context.rank.local_rank % gpus
+    first, each = context.rank.local_rank * (gpus // ranks), gpus // ranks
+    return ",".join(map(str, range(first, first + each)))
+
+
+_ENDPOINT = "%s:%d"
+LISTED = ("mpi", "mpirun", "srun", "horovod", "deepspeed")
+"""Frameworks and launchers whose ranks find the nodes listed in a file."""
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable("WORLDSIZE_RUN_ID", "worldsize", "the run's id", lambda c: c.plan.run_id),
+    Variable("WORLDSIZE_ATTEMPT", "worldsize", "the attempt, from 0", lambda c: c.plan.attempt),
+    Variable("WORLDSIZE_WORLD_SIZE", "worldsize", "ranks in all", lambda c: c.plan.world_size),
+    Variable("WORLDSIZE_RANK", "worldsize", "this rank", lambda c: c.rank.rank),
+    Variable("WORLDSIZE_LOCAL_RANK", "worldsize", "this rank within its node", lambda c: c.rank.local_rank),
+    Variable("WORLDSIZE_LOCAL_WORLD_SIZE", "worldsize", "ranks on this node", lambda c: len(c.node.ranks)),
+    Variable("WORLDSIZE_NODE_RANK", "worldsize", "this node", lambda c: c.node.node_rank),
+    Variable("WORLDSIZE_NODE_COUNT", "worldsize", "nodes in all", lambda c: len(c.plan.nodes)),
+    Variable("WORLDSIZE_ROLE", "worldsize", "this rank's role", lambda c: c.rank.role),
+    Variable("WORLDSIZE_RUN_DIR", "worldsize", "the run directory", lambda c: c.run_dir),
+    Variable("WORLDSIZE_ERROR_FILE", "worldsize", "where the rank's exception is kept", lambda c: c.error_file),
+    Variable("WORLDSIZE_INRANK", "worldsize", "what ranks load with torch", lambda c: ",".join(c.plan.inrank) or None),
+    Variable(
+        "WORLDSIZE_VIRTUAL_GPUS",
+        "worldsize",
+        "in a rehearsal: GPUs of each node that there are not",
+        lambda c: c.plan.rehearsal and c.plan.rehearsal.gpus,
+    ),
+    Variable(
+        "WORLDSIZE_HEAD",
+        "worldsize",
+        "in a rehearsal: where its ranks meet",
+        lambda c: c.plan.rehearsal and _ENDPOINT % (c.world.address, c.world.port),
+    ),
+    Variable("WORLDSIZE_ARRAY_INDEX", "worldsize", "in an array: which run, from 0", lambda c: c.element),
+    Variable("WORLDSIZE_ARRAY_COUNT", "worldsize", "in an array: runs in all", lambda c: c.array and c.array.elements),
+    Variable("WORLDSIZE_HOSTFILE", "worldsize", "with mpi, horovod, deepspeed: a list of the nodes", _hostfile),
+    Variable(
+        "WORLDSIZE_DATA_PARALLEL", "worldsize", "with `data_parallel`: split or scale", lambda c: c.plan.data_parallel
+    ),
+    Variable("MASTER_ADDR", "torch", "the head's address", lambda c: c.world.address),
+    Variable("MASTER_PORT", "torch", "a free port on the head, found at start", lambda c: c.world.port),
+    Variable("WORLD_SIZE", "torch", "ranks in all", lambda c: c.plan.world_size),
+    Variable("RANK", "torch", "this rank", lambda c: c.rank.rank),
+    Variable("LOCAL_RANK", "torch", "this rank within its node", lambda c: c.rank.local_rank),
+    Variable("LOCAL_WORLD_SIZE", "torch", "ranks on this node", lambda c: len(c.node.ranks)),
+    Variable("NODE_RANK", "torch", "this node", lambda c: c.node.node_rank),
+    Variable("GROUP_RANK", "torch", "this node (torchrun's word)", lambda c: c.node.node_rank),
+    Variable("GROUP_WORLD_SIZE", "torch", "nodes in all (torchrun's word)", lambda c: len(c.plan.nodes)),
+    Variable("ROLE_NAME", "torch", "this rank's role", lambda c: c.rank.role),
+    Variable("ROLE_RANK", "torch", "this rank within its role", lambda c: c.rank.role_index),
+    Variable("ROLE_WORLD_SIZE", "torch", "ranks of this role", lambda c: c.role_ranks),
+    Variable("TORCHELASTIC_RUN_ID", "torch", "the run's id", lambda c: c.plan.run_id),
+    Variable("TORCHELASTIC_RESTART_COUNT", "torch", "the attempt, from 0", lambda c: c.plan.attempt),
+    Variable(
+        "TORCHELASTIC_MAX_RESTARTS", "torch", "restarts by torchrun", lambda c: c.plan.options.get("max_restarts", 0)
+    ),
+    Variable(
+        "TORCHELASTIC_ERROR_FILE", "torch", "where torch's @record writes", lambda c: c.error_file + ".torchelastic"
+    ),
+    Variable("AZUREML_RUN_ID", "azureml", "the run's id", lambda c: c.plan.run_id),
+    Variable("AZUREML_NODE_COUNT", "azureml", "nodes in all", lambda c: len(c.plan.nodes)),
+    Variable("AZUREML_CR_NODE_RANK", "azureml", "this node", lambda c: c.node.node_rank),
+    Variable("AZUREML_PROCESS_NAME", "azureml", "rank_N", lambda c: "rank_%d" % c.rank.rank),
+    Variable(
+        "AZ_BATCH_MASTER_NODE",
+        "azureml",
+        "the head's address:port (several nodes)",
+        lambda c: _several_nodes(c, _ENDPOINT % (c.world.address, c.world.port)),
+    ),
+    Variable(
+        "AZ_BATCHAI_MPI_MASTER_NODE",
+        "azureml",
+        "the head's address (one node)",
+        lambda c: _one_node(c, c.world.address),
+    ),
+    Variable(
+        "AZ_BATCH_HOST_LIST", "azureml", "the nodes, by comma", lambda c: ",".join(h.name for h in c.world.hosts)
+    ),
+    Variable("SLURM_JOB_ID", "slurm", "an integer id of the run", lambda c: c.job_number),
+    Variable("SLURM_JOBID", "slurm", "the same, older spelling", lambda c: c.job_number),
+    Variable("SLURM_STEP_ID", "slurm", "the attempt, from 0", lambda c: c.plan.attempt),
+    Variable("SLURM_PROCID", "slurm", "this rank", lambda c: c.rank.rank),
+    Variable("SLURM_LOCALID", "slurm", "this rank within its node", lambda c: c.rank.local_rank),
+    Variable("SLURM_NODEID", "slurm", "this node", lambda c: c.node.node_rank),
+    Variable("SLURM_NTASKS", "slurm", "ranks in all", lambda c: c.plan.world_size),
+    Variable("SLURM_NPROCS", "slurm", "the same, older spelling", lambda c: c.plan.world_size),
+    Variable("SLURM_STEP_NUM_TASKS", "slurm", "ranks in all", lambda c: c.plan.world_size),
+    Variable("SLURM_NNODES", "slurm", "nodes in all", lambda c: len(c.plan.nodes)),
+    Variable("SLURM_JOB_NUM_NODES", "slurm", "nodes in all", lambda c: len(c.plan.nodes)),
+    Variable("SLURM_STEP_NUM_NODES", "slurm", "nodes in all", lambda c: len(c.plan.nodes)),
+    Variable("SLURM_NTASKS_PER_NODE", "slurm", "ranks on this node", lambda c: len(c.node.ranks)),
+    Variable("SLURM_GPUS_ON_NODE", "slurm", "GPUs of this node, where their number is known", _gpus_on_node),
+    Variable(
+        "SLURM_STEP_NODELIST", "slurm", "the nodes, by comma", lambda c: ",".join(h.name for h in c.world.hosts)
+    ),
+    Variable("SLURMD_NODENAME", "slurm", "this node's name", lambda c: c.world.hosts[c.node.node_rank].name),
+    Variable("SLURM_ARRAY_JOB_ID", "slurm", "in an array: its integer id", lambda c: c.array and int(c.plan.created)),
+    Variable("SLURM_ARRAY_TASK_ID", "slurm", "in an array: which run, from 0", lambda c: c.element),
+    Variable("SLURM_ARRAY_TASK_COUNT", "slurm", "in an array: runs in all", lambda c: c.array and c.array.elements),
+    Variable("SLURM_ARRAY_TASK_MIN", "slurm", "in an array: its first run, 0", lambda c: c.array and 0),
+    Variable("SLURM_ARRAY_TASK_MAX", "slurm", "in an array: its last run", lambda c: c.array and c.array.elements - 1),
+    Variable("OMPI_COMM_WORLD_RANK", "openmpi", "this rank", lambda c: c.rank.rank),
+    Variable("OMPI_COMM_WORLD_SIZE", "openmpi", "ranks in all", lambda c: c.plan.world_size),
+    Variable("OMPI_COMM_WORLD_LOCAL_RANK", "openmpi", "this rank within its node", lambda c: c.rank.local_rank),
+    Variable("OMPI_COMM_WORLD_LOCAL_SIZE", "openmpi", "ranks on this node", lambda c: len(c.node.ranks)),
+    Variable("OMPI_COMM_WORLD_NODE_RANK", "openmpi", "this rank within its node", lambda c: c.rank.local_rank),
+    Variable(
+        "JAX_COORDINATOR_ADDRESS",
+        "jax",
+        "where rank 0 coordinates: the head's address:port",
+        lambda c: _ENDPOINT % (c.world.address, c.world.port),
+    ),
+    Variable("JAX_NUM_PROCESSES", "jax", "ranks in all", lambda c: c.plan.world_size),
+    Variable("JAX_PROCESS_ID", "jax", "this rank", lambda c: c.rank.rank),
+    Variable("JAX_LOCAL_DEVICE_IDS", "jax", "with `type: jax`: this rank's share of the node's GPUs", _jax_devices),
+    Variable("CCP_JOBID", "hpcpack", "an integer id of the run", lambda c: c.job_number),
+    Variable("CCP_TASKID", "hpcpack", "this node, from 1", lambda c: c.node.node_rank + 1),
+    Variable("CCP_TASKINSTANCEID", "hpcpack", "the attempt, from 0", lambda c: c.plan.attempt),
+    Variable("CCP_NODES_CORES", "hpcpack", "count, then name and cores of each node", lambda c: c.nodes_cores),
+    Variable(
+        "CCP_NUMCPUS", "hpcpack", "cores of this node", lambda c: c.world.hosts[c.node.node_rank].cores
+    ),
+    Variable("HOROVOD_RANK", "horovod", "this rank", lambda c: c.rank.rank),
+    Variable("HOROVOD_SIZE", "horovod", "ranks in all", lambda c: c.plan.world_size),
+    Variable("HOROVOD_LOCAL_RANK", "horovod", "this rank within its node", lambda c: c.rank.local_rank),
+    Variable("HOROVOD_LOCAL_SIZE", "horovod", "ranks on this node", lambda c: len(c.node.ranks)),
+    Variable("HOROVOD_CROSS_RANK", "horovod", "this node", lambda c: c.node.node_rank),
+    Variable("HOROVOD_CROSS_SIZE", "horovod", "nodes in all", lambda c: len(c.plan.nodes)),
+    Variable("HOROVOD_HOSTNAME", "horovod", "a name that no other node has", lambda c: c.node_name),
+    Variable("HOROVOD_CONTROLLER", "horovod", "gloo", _by_gloo),
+    Variable("HOROVOD_CPU_OPERATIONS", "horovod", "gloo", _by_gloo),
+    Variable(
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR", "horovod", "the head, where Horovod's rendezvous server runs",
+        lambda c: c.world.address,
+    ),
+    Variable(
+        "HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod", "its port, found at start", lambda c: c.heads_port,
+    ),
+    Variable("TF_CONFIG", "tensorflow", "the tasks with their addresses, and this rank's own, as JSON", _tf_config),
+)  # fmt: skip
+
+CONVENTIONS = ("torch", "azureml", "slurm", "openmpi", "jax", "hpcpack")
+"""In force unless the job narrows them. The table's other rows are a framework's: in force where the plan names it."""
+
+_SCRUBBED_PREFIXES = (
+    "SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "PMI_", "PMIX_", "OMPI_COMM_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "PRTE_",
+    "HYDRA_", "MPI_LOCAL", "TORCHELASTIC_", "CCP_", "AZ_BATCH", "AZUREML_", "HOROVOD_RANK", "HOROVOD_SIZE",
+    "HOROVOD_LOCAL_", "HOROVOD_CROSS_", "WORLDSIZE_",
+)  # fmt: skip
+_SCRUBBED = frozenset(variable.name for variable in VARIABLES) | {
+    "OMPI_UNIVERSE_SIZE", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX", "PMI_RANK",
+}  # fmt: skip
+_LEAST_INTEROP = 2
+"""With one, which TensorFlow takes on a single CPU, a worker that reads a parameter server would wait for itself."""
+
+_KEPT = frozenset(("WORLDSIZE_HOME", "WORLDSIZE_SITE_CONFIG"))
+
+
+def scrub(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` without what an outer launcher or allocation set for ranks and schedulers."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in _KEPT or not (name in _SCRUBBED or name.startswith(_SCRUBBED_PREFIXES))
+    }
+
+
+def scrub_rules() -> dict[str, list[str]]:
+    """What `scrub` goes by, as JSON can hold it: for a program on a node that cannot import us."""
+    return {"names": sorted(_SCRUBBED), "prefixes": list(_SCRUBBED_PREFIXES), "kept": sorted(_KEPT)}
+
+
+def in_force(plan: Plan) -> tuple[str, ...]:
+    """Which of the table's rows hold: worldsize's own and the framework's always, the others as the plan asks."""
+    own = ("worldsize", "torch") if plan.data_parallel else ("worldsize",)
+    return (*own, plan.framework, *(plan.conventions or CONVENTIONS))
+
+
+def convention_variables(context: RankContext) -> dict[str, str]:
+    """The table's rows for one rank."""
+    wanted = in_force(context.plan)
+    rows = {}
+    for variable in VARIABLES:
+        if variable.convention in wanted:
+            value = variable.value(context)
+            if value is not None:
+                rows[variable.name] = str(value)
+    return rows
+
+
+def array_variables(plan: Plan) -> dict[str, str]:
+    """Those of an element that are the same for all its ranks: what a run needs to do the same without its array."""
+    node = plan.nodes[0]
+    context = RankContext(plan, World("", 0, ()), node, node.ranks[0], "", "")
+    wanted = in_force(plan)
+    rows = [variable for variable in VARIABLES if "_ARRAY_" in variable.name and variable.convention in wanted]
+    return {row.name: str(row.value(context)) for row in rows if plan.array}
+
+
+def rank_environment(context: RankContext, inherited: Mapping[str, str], threads: int) -> dict[str, str]:
+    """The whole environment of one rank, lowest to highest: what the node has (scrubbed), what the job's environment
+    activates, our conventions, the job's own.
+
+    `threads` becomes OMP_NUM_THREADS, and what TensorFlow has in its place, unless the node's environment or the job
+    names one.
+    """
+    environment = scrub(inherited)
+    activate(environment, context.plan)
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    environment.setdefault("OMP_NUM_THREADS", str(threads))
+    if context.plan.data_parallel:
+        environment.setdefault("PYTHONHASHSEED", "0")  # sets of texts come in one order on all ranks
+    if context.plan.framework == "tensorflow":
+        environment.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
+        environment.setdefault("TF_NUM_INTEROP_THREADS", str(max(_LEAST_INTEROP, threads)))
+    environment["PATH"] = ":".join((*context.plan.path, environment.get("PATH", "/usr/bin:/bin")))
+    environment.update(convention_variables(context))
+    environment.update({name: inherited[name] for name in context.plan.kept if name in inherited})
+    if context.plan.visible_devices:
+        device = _own_device(environment.get("CUDA_VISIBLE_DEVICES"), context.plan.gpus, context.rank.local_rank)
+        environment["CUDA_VISIBLE_DEVICES"] = "" if context.rank.role in WITHOUT_DEVICE else device
+    environment.update(context.plan.environment)
+    return environment
+
+
+def activate(environment: dict[str, str], plan: Plan) -> None:
+    """Puts in force what the job's environment brings; its programs are found by the plan's `path`."""
+    for name, value in plan.activated.items():
+        if value is None:
+            environment.pop(name, None)
+        else:
+            environment[name] = value
+    if plan.library_path:
+        before = environment.get("LD_LIBRARY_PATH")
+        environment["LD_LIBRARY_PATH"] = ":".join((*plan.library_path, *([before] if before else ())))
+
+
+def _own_device(visible: str | None, gpus: int | None, local_rank: int) -> str:
+    """One of the devices that the node was given, which are not always 0, 1, …; none where it was given none.
+
+    Ranks that share take turns.
+    """
+    if visible is None:
+        return str(local_rank if gpus is None else local_rank % gpus) if gpus != 0 else ""
+    devices = visible.split(",")
+    return devices[local_rank % len(devices)]

@@ -1,0 +1,105 @@
+"""The secrets of a run's plan, in a file that only its owner reads and that goes when the run is final.
+
+secrets.json    {KEY: VALUE}: the keys of plan.json that have secrets in them, as they are; plan.json has them masked
+
+It lies in the run's directory, or for all elements of an array in the array's. Standard library only: travels inside
+agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from worldsize.common.atomic_files import read_file, write_json, write_once
+from worldsize.common.json_values import read_record
+from worldsize.errors import UsageError
+from worldsize.plan.array import array_of
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VARIABLES = frozenset(("environment", "activated"))
+"""The keys of a plan that hold variables: read anew where they are gone."""
+
+
+def read_whole_plan(paths: RunPaths) -> Plan:
+    """The plan with its secrets, for whoever starts ranks. Raises OSError, ValueError; UsageError as `with_secrets`."""
+    return with_secrets(Plan.from_json(read_file(paths.plan).decode("utf-8")), paths)
+
+
+def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.environ) -> Plan:
+    """`plan` with what is hidden in it. A variable of a job that was submitted by hand, which has no file of secrets,
+    is taken from `environ`.
+
+    Raises OSError, ValueError; UsageError where secrets are gone.
+    """
+    if not plan.hidden:
+        return plan
+    secrets = read_secrets(paths)
+    known = secrets is None and VARIABLES.issuperset(plan.hidden)
+    if known and all(name in environ for name in masked_variables(plan)):
+        secrets = with_variables(plan, environ)
+    if secrets is None:
+        what = "the run's secrets are gone: they are kept until it has ended"
+        raise UsageError(what, secrets_file(paths), "worldsize requeue, or rerun, reads them anew")
+    return Plan.from_json(json.dumps({**json.loads(plan.to_json()), **secrets, "hidden": []}))
+
+
+def masked_variables(plan: Plan) -> list[str]:
+    """The names of those whose values are hidden."""
+    from worldsize.trust.secrets import MASK
+
+    return [name for key in sorted(VARIABLES) for name, value in getattr(plan, key).items() if value and MASK in value]
+
+
+def values_of(plan: Plan) -> list[str]:
+    """The plan's secrets that are told by a name, wherever else they stand: variables, and inputs, which are some."""
+    from worldsize.trust.secrets import secret_values
+
+    activated = {name: value for name, value in plan.activated.items() if value}
+    found = (*secret_values(activated, plan.secrets), *secret_values(plan.environment, plan.secrets))
+    return list(dict.fromkeys(found))  # a variable may have another value in each
+
+
+def with_variables(plan: Plan, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What is hidden in the plan's variables, as `environ` has it, which has all of `masked_variables`."""
+    names = masked_variables(plan)
+    return {
+        key: {name: environ[name] if name in names else value for name, value in getattr(plan, key).items()}
+        for key in VARIABLES.intersection(plan.hidden)
+    }
+
+
+def secrets_file(paths: RunPaths) -> str:
+    return os.path.join(paths.root, "secrets.json")
+
+
+def read_secrets(paths: RunPaths) -> Mapping[str, Any] | None:
+    """The run's own, else its array's; None where there are none (any more). Damaged, OSError."""
+    own = read_record(secrets_file(paths), dict)
+    place = array_of(paths)
+    return own if own is not None or place is None else read_record(secrets_file(RunPaths(place[0])), dict)
+
+
+def write_secrets(paths: RunPaths, secrets: Mapping[str, Any]) -> None:
+    """Raises OSError."""
+    write_json(secrets_file(paths), secrets, private=True)
+
+
+def write_result(paths: RunPaths, result: Mapping[str, Any], reserved: str = "") -> bool:
+    """`write_once` of how a run, or an array, has ended. Its secrets are needed no more, and are gone before anybody
+    can read that it has ended."""
+    forget_secrets(paths)
+    return write_once(paths.result, result, reserved)
+
+
+def forget_secrets(paths: RunPaths) -> None:
+    try:
+        os.unlink(secrets_file(paths))
+    except OSError:
+        pass

@@ -1,0 +1,196 @@
+"""Slurm's folded node names: `gpu[01-03,7],login1` and back, without asking `scontrol`.
+
+`scontrol show hostnames` is absent in containers and on nodes without Slurm's programs, and whoever fell back to
+something else then trained N worlds of one. So names are expanded here, or it is an error.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from worldsize.common.named_tuple import NamedTuple
+
+LIMIT = 65536
+"""So many names a text may stand for; Slurm's own limit of one range (MAX_RANGE in its hostlist.c) is the same."""
+
+_NO_NUMBER = -1
+_LONGEST_NAME = 255
+"""Of a host, as DNS has it."""
+
+_LITERAL = re.compile(r"[A-Za-z0-9._-]+")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
+_NUMBER = re.compile(r"([0-9]+)")
+
+
+def expand(text: str) -> list[str]:
+    """The names, in the order written. ValueError says what is wrong, at which character.
+
+    Brackets may stand anywhere and several times (`a[1-2]b[3,5]`: the last one counts fastest); leading zeros are kept.
+    """
+    names: list[str] = []
+    position = 0
+    text = text.strip()
+    while position < len(text):
+        parts, position = _name(text, position)
+        count = 1
+        for part in parts:
+            count *= len(part)
+        if len(names) + count > LIMIT:
+            raise ValueError("%r stands for more than %d nodes" % (_short(text), LIMIT))
+        names.extend(_product(parts))
+        if position == len(text):
+            break
+        if text[position] != ",":
+            raise _nonsense(text, position)
+        position += 1
+        while text[position : position + 1].isspace():
+            position += 1
+        if position == len(text):
+            raise _nonsense(text, position)
+    return names
+
+
+def fold(names: Iterable[str]) -> str:
+    """The shortest ordinary text for these names, each once, in natural order (n2 before n10).
+
+    What is counted is the last number before the first dot. ValueError for a name that no text could stand for.
+    """
+    groups: dict[tuple[str, str, int], list[int]] = {}
+    for prefix, digits, suffix in _split_all(names):
+        width = len(digits) if _padded(digits) else 0 if digits else _NO_NUMBER
+        groups.setdefault((prefix, suffix, width), []).append(int(digits or 0))
+    for key in [key for key in groups if key[2] > 0]:
+        _join_full_numbers(groups, key)
+    found = [_Group(prefix, suffix, width, sorted(numbers)) for (prefix, suffix, width), numbers in groups.items()]
+    found.sort(key=lambda group: _natural(group.name(group.numbers[0])))
+    return ",".join(group.text() for group in found)
+
+
+def is_name(text: str) -> bool:
+    """Whether it can be one node's name."""
+    return len(text) <= _LONGEST_NAME and _LITERAL.fullmatch(text) is not None
+
+
+def _name(text: str, position: int) -> tuple[list[list[str]], int]:
+    """The parts of one name, each a list of alternatives, and where it ends."""
+    parts: list[list[str]] = []
+    count, length = 1, 0
+    while position < len(text) and text[position] != ",":
+        literal = _LITERAL.match(text, position)
+        if literal:
+            parts.append([literal.group()])
+            position = literal.end()
+        elif text[position] == "[":
+            part, position = _bracket(text, position + 1)
+            parts.append(part)
+            count *= len(part)
+            if count > LIMIT:
+                raise ValueError("%r stands for more than %d nodes" % (_short(text), LIMIT))
+        else:
+            raise _nonsense(text, position)
+        length += max(map(len, parts[-1]))
+        if length > _LONGEST_NAME:
+            raise ValueError("%r holds a name of more than %d characters" % (_short(text), _LONGEST_NAME))
+    if not parts:
+        raise _nonsense(text, position)
+    return parts, position
+
+
+def _bracket(text: str, position: int) -> tuple[list[str], int]:
+    """What stands between brackets, from just after the opening one."""
+    found: list[str] = []
+    while True:
+        match = _RANGE.match(text, position)
+        if not match:
+            raise _nonsense(text, position)
+        first, last = match.group(1), match.group(2) or match.group(1)
+        if int(last) < int(first) or (_padded(last) and len(last) != len(first)):
+            raise _nonsense(text, position)
+        if len(found) + int(last) - int(first) >= LIMIT:
+            raise ValueError("%r stands for more than %d nodes" % (_short(text), LIMIT))
+        found.extend("%0*d" % (len(first), number) for number in range(int(first), int(last) + 1))
+        position = match.end() + 1
+        end = text[match.end() : position]
+        if end == "]":
+            return found, position
+        if end != ",":
+            raise _nonsense(text, match.end())
+
+
+def _product(parts: list[list[str]]) -> list[str]:
+    names = [""]
+    for part in parts:
+        names = [name + each for name in names for each in part]
+    return names
+
+
+class _Group(NamedTuple):
+    """Names that differ in one number. `width` 0: written without leading zeros; _NO_NUMBER: one name without any."""
+
+    prefix: str
+    suffix: str
+    width: int
+    numbers: list[int]
+
+    def name(self, number: int) -> str:
+        return self.prefix + ("" if self.width == _NO_NUMBER else self._digits(number)) + self.suffix
+
+    def text(self) -> str:
+        if len(self.numbers) == 1:
+            return self.name(self.numbers[0])
+        return "%s[%s]%s" % (self.prefix, ",".join(self._ranges()), self.suffix)
+
+    def _ranges(self) -> Iterator[str]:
+        first = last = self.numbers[0]
+        for number in [*self.numbers[1:], -1]:
+            if number != last + 1:
+                yield self._digits(first) if first == last else self._digits(first) + "-" + self._digits(last)
+                first = number
+            last = number
+
+    def _digits(self, number: int) -> str:
+        return "%0*d" % (self.width, number)
+
+
+def _split_all(names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    for name in dict.fromkeys(names):
+        if not is_name(name):
+            raise ValueError("%r is no node's name" % _short(name))
+        host, dot, domain = name.partition(".")
+        pieces = _NUMBER.split(host)
+        if len(pieces) < 3 or len(pieces[-2]) > 18:
+            yield name, "", ""
+        else:
+            yield "".join(pieces[:-2]), pieces[-2], pieces[-1] + dot + domain
+
+
+def _join_full_numbers(groups: dict[tuple[str, str, int], list[int]], padded: tuple[str, str, int]) -> None:
+    """`n08` and `n10` are one group: a number that fills the width looks the same with and without leading zeros."""
+    prefix, suffix, width = padded
+    plain = groups.get((prefix, suffix, 0), [])
+    full = [number for number in plain if len(str(number)) == width]
+    if full:
+        groups[padded].extend(full)
+        groups[(prefix, suffix, 0)] = [number for number in plain if number not in set(full)]
+        if not groups[(prefix, suffix, 0)]:
+            del groups[(prefix, suffix, 0)]
+
+
+def _padded(digits: str) -> bool:
+    return len(digits) > 1 and digits[0] == "0"
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    return [
+        (0, int(piece), piece) if _NUMBER.fullmatch(piece) else (1, 0, piece) for piece in _NUMBER.split(name) if piece
+    ]
+
+
+def _nonsense(text: str, position: int) -> ValueError:
+    return ValueError("%r is no list of nodes (at character %d)" % (_short(text), position + 1))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."

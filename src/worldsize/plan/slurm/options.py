@@ -1,0 +1,179 @@
+"""The options of sbatch, srun and sbcast, and reading them from words as those programs do.
+
+Names and arguments as Slurm's manual pages list them (20.11 to 25.05).
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from worldsize.common.named_tuple import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List, Tuple
+
+NEVER, ALWAYS, MAYBE = "never", "always", "maybe"
+"""Whether an option has a value. MAYBE: only in its own word, as in `--exclusive=user` or `-K1`."""
+
+NO_OPTION = "is no option"
+"""The fault of a word that looks like an option."""
+
+
+class Said(NamedTuple):
+    """One option as it was said: its long name, its value (None: said without), and the index `at` of its word."""
+
+    name: str
+    value: str | None
+    at: int
+
+
+class Words(NamedTuple):
+    """What the words mean.
+
+    options   those that are known, in order
+    unknown   words that look like options and are none, and options whose value is missing, with the fault
+    rest      the index of the first word that belongs to no option
+    """
+
+    options: tuple[Said, ...]
+    unknown: tuple[tuple[str, str, int], ...]
+    rest: int
+
+
+_BOTH = """
+account/A acctg-freq bb bbf begin/b chdir/D cluster-constraint clusters/M comment constraint/C container core-spec/S
+cores-per-socket cpu-freq cpus-per-gpu cpus-per-task/c deadline delay-boot dependency/d distribution/m error/e exclude/x
+export extra extra-node-info/B gid gpu-bind gpu-freq gpus/G gpus-per-node gpus-per-socket gpus-per-task gres gres-flags
+hint input/i job-name/J licenses/L mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network
+nodefile/F nodelist/w nodes/N ntasks/n ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode
+output/o partition/p power prefer priority profile qos/q reservation segment signal sockets-per-node switches
+thread-spec threads-per-core time/t time-min tmp tres-bind tres-per-task uid wckey
+contiguous! help/h! hold/H! overcommit/O! oversubscribe/s! quiet/Q! reboot! spread-job! stepmgr! test-only! usage!
+use-min-nodes! verbose/v! version/V!
+exclusive? nice? no-kill/k? propagate?
+"""
+_SBATCH = """
+array/a batch container-id export-file kill-on-invalid-dep wait-all-nodes wrap
+ignore-pbs! no-requeue! parsable! requeue! wait/W!
+get-user-env? x11?
+"""
+_SRUN = """
+accel-bind bcast-exclude container-id cpu-bind epilog het-group jobid launcher-opts mpi msg-timeout prolog relative/r
+slurmd-debug task-epilog task-prolog threads/T wait/W
+disable-status/X! exact! external! interactive! label/l! multi-prog! no-allocate/Z! overlap! preserve-env/E!
+quit-on-interrupt! unbuffered/u!
+bcast? compress? immediate/I? kill-on-bad-exit/K? pty? resv-ports? send-libs? x11?
+"""
+_SBCAST = """
+exclude fanout/F jobid/j size/s timeout/t treewidth
+force/f! preserve/p! verbose/v! version/V! help/h! usage!
+compress/C? send-libs?
+"""
+_ALIASES = {
+    "tasks": "ntasks", "tasks-per-node": "ntasks-per-node", "share": "oversubscribe", "workdir": "chdir",
+    "cpu_bind": "cpu-bind", "mem_bind": "mem-bind", "pack-group": "het-group",
+}  # fmt: skip
+_WITH = {"!": NEVER, "?": MAYBE}
+
+
+class Table(NamedTuple):
+    """A program's options: which of them take a value, by long name, and what its single letters stand for."""
+
+    takes: Mapping[str, str]
+    letters: Mapping[str, str]
+
+
+def _table(text: str) -> Table:
+    takes, letters = {}, {}
+    for entry in text.split():
+        kind = _WITH.get(entry[-1], ALWAYS)
+        name, _, letter = entry.rstrip("!?").partition("/")
+        takes[name] = kind
+        if letter:
+            letters[letter] = name
+    return Table(takes, letters)
+
+
+@lru_cache(None)
+def sbatch_table() -> Table:
+    return _table(_BOTH + _SBATCH)
+
+
+@lru_cache(None)
+def srun_table() -> Table:
+    return _table(_BOTH + _SRUN)
+
+
+def sbcast_table() -> Table:
+    return _table(_SBCAST)
+
+
+def read_options(words: Sequence[str], table: Table) -> Words:
+    """As getopt_long does: `--name=value`, `--name value`, unique beginnings of names, `-N2`, `-N 2`, `-lK1`; it ends
+    at `--` or at the first word that is no option."""
+    options: list[Said] = []
+    unknown: list[tuple[str, str, int]] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word == "--":
+            return Words(tuple(options), tuple(unknown), index + 1)
+        if len(word) < 2 or word[0] != "-":
+            break
+        following = words[index + 1] if index + 1 < len(words) else None
+        read = _long if word.startswith("--") else _short
+        found, fault, used = read(word, following, table, index)
+        options += found
+        if fault:
+            unknown.append((word, fault, index))
+        index += used
+    return Words(tuple(options), tuple(unknown), index)
+
+
+if TYPE_CHECKING:
+    _Read = Tuple[List[Said], str, int]
+    """The options, a fault or "", and how many words they took."""
+
+
+def _long(word: str, following: str | None, table: Table, index: int) -> _Read:
+    typed, equals, value = word[2:].partition("=")
+    name = _full_name(typed, table)
+    if name is None:
+        return [], NO_OPTION, 1
+    kind = table.takes[name]
+    if kind == NEVER:
+        return [Said(name, None, index)], "takes no value" if equals else "", 1
+    if equals or kind == MAYBE:
+        return [Said(name, value if equals else None, index)], "", 1
+    if following is None:
+        return [], "has no value", 1
+    return [Said(name, following, index)], "", 2
+
+
+def _full_name(typed: str, table: Table) -> str | None:
+    typed = _ALIASES.get(typed, typed)
+    if typed in table.takes:
+        return typed
+    meant = [name for name in table.takes if typed and name.startswith(typed)]
+    return meant[0] if len(meant) == 1 else None
+
+
+def _short(word: str, following: str | None, table: Table, index: int) -> _Read:
+    found: list[Said] = []
+    for position in range(1, len(word)):
+        name = table.letters.get(word[position])
+        if name is None:
+            return found, NO_OPTION, 1
+        kind, rest = table.takes[name], word[position + 1 :]
+        if kind == NEVER:
+            found.append(Said(name, None, index))
+        elif rest or kind == MAYBE:
+            return [*found, Said(name, rest or None, index)], "", 1
+        elif following is None:
+            return found, "has no value", 1
+        else:
+            return [*found, Said(name, following, index)], "", 2
+    return found, "", 1

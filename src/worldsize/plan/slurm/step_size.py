@@ -1,0 +1,160 @@
+"""How many tasks an srun starts, and on which nodes of its allocation: by srun's own rules, as Slurm 22.05 shows them.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import whole
+from worldsize.plan.slurm.hostlist import expand
+
+MOST_TASKS = 1_000_000
+"""Of one step."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Options = Mapping[str, "str | None"]
+
+
+class Allocation(NamedTuple):
+    """The nodes that a batch script was given, and the CPUs of each."""
+
+    hosts: tuple[str, ...]
+    cpus: int
+
+
+class StepSize(NamedTuple):
+    """nodes: indexes of hosts of the allocation; tasks: how many on each of them; warnings: as srun words them."""
+
+    nodes: tuple[int, ...]
+    tasks: tuple[int, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        return sum(self.tasks)
+
+
+class StepCount(NamedTuple):
+    """How many nodes and tasks, without which; per_node: tasks of each node, None where they are shared out."""
+
+    nodes: int
+    tasks: int
+    per_node: int | None
+    warnings: tuple[str, ...]
+
+
+def step_size(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepSize:
+    """`options` are srun's own by long names; what they leave open is taken from the batch script's environment.
+
+    Raises ValueError, in srun's words, for what srun refuses.
+    """
+    count = step_count(options, environ, allocation)
+    chosen = _chosen(options, count.nodes, allocation)
+    return StepSize(chosen, _shares(count.tasks, count.nodes, count.per_node), count.warnings)
+
+
+def step_count(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepCount:
+    """The numbers of `step_size` alone, in a time that does not depend on them. Raises ValueError as that does."""
+    warnings: list[str] = []
+    inherited = environ.get("SLURM_NTASKS") or environ.get("SLURM_NPROCS") or None
+    tasks = _number(options.get("ntasks") or inherited, "ntasks")
+    nodes = _nodes(options, environ, allocation)
+    per_node = _number(options.get("ntasks-per-node"), "ntasks-per-node")
+    if tasks is None:
+        tasks = nodes * (per_node or 1)
+    if tasks > MOST_TASKS:
+        raise ValueError("error: worldsize: %d tasks are more than the limit of %d for a step" % (tasks, MOST_TASKS))
+    if nodes > tasks:
+        warnings.append("Warning: can't run %d processes on %d nodes, setting nnodes to %d" % (tasks, nodes, tasks))
+        nodes = tasks
+    if per_node and nodes * per_node != tasks and "ntasks" not in options:
+        warnings.append(
+            "Warning: can't honor --ntasks-per-node set to %d which doesn't match the requested tasks %d with the"
+            " number of requested nodes %d. Ignoring --ntasks-per-node." % (per_node, tasks, nodes)
+        )
+        per_node = None
+    if nodes > len(allocation.hosts):
+        raise ValueError("error: Only allocated %d nodes asked for %d" % (len(allocation.hosts), nodes))
+    return StepCount(nodes, tasks, per_node, tuple(warnings))
+
+
+def _nodes(options: Options, environ: Mapping[str, str], allocation: Allocation) -> int:
+    text = options.get("nodes")
+    if text is None and options.get("nodelist") and "ntasks" not in options:
+        return max(len(_named(options["nodelist"])), _number(environ.get("SLURM_NNODES") or "1", "nodes") or 1)
+    given = _number((text or "").split("-")[0] or environ.get("SLURM_NNODES") or None, "nodes")
+    return given or len(allocation.hosts)
+
+
+def _number(text: str | None, name: str) -> int | None:
+    if text is None:
+        return None
+    number = whole(text.strip())
+    if not number:
+        raise ValueError('error: Invalid numeric value "%.40s" for --%s.' % (text, name))
+    return number
+
+
+def _named(text: str | None) -> list[str]:
+    try:
+        return expand(text or "")
+    except ValueError as error:
+        raise ValueError("error: %s" % error) from None
+
+
+def _chosen(options: Options, nodes: int, allocation: Allocation) -> tuple[int, ...]:
+    """Those that are named first, then the others in their order, `relative` leaving out the first ones."""
+    hosts = allocation.hosts
+    wanted = dict.fromkeys(_named(options.get("nodelist")))
+    unwanted, there = set(_named(options.get("exclude"))), set(hosts)
+    strangers = [name for name in wanted if name not in there]
+    if strangers:
+        raise ValueError(
+            "error: Unable to create step: Requested node configuration is not available (%s)" % strangers[0]
+        )
+    start = whole((options.get("relative") or "0").strip())
+    if start is None:
+        raise ValueError('error: Invalid numeric value "%.40s" for --relative.' % options.get("relative"))
+    free = [index for index, host in enumerate(hosts) if index >= start and host not in unwanted]
+    if nodes > len(free):
+        raise ValueError("error: Only allocated %d nodes asked for %d" % (len(free), nodes))
+    first = [index for index in free if hosts[index] in wanted]
+    others = [index for index in free if hosts[index] not in wanted]
+    return tuple(sorted((first + others)[:nodes]))
+
+
+def _shares(tasks: int, nodes: int, per_node: int | None) -> tuple[int, ...]:
+    if per_node is not None and tasks <= nodes * per_node:
+        return tuple(min(per_node, max(0, tasks - index * per_node)) for index in range(nodes))
+    share, left = divmod(tasks, nodes)
+    return tuple(share + (index < left) for index in range(nodes))
+
+
+def places(size: StepSize, distribution: str | None) -> list[int]:
+    """For each task its place in `size.nodes`. `distribution` is srun's: block, cyclic or plane=N (its first part)."""
+    kind = (distribution or "block").split(":")[0].split(",")[0].strip().lower()
+    width = 1 if kind == "cyclic" else max(size.tasks)
+    if kind.startswith("plane="):
+        width = whole(kind[6:]) or width
+    left = list(size.tasks)
+    found: list[int] = []
+    while any(left):
+        for place, count in enumerate(left):
+            found += [place] * min(width, count)
+            left[place] -= min(width, count)
+    return found
+
+
+def repeated(counts: Sequence[int]) -> str:
+    """`2(x3),1` for 2, 2, 2, 1: as Slurm writes a number for each node."""
+    runs: list[list[int]] = []
+    for count in counts:
+        if runs and runs[-1][0] == count:
+            runs[-1][1] += 1
+        else:
+            runs.append([count, 1])
+    return ",".join("%d(x%d)" % (count, times) if times > 1 else "%d" % count for count, times in runs)

@@ -1,0 +1,24 @@
+"""Time limits as Slurm writes them.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from worldsize.common.numbers import whole
+
+
+def limit_seconds(text: str | None) -> float | None:
+    """`30` (minutes), `30:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; None for no limit. Raises ValueError."""
+    value = (text or "").strip()
+    if value.lower() in ("", "0", "-1", "infinite", "unlimited"):
+        return None
+    days, dash, clock = value.rpartition("-")
+    parts = [whole(part) for part in [*([days] if dash else []), *clock.split(":")]]
+    numbers = [part for part in parts if part is not None]
+    if len(numbers) < len(parts) or len(numbers) > 3 + bool(dash):
+        raise ValueError("%.40r is no time limit" % text)
+    if not dash:
+        numbers = [0, *(numbers if len(numbers) == 3 else [0, *numbers])]
+    number_of_days, hours, minutes, seconds = [*numbers, 0, 0][:4]
+    return float(((number_of_days * 24 + hours) * 60 + minutes) * 60 + seconds)

@@ -1,0 +1,27 @@
+"""`TF_CONFIG`: who the tasks of a TensorFlow job are, where each listens, and which one a rank is.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.plan.rank_environment import RankContext
+
+OUTSIDE = "evaluator"
+"""The one task that no other talks to: it is in `task` alone, never in `cluster`."""
+
+
+def tf_config(context: RankContext) -> str:
+    """As Azure ML writes it. Every task listens at its node's address, on a port that its node has found free."""
+    cluster: dict[str, list[str]] = {}
+    for node in context.plan.nodes:
+        host = context.world.hosts[node.node_rank]
+        for rank in node.ranks:
+            if rank.role != OUTSIDE:
+                cluster.setdefault(rank.role, []).append("%s:%d" % (host.address, host.ports[rank.local_rank]))
+    task = {"type": context.rank.role, "index": context.rank.role_index}
+    return json.dumps({"cluster": cluster, "task": task, "environment": "cloud"})

@@ -1,0 +1,66 @@
+"""Rank variables that a job sets against its plan.
+
+Standard library only (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import VARIABLES, Host, RankContext, World, in_force
+
+_NOT_SET_HERE: Mapping[str, tuple[str, ...]] = {
+    "slurm": (
+        "SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_GTIDS",
+    ),
+    "openmpi": (
+        "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_FIRST_RANKS", "PMI_", "PMIX_RANK", "PMIX_NAMESPACE",
+        "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_", "HOROVOD_CROSS_",
+    ),
+}  # fmt: skip
+"""Rank variables of a convention, by their beginnings, that the table leaves unset: no one value is right for all."""
+
+UNSET = "unset"
+
+
+def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Rank variables that a job sets against the plan: (name, what it will be) for each.
+
+    A variable is only ours to set where its convention is in force and it applies; a value equal for all ranks may
+    be repeated. What the convention's own launcher would set and the table does not is `UNSET`.
+    """
+    wanted_rows = in_force(plan)
+    unknown = World("\0", -1, tuple(Host("\0", -1, "\0", (-1,) * len(node.ranks)) for node in plan.nodes))
+    found = []
+    for variable in VARIABLES:
+        if variable.name not in wanted or variable.convention not in wanted_rows:
+            continue
+        if variable.name == "TORCHELASTIC_ERROR_FILE":
+            continue
+        values = {
+            variable.value(RankContext(plan, unknown, node, rank, "\0", "\0"))
+            for node in plan.nodes
+            for rank in node.ranks
+        }
+        expected = {str(value) for value in values if value is not None}
+        if expected and expected != {wanted[variable.name]}:
+            found.append((variable.name, _expected(expected)))
+    return found + [(name, UNSET) for name in wanted if _is_for_ranks(name, wanted_rows, plan.world_size)]
+
+
+def _is_for_ranks(name: str, rows: Sequence[str], world_size: int) -> bool:
+    """Whether a name that the rows in force lack says of a rank who it is. TF_CONFIG does, where there are several."""
+    if any(variable.name == name for variable in VARIABLES if variable.convention in rows):
+        return False
+    if name == "TF_CONFIG":
+        return world_size > 1
+    return any(name.startswith(_NOT_SET_HERE.get(convention, ())) for convention in rows)
+
+
+def _expected(values: set[str]) -> str:
+    if len(values) > 1:
+        return "a different value for each rank"
+    value = next(iter(values))
+    unknown = "\0" in value or "\\u0000" in value or value == "-1"
+    return "chosen when the run starts" if unknown else value

@@ -1,0 +1,155 @@
+"""Build steps as a run of their own, on a node of the compute: where there is a GPU, or the compiler that fits."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from worldsize.common.atomic_files import read_json, write_json
+from worldsize.environment.native.sources import fetch_sources
+from worldsize.environment.native.toolchain import tool_of
+from worldsize.environment.pip.requirements import asked_variables
+from worldsize.environment.pipeline import Steps, said
+from worldsize.environment.recipe import Recipe
+from worldsize.environment.workspace.builder import OWN, Work
+from worldsize.errors import BuildError, WorldsizeError
+from worldsize.jobspec.config import Config
+from worldsize.jobspec.job import Job, command_text
+from worldsize.logs.tail import last_lines
+from worldsize.service.request import Progress, Request
+from worldsize.service.runs.run import Run
+from worldsize.state.records import RunState
+from worldsize.store.find import resolve
+
+_LAST = 12
+_PATIENCE = 60.0
+
+
+def steps_on(config: Config, compute: str, environ: Mapping[str, str]) -> Steps:
+    """Steps that are executed on the compute; what they need is downloaded here first."""
+    return partial(_steps, config, compute, environ)
+
+
+def _steps(
+    config: Config, compute: str, environ: Mapping[str, str], work: Work, recipe: Recipe, active: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    own = os.path.join(work.prefix, OWN)
+    os.makedirs(own, exist_ok=True)
+    order, result = os.path.join(own, "order.json"), os.path.join(own, "steps.json")
+    try:
+        return _steps_of_order(config, compute, environ, work, recipe, active, order, result)
+    finally:
+        for path in (order, result):  # with what the steps are told, secrets too
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _steps_of_order(
+    config: Config,
+    compute: str,
+    environ: Mapping[str, str],
+    work: Work,
+    recipe: Recipe,
+    active: Mapping[str, str],
+    order: str,
+    result: str,
+) -> list[dict[str, Any]]:
+    write_json(
+        order,
+        {
+            "prefix": work.prefix,
+            "log": os.path.join(os.path.dirname(order), "steps.log"),
+            "spec": said(recipe.spec),
+            "cache": recipe.cache,
+            "secrets": work.secrets,
+            "sources": fetch_sources(work, recipe.spec, active, recipe.cache),
+            "result": result,
+        },
+    )
+    asked = {*asked_variables([*recipe.spec.pip, *([recipe.spec.file] if recipe.spec.file else [])]), *recipe.secrets}
+    wanted = job(recipe, work.prefix, order)._replace(secrets=tuple(name for name in sorted(asked) if name in environ))
+    run = _start(config, compute, environ, wanted)
+    work.left["run"] = run.id
+    work.step("build steps wait for a node of %s: run %s" % (compute, run.id))
+    _follow(run, work)
+    found: list[dict[str, Any]] | None = read_json(result)
+    if found is None:
+        raise BuildError("the run left no result", "run %s" % run.id, "worldsize logs %s" % run.id)
+    return found
+
+
+def job(recipe: Recipe, prefix: str, order: str) -> Job:
+    """One rank, with a GPU where the spec asks for one. The nodes have to see the Python that runs us."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    argv = (sys.executable, "-m", "worldsize.environment.native.program", order)
+    wants_gpu = any(tool_of(each) == "cuda" for each in recipe.spec.prerequisites)
+    return Job(
+        command=command_text(argv),
+        argv=argv,
+        display_name="build %s" % os.path.basename(prefix),
+        environment_variables={"PYTHONPATH": package},
+        slurm={"gpus_per_node": "1"} if wants_gpu else {},
+        source="env build",
+    )
+
+
+def _start(config: Config, compute: str, environ: Mapping[str, str], wanted: Job) -> Run:
+    from worldsize.service.submission.submit import start
+
+    request = Request(wanted, config, compute, environ, os.getcwd(), argv=sys.argv)
+    return Run(start(request, Progress()), environ)
+
+
+def _follow(run: Run, work: Work) -> None:
+    """Until its end, its last line as news; whoever gives up waiting ends the run. BuildError where it fails."""
+    try:
+        status = run.follow(_shown(run, work))
+    except BaseException:
+        _end(run)
+        raise
+    if status.state != RunState.SUCCEEDED:
+        lines = [line for line in last_lines(run.paths.rank_log(0), _LAST) if line.strip()]
+        what = "\n  ".join(lines) or status.message or status.state
+        hint = "worldsize logs %s; the nodes have to see %s and %s" % (run.id, work.prefix, sys.executable)
+        raise BuildError("the build steps failed:\n  %s" % what, "run %s" % run.id, hint)
+
+
+def _shown(run: Run, work: Work) -> Callable[[], bool]:
+    last = ""
+
+    def show() -> bool:
+        nonlocal last
+        lines = last_lines(run.paths.rank_log(0), 1)
+        if not lines or lines[-1] == last:
+            return False
+        last = lines[-1]
+        work.news(work.masked(last.strip())[:200])
+        return True
+
+    return show
+
+
+def end_abandoned(config: Config, environ: Mapping[str, str], note: Mapping[str, Any]) -> None:
+    """A builder was killed while its steps were a run, which writes into the prefix: it has to end before the next
+    begins. BuildError where it does not."""
+    if not note.get("run"):
+        return
+    try:
+        run = Run(resolve(config.home, str(note["run"])), environ)
+        _end(run)
+        run.wait(_PATIENCE)
+    except (WorldsizeError, TimeoutError) as error:
+        if isinstance(error, TimeoutError):
+            what = "an earlier build goes on, and cannot be ended: run %s" % note["run"]
+            raise BuildError(what, None, "worldsize cancel %s" % note["run"]) from None
+
+
+def _end(run: Run) -> None:
+    try:
+        run.cancel(now=True)
+    except WorldsizeError:
+        pass  # it will be found by its lock

@@ -1,0 +1,73 @@
+"""A job's environment in its plan: what is said of it, and what it puts in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.common.path_mapping import is_mapped, there
+from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.environment.activation import Activation
+from worldsize.errors import WorldsizeError
+from worldsize.jobspec.config import Config
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.service.environments.lookup import Environment, find_environment
+from worldsize.service.request import Places
+from worldsize.trust.directories import is_of_one_node
+
+
+def look_up(
+    job: Job, config: Config, compute: str, environ: Mapping[str, str], facts: ComputeFacts, places: Places
+) -> tuple[Environment | None, list[CheckResult]]:
+    """The job's environment, and what is to be said of it; nothing is raised for what is wrong with it."""
+    at = places.at("environment")
+    try:
+        found = find_environment(job.environment, config, compute, environ, secrets=job.secrets)
+    except WorldsizeError as error:
+        what = error.what if not error.where else "%s: %s" % (error.where, error.what)
+        return None, [CheckResult("error", what, at, error.hint)]
+    if found is None:
+        return None, []
+    said = [CheckResult("notice", notice, at) for notice in found.notices]
+    why = unusable(found, facts)
+    if why:
+        hint = "build it where they see it under the same path: envs_dir of the compute"
+        return found, [CheckResult("error", why, at, hint), *said]
+    return found, said
+
+
+def unusable(environment: Environment, facts: ComputeFacts) -> str | None:
+    """Why the nodes of a compute could not use it, in words."""
+    prefix = environment.prefix
+    if prefix is None or environment.archive:
+        return None
+    if not facts.mapped:
+        elsewhere = not facts.shared_host and environment.spec.distribute in ("auto", "shared")
+        alone = elsewhere and is_of_one_node(prefix)
+        return "%s is of this machine alone: no node would see it" % prefix if alone else None
+    if is_mapped(prefix, facts.mapped) and there(prefix, facts.mapped) == prefix:
+        return None
+    return "the nodes would not find it as %s: an environment holds its own path" % prefix
+
+
+def activated(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path: tuple[str, ...]) -> Plan:
+    """`plan` with what the environment puts in force: after all modules and the compute's own lines, before the job's.
+
+    `path` are the directories that decide what `python` means without an environment. A batch script begins with the
+    variables and directories; scripts and modules are its own business. Variables with secrets are no lines of setup,
+    which a scheduler keeps: the ranks get them as they get the job's.
+    """
+    from worldsize.plan.setup_script import module_line
+
+    plan = plan._replace(secrets=(*plan.secrets, *(name for name in found.closed if name not in plan.secrets)))
+    modules = (*facts.modules, *found.modules, *job.modules)
+    before = (*map(module_line, modules), *facts.setup)
+    first = found.path if found.prefix else (*found.path, *path)
+    if job.batch_script is not None or not (before or job.setup or found.scripts):
+        return plan._replace(
+            path=first, library_path=found.library_path, activated=found.variables, interpreter=found.python
+        )
+    own = found if found.prefix else found._replace(path=first)
+    own = own._replace(variables={name: value for name, value in found.variables.items() if name not in found.closed})
+    closed = {name: found.variables[name] for name in found.closed}
+    return plan._replace(path=(), setup=(*before, *own.lines(), *job.setup), activated=closed, interpreter=found.python)

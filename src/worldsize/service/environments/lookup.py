@@ -1,0 +1,244 @@
+"""What a job runs in: found or planned, and built where it is missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from worldsize.environment.activation import Activation, activation
+from worldsize.environment.inspect.existing import Existing, find_existing
+from worldsize.environment.recipe import Recipe
+from worldsize.environment.resolve import resolve
+from worldsize.environment.workspace.prefixes import is_ready, read_description, touch
+from worldsize.errors import UsageError
+from worldsize.jobspec.config import LOCAL, Config
+from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.environment import EnvironmentSpec, is_packed_name
+from worldsize.service.computes import python_path
+from worldsize.service.environments.location import envs_dir, own_names, place, probed
+
+DEFAULT_CHANNELS = ("conda-forge",)
+
+
+class Environment(NamedTuple):
+    """An environment, wherever it is.
+
+    spec      what it is made of
+    existing  what is there to be used; of one that is not built yet, what will be
+    recipe    how it is built; None for what exists anyway
+    ready     whether it can be used now
+    notices   what a person should know
+    archive   a packed environment, of which there is no other form here
+    config, compute   for which one that is built was looked up
+    secrets   names of variables that hold one, beside those whose names say so
+    """
+
+    spec: EnvironmentSpec
+    existing: Existing | None = None
+    recipe: Recipe | None = None
+    ready: bool = True
+    notices: tuple[str, ...] = ()
+    archive: str | None = None
+    config: Config = Config()
+    compute: str = LOCAL
+    secrets: tuple[str, ...] = ()
+
+    @property
+    def image(self) -> str | None:
+        """The container image that ranks run in, where nothing else says what they run in."""
+        return None if self.spec.builds or self.spec.existing else self.spec.image
+
+    @property
+    def prefix(self) -> str | None:
+        return self.existing.prefix if self.existing else None
+
+    def activation(self, environ: Mapping[str, str]) -> Activation:
+        upon = self.recipe.existing if self.recipe else None
+        return activation(self.spec, self.existing, environ, upon, self.secrets)
+
+    def description(self) -> dict[str, Any] | None:
+        """Of one that was built, whether it is named by what it is made of, by its name or by its path."""
+        return read_description(self.prefix) if self.prefix and not self.archive else None
+
+
+def find_environment(
+    wanted: str | Mapping[str, Any] | None,
+    config: Config,
+    compute: str,
+    environ: Mapping[str, str],
+    name: str | None = None,
+    secrets: Collection[str] = (),
+) -> Environment | None:
+    """The environment that `wanted`, as a job says it, means on a compute. Builds nothing, and reads little.
+
+    `name`: what it is to be called; `secrets`: the variables that the job names as such. None for the current Python,
+    with nothing to say about it. UsageError, NotFound for what is wrong.
+    """
+    resolved = resolve(wanted, config)
+    if resolved.spec is None:
+        return Environment(EnvironmentSpec(), notices=(resolved.notice,)) if resolved.notice else None
+    found = _look_up(resolved.spec, config, compute, environ, name, secrets)
+    return found._replace(secrets=tuple(secrets))
+
+
+def _look_up(
+    spec: EnvironmentSpec,
+    config: Config,
+    compute: str,
+    environ: Mapping[str, str],
+    name: str | None,
+    secrets: Collection[str],
+) -> Environment:
+    settings = config.computes[compute]
+    if name:
+        spec = spec._replace(name=name)
+    if spec.existing and is_packed_name(spec.existing):
+        return _of_archive(spec, spec.existing)
+    existing = _existing(spec, envs_dir(config, settings), environ)
+    if not spec.builds:
+        return Environment(spec, existing, notices=_remarks(spec))
+    if existing is not None and spec.conda:
+        _refuse_conda(existing)
+    return _planned(spec, existing, config, compute, environ, secrets)
+
+
+def _of_archive(spec: EnvironmentSpec, path: str) -> Environment:
+    from worldsize.environment.pack.cache import existing_of
+
+    if spec.builds:
+        raise UsageError("nothing can be installed into a packed environment", path, "name its prefix instead")
+    return Environment(spec, existing_of(path), notices=_remarks(spec), archive=path)
+
+
+def _existing(spec: EnvironmentSpec, directory: str, environ: Mapping[str, str]) -> Existing | None:
+    if spec.existing is None:
+        return None
+    return find_existing(spec.existing, environ, {} if os.sep in spec.existing else own_names(directory))
+
+
+def _refuse_conda(existing: Existing) -> None:
+    """What exists is never changed; least of all by conda after pip."""
+    from worldsize.environment.conda.packages import refuse_touched
+
+    if existing.kind == "conda":
+        refuse_touched(existing.prefix)
+    what = "%s exists, and conda packages cannot be added to it" % existing.prefix
+    raise UsageError(what, None, "say all of its packages with conda:, or the additional ones with pip:")
+
+
+def _planned(
+    spec: EnvironmentSpec,
+    existing: Existing | None,
+    config: Config,
+    compute: str,
+    environ: Mapping[str, str],
+    secrets: Collection[str],
+) -> Environment:
+    from worldsize.environment.fingerprint import fingerprint, lock_fingerprint
+    from worldsize.environment.sources import is_lock, of_lock, read_lock
+
+    settings = config.computes[compute]
+    directory = envs_dir(config, settings)
+    lock = None
+    if spec.file and is_lock(spec.file):
+        lock = read_lock(spec.file)
+        spec = of_lock(spec, lock)
+    virtual = spec.virtual_packages or settings.virtual_packages or probed(config.home, compute)
+    recipe = Recipe(
+        spec,
+        "",
+        _base_of_lock(lock) or _base(spec, existing, config, compute, environ),
+        environ,
+        os.path.join(config.home, "cache"),
+        existing,
+        spec.channels or config.conda.get("channels") or DEFAULT_CHANNELS,
+        config.conda.get("channel_alias"),
+        tuple(virtual),
+        lock,
+        tuple(secrets),
+    )
+    print_ = lock_fingerprint(lock) if lock else fingerprint(spec, _machine(recipe))
+    recipe = recipe._replace(fingerprint=print_)
+    prefix = place(directory, recipe)
+    kind = "conda" if recipe.is_conda else "venv"
+    remarks = (*_remarks(spec), *_unknown_nodes(recipe, settings, compute), *_lost(lock))
+    found = Environment(spec, Existing(prefix, kind, None), recipe, is_ready(prefix), remarks)
+    return found._replace(config=config, compute=compute)
+
+
+def _lost(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
+    from worldsize.environment.sources import lost_variables
+
+    names = lost_variables(lock) if lock else []
+    what = "the lock does not hold what %s was set to: name it in `secrets`, or set it in environment_variables"
+    return (what % ", ".join(names),) if names else ()
+
+
+def _unknown_nodes(recipe: Recipe, settings: Settings, compute: str) -> tuple[str, ...]:
+    """Packages that conda chooses for this machine may not be those for a cluster's nodes."""
+    if settings.type == LOCAL or not recipe.spec.conda or recipe.virtual:
+        return ()
+    from worldsize.environment.inspect.machine import driver, glibc
+
+    has = "glibc %s, %s" % (glibc(), "a GPU driver" if driver() else "no GPU driver")
+    return (
+        "conda chooses for what this machine has (%s): worldsize env probe --compute %s asks a node" % (has, compute),
+    )
+
+
+def _machine(recipe: Recipe) -> dict[str, Any]:
+    """What of this machine decides which packages come in."""
+    from worldsize.environment.inspect import machine
+
+    found: dict[str, Any] = {"platform": machine.platform()}
+    if recipe.spec.conda:
+        found["virtual"] = sorted(recipe.virtual) or machine.here()
+        found["channels"] = recipe.channels
+    elif recipe.existing:
+        found["upon"] = recipe.existing.prefix
+    else:
+        found["base"] = recipe.base
+    return found
+
+
+def _base_of_lock(lock: Mapping[str, Any] | None) -> str | None:
+    """The interpreter that the locked environment was made of, or one of the same version: its wheels fit no other."""
+    if not lock or lock["conda"]:
+        return None
+    base = lock.get("base")
+    return str(base) if base and os.path.exists(base) else lock.get("python")
+
+
+def _base(
+    spec: EnvironmentSpec, existing: Existing | None, config: Config, compute: str, environ: Mapping[str, str]
+) -> str | None:
+    """What a virtual environment is made of: the version that is asked for, else what `python` means in commands."""
+    if existing is not None or spec.conda:
+        return None
+    if spec.version or spec.modules:
+        return spec.version or "python3"
+    from worldsize.agent.posix.processes import find_program
+
+    path = os.pathsep.join((*python_path(config, compute, environ), environ.get("PATH", "")))
+    for name in ("python", "python3"):
+        try:
+            return os.path.realpath(find_program(name, {"PATH": path}))
+        except OSError:
+            continue
+    what = "there is no python to make an environment of"
+    raise UsageError(what, "environment.python", 'say a version: python: "3.11"')
+
+
+def _remarks(spec: EnvironmentSpec) -> tuple[str, ...]:
+    if spec.image is None:
+        return ()
+    if spec.builds or spec.existing:
+        return ("the container image %s is not used: what is in the environment is built without it" % spec.image,)
+    return ()
+
+
+def used(environment: Environment) -> None:
+    """It is needed now: whoever tidies up sees that."""
+    if environment.recipe and environment.prefix:
+        touch(environment.prefix)

@@ -1,0 +1,162 @@
+"""Commands and shells on the nodes of a run, or of a compute."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from worldsize.common.named_tuple import NamedTuple, cast
+from worldsize.compute.base import Compute, Handle
+from worldsize.compute.capabilities import CanExecute, Errand, Errands, HasNodes
+from worldsize.errors import NotFound, UsageError
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.run import Run
+from worldsize.state.exit_records import read_events
+from worldsize.state.records import RunState, Status
+
+_SEARCHED = 100
+_RUNNING = (RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
+
+
+def able_to_tell(compute: Compute) -> HasNodes:
+    """The same compute. UsageError for one that does not know its nodes."""
+    if "nodes" not in compute.capabilities:
+        raise UsageError("compute %s does not tell of its nodes" % compute.name)
+    return cast(HasNodes, compute)
+
+
+class Reach(NamedTuple):
+    """A running run, to be visited. `hosts` are its nodes' names, as far as its agents have told."""
+
+    run: Run
+    compute: CanExecute
+    handle: Handle
+    hosts: Mapping[int, str]
+
+    def errand(self, argv: Sequence[str], nodes: Sequence[int]) -> Errand:
+        paths = self.run.paths
+        return Errand(tuple(argv), tuple(nodes), paths.code, self.run.plan, paths, self.hosts)
+
+    def execute(self, argv: Sequence[str], nodes: Sequence[int]) -> Errands:
+        return self.compute.execute(self.handle, self.errand(argv, nodes))
+
+    def shell(self, node: int) -> int:
+        return self.compute.shell(self.handle, self.errand((), [node]))
+
+
+def reach(run: Run, verb: str, status: Status | None = None) -> Reach:
+    """UsageError for a run that does not run (any more, or yet), or whose compute cannot. `status`: as just seen."""
+    run.refuse_foreign(verb)
+    status = status or run.look()
+    if status.state not in _RUNNING:
+        why = ": " + status.message if status.message and not status.final else ""
+        hint = "`worldsize list --state RUNNING` shows which do"
+        raise UsageError("%s needs a running run, and %s is %s%s" % (verb, run.id, status.state, why), None, hint)
+    handle = run.native()
+    if handle is None:
+        raise UsageError("%s is not submitted yet" % run.id, None, "try again in a moment")
+    return Reach(run, _able(run.compute), handle, _hosts(run.paths, run.plan))
+
+
+def execute_alone(
+    compute: Compute,
+    argv: Sequence[str],
+    count: int,
+    cwd: str,
+    limit: float | None,
+    names: Sequence[str] = (),
+    variables: Mapping[str, str] = {},
+    named: Sequence[str] = (),
+) -> Errands:
+    """On `count` nodes of its own, those of these `names` where they are said, with `variables`; `limit` seconds are
+    what it is meant to take. Nodes are to see what is `named` as this machine does."""
+    hosts = dict(enumerate(names))
+    errand = Errand(
+        tuple(argv), tuple(range(count)), cwd, hosts=hosts, limit=limit, variables=variables, named=tuple(named)
+    )
+    return _able(compute).execute(None, errand)
+
+
+def usable(compute: Compute) -> tuple[tuple[str, ...], int]:
+    """The names of the nodes that a run goes to by default, and how many of those it cannot go to now. UsageError where
+    there are none."""
+    nodes = able_to_tell(compute).nodes()
+    ours = [node for node in nodes if node.default_groups] or nodes
+    names = tuple(node.name for node in ours if node.usable)
+    if not names:
+        raise UsageError("compute %s has no usable node" % compute.name, None, "`worldsize nodes --all` says why")
+    return names, len(ours) - len(names)
+
+
+def said_of(left_out: int) -> str:
+    """That so many nodes cannot be used."""
+    said = "1 node is" if left_out == 1 else "%d nodes are" % left_out
+    return "%s left out: `worldsize nodes --all` says why" % said
+
+
+def newest(home: str, environ: Mapping[str, str], verb: str) -> Reach | None:
+    """Of the newest runs, elements of arrays among them, the first that runs; None where none does."""
+    for run in _unsettled(home, environ):
+        status = run.look()
+        if status.state in _RUNNING:
+            return reach(run, verb, status)
+    return None
+
+
+def reach_newest(home: str, environ: Mapping[str, str], verb: str) -> Reach:
+    """`newest`; NotFound where none runs."""
+    found = newest(home, environ, verb)
+    if found is None:
+        raise none_runs()
+    return found
+
+
+def none_runs() -> NotFound:
+    return NotFound(
+        "no run is running", None, "start one, or ask for nodes of your own: worldsize exec -w 2 -- COMMAND"
+    )
+
+
+def chosen(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> tuple[int, ...]:
+    """The nodes that `--node` names, by number (`0,2-3`) or by the host's name; all where nothing is said."""
+    from worldsize.logs.selection import parse_node_numbers
+
+    if not words:
+        return tuple(node.node_rank for node in plan.nodes)
+    names = {name: number for number, name in hosts.items()}
+    found: set[int] = set()
+    for each in ",".join(words).split(","):
+        found.update((names[each],) if each in names else parse_node_numbers(each, len(plan.nodes)))
+    return tuple(sorted(found))
+
+
+def _able(compute: Compute) -> CanExecute:
+    if "exec" not in compute.capabilities:
+        raise UsageError("compute %s cannot execute commands on its nodes" % compute.name)
+    return cast(CanExecute, compute)
+
+
+def _unsettled(home: str, environ: Mapping[str, str]) -> Iterator[Run]:
+    from worldsize.store.find import is_array, is_replaced, list_ids, run_paths
+
+    for run_id in list_ids(home, _SEARCHED):
+        paths = run_paths(home, run_id)
+        if is_replaced(home, run_id) or os.path.exists(paths.result):
+            continue
+        if not is_array(paths):
+            yield Run(paths, environ)
+            continue
+        from worldsize.service.runs.array import RunArray
+
+        array = RunArray(paths, environ)
+        yield from (run for run, status in zip(array, array.statuses(), strict=True) if status.state in _RUNNING)
+
+
+def _hosts(paths: RunPaths, plan: Plan) -> dict[int, str]:
+    found = {}
+    for node in plan.agents:
+        told = [event["host"] for event in read_events(paths, node.node_rank) if event["event"] == "agent_started"]
+        if told:
+            found[node.node_rank] = str(told[-1])
+    return found

@@ -1,0 +1,163 @@
+"""`image:` of a job's environment: by which runtime its ranks run in it, and what the plan then says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from worldsize.common.path_mapping import there
+from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.environment.pack import image as container
+from worldsize.environment.pack.image import APPTAINER, NONE, PYXIS, SINGULARITY
+from worldsize.errors import UsageError
+from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.job import Job
+from worldsize.plan.array import array_of
+from worldsize.plan.node_disk import PLACE
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.provisioning.inputs import data_directory
+from worldsize.service.request import Prepared, Progress, Request
+from worldsize.staging.fetch import Data
+from worldsize.trust.procfs import closed, without
+from worldsize.trust.secrets import mask_text
+
+_DRIVER = "/proc/driver/nvidia/version"
+_LOGINS = ("APPTAINER_", "SINGULARITY_", "ENROOT_")
+
+
+class Runtime(NamedTuple):
+    """`program` is what is executed on the nodes; "" for Pyxis, which is srun's."""
+
+    kind: str
+    program: str
+
+
+def find_runtime(settings: Settings, environ: Mapping[str, str]) -> Runtime | None:
+    """What the compute has, as configured or as this machine, its login node, tells; None for nothing."""
+    from shutil import which
+
+    asked = settings.container
+    if asked == PYXIS:
+        return Runtime(PYXIS, "")
+    if asked == NONE:
+        return Runtime(NONE, "")
+    for program in (asked,) if asked else (APPTAINER, SINGULARITY):
+        found = which(program, path=environ.get("PATH"))
+        if found or asked:
+            return Runtime(APPTAINER, program)
+    if settings.type == "slurm":
+        from worldsize.compute.slurm.commands import has_pyxis
+
+        if has_pyxis(environ):
+            return Runtime(PYXIS, "")
+    return None
+
+
+class Contained(NamedTuple):
+    """`wrap` are the words that stand in front of each rank's command."""
+
+    plan: Plan
+    wrap: tuple[str, ...] = ()
+
+
+def contained(plan: Plan, job: Job, image: str, request: Request, facts: ComputeFacts, paths: RunPaths) -> Contained:
+    """`plan` with its ranks in the image, unless the compute has no containers."""
+    settings = request.config.computes[plan.compute]
+    runtime = find_runtime(settings, request.environ)
+    if runtime is None or runtime.kind == NONE:
+        return Contained(plan)
+    binds = [there(bind, facts.mapped) for bind in _binds(plan, job, request, paths)]
+    options = settings.container_options
+    if runtime.kind == PYXIS:
+        name = request.image or container.for_enroot(image)
+        words = container.pyxis_options(there(name, facts.mapped), binds, options)
+        return Contained(plan._replace(step=words, interpreter="python3", path=(), named=(), activated=_apart(plan)))
+    name = there(request.image or container.for_apptainer(image), facts.mapped)
+    gpus = bool(facts.gpus_per_node) or (facts.shared_host and os.path.exists(_DRIVER))
+    words = container.apptainer_words(runtime.program, name, binds, gpus, options)
+    return Contained(plan._replace(argv=(*words, *plan.argv), activated=_apart(plan)), words)
+
+
+def _apart(plan: Plan) -> dict[str, str | None]:
+    """What names something of the host stays outside."""
+    return {**plan.activated, **dict.fromkeys(container.OF_THE_HOST)}
+
+
+def _binds(plan: Plan, job: Job, request: Request, paths: RunPaths) -> list[str]:
+    """Directories that ranks must see: the run's (an element's lies in its array's), its data, what was staged."""
+    from worldsize.jobspec.job import Input
+    from worldsize.jobspec.paths import is_remote
+    from worldsize.service.submission.make_plan import output_path
+
+    place = array_of(paths)
+    found = [place[0] if place else paths.root, *([PLACE] if plan.local is not None else [])]
+    for name, value in job.inputs.items():
+        if isinstance(value, Input) and value.path and not is_remote(value.path):
+            found.append(value.path)
+        elif name in request.fetched:
+            found.append(request.fetched[name].path)
+    found += [output_path(paths, name, output) for name, output in job.outputs.items()]
+    if request.staged is not None:
+        found.append(data_directory(request.config, plan.compute))
+    return found
+
+
+def check_image(plan: Plan, job: Job, image: str, request: Request) -> list[CheckResult]:
+    """What stands against running the ranks in the image."""
+    runtime = find_runtime(request.config.computes[plan.compute], request.environ)
+    found = _impossible(plan, job, image, runtime, request.places.at("environment.image"))
+    return [found] if found else []
+
+
+def _impossible(plan: Plan, job: Job, image: str, runtime: Runtime | None, key: str) -> CheckResult | None:
+    if runtime is None:
+        what = "the image %s needs Apptainer or Singularity, or Pyxis on Slurm: none is here" % mask_text(image)
+        hint = 'say which the nodes have, `container = "apptainer"` of the compute; or "none", to run without the image'
+        return CheckResult("error", what, key, hint)
+    if runtime.kind == NONE:
+        what = "the image %s is not used: the compute has no containers" % mask_text(image)
+        return CheckResult("notice", what, key)
+    if job.batch_script is not None:
+        what = "a batch script's own srun starts its ranks: it can name the image itself"
+        return CheckResult("error", what, key, "srun apptainer exec …, or srun --container-image …")
+    if plan.launcher == "torchrun" and runtime.kind == APPTAINER:
+        what = "launcher: torchrun would run outside of the image"
+        return CheckResult("error", what, key, "launcher: direct, or torchrun in the command")
+    if runtime.kind == PYXIS and container.has_password(image):
+        what = "enroot takes no password in an image's address: %s" % mask_text(image)
+        return CheckResult(
+            "error", what, key, "leave it out, and put it into ~/.config/enroot/.credentials on the nodes"
+        )
+    if container.is_file(image) and not os.path.exists(os.path.expanduser(image)):
+        return CheckResult("error", "no such image: %s" % mask_text(image), key)
+    return None
+
+
+def with_image(request: Request, dry: Prepared, progress: Progress) -> Request:
+    """The request with its image fetched, where this machine can: nodes often cannot. UsageError."""
+    from shutil import which
+
+    image = dry.environment.image if dry.environment else None
+    if image is None or container.is_file(image):
+        return request
+    runtime = find_runtime(request.config.computes[dry.plan.compute], request.environ)
+    if runtime is None or runtime.kind == NONE:
+        return request
+    program = which("enroot" if runtime.kind == PYXIS else runtime.program, path=request.environ.get("PATH"))
+    if program is None:
+        progress.notice("environment.image: the nodes fetch %s themselves: nothing here can" % image)
+        return request
+    store = Data(data_directory(request.config, dry.plan.compute), progress)
+    try:
+        return request._replace(image=container.pulled(image, runtime.kind, program, store, _environ(request, dry)))
+    except UsageError as error:
+        at = request.places.at("environment.image")
+        raise UsageError("%s: %s" % (error.where, error.what), at, error.hint) from None
+
+
+def _environ(request: Request, dry: Prepared) -> dict[str, str]:
+    """For the program that fetches an image: of what `secrets:` names, its own logins alone."""
+    hidden = [name for name in dry.job.secrets if not name.startswith(_LOGINS)]
+    return without(request.environ, closed(hidden, request.environ))

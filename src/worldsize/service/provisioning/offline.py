@@ -1,0 +1,123 @@
+"""`stage:` of a job, and nodes without a network: what is fetched before the start, and what would fail there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from worldsize.common.path_mapping import there
+from worldsize.compute.base import CheckResult
+from worldsize.environment.pip.requirements import asked_variables
+from worldsize.errors import UsageError, WorldsizeError
+from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.stage import Stage, stage_of
+from worldsize.plan.node_disk import PLACE, Local
+from worldsize.plan.plan import Plan
+from worldsize.service.provisioning.inputs import data_directory
+from worldsize.service.provisioning.stage import OFFLINE, Staged, make_stage
+from worldsize.service.request import Places, Prepared, Progress, Request
+from worldsize.service.submission.secrets import environ_of_stages
+from worldsize.staging.download_rules import Download
+from worldsize.staging.download_scan import downloads_of
+from worldsize.staging.fetch import Data
+from worldsize.staging.http import shown
+from worldsize.trust.secrets import mask_values, secret_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.common.path_mapping import Mapped
+
+_SHOWN = 8
+_MENDS = {
+    "huggingface": "stage: {huggingface: [%s]}",
+    "torch_hub": "stage: {torch_hub: [%s]}",
+    "pip": "stage: {pip: requirements.txt}, or build it into the environment",
+    "data": "name the data as an input, or under stage: {data: …}",
+    "service": "build it into the environment",
+    "wandb": "set WANDB_MODE=offline, and `wandb sync` afterwards",
+}
+
+
+def with_stage(request: Request, dry: Prepared, progress: Progress) -> Request:
+    """The request with what its job stages, made ready. UsageError, WorldsizeError."""
+    directory = data_directory(request.config, dry.plan.compute)
+    data = Data(directory, progress)
+    python = _python(dry.plan, request.environ)
+    secrets = _secrets(dry.job, request.environ)
+    try:
+        programs = environ_of_stages(dry.job, request.environ)
+        staged = make_stage(stage_of(dry.job.stage), directory, data, python, request.environ, programs, secrets)
+    except WorldsizeError as error:
+        what = "%s: %s" % (error.where, error.what) if error.where else error.what
+        what = mask_values(what, secrets)
+        kind = UsageError if isinstance(error, UsageError) else WorldsizeError
+        raise kind(what, request.places.at("stage"), error.hint) from None
+    return request._replace(staged=staged)
+
+
+def _secrets(job: Job, environ: Mapping[str, str]) -> list[str]:
+    """Those that its requirements ask for, which pip repeats in an address that it cannot reach."""
+    asked = asked_variables(stage_of(job.stage).wheels)
+    return secret_values({name: environ[name] for name in asked if name in environ}, job.secrets)
+
+
+def in_force(plan: Plan, staged: Staged | None, settings: Settings, mapped: Mapped) -> Plan:
+    """`plan` with the variables that tell libraries what is staged, and that nothing can be had elsewhere. What the job
+    itself sets wins."""
+    known = staged.variables if staged else {}
+    own = {**(OFFLINE if settings.offline else {}), **{name: there(value, mapped) for name, value in known.items()}}
+    if plan.batch is not None:  # whose ranks on other nodes have no directory of the run's own
+        own = {name: value for name, value in own.items() if PLACE not in value}
+    if any(PLACE in value for value in own.values()) and plan.local is None:
+        plan = plan._replace(local=Local(settings.local_dir or ""))
+    return plan._replace(activated={**plan.activated, **own})
+
+
+def check_downloads(job: Job, places: Places) -> list[CheckResult]:
+    """What the job's files would download on a node that reaches nothing, but for what is staged."""
+    code = job.code if job.code and os.path.isdir(job.code) else ""
+    text = "\n".join((job.command, *job.setup)) if job.batch_script is None else job.batch_script
+    found = downloads_of(code, text)
+    stage = stage_of(job.stage)
+    missing = [each for each in found if not _is_staged(each, stage)]
+    return [*_notices(missing[:_SHOWN], places), *_rest(missing[_SHOWN:])]
+
+
+def _notices(missing: Sequence[Download], places: Places) -> Iterator[CheckResult]:
+    for each in missing:
+        where = "%s:%d" % (each.file, each.line) if each.file else places.at("command")
+        what = "%s would fail: the nodes reach no network" % each.what
+        yield CheckResult("notice", what, where, _mend(each))
+
+
+def _rest(more: Sequence[Download]) -> list[CheckResult]:
+    if not more:
+        return []
+    return [CheckResult("notice", "%d more downloads would fail on the nodes" % len(more), more[0].file)]
+
+
+def _mend(download: Download) -> str:
+    text = _MENDS["wandb" if download.name == "wandb" else download.kind]
+    return text % (shown(download.name) if download.name else "…") if "%s" in text else text
+
+
+def _is_staged(download: Download, stage: Stage) -> bool:
+    if download.kind == "pip":
+        return bool(stage.wheels)
+    if download.kind == "huggingface":
+        names = {repo.name if repo.kind == "models" else "%s/%s" % repo[:2] for repo in stage.hub}
+        return download.name in names if download.name else bool(names)
+    if download.kind == "torch_hub":
+        names = {"%s/%s" % repo[:2] for repo in stage.torch} | set(stage.checkpoints)
+        return download.name.partition(":")[0] in names or download.name in names if download.name else bool(names)
+    return download.kind == "data" and bool(stage.data)
+
+
+def _python(plan: Plan, environ: Mapping[str, str]) -> str:
+    """The one that `python` means in the job's command, here."""
+    import sys
+    from shutil import which
+
+    places = os.pathsep.join((*plan.path, environ.get("PATH", os.defpath)))
+    return which(plan.python, path=places) or which("python3", path=places) or sys.executable

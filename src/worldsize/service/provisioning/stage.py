@@ -1,0 +1,192 @@
+"""What a job stages, made ready here: one directory for each content, which is never changed any more.
+
+DIRECTORY/stage/KEY/huggingface/hub/…    as the libraries expect them; links to where the contents are kept
+DIRECTORY/stage/KEY/torch/hub/…
+DIRECTORY/stage/KEY/wheels
+DIRECTORY/stage/KEY/data/…
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from worldsize.common.atomic_files import storage_error, write_json
+from worldsize.environment.pip.wheels import make_wheels
+from worldsize.errors import UsageError
+from worldsize.jobspec.stage import Stage, TorchRepo
+from worldsize.plan.node_disk import PLACE
+from worldsize.staging.fetch import Data, file_name
+from worldsize.staging.http import read
+from worldsize.staging.huggingface import Hub, Snapshot
+from worldsize.trust.directories import make_directories
+
+_GITHUB = "https://github.com"
+_HASH = re.compile(r"-([0-9a-f]{8,64})\.[^.]+$")
+
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+"""So that the libraries of Hugging Face do not try for minutes what cannot succeed."""
+
+
+class Staged(NamedTuple):
+    """`variables` tell the libraries; `contents` is for the record: where everything came from, and checksums."""
+
+    path: str
+    variables: Mapping[str, str]
+    contents: Mapping[str, Any]
+
+
+class _Links(NamedTuple):
+    """What one part adds: files with their text, and links by their path in the stage; and what the record says."""
+
+    links: dict[str, str]
+    texts: dict[str, str]
+    said: dict[str, Any]
+
+
+def make_stage(
+    stage: Stage,
+    directory: str,
+    data: Data,
+    python: str,
+    environ: Mapping[str, str],
+    programs: Mapping[str, str] | None = None,
+    secrets: Collection[str] = (),
+) -> Staged:
+    """Everything, fetched and checked. `programs`: the variables of those that are started; what these say is told
+    without `secrets`. UsageError and WorldsizeError say what cannot be had."""
+    try:
+        parts = [*_hub(stage, directory, data, environ), *_torch(stage, data, environ), *_data(stage, data)]
+        if stage.wheels:
+            given = environ if programs is None else programs
+            parts.append(_wheels(make_wheels(stage.wheels, python, directory, data, given, secrets)))
+        links = {name: path for part in parts for name, path in part.links.items()}
+        texts = {name: text for part in parts for name, text in part.texts.items()}
+        contents = {name: said for part in parts for name, said in part.said.items()}
+        key = hashlib.sha256(json.dumps([links, texts, contents], sort_keys=True).encode()).hexdigest()[:32]
+        path = os.path.join(directory, "stage", key)
+        data.make(path, lambda part: lay_out(part, path, links, texts, contents), "stage")
+    except OSError as error:
+        raise storage_error(error, error.filename or directory) from None
+    return Staged(path, _variables(stage, path), contents)
+
+
+def lay_out(part: str, path: str, links: dict[str, str], texts: dict[str, str], contents: dict[str, Any]) -> None:
+    """Links are relative: the nodes may know the directory by another name."""
+    for name, target in links.items():
+        place = _place(part, name)
+        make_directories(os.path.dirname(place))
+        os.symlink(os.path.relpath(target, os.path.dirname(os.path.join(path, name))), place)
+    for name, text in texts.items():
+        place = _place(part, name)
+        make_directories(os.path.dirname(place))
+        with open(place, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(place, 0o444)
+    write_json(os.path.join(part, "stage.json"), contents)
+
+
+def _place(part: str, name: str) -> str:
+    """UsageError for a name that leads out, whoever let it pass: it holds what a job or a server says."""
+    if not name or os.path.isabs(name) or ".." in name.split("/"):
+        raise UsageError("a name leads out of what is staged: %.80r" % name, "stage")
+    return os.path.join(part, name)
+
+
+def _variables(stage: Stage, path: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if stage.hub:
+        home = os.path.join(path, "huggingface")
+        found.update(OFFLINE, HF_HOME=home, HF_HUB_CACHE=os.path.join(home, "hub"))
+        found.update(HUGGINGFACE_HUB_CACHE=found["HF_HUB_CACHE"])
+        for name in ("datasets", "modules", "assets"):  # which the libraries write
+            found["HF_%s_CACHE" % name.upper()] = os.path.join(PLACE, "huggingface", name)
+    if stage.torch or stage.checkpoints:
+        found["TORCH_HOME"] = os.path.join(path, "torch")
+    if stage.wheels:
+        wheels = os.path.join(path, "wheels")
+        found.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=wheels, UV_OFFLINE="1", UV_NO_INDEX="1", UV_FIND_LINKS=wheels)
+    if stage.data:
+        found["WORLDSIZE_DATA"] = os.path.join(path, "data")
+    return found
+
+
+def _hub(stage: Stage, directory: str, data: Data, environ: Mapping[str, str]) -> list[_Links]:
+    hub = Hub(directory, data, environ)
+    return [_snapshot(hub.fetch(repo), directory) for repo in stage.hub]
+
+
+def _snapshot(found: Snapshot, directory: str) -> _Links:
+    place = "huggingface/hub/%s/" % found.folder
+    links = {"%ssnapshots/%s/%s" % (place, found.commit, name): found.blob(directory, name) for name in found.files}
+    refs = {} if found.repo.revision == found.commit else {place + "refs/" + found.repo.revision: found.commit}
+    said = {"%s/%s@%s" % found.repo[:3]: {"commit": found.commit, "files": {n: b.name for n, b in found.files.items()}}}
+    return _Links(links, refs, said)
+
+
+def _torch(stage: Stage, data: Data, environ: Mapping[str, str]) -> list[_Links]:
+    found = []
+    trusted = []
+    for repo in stage.torch:
+        ref = repo.ref or _default_branch(repo, environ)
+        url = "%s/%s/%s/zipball/%s" % (_github(environ), repo.owner, repo.name, ref)
+        archive = data.fetch(url, what="torch_hub: %s/%s" % repo[:2])
+        folder = data.unpacked(archive, repo.name + ".zip", repo.name).path
+        tops = os.listdir(folder)
+        if len(tops) != 1:
+            what = "no archive of a repository: it holds %d directories, and not one" % len(tops)
+            raise UsageError(what, archive.uri, "does the repository exist, and its branch?")
+        name = "%s_%s_%s" % (repo.owner, repo.name, ref.replace("/", "_"))
+        said = {"%s/%s:%s" % (repo.owner, repo.name, ref): {"url": archive.uri, "sha256": archive.sha256}}
+        found.append(_Links({"torch/hub/" + name: os.path.join(folder, tops[0])}, {}, said))
+        trusted.append("%s_%s" % repo[:2])
+    if trusted:
+        found.append(_Links({}, {"torch/hub/trusted_list": "\n".join(trusted) + "\n"}, {}))
+    return found + [_checkpoint(url, data) for url in stage.checkpoints]
+
+
+def _checkpoint(url: str, data: Data) -> _Links:
+    """torch names checkpoints after the beginning of their checksum."""
+    fetched = data.fetch(url, what="torch_hub: %s" % file_name(url))
+    named = _HASH.search(file_name(url))
+    if named and not (fetched.sha256 or "").startswith(named[1]):
+        what = "its sha256 is %s, and does not begin as its name says" % fetched.sha256
+        raise UsageError(what, fetched.uri, "it was changed on its way, or is another file")
+    said = {fetched.uri: {"sha256": fetched.sha256}}
+    return _Links({"torch/hub/checkpoints/" + file_name(url): fetched.path}, {}, said)
+
+
+def _default_branch(repo: TorchRepo, environ: Mapping[str, str]) -> str:
+    """As torch.hub finds it: main where there is one, else master."""
+    try:
+        read("%s/%s/%s/tree/main/" % (_github(environ), repo.owner, repo.name), 64 << 20)
+    except UsageError:
+        return "master"
+    return "main"
+
+
+def _github(environ: Mapping[str, str]) -> str:
+    return (environ.get("GITHUB_SERVER_URL") or _GITHUB).rstrip("/")
+
+
+def _data(stage: Stage, data: Data) -> list[_Links]:
+    found = []
+    for each in stage.data:
+        fetched = data.fetch(each.uri, sha256=each.sha256, what="data: %s" % each.path)
+        said = {"data/" + each.path: {"uri": fetched.uri, "sha256": fetched.sha256}}
+        found.append(_Links({"data/" + each.path: fetched.path}, {}, said))
+    return found
+
+
+def _wheels(path: str) -> _Links:
+    said = {name: {"sha256": _sha256(os.path.join(path, name))} for name in sorted(os.listdir(path))}
+    return _Links({"wheels": path}, {}, {"wheels": said})
+
+
+def _sha256(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()

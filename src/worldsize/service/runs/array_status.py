@@ -1,0 +1,211 @@
+"""What is known of the elements of an array, from one query for all that have not ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from worldsize.common.json_values import DAMAGES
+from worldsize.compute.base import Compute, Handle
+from worldsize.errors import Damaged, WorldsizeError
+from worldsize.plan.array import Array, element_root, handles_file, is_new
+from worldsize.plan.handle import read_handles, read_own_handle
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import write_result
+from worldsize.service.computes import compute_of_run
+from worldsize.service.runs import status as gather
+from worldsize.service.runs.attempts import latest
+from worldsize.service.runs.ownership import is_own
+from worldsize.service.runs.settle import settle, settle_alike
+from worldsize.state.array import array_result
+from worldsize.state.records import Observation, RunState, Status
+
+if TYPE_CHECKING:
+    from worldsize.service.runs.status import Settle
+
+
+class Pending(NamedTuple):
+    """An element that has not ended, and that a compute has."""
+
+    element: int
+    paths: RunPaths
+    handle: Handle
+
+
+class Alike(NamedTuple):
+    """Elements that ended alike before they began, the plan of one of them, and how all ended."""
+
+    elements: list[RunPaths]
+    plan: Plan
+    status: Status
+
+
+class Elements:
+    """Remembers who has ended, and asks for the others anew each time.
+
+    compute  theirs; None until one of them was asked for
+    """
+
+    def __init__(self, paths: RunPaths, array: Array, environ: Mapping[str, str]) -> None:
+        self._paths = paths
+        self._array = array
+        self._environ = environ
+        self._final: dict[int, Status] = {}
+        self.compute: Compute | None = None
+        self._plan: Plan | None = None
+        self._new: set[int] = set()
+        self._alike: dict[Observation, Alike] = {}
+
+    @property
+    def all_final(self) -> bool:
+        """As far as `statuses` has found out."""
+        return len(self._final) == self._array.elements
+
+    def statuses(self) -> list[Status]:
+        """Every element's. The final state of all is settled."""
+        number = self._array.elements
+        if not os.path.isdir(self._paths.root):
+            return [_lost("its run directory was deleted")] * number
+        for element in self._going_on():
+            if os.path.islink(element_root(self._paths.root, element)):  # which may lead to another run
+                self._final[element] = _lost("its run directory is a link")
+        going_on = self._going_on()
+        self._new = {element for element in going_on if is_new(element_root(self._paths.root, element))}
+        for element in going_on:
+            if element not in self._new:
+                self._keep(element, self._settled(element))
+        found = {**self._look(), **self._final}
+        statuses = [found[element] for element in range(number)]
+        if self.all_final and not os.path.exists(self._paths.result):
+            self._settle(statuses)
+        return statuses
+
+    def handles(self) -> list[Handle] | None:
+        """As they were given when all were submitted; None before."""
+        try:
+            return read_handles(self._paths.root, self._array.elements)
+        except OSError as error:
+            what = "cannot be read: %s" % (error.strerror or error)
+            raise WorldsizeError(what, handles_file(self._paths.root)) from None
+
+    def pending(self) -> list[Pending]:
+        """Those that have not ended, as far as `statuses` has found out, and that a compute has."""
+        going_on = self._going_on()
+        given = self.handles() if going_on else None
+        found = (self._pending(element, given) for element in going_on)
+        return [each for each in found if each is not None]
+
+    def compute_of(self, handles: Sequence[Handle]) -> Compute:
+        """All elements' compute, from one of their native ids."""
+        if self.compute is None:
+            self.compute = compute_of_run(self._paths.root, handles[0], self._array.compute, self._environ)
+        return self.compute
+
+    def _going_on(self) -> list[int]:
+        return [element for element in range(self._array.elements) if element not in self._final]
+
+    def _settled(self, element: int) -> Status | None:
+        paths = RunPaths(element_root(self._paths.root, element))
+        try:
+            return gather.read_result(paths)
+        except (OSError, Damaged) as error:
+            return gather.damaged(paths, error)
+
+    def _keep(self, element: int, status: Status | None) -> None:
+        if status is not None and status.final:
+            self._final[element] = status
+
+    def _pending(self, element: int, given: Sequence[Handle] | None) -> Pending | None:
+        if given and element in self._new:
+            return Pending(element, RunPaths(element_root(self._paths.root, element)), given[element])
+        paths = latest(RunPaths(element_root(self._paths.root, element)))
+        try:
+            handle = read_own_handle(paths)
+        except (OSError, Damaged):
+            handle = None
+        handle = handle or (given[element] if given else None)
+        return Pending(element, paths, handle) if handle else None
+
+    def _look(self) -> dict[int, Status]:
+        pending = self.pending()
+        going_on = self._going_on()
+        found: dict[int, Status] = {}
+        if len(pending) < len(going_on):  # a state that is not kept: whoever submits them may be about to say so
+            found = dict.fromkeys(going_on, gather.preparing(self._paths))
+        pending = [each for each in pending if not self._told(each)]
+        if not pending:
+            return found
+        handles = [each.handle for each in pending]
+        for each, observation in zip(pending, self.compute_of(handles).observe(handles), strict=True):
+            if observation.phase == "queued" and not observation.restarts:
+                found[each.element] = Status(RunState.QUEUED, observation.reason, message=observation.message)
+            else:
+                found[each.element] = self._judge(each, observation)
+        for alike in self._alike.values():
+            settle_alike(self._array.run_id, *alike)
+        self._alike = {}
+        return found
+
+    def _told(self, pending: Pending) -> bool:
+        """Whether the nodes' own records tell how the element ended: its compute need not be asked."""
+        if pending.element in self._new:
+            return False
+        try:
+            told = gather.told_by_all(pending.paths, self._plan_of(pending.paths), pending.handle)
+        except (OSError, *DAMAGES):
+            return False
+        self._keep(pending.element, told)
+        return told is not None
+
+    def _judge(self, pending: Pending, observation: Observation) -> Status:
+        element, paths, _ = pending
+        if element in self._new and observation.phase == "ended" and is_new(paths.root):
+            status = self._never_begun(pending, observation)
+        else:
+            status = self._judged(pending, observation, settle)
+        self._keep(element, status)
+        return status
+
+    def _never_begun(self, pending: Pending, observation: Observation) -> Status:
+        """Those of which the compute says the same have ended alike, and are settled together."""
+        if observation in self._alike:
+            known = self._alike[observation]
+            known.elements.append(pending.paths)
+            return known.status
+
+        def settled_by(paths: RunPaths, plan: Plan, status: Status) -> None:
+            self._alike[observation] = Alike([paths], plan, status)
+
+        return self._judged(pending, observation, settled_by)
+
+    def _judged(self, pending: Pending, observation: Observation, settled_by: Settle) -> Status:
+        _, paths, handle = pending
+        compute = self.compute_of([handle])
+        # Elsewhere absent means that nothing is left, and what was never started has left nothing.
+        remains = "local" in compute.capabilities and "queue" not in handle
+        try:
+            return gather.judge(paths, compute, self._plan_of(paths), handle, observation, remains, settled_by)
+        except (OSError, *DAMAGES) as error:
+            return gather.damaged(paths, error)
+
+    def _plan_of(self, paths: RunPaths) -> Plan:
+        """Of one element's plan the others' differ in nothing that their state depends on."""
+        if self._plan is None:
+            self._plan = gather.read_plan(paths)
+        if self._plan is None:
+            raise ValueError("it has no plan")
+        return self._plan._replace(run_id=paths.run_id)
+
+    def _settle(self, statuses: Sequence[Status]) -> None:
+        if not is_own(self._paths):
+            return
+        try:
+            write_result(self._paths, array_result(self._array, statuses))
+        except OSError:
+            pass  # read-only for us, or full: everybody who looks comes to the same conclusion
+
+
+def _lost(what: str) -> Status:
+    return Status(RunState.LOST, exit_code=1, message=what)

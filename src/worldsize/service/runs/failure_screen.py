@@ -1,0 +1,132 @@
+"""One screen about a run that failed: who, where, what, its last words, and what the others said."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from worldsize.agent.outcome.rank_failure import read_error
+from worldsize.diagnose.hints import hint_for
+from worldsize.logs.tail import last_lines, summarize_others
+from worldsize.logs.text import split_message, without_colours
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import masked_variables
+from worldsize.state.exit_records import ranks_started, read_exit, signal_name
+from worldsize.state.records import Reason, Status
+from worldsize.trust.secrets import mask_text, mask_values, secret_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LAST_LINES = 12
+_FRAMES = 8
+_EXCEPTION_LINES = 12
+_LINE = 300
+"""Characters of a line that are shown."""
+
+
+def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] | None:
+    """The screen as data; None where nothing failed.
+
+    What its ranks have said is shown with secrets masked: those that have a secret's shape, and the job's own as far as
+    they are set here.
+
+    {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None, hint,
+    last_lines, others}; `signal` is its name or None, `host` that of the node as far as it left a record, `hint` what
+    to do, where that is known and the message does not say it. Where no rank was started, the last lines are those of
+    the batch script, or of setup. Long lines are cut.
+    """
+    failure = status.failure
+    if failure is None:
+        return None
+    record = None if failure.node_rank is None else read_exit(paths, failure.node_rank)
+    data: dict[str, Any] = {
+        **failure._asdict(),
+        "signal": signal_name(failure.code),
+        "host": record.host if record else None,
+        "exception": None,
+        "hint": None,
+        "last_lines": [],
+        "others": [],
+    }
+    masked = _Masked(plan, os.environ)
+    ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
+    if failure.rank is not None:
+        error = read_error(paths, failure.rank, plan.environment.get("TORCHELASTIC_ERROR_FILE"))
+        data["exception"] = error and masked.exception(error)
+        said = "%(type)s: %(message)s" % data["exception"] if data["exception"] else ""
+        data["hint"] = hint_for(said, plan.rehearsal is not None)
+        data["last_lines"] = masked.lines(last_lines(paths.rank_log(failure.rank), _LAST_LINES))
+    elif ranks_started(paths) is None:
+        wanted = 0 if failure.reason == Reason.RENDEZVOUS else _LAST_LINES  # of which agents alone have anything to say
+        log = paths.setup_log(failure.node_rank or 0)
+        return {**data, "last_lines": masked.lines(last_lines(log, wanted))}
+    shown = () if failure.rank is None else (failure.rank,)
+    data["others"] = masked.lines(summarize_others(paths, ranks, shown))
+    return data
+
+
+class _Masked:
+    """Masks secrets in what ranks have written, before people see it."""
+
+    def __init__(self, plan: Plan, environ: Mapping[str, str]) -> None:
+        names = (*plan.secrets, *masked_variables(plan))
+        known = {name: value for name, value in environ.items() if name in names}  # a damaged name is none to ask for
+        self._secrets = secret_values(known, names)
+
+    def text(self, text: str) -> str:
+        return mask_text(str(mask_values(text, self._secrets)))
+
+    def lines(self, lines: Iterable[str]) -> list[str]:
+        """Long ones cut."""
+        return [_short(self.text(line)) for line in lines]
+
+    def exception(self, error: dict[str, Any]) -> dict[str, Any]:
+        frames = [{**frame, "code": self.text(frame["code"])} for frame in error["frames"]]
+        found = {**error, "message": self.text(error["message"]), "frames": frames}
+        return {**found, "stack": [self.text(line) for line in error["stack"]]} if "stack" in error else found
+
+
+def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[str]:
+    """The screen as text, without its headline."""
+    lines = split_message(without_colours(data["message"]))
+    exception = data["exception"]
+    if exception:
+        lines += ["", *_exception(exception, paths.code)]
+    if data["hint"]:
+        lines += ["", "what to do: " + data["hint"]]
+    if data["last_lines"]:
+        rank = data["rank"]
+        whose = "before the ranks" if rank is None else "of rank %d" % rank
+        log = paths.setup_log(data["node_rank"] or 0) if rank is None else paths.rank_log(rank)
+        lines += ["", "last lines %s (%s):" % (whose, log)]
+        lines += ["  | " + line for line in data["last_lines"]]
+    if data["others"]:
+        lines += ["", "the others:"]
+        lines += ["  " + line for line in data["others"]]
+    if data["rank"] is not None:
+        lines += ["", "all of it: worldsize logs %s --rank %d" % (run_id, data["rank"])]
+    return [without_colours(line) for line in lines]
+
+
+def _exception(exception: dict[str, Any], code: str) -> list[str]:
+    said = ("%s: %s" % (exception["type"], exception["message"])).strip(": ")
+    frames = exception["frames"]
+    own = [frame for frame in frames if frame["file"].startswith(code)] or frames
+    where = [_frame(frame, code) for frame in reversed(own[-_FRAMES:])]
+    where += ["  " + line for line in exception.get("stack", [])[-_FRAMES:]]
+    where = where[:_FRAMES]
+    return [_short(line) for line in split_message(without_colours(said))[: _EXCEPTION_LINES - len(where)] + where]
+
+
+def _frame(frame: dict[str, Any], code: str) -> str:
+    place = "  %s:%s in %s" % (frame["file"].removeprefix(code + "/"), frame["line"], frame["function"])
+    return "%s    %s" % (place, frame["code"]) if frame["code"] else place
+
+
+def _short(line: str) -> str:
+    """The line's beginning, and how much of it is left out."""
+    left = len(line[_LINE:].encode(errors="replace"))
+    return "%s… (%d more bytes)" % (line[:_LINE], left) if left else line

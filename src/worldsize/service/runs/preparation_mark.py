@@ -1,0 +1,78 @@
+"""Who is preparing a run: a mark in its directory, from its first moment until the compute has it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from worldsize.agent.posix import processes
+from worldsize.common.atomic_files import read_file, write_text
+from worldsize.plan.run_paths import RunPaths
+
+_UNMARKED = 5.0
+"""Seconds; the mark follows the directory within a millisecond, unless its maker is killed between the two."""
+
+
+def mark_preparing(paths: RunPaths) -> None:
+    """This process prepares the run. A link that leads nowhere: whole or not there, and one call to the system; a file
+    where there are no links."""
+    pid = os.getpid()
+    mark = "%d:%s:%s" % (pid, processes.start_time(pid), os.uname().nodename)
+    try:
+        os.symlink(mark, paths.preparing)
+    except OSError:
+        _try_to_write(paths.preparing, mark)
+
+
+def _try_to_write(path: str, text: str) -> None:
+    try:
+        write_text(path, text)
+    except OSError:
+        pass  # nor will anything else of the run be written
+
+
+def unmark_preparing(paths: RunPaths) -> None:
+    try:
+        os.unlink(paths.preparing)
+    except OSError:
+        pass
+
+
+def is_being_prepared(paths: RunPaths) -> bool | None:
+    """Whether the process that prepares the run still lives; None where nobody here can know."""
+    try:
+        pid, started, host = _read(_mark(paths)).split(":", 2)
+        number, since = int(pid), int(started)
+    except FileNotFoundError:
+        return False if _age(paths) > _UNMARKED else None
+    except (OSError, ValueError):
+        return None
+    return None if host != os.uname().nodename else processes.start_time(number) == since
+
+
+def _age(paths: RunPaths) -> float:
+    """Seconds since something was last added to the run."""
+    try:
+        return time.time() - os.stat(paths.root).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _read(mark: str) -> str:
+    try:
+        return os.readlink(mark)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return read_file(mark).decode("utf-8")
+
+
+def _mark(paths: RunPaths) -> str:
+    """Elements are prepared with their array."""
+    if "_" in paths.run_id:
+        from worldsize.plan.array import array_of
+
+        place = array_of(paths)
+        if place is not None:
+            return RunPaths(place[0]).preparing
+    return paths.preparing

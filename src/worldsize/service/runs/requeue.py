@@ -1,0 +1,107 @@
+"""A run started again by its scheduler: the same submission, its next attempt.
+
+A run that has ended is put back among those on their way: what settled it goes to the attempt that it was about. Agents
+begin no attempt of a run that is settled or cancelled, so that has to happen before the scheduler hears of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import cast
+
+from worldsize.common.atomic_files import storage_error
+from worldsize.compute.capabilities import CanRequeue
+from worldsize.errors import SubmitAgain, SubmitRejected, UsageError, WorldsizeError
+from worldsize.plan.array import array_of
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import forget_secrets
+from worldsize.service.runs.run import Run
+from worldsize.service.submission.secrets import renew_secrets
+from worldsize.state.records import RunState, Status
+
+_ENDED = (RunState.FAILED, RunState.CANCELLED, RunState.LOST)
+_ON_ITS_WAY = (RunState.STARTING, RunState.RUNNING)
+
+
+def requeue(run: Run) -> int:
+    """The attempt that it waits for now. UsageError, ConfigError, SubmitRejected, SubmitAgain, StorageError: then it
+    stays as it was."""
+    run.refuse_foreign("requeue")
+    status = run.look()
+    rerun = "`worldsize rerun %s` makes a new run of the same job and code" % run.id
+    if status.state not in (*_ENDED, *_ON_ITS_WAY):
+        hint = rerun if status.final else "it starts by itself, or `worldsize status` says why not"
+        raise UsageError("%s is %s" % (run.id, status.state), None, hint)
+    handle = run.native()
+    if handle is None or "requeue" not in run.compute.capabilities:
+        raise UsageError("the compute of %s puts no run back into a queue" % run.id, None, rerun)
+    place = array_of(run.paths)
+    if place and os.path.exists(RunPaths(place[0]).cancel):
+        raise UsageError("the array that %s belongs to was cancelled" % run.id, None, rerun)
+    seen = run.compute.observe([handle])[0]
+    if seen.phase == "unknown":
+        raise SubmitAgain(seen.message or "the compute does not say how it is", "run %s" % run.id, "try again")
+    attempt = max(seen.restarts if seen.counted else 0, run.paths.attempt) + 1
+    ask = cast(CanRequeue, run.compute).requeue
+    try:
+        renew_secrets(run.paths, run.plan, os.environ)
+        if status.final:
+            _put_back(run.paths, attempt, run.plan.umask, lambda: ask(handle, attempt))
+        else:
+            ask(handle, attempt)
+            _make(run.paths, attempt, run.plan.umask)
+    except WorldsizeError as error:
+        _forget(run.paths, status)
+        if isinstance(error, SubmitRejected):
+            raise SubmitRejected(error.what, error.where, rerun) from None
+        raise
+    except OSError as error:
+        _forget(run.paths, status)
+        raise storage_error(error, run.paths.root) from None
+    return attempt
+
+
+def _forget(paths: RunPaths, status: Status) -> None:
+    """What was read anew for a run that has ended and stays so."""
+    if status.final:
+        forget_secrets(paths)
+
+
+def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]) -> None:
+    """`ask` for it with the run unsettled; where that is refused, everything is as it was."""
+    moved = [(paths.cancel, paths.attempt_dir + "/cancel.json"), (paths.result, paths.attempt_dir + "/result.json")]
+    _make_directory(paths.attempt_dir, umask)
+    _make(paths, attempt, umask)
+    _move(moved)
+    try:
+        ask()
+    except WorldsizeError:
+        _move([(to, source) for source, to in moved])
+        for directory in (RunPaths(paths.root, attempt).events_dir, RunPaths(paths.root, attempt).attempt_dir):
+            os.rmdir(directory)
+        raise
+    if os.path.exists(paths.result):  # somebody who looked before the scheduler knew has settled it once more
+        os.unlink(paths.result)
+
+
+def _make(paths: RunPaths, attempt: int, umask: int) -> None:
+    """From now on it is the latest one, for whoever looks and for agents, whichever of them never began the last."""
+    later = RunPaths(paths.root, attempt)
+    for directory in (later.attempt_dir, later.events_dir):
+        _make_directory(directory, umask)
+
+
+def _make_directory(path: str, umask: int) -> None:
+    """As the run's umask has it, whatever this process's is: agents do what others could write there."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    os.chmod(path, 0o777 & ~umask)
+
+
+def _move(pairs: list[tuple[str, str]]) -> None:
+    for source, to in pairs:
+        if os.path.exists(source):
+            os.replace(source, to)

@@ -1,0 +1,265 @@
+"""A run, as Python and the command line hold it: look, wait, read, cancel."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from worldsize.common.json_values import DAMAGES
+from worldsize.compute.base import Compute, Handle, Idle
+from worldsize.errors import Damaged, NotFound, RunFailed, UsageError, WorldsizeError
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.computes import compute_of_run
+from worldsize.service.runs import status as gather
+from worldsize.service.runs.attempts import latest
+from worldsize.service.runs.ownership import danger_of_run, is_own, why_foreign
+from worldsize.state.records import Observation, RunState, Status
+from worldsize.trust.directories import refuse_foreign
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class RunOutput:
+    """One named output of a run; `path` can be the next job's `Input.path`."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name = name
+        self.path = path
+
+    def __repr__(self) -> str:
+        return "RunOutput(%r, %r)" % (self.name, self.path)
+
+
+class RunOutputs(Mapping[str, RunOutput]):
+    """A run's named outputs, by key or attribute: `run.outputs["model"].path`, `run.outputs.model.path`.
+
+    `run.outputs.path` is the directory that `./outputs` of the command was.
+    """
+
+    def __init__(self, path: str, outputs: Mapping[str, str]) -> None:
+        self.path = path
+        self._outputs = {name: RunOutput(name, where) for name, where in outputs.items()}
+
+    def __getitem__(self, name: str) -> RunOutput:
+        return self._outputs[name]
+
+    def __getattr__(self, name: str) -> RunOutput:
+        output: RunOutput | None = self.__dict__.get("_outputs", {}).get(name)
+        if output is None:
+            raise AttributeError("the run has no output called %r" % name)
+        return output
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outputs)
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+
+class Run:
+    """One submission of a job. Holds no state but its directory: every question reads it anew."""
+
+    def __init__(self, paths: RunPaths, environ: Mapping[str, str]) -> None:
+        self.paths = latest(paths)
+        self._environ = environ
+        self._plan: Plan | None = None
+        self._compute: Compute | None = None
+        self._handle: Handle | None = None
+        self._own = is_own(self.paths)
+        self._foreign = None if self._own else why_foreign(self.paths)
+
+    def __repr__(self) -> str:
+        return "Run(%r)" % self.id
+
+    @property
+    def id(self) -> str:
+        return self.paths.run_id
+
+    @property
+    def directory(self) -> str:
+        return self.paths.root
+
+    @property
+    def plan(self) -> Plan:
+        """Raises NotFound while the run is being prepared, or when its directory is gone; Damaged."""
+        if self._plan is None:
+            try:
+                self._plan = gather.read_plan(self.paths)
+            except OSError as error:
+                raise WorldsizeError("cannot be read: %s" % (error.strerror or error), self.paths.plan) from None
+        if self._plan is None:
+            raise NotFound("the run has no plan (yet)", self.paths.root, "it is being prepared, or was interrupted")
+        return self._plan
+
+    def has_plan(self) -> bool:
+        """Whether there is a plan that can be read."""
+        try:
+            return bool(self.plan)
+        except WorldsizeError:
+            return False
+
+    def look(self, seen: Observation | None = None, idle: Idle | None = None) -> Status:
+        """Everything known of the run, folded, now. Never raises for a run that is damaged: that is LOST, and said.
+
+        `seen`: what the compute has just said of it; None: it is asked, and `idle` called while it thinks.
+        """
+        if not os.path.isdir(self.paths.root):
+            return self._deleted()
+        self.paths = latest(self.paths)
+        if self._plan is None and not os.path.exists(self.paths.plan):
+            return gather.preparing(self.paths)
+        try:
+            plan = self.plan
+        except WorldsizeError as error:
+            return gather.damaged(self.paths, error)
+        try:
+            return gather.look(self.paths, self.compute, plan, seen, idle)
+        except DAMAGES as error:
+            return gather.damaged(self.paths, error)
+        except OSError as error:
+            if os.path.isdir(self.paths.root):
+                raise WorldsizeError("cannot be read: %s" % error.strerror, error.filename or self.paths.root) from None
+            return self._deleted()
+
+    def _deleted(self) -> Status:
+        return Status(RunState.LOST, exit_code=1, message="its run directory was deleted: %s" % self.paths.root)
+
+    @property
+    def compute(self) -> Compute:
+        if self._compute is None:
+            self._compute = compute_of_run(self.paths.root, self.native(), self.plan.compute, self._environ)
+        return self._compute
+
+    def native(self) -> Handle | None:
+        """The compute's native id of the run; None as long as it has none. Raises `Damaged`."""
+        if self._handle is None or "queue" in self._handle:  # which is its native id only until it starts
+            self._handle = gather.read_native(self.paths)
+        return self._handle
+
+    @property
+    def status(self) -> str:
+        """The state's name, such as "RUNNING" or "SUCCEEDED" (`RunState`)."""
+        return self.look().state
+
+    def follow(
+        self, show: Callable[[], bool], timeout: float | None = None, tell: Callable[[Status], None] | None = None
+    ) -> Status:
+        """Call `show`, which says whether something was new, until the run is final or `timeout` seconds are over.
+
+        `tell` gets the status once for each reason why nothing happens: what it waits for, a compute that is away.
+
+        A final run is noticed within 2 % of the time that it has been silent, at most 0.1 s.
+        """
+        from worldsize.service.runs.follow import Following
+
+        return Following(self, show, timeout, tell).to_end()
+
+    def wait(self, timeout: float | None = None, check: bool = False) -> str:
+        """The final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
+        status = self.follow(lambda: False, timeout)
+        if not status.final:
+            raise TimeoutError("run %s is still %s after %g s" % (self.id, status.state, timeout or 0))
+        if check and status.state != RunState.SUCCEEDED:
+            raise RunFailed(status.message or status.state, status.exit_code or 1, "run %s" % self.id)
+        return status.state
+
+    def logs(self, rank: int | None = None) -> str:
+        """What one rank wrote, bytes that are not UTF-8 replaced; without a rank, all of it merged, with prefixes."""
+        from worldsize.logs.merged_log import Follower
+        from worldsize.logs.tail import read_text
+
+        if rank is not None:
+            if not 0 <= rank < self.plan.world_size:
+                raise UsageError("there is no rank %r" % rank, None, "ranks are 0 to %d" % (self.plan.world_size - 1))
+            return read_text(self.paths.rank_log(rank))
+        texts: list[str] = []
+        Follower(self.paths, self.plan.nodes, None, "off", None, texts.append, time.monotonic, live=False).finish()
+        return "".join(texts)
+
+    @property
+    def outputs(self) -> RunOutputs:
+        """Where the job's outputs are; they may be read before the run has ended."""
+        from worldsize.jobspec.reading.job_file import load_job
+        from worldsize.service.submission.make_plan import output_path
+
+        job = load_job(self.paths.job).job
+        return RunOutputs(
+            self.paths.outputs, {name: output_path(self.paths, name, output) for name, output in job.outputs.items()}
+        )
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it was there when it was looked at first, and this user's own."""
+        return self._own
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it lies in a directory of another user's, or where others can write."""
+        return self._foreign is not None
+
+    def refuse_foreign(self, verb: str) -> None:
+        """UsageError for a run in another user's directory: what it says would be done in this user's name."""
+        refuse_foreign(self.paths.root, None if self._own else danger_of_run(self.paths), verb)
+
+    def cancel(self, now: bool = False) -> Status:
+        """Ask for the end; does not wait for it. `now`: KILL without grace. On a run that has ended: `end_remains`.
+
+        Raises what the compute has against it; the run goes on then. UsageError for another user's run.
+        """
+        refuse_foreign(self.paths.root, self._foreign, "cancel")
+        status = self.look()
+        if status.final:
+            self.end_remains()
+            return status
+        from worldsize.service.runs.settle import ask_to_end
+
+        ask_to_end(self.paths, lambda: self._tell_to_end(now))
+        return self.look()
+
+    def _tell_to_end(self, now: bool) -> None:
+        self.refuse_foreign("cancel")
+        handle = self.native()
+        if handle is not None:
+            self.compute.cancel(handle, now)
+
+    def may_go_on(self) -> bool:
+        """Whether the compute still has a run whose own files do not tell. False where no file names it there."""
+        try:
+            handle = self.native()
+        except Damaged:
+            return False
+        if handle is None:
+            return False
+        compute = compute_of_run(self.paths.root, handle, "", self._environ)
+        return compute.observe([handle])[0].phase not in ("ended", "absent")
+
+    def end_remains(self) -> int:
+        """End at once what a run that is final may have left; how many processes that were. One whose directory was
+        damaged, or deleted since it was looked at first, is searched for on this machine. None of another user's, who
+        may name any process there, nor of one that was not there: it may be another's a moment later."""
+        if not self._own:
+            return 0
+        try:
+            handle = self.native()
+            if handle is not None:
+                return self.compute.end_remains(handle)
+        except (WorldsizeError, OSError, *DAMAGES):
+            pass
+        from worldsize.compute.local.leftovers import end_remains
+
+        return end_remains(self.id, self.paths.root)
+
+    def end_deleted(self) -> int:
+        """The same for a run of which only its id is known, by the user: its directory is gone."""
+        from worldsize.compute.local.leftovers import end_remains
+
+        return 0 if self.is_foreign else end_remains(self.id, None)
+
+    def summary(self) -> dict[str, Any]:
+        from worldsize.state.result import summary
+
+        return summary(self.plan, self.look())

@@ -1,0 +1,53 @@
+"""What a run waits for before its ranks start. Whoever follows a start loads this: it imports next to nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.setup_script import STEP, at_step
+from worldsize.state.exit_records import read_events
+from worldsize.state.records import Status
+
+_JOINS_WITHIN = 5.0
+
+
+def while_starting(paths: RunPaths, status: Status, plan: Plan) -> Status:
+    """`status` with what its ranks wait for: a line of setup, or nodes that have not joined the head."""
+    said = (plan.setup and _setup(paths, len(plan.nodes))) or _unjoined(paths, len(plan.agents))
+    return status._replace(message=said) if said else status
+
+
+def _setup(paths: RunPaths, nodes: int) -> str:
+    there = set(os.listdir(paths.root))
+    for node_rank in range(nodes):
+        log = paths.setup_log(node_rank)
+        step = at_step(log) if os.path.basename(log) + STEP in there else ""
+        if step:
+            return "node %d executes setup: %s" % (node_rank, step)
+    return ""
+
+
+def _unjoined(paths: RunPaths, nodes: int) -> str:
+    """As soon as nodes that are there should have joined."""
+    try:
+        since = time.time() - os.stat(paths.rendezvous).st_mtime
+    except OSError:
+        return ""
+    if since < _JOINS_WITHIN:
+        return ""
+    missing = []
+    for node_rank in range(1, nodes):
+        told = [event["text"] for event in read_events(paths, node_rank) if event["event"] == "unjoined"]
+        if told:
+            return str(told[0])
+        if not os.path.exists(paths.events(node_rank)):
+            missing.append(node_rank)
+    if not missing:
+        return ""
+    from worldsize.logs.text import compact
+
+    which = "node" if len(missing) == 1 else "nodes"
+    return "the head waits for the agent of %s %s" % (which, compact(missing))

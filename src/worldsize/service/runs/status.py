@@ -1,0 +1,260 @@
+"""Everything known of a run, read from its directory and its compute, folded into its status."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from worldsize.common.atomic_files import time_of_files
+from worldsize.common.json_values import check, read_record
+from worldsize.common.named_tuple import NamedTuple, cast
+from worldsize.compute.base import Compute, Handle, Idle
+from worldsize.errors import Damaged, Newer
+from worldsize.plan.handle import read_handle
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.attempts import of_observation
+from worldsize.service.runs.ownership import is_own
+from worldsize.service.runs.preparation_mark import is_being_prepared
+from worldsize.service.runs.settle import settle, supersede
+from worldsize.state.exit_records import ranks_started, read_exits
+from worldsize.state.records import Observation, Reason, RunState, Status
+from worldsize.state.result import status_of
+from worldsize.state.run_state import CANCELLED_CODE, LOST_CODE, Facts, fold
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Settle = Callable[[RunPaths, Plan, Status], None]
+
+_LAG = 5.0
+_HIDDEN = 90.0
+"""Seconds for which a client of NFS may show a directory as it was: its limit (acdirmax) is 60, and some are added."""
+
+_PREPARING_LIMIT = 600.0
+_FIRST_SIGN = 5.0
+_REQUEUEING = 30.0
+
+
+class Known(NamedTuple):
+    """A run's plan (None while it is being prepared) and status."""
+
+    plan: Plan | None
+    status: Status
+
+
+def read_plan(paths: RunPaths) -> Plan | None:
+    """None where there is none (yet). Damaged for what is no plan, OSError."""
+    return read_record(paths.plan, _plan)
+
+
+def _plan(value: Any) -> Plan:
+    plan = check(Plan.from_value(value))
+    ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
+    if not all(node.ranks for node in plan.nodes) or ranks != list(range(len(ranks))) or not ranks:
+        raise ValueError("its ranks are not numbered from 0")
+    return plan
+
+
+def read_result(paths: RunPaths) -> Status | None:
+    """None where there is none (yet). Damaged for one that tells no end, OSError."""
+    return read_record(paths.result, status_of)
+
+
+def read_native(paths: RunPaths) -> Handle | None:
+    """The compute's native id of the run: its own, or what its array was given for it. Damaged for what is none."""
+    return cast("Handle | None", read_handle(paths))
+
+
+def look(
+    paths: RunPaths, compute: Compute, plan: Plan, seen: Observation | None = None, idle: Idle | None = None
+) -> Status:
+    """The run's status now. A final one that nobody has settled yet is settled: what is left of a run of ours is ended,
+    and result.json written. LOST is settled as long as the nodes' records do not tell another end.
+
+    The compute is asked where the nodes have not told everything, and before the directory is read: who has ended by
+    then has written what it had to say. `idle` is called while it thinks.
+    """
+    settled = read_result(paths)
+    if settled is not None:
+        return settled if settled.state != RunState.LOST else _found_again(paths, plan) or settled
+    handle = read_native(paths)
+    told = told_by_all(paths, plan, handle)
+    if told is not None:
+        return told
+    if seen is None:
+        seen = compute.observe([handle], idle)[0] if handle else Observation("absent")
+    return judge(paths, compute, plan, handle, seen)
+
+
+def _found_again(paths: RunPaths, plan: Plan) -> Status | None:
+    """The end of a run that was LOST, once every node's record of it can be read: a file server may have shown them
+    later than anybody waited."""
+    facts = _facts(paths, plan, read_native(paths), Observation("ended"))
+    status = fold(facts._replace(settled=False))
+    return _conclude(paths, plan, status, supersede) if status.final else None
+
+
+def told_by_all(paths: RunPaths, plan: Plan, handle: Handle | None) -> Status | None:
+    """The end that every node has left a record of, settled; None where the compute may know better how it came: a
+    signal, or a lost node, may be its own doing."""
+    if handle is None or not os.path.exists(paths.exit_record(0)):
+        return None
+    status = fold(_facts(paths, plan, handle, Observation("unknown"))._replace(settled=False))
+    if not status.final or status.reason in (Reason.SIGNAL, Reason.NODE_FAILURE):
+        return None
+    return _conclude(paths, plan, status)
+
+
+def judge(
+    paths: RunPaths,
+    compute: Compute,
+    plan: Plan,
+    handle: Handle | None,
+    observation: Observation,
+    remains: bool = True,
+    settled_by: Settle = settle,
+) -> Status:
+    """`look`, once the compute has been asked; with `remains`, of what nobody supervises any more nothing is left.
+    `settled_by` is given an end that nobody has written down."""
+    current = of_observation(paths, observation)
+    if current.attempt > paths.attempt:  # the scheduler takes it for the next one, which has not begun
+        paths = current
+        if observation.ending:
+            what = "put back into the queue, once its former start has ended (%s)" % observation.message
+            observation = observation._replace(phase="queued", message=what)
+    elif observation.phase == "ended" and observation.restarts < paths.attempt and _is_new(paths.attempt_dir):
+        observation = Observation("queued", message="on its way back into the queue")  # what ended was the one before
+    settled = read_result(paths)
+    if settled is not None:
+        return settled
+    status = fold(_facts(paths, plan, handle, observation))
+    if status.final:
+        held = observation.phase == "running" and status.reason == Reason.NODE_FAILURE
+        absent = remains and observation.phase == "absent"
+        if (absent or held) and handle is not None and is_own(paths) and read_native(paths) == handle:
+            if absent:
+                compute.end_remains(handle)
+            else:
+                compute.cancel(handle)  # what started the agents may wait for ever for the lost one's end
+        return _conclude(paths, plan, status, settled_by)
+    if observation.ending:
+        from worldsize.service.runs.failure_causes import while_ending
+
+        return while_ending(paths, status)
+    if status.state == RunState.STARTING and not status.message and (plan.setup or len(plan.agents) > 1):
+        from worldsize.service.runs.startup_wait import while_starting
+
+        return while_starting(paths, status, plan)
+    return status
+
+
+def _is_new(directory: str) -> bool:
+    """Made, or begun to be used, a moment ago."""
+    return time.time() - os.stat(directory).st_mtime < _REQUEUEING
+
+
+def _conclude(paths: RunPaths, plan: Plan, status: Status, settled_by: Settle = settle) -> Status:
+    """The status with what else is known of a failure, written down."""
+    if os.path.exists(paths.batch_log):
+        from worldsize.service.runs.failure_causes import with_remarks
+
+        status = with_remarks(paths, status, _cancelled(paths))
+    settled_by(paths, plan, status)
+    return status
+
+
+def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> Facts:
+    has_begun = os.path.exists(paths.attempt_dir)  # an element's directories are made when it starts
+    started = ranks_started(paths) if has_begun else None
+    return Facts(
+        nodes=len(plan.agents),
+        prepared=os.path.exists(paths.record),
+        submitted=handle is not None,
+        rejected=None,
+        cancelled=_cancelled(paths),
+        launched=started is not None,
+        exits=read_exits(paths, len(plan.agents)) if has_begun else (),
+        observation=observation,
+        settled=observation.over or _settled(paths, plan, handle, observation),
+        started=started,
+    )
+
+
+def _cancelled(paths: RunPaths) -> bool:
+    """Whether somebody asked us to cancel it."""
+    if "_" in paths.run_id:
+        from worldsize.plan.array import is_cancelled
+
+        return is_cancelled(paths)
+    return os.path.exists(paths.cancel)
+
+
+def _settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> bool:
+    """Whether nothing has been written for so long that nothing more is to come. Of a job that ended with 0 the nodes
+    have written records: they are waited for as long as a file server's caches may hide them."""
+    newest = 0.0
+    for path in (paths.root, paths.exit_dir, *(paths.events(node.node_rank) for node in plan.agents)):
+        try:
+            newest = max(newest, os.stat(path).st_mtime)
+        except OSError:
+            continue
+    if handle is None:
+        return _interrupted(paths, time.time() - newest)
+    patience = plan.grace + _LAG
+    if observation.phase not in ("ended", "absent"):
+        return time.time() - newest > patience
+    if observation.phase == "ended" and observation.code == 0:
+        patience = max(patience, _HIDDEN)
+    return _server_time(paths) - newest > patience
+
+
+def _server_time(paths: RunPaths) -> float:
+    """The time by which the run's files are dated, which is not this machine's where a file server dates them; this
+    machine's where nothing of ours can be written."""
+    try:
+        return time_of_files(paths.logs_dir) if is_own(paths) else time.time()
+    except OSError:
+        return time.time()
+
+
+def _interrupted(paths: RunPaths, silent: float) -> bool:
+    """Whether a run that nobody has submitted never will be. What was given to the compute right before its giver died
+    shows within a moment: a local run's conductor writes the handle; another's may be lost, and the run ends alone."""
+    alive = is_being_prepared(paths)
+    if alive is not False:
+        return alive is None and silent > _PREPARING_LIMIT
+    if not os.path.exists(paths.record):
+        return True
+    return silent > (_PREPARING_LIMIT if _begun(paths) else _FIRST_SIGN)
+
+
+def _begun(paths: RunPaths) -> bool:
+    try:
+        return bool(os.listdir(paths.events_dir))
+    except FileNotFoundError:
+        return False  # an element's directories are made when it starts
+
+
+def damaged(paths: RunPaths, error: Exception) -> Status:
+    """The status of a run of which nothing more can be said, for that reason; it may go on all the same."""
+    file = error.where if isinstance(error, Damaged) else None
+    reason = "%s: %s" % (Reason.DAMAGED, os.path.relpath(file, paths.root)) if file else Reason.DAMAGED
+    what = str(error) if isinstance(error, Newer) else "its run directory is damaged: %s" % error
+    return Status(RunState.LOST, reason, LOST_CODE, what)
+
+
+def preparing(paths: RunPaths) -> Status:
+    """The status of a run directory without a plan."""
+    try:
+        age = time.time() - os.stat(paths.root).st_mtime
+    except FileNotFoundError:
+        return Status(RunState.LOST, exit_code=1, message="its run directory was deleted")
+    alive = is_being_prepared(paths)
+    if alive or (alive is None and age <= _PREPARING_LIMIT):
+        return Status(RunState.PREPARING)
+    if os.path.exists(paths.cancel):
+        return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, "cancelled")
+    return Status(RunState.LOST, exit_code=1, message="it was interrupted while it was being prepared")

@@ -1,0 +1,300 @@
+"""Job + the compute's facts → Plan. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from worldsize.common.path_mapping import here, there
+from worldsize.compute.base import ComputeFacts
+from worldsize.errors import PlanError
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.expressions import input_text, resolve
+from worldsize.jobspec.job import Input, Job, Output
+from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.submission.rank_packages import PROGRAMS, packages_of
+from worldsize.trust.secrets import mask_argv, mask_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.common.path_mapping import Mapped
+    from worldsize.jobspec.distribution import Distribution
+    from worldsize.jobspec.distributions.base import Arrangement
+
+
+def make_plan(
+    job: Job,
+    facts: ComputeFacts,
+    compute: str,
+    paths: RunPaths,
+    created: float,
+    path: tuple[str, ...],
+    umask: int | None = None,
+) -> Plan:
+    """`umask` is that of the shell that submits. Raises PlanError where the job and the compute do not fit, JobError
+    for an expression that names nothing."""
+    distribution = job.distribution or PlainDistribution()
+    arrangement = _arranged(job, distribution, facts)
+    nodes = arrangement.nodes
+    _refuse_shared_gpus(job, facts, max(map(_computing, nodes)))
+    _refuse_data_parallel(job, distribution.type, arrangement.launcher)
+    setup = _setup(job, facts)
+    if job.virtual_gpus is not None:
+        path = (os.path.join(paths.root, PROGRAMS), *path)
+    plan = Plan(
+        run_id=paths.run_id,
+        name=mask_text(job.display_name or job.name or _name(job)),
+        compute=compute,
+        created=created,
+        attempt=0,
+        nodes=nodes,
+        argv=_argv(job, paths, facts.mapped),
+        environment=_environment(job, paths, facts.mapped),
+        framework=distribution.type,
+        launcher=arrangement.launcher,
+        options=arrangement.options,
+        ports=arrangement.ports,
+        leaders=arrangement.leaders,
+        lingering=arrangement.lingering,
+        conventions=_conventions(job, arrangement),
+        threads=_threads(job, facts, nodes),
+        bind=_bind(job, facts),
+        visible_devices=job.visible_devices or (job.data_parallel is not None and facts.gpus_per_node != 0),
+        gpus=facts.gpus_per_node,
+        grace=job.grace,
+        hang_timeout=job.hang_timeout,
+        timeout=job.limits.timeout,
+        strict=job.strict,
+        path=() if setup else path,
+        setup=_with_path(setup, path),
+        kept=_kept(_conventions(job, arrangement), facts),
+        umask=0o027 if job.share == "group" else 0o077,
+        ranks_umask=_ranks_umask(job, umask),
+        python=facts.python,
+        rdzv_endpoint=facts.rdzv_endpoint,
+        errands=facts.errands,
+        shielded=facts.shielded,
+        data_parallel=job.data_parallel,
+        inrank=packages_of(job),
+        rehearsal=_rehearsal(job),
+    )
+    if job.batch_script is None:
+        return plan
+    from worldsize.service.submission.batch_script import with_script
+
+    return with_script(plan, job, facts)
+
+
+def _ranks_umask(job: Job, umask: int | None) -> int | None:
+    """The user's. The group of a shared run reads what the ranks make, and nobody else writes to it."""
+    return umask & ~0o050 | 0o022 if umask is not None and job.share == "group" else umask
+
+
+def _rehearsal(job: Job) -> Rehearsal | None:
+    """What the job itself names by path is meant to be seen by all nodes."""
+    if job.virtual_gpus is None:
+        return None
+    named = [
+        value.path for value in (*job.inputs.values(), *job.outputs.values()) if isinstance(value, (Input, Output))
+    ]
+    shared = tuple(path for path in named if path and os.path.isabs(path))
+    return Rehearsal(job.virtual_gpus, job.offline, shared)
+
+
+def with_inputs(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = ()) -> Plan:
+    """`plan` for a job that differs in its inputs alone, in a run directory of its own."""
+    secrets = {name: plan.environment[name] for name in plan.secrets if name in plan.environment}
+    environment = {**_environment(job, paths, mapped), **secrets}
+    return plan._replace(run_id=paths.run_id, argv=_argv(job, paths, mapped), environment=environment)
+
+
+def as_here(job: Job, mapped: Mapped) -> Job:
+    """The job with all paths as this machine calls them, whichever of a shared directory's names it said."""
+
+    def renamed(value: Any) -> Any:
+        path = getattr(value, "path", None)
+        return value._replace(path=here(path, mapped)) if path else value
+
+    return job._replace(
+        code=job.code and here(job.code, mapped),
+        inputs={name: renamed(value) for name, value in job.inputs.items()},
+        outputs={name: renamed(value) for name, value in job.outputs.items()},
+    )
+
+
+def _arranged(job: Job, distribution: Distribution, facts: ComputeFacts) -> Arrangement:
+    """As the distribution says, unless the command is a launcher that starts a node's ranks itself."""
+    arrangement = distribution.arrange(job.resources.instance_count)
+    if "deepspeed" in job.command and job.batch_script is None:
+        from worldsize.jobspec.distributions.deepspeed import by_its_launcher
+
+        arrangement = by_its_launcher(arrangement, job.command, job.argv, facts.gpus_per_node)
+    if job.autotune is None:
+        return arrangement
+    from worldsize.jobspec.reading.autotune import tuned
+
+    if job.batch_script is not None:
+        raise PlanError("a batch script cannot be tried out", "autotune", "say its command as a job's")
+    return tuned(arrangement, job.autotune)
+
+
+def _conventions(job: Job, arrangement: Arrangement) -> tuple[str, ...]:
+    missing = (each for each in arrangement.conventions if each not in job.conventions)
+    return (*job.conventions, *missing) if job.conventions else ()
+
+
+def _kept(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[str, ...]:
+    """The cluster's own variables, of the conventions that the job wants."""
+    if not conventions or not facts.kept:
+        return facts.kept
+    prefixes = {"slurm": "SLURM", "hpcpack": "CCP_"}
+    wanted = tuple(prefix for convention, prefix in prefixes.items() if convention in conventions)
+    return tuple(name for name in facts.kept if name.startswith(wanted))
+
+
+def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
+    """The words as they are where the job has nothing that an expression could name."""
+    if job.batch_script is not None:
+        from worldsize.service.submission.batch_script import script_argv
+
+        return script_argv(job, paths)
+    if not job.argv:
+        return ("bash", "-c", _resolved(job, paths, mapped, job.command, "command"))
+    if not job.inputs and not job.outputs:
+        return job.argv
+    return tuple(_resolved(job, paths, mapped, word, "argv") if "${{" in word else word for word in job.argv)
+
+
+def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
+    return {**_asked_threads(job), **_values(job, paths, mapped), **_variables(job, paths, mapped)}
+
+
+def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]:
+    """What is loaded and executed may put another `python` in front of ours."""
+    if not setup or not path:
+        return setup
+    import shlex
+
+    return ("export PATH=%s:$PATH" % ":".join(map(shlex.quote, path)), *setup)
+
+
+def _setup(job: Job, facts: ComputeFacts) -> tuple[str, ...]:
+    modules = (*facts.modules, *job.modules)
+    if not modules:
+        return (*facts.setup, *job.setup)
+    from worldsize.plan.setup_script import module_line
+
+    return (*map(module_line, modules), *facts.setup, *job.setup)
+
+
+def _variables(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
+    """The job's own, with its expressions resolved."""
+    return {
+        name: _resolved(job, paths, mapped, text, "environment_variables." + name) if "${{" in text else text
+        for name, text in job.environment_variables.items()
+    }
+
+
+def _inputs(job: Job, mapped: Mapped) -> dict[str, str]:
+    return {
+        name: there(input_text(value), mapped) if isinstance(value, Input) else input_text(value)
+        for name, value in job.inputs.items()
+        if not _absent(value)
+    }
+
+
+def _outputs(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
+    return {name: there(output_path(paths, name, output), mapped) for name, output in job.outputs.items()}
+
+
+def _resolved(job: Job, paths: RunPaths, mapped: Mapped, text: str, where: str) -> str:
+    inputs, outputs = _inputs(job, mapped), _outputs(job, paths, mapped)
+    absent = [name for name, value in job.inputs.items() if _absent(value)]
+    return resolve(text, inputs, outputs, where, absent)
+
+
+def output_path(paths: RunPaths, name: str, output: Output) -> str:
+    """Where a named output is written: its own local path, else a place under the run's outputs/."""
+    if output.path:
+        from worldsize.jobspec.paths import is_remote
+
+        if not is_remote(output.path):
+            return output.path
+    return os.path.join(paths.outputs, name)
+
+
+def _absent(value: object) -> bool:
+    return isinstance(value, Input) and value.path is None
+
+
+def _values(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
+    """Every input's exact value and every output's path, by its name and by its name in capitals."""
+    values: Mapping[str, str] = {
+        **{"INPUT_" + name: text for name, text in _inputs(job, mapped).items()},
+        **{"OUTPUT_" + name: path for name, path in _outputs(job, paths, mapped).items()},
+    }
+    exact = {"WORLDSIZE_" + re.sub(r"\W", "_", name): text for name, text in values.items()}
+    return {**{name.upper(): text for name, text in exact.items()}, **exact}
+
+
+def _name(job: Job) -> str:
+    """The name of the script, else of the program. Words are masked before they are cut: a part of a secret has no
+    shape that masking recognises."""
+    words = mask_argv(job.argv) if job.argv else mask_text(job.command).split()
+    program = next((word for word in words if not re.match(r"\w+=", word)), "run")
+    script = next((word for word in words if word.endswith((".py", ".sh"))), program)
+    return os.path.splitext(os.path.basename(script))[0][:40]
+
+
+def _asked_threads(job: Job) -> dict[str, str]:
+    """What the job asks for wins over what a shell left behind; a share worked out by us does not."""
+    return {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
+
+
+def _threads(job: Job, facts: ComputeFacts, nodes: tuple[NodePlan, ...]) -> int | None:
+    """The job's; else the cores of a shared host over all its ranks; else None, and each node shares out its own."""
+    if job.threads:
+        return job.threads
+    if facts.cores_per_node is None:
+        return None
+    counts = [len(node.ranks) for node in nodes]
+    sharing = sum(counts) if facts.shared_host else max(counts)
+    return max(1, facts.cores_per_node // sharing)
+
+
+def _bind(job: Job, facts: ComputeFacts) -> str:
+    """Not on a machine that other runs share, where two runs would land on the same cores: the kernel balances better.
+    A node of a run's own knows best which CPUs it was given."""
+    return "none" if job.bind == "none" or facts.shared_host else "node"
+
+
+def _computing(node: NodePlan) -> int:
+    return sum(rank.role not in WITHOUT_DEVICE for rank in node.ranks)
+
+
+def _refuse_data_parallel(job: Job, framework: str, launcher: str) -> None:
+    if job.data_parallel is None:
+        return
+    if job.batch_script is not None or framework not in ("none", "pytorch") or launcher != "direct":
+        other = "a batch script" if job.batch_script is not None else "%s, started by %s" % (framework, launcher)
+        raise PlanError(
+            "data_parallel is for a torch script whose ranks we start, and this is %s" % other,
+            "data_parallel",
+            "leave it out, or run the script itself: worldsize run -w 2x4 --data-parallel -- python train.py",
+        )
+
+
+def _refuse_shared_gpus(job: Job, facts: ComputeFacts, processes: int) -> None:
+    gpus = facts.gpus_per_node
+    if gpus is None or job.share_gpus or processes <= gpus:
+        return
+    if gpus or job.visible_devices:
+        raise PlanError(
+            "%d processes per node, but a node has %d GPU%s" % (processes, gpus, "" if gpus == 1 else "s"),
+            "distribution.process_count_per_instance",
+            "one process per GPU: ask for %d, or set share_gpus: true" % max(gpus, 1),
+        )

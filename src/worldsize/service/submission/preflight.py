@@ -1,0 +1,214 @@
+"""Everything that would go wrong with a run, found before anything is created."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+
+from worldsize.common.path_mapping import here, is_mapped
+from worldsize.compute.base import CheckResult, Compute
+from worldsize.jobspec.job import Input, Job, service_only
+from worldsize.plan.plan import Plan
+from worldsize.service.request import Places
+
+_INTERPRETERS = ("python", "python3", "bash", "sh")
+
+
+def preflight(
+    job: Job, plan: Plan, compute: Compute, places: Places, mapped: tuple[tuple[str, str], ...] = ()
+) -> list[CheckResult]:
+    """All findings at once, errors first. `mapped`: the directories that the nodes share, as in ComputeFacts."""
+    found = [
+        *_code(job, places),
+        *_script(job, places, mapped),
+        *_hidden_failures(job, places),
+        *_inputs(job, places),
+        *_environment_files(job, places),
+        *_rank_variables(job, plan, places),
+        *_remote_outputs(job, places),
+        *_only_the_service(job, places),
+        *_batch_script(job, plan),
+        *_launcher(plan, compute),
+        *_autotune(job, plan, places),
+        *(_placed(result, job, places) for result in compute.check(job, plan)),
+    ]
+    return sorted(found, key=lambda result: result.level != "error")
+
+
+def _launcher(plan: Plan, compute: Compute) -> list[CheckResult]:
+    if plan.launcher != "srun" or "steps" in compute.capabilities:
+        return []
+    what = "%s has no srun to start MPI ranks" % plan.compute
+    return [CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs no ssh either")]
+
+
+def _autotune(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
+    """The file that a search varies is to be a part of the code on this machine, where that is."""
+    if plan.launcher != "autotune" or (job.code and "://" in job.code):
+        return []
+    name = plan.options["search"]["config"]
+    if job.code and os.path.isfile(os.path.join(job.code, name)):
+        return []
+    what = "there is no %s in %s" % (name, job.code or "the code: the job names none")
+    return [
+        CheckResult("error", what, places.at("autotune"), "autotune.config says which JSON file of the code to vary")
+    ]
+
+
+def _inputs(job: Job, places: Places) -> list[CheckResult]:
+    if not any(isinstance(value, Input) for value in job.inputs.values()):
+        return []
+    from worldsize.service.submission.preflight_inputs import check_inputs
+
+    return check_inputs(job, places)
+
+
+def offline_findings(job: Job, places: Places) -> list[CheckResult]:
+    """What would fail because the nodes reach no network."""
+    from worldsize.service.provisioning.offline import check_downloads
+
+    return check_downloads(job, places)
+
+
+def _placed(result: CheckResult, job: Job, places: Places) -> CheckResult:
+    if not result.where:
+        return result
+    if job.batch_script is not None and not places.says(result.where):
+        from worldsize.service.submission.preflight_batch import place_of_key
+
+        return result._replace(where=place_of_key(job, result.where) or places.at(result.where))
+    return result._replace(where=places.at(result.where))
+
+
+def script_of(job: Job) -> str | None:
+    """The script that the command's first words name, relative to the code: `python -u train.py …` → train.py."""
+    words = list(job.argv)
+    if not words:
+        try:
+            words = shlex.split(job.command.strip().splitlines()[0], comments=True)
+        except (ValueError, IndexError):
+            return None
+    if not words or os.path.basename(words[0]) not in _INTERPRETERS:
+        return None
+    for word in words[1:]:
+        if word in ("-u", "-B", "-O", "-s", "-E", "-I", "-x", "-e"):
+            continue
+        plain = word.endswith((".py", ".sh")) and not any(sign in word for sign in "$`*?~{")
+        return word if plain and not word.startswith("-") else None
+    return None
+
+
+def _code(job: Job, places: Places) -> list[CheckResult]:
+    if job.code is None or os.path.isdir(job.code):
+        return []
+    if _is_remote(job.code):
+        what, hint = "code must be a local directory here", "clone it, and name the directory"
+    elif os.path.exists(job.code):
+        what, hint = "%s is not a directory" % job.code, "name the directory that holds the script"
+    else:
+        what, hint = "no such directory: %s" % job.code, "mend `code:`, which is relative to the job file"
+        if places.at("code") == "--code":
+            hint = "mend --code, which is relative to the current directory"
+    return [CheckResult("error", what, places.at("code"), hint)]
+
+
+def _script(job: Job, places: Places, mapped: tuple[tuple[str, str], ...]) -> list[CheckResult]:
+    script = script_of(job)
+    if script is None or (job.code and not os.path.isdir(job.code)):
+        return []
+    if mapped and os.path.isabs(script):
+        script = here(script, mapped)
+        if not is_mapped(script, mapped):
+            return []  # of the nodes alone
+    if os.path.isabs(script):
+        missing, looked = not os.path.exists(script), script
+    elif job.code is None:
+        missing, looked = True, "nowhere: the job names no code"
+    else:
+        missing, looked = not os.path.exists(os.path.join(job.code, script)), job.code
+    if not missing:
+        return []
+    hint = "the command runs in the snapshot of `code:`; name the script relative to it"
+    if job.code is None:
+        hint = "say `code: .` to have the job file's directory snapshotted, and run there"
+    return [CheckResult("error", "script not found: %s (looked in %s)" % (script, looked), places.at("command"), hint)]
+
+
+def _environment_files(job: Job, places: Places) -> list[CheckResult]:
+    """The local files that a mapping of Azure's names."""
+    environment = job.environment
+    named: dict[str, object] = {}
+    if environment and not isinstance(environment, str):
+        build = environment.get("build")
+        build = build if isinstance(build, Mapping) else {}
+        named["environment.conda_file"] = environment.get("conda_file")
+        named["environment.build.path"] = build.get("path")
+        if build.get("path") and build.get("dockerfile_path"):
+            named["environment.build.dockerfile_path"] = os.path.join(build["path"], build["dockerfile_path"])
+    return [
+        CheckResult("error", "no such file or directory: %s" % path, places.at(key), "mend it, or leave it out")
+        for key, path in named.items()
+        if isinstance(path, str) and not _is_remote(path) and not os.path.exists(path)
+    ]
+
+
+def _batch_script(job: Job, plan: Plan) -> list[CheckResult]:
+    if job.batch_script is None:
+        return []
+    from worldsize.service.submission.preflight_batch import check_batch
+
+    return check_batch(job, plan)
+
+
+def _hidden_failures(job: Job, places: Places) -> list[CheckResult]:
+    if "|" not in job.command and "&" not in job.command:
+        return []
+    from worldsize.service.submission.hidden_failures import hidden_failures
+
+    return hidden_failures(job, places)
+
+
+def _remote_outputs(job: Job, places: Places) -> list[CheckResult]:
+    return [
+        CheckResult(
+            "notice",
+            "only Azure ML honours %s: it is written to outputs/%s of the run" % (output.path, name),
+            places.at("outputs.%s.path" % name),
+        )
+        for name, output in job.outputs.items()
+        if output.path and _is_remote(output.path)
+    ]
+
+
+def _is_remote(path: str) -> bool:
+    from worldsize.jobspec.paths import is_remote
+
+    return is_remote(path)
+
+
+def _rank_variables(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
+    if not (job.environment_variables or job.secrets):
+        return []
+    from worldsize.plan.variable_conflicts import UNSET, contradictions
+
+    said = (*job.environment_variables, *job.secrets)
+    wanted = {name: plan.environment[name] for name in said if name in plan.environment}
+    return [
+        CheckResult(
+            "error",
+            "%s is a rank variable: the plan makes it %s, the job %s" % (name, expected, wanted[name]),
+            places.at("environment_variables." + name),
+            "leave it out: %s"
+            % ("no one value is right for every rank" if expected == UNSET else "every rank gets the right value"),
+        )
+        for name, expected in contradictions(plan, wanted)
+    ]
+
+
+def _only_the_service(job: Job, places: Places) -> list[CheckResult]:
+    found = []
+    keys = service_only(job)
+    if keys:
+        found.append(CheckResult("notice", "kept, but only Azure ML honours: %s" % ", ".join(keys)))
+    return found

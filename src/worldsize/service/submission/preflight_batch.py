@@ -1,0 +1,121 @@
+"""What would go wrong with a batch script, and what of it cannot be honoured where it is to run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from worldsize.compute.base import CheckResult
+from worldsize.jobspec.batch_script.check import check_script, script_launches
+from worldsize.jobspec.batch_script.job import place_of_script, script_as_asked
+from worldsize.jobspec.batch_script.launches import Launch
+from worldsize.jobspec.batch_script.parse import BatchScript, meant
+from worldsize.jobspec.batch_script.shell_values import UNKNOWN, scan
+from worldsize.jobspec.batch_script.size import asked
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+
+_HONOURED = frozenset((
+    "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task", "time", "job-name", "array", "chdir",
+    "gpus", "gpus-per-node", "gpus-per-task", "gres", "distribution", "exclusive", "overcommit", "quiet", "verbose",
+    "comment", "mail-type", "mail-user", "parsable", "open-mode",
+))  # fmt: skip
+_SAID_APART = {
+    "output": "what it writes is kept in the run instead: worldsize logs",
+    "error": "what it writes is kept in the run instead: worldsize logs",
+    "signal": "no signal comes before the time limit on virtual nodes",
+    "dependency": "nothing is waited for on virtual nodes: worldsize run --after RUN does that",
+    "input": "the script reads no standard input",
+}
+
+_OTHER_NAMES = {
+    "gpus_per_node": ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
+    "instance_count": ("nodes", "nodelist"),
+}
+_MOVES_OR_MAKES = re.compile(
+    r"^[^#\n]*(\b(cd|pushd|git|tar|unzip|wget|curl|cp|mv|ln|rsync|scp|sbcast)\b|<<)", re.MULTILINE
+)
+_PLAIN_NAME = re.compile(r"(?![/~-])[\w./+-]+")
+
+
+def check_batch(job: Job, plan: Plan) -> list[CheckResult]:
+    """Notices, each with its line of the script."""
+    script = script_as_asked(job)
+    size = asked(script, place_of_script(job))
+    found = [
+        CheckResult("notice", finding.what, _at(job, finding.line), finding.hint)
+        for finding in check_script(script, size, job.share_gpus)
+    ]
+    found += _missing_programs(job, script_launches(script, size), script.text)
+    if plan.batch is not None and plan.batch.virtual:
+        found += _missing_sources(job, script)
+        found += _not_honoured(job, script)
+    return found
+
+
+def place_of_key(job: Job, key: str) -> str | None:
+    """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
+    name = key.rpartition(".")[2]
+    names = _OTHER_NAMES.get(name, (name.replace("_", "-"),))
+    line = script_as_asked(job).line(*names)
+    return "%s:%d" % (place_of_script(job), line) if line else None
+
+
+def _not_honoured(job: Job, script: BatchScript) -> Iterator[CheckResult]:
+    names = list(dict.fromkeys(option.name for option in script.options))
+    for name in names:
+        if name in _SAID_APART:
+            yield CheckResult("notice", "--%s: %s" % (name, _SAID_APART[name]), _at(job, script.line(name)))
+    if script.value("export") in ("NONE", "NIL"):
+        what = "--export=%s: the script sees this shell's variables all the same" % script.value("export")
+        yield CheckResult("notice", what, _at(job, script.line("export")))
+    for option in script.foreign:
+        what = "--%s is no option of sbatch's own: without effect on virtual nodes" % option.name
+        yield CheckResult("notice", what, _at(job, option.line), meant(option.name))
+    others = {*_HONOURED, *_SAID_APART, "export", *(option.name for option in script.foreign)}
+    idle = [name for name in names if name not in others]
+    if idle:
+        what = "without effect on virtual nodes: %s" % ", ".join("--" + name for name in idle)
+        yield CheckResult("notice", what, place_of_script(job))
+
+
+def _at(job: Job, line: int | None) -> str:
+    """A line of the script; without one, what is the job's word alone."""
+    return "%s:%d" % (place_of_script(job), line) if line else job.source
+
+
+def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[CheckResult]:
+    """Python scripts that are named relative to the code and are not there. Not where the batch script goes to another
+    directory, or may make files: where it names the file a second time, or has a program that brings some."""
+    if job.code is None or _MOVES_OR_MAKES.search(text):
+        return
+    for launch in launches:
+        name = next((word for word in launch.program if word.endswith(".py")), "")
+        certain = launch.certain and not any(UNKNOWN in word for word in launch.program)
+        if not certain or not _PLAIN_NAME.fullmatch(name) or text.count(os.path.basename(name)) > 1:
+            continue
+        if not os.path.exists(os.path.join(job.code, name)):
+            what = "script not found: %s (looked in %s)" % (name, job.code)
+            hint = "run it from the directory that it is submitted in, or name that with --code"
+            yield CheckResult("notice", what, _at(job, launch.line), hint)
+
+
+def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
+    """Files that the script reads with `source` and that are not on this machine."""
+    strict = False
+    if not script.is_shell:
+        return
+    home = os.environ.get("HOME", "")
+    for seen in scan(script.text, {"HOME": home, "USER": os.path.basename(home)}):
+        if seen.words[0] == "set" and seen.certain:
+            strict = strict or any(word.startswith("-") and "e" in word[1:] for word in seen.words[1:])
+        if seen.words[0] not in ("source", ".") or len(seen.words) < 2 or not seen.certain:
+            continue
+        path = os.path.expanduser(seen.words[1])
+        if UNKNOWN in path or os.sep not in path:
+            continue
+        if not os.path.exists(os.path.join(job.code or "", path)):
+            what = "no such file on this machine: %s" % seen.words[1]
+            hint = "`set -e` ends the script there" if strict else "the script goes on"
+            yield CheckResult("notice", what, _at(job, seen.line), hint)

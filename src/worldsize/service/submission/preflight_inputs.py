@@ -1,0 +1,110 @@
+"""What would go wrong with a job's inputs, found before anything is fetched or created."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from worldsize.compute.base import CheckResult
+from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
+from worldsize.jobspec.paths import is_remote
+from worldsize.jobspec.sizes import EXAMPLE, bytes_of
+from worldsize.service.request import Places
+
+_SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
+
+
+def check_inputs(job: Job, places: Places) -> list[CheckResult]:
+    found: list[CheckResult] = []
+    for name, value in job.inputs.items():
+        if isinstance(value, Input) and value.path is not None:
+            check = _remote if is_remote(value.path) else _local
+            found += check(name, value, value.path, places)
+            found += _checksum(name, value, places)
+            found += _size(name, value, places)
+            found += _mode(name, value, value.path, job, places)
+    return found
+
+
+def _local(name: str, value: Input, path: str, places: Places) -> list[CheckResult]:
+    at = places.at("inputs.%s.path" % name)
+    if not os.path.exists(path):
+        what, hint = "no such file or directory: %s" % path, None
+    elif not os.access(path, os.R_OK | os.X_OK if os.path.isdir(path) else os.R_OK):
+        what, hint = "cannot be read: %s" % path, "mend its permissions"
+    elif value.type == "uri_file" and os.path.isdir(path):
+        what, hint = "is a directory, but the input's type is uri_file: %s" % path, "say type: uri_folder"
+    elif value.type == "uri_folder" and not os.path.isdir(path):
+        what = "is a file, but the input's type is uri_folder: %s" % path
+        return _file_for_folder(name, what, "say type: uri_file", places)
+    else:
+        return []
+    return [CheckResult("error", what, at, hint)]
+
+
+def _file_for_folder(name: str, what: str, hint: str, places: Places) -> list[CheckResult]:
+    """uri_folder is also what an input is that says no type: that alone is no mistake."""
+    key = "inputs.%s.type" % name
+    if places.lines and not places.says(key):
+        return []
+    level = "error" if places.says(key) else "notice"
+    return [CheckResult(level, what, places.at("inputs.%s.path" % name), hint)]
+
+
+def _remote(name: str, value: Input, path: str, places: Places) -> list[CheckResult]:
+    from worldsize.staging.archives import SUFFIXES, is_archive
+    from worldsize.staging.fetch import file_name, is_fetchable, is_web
+    from worldsize.staging.http import shown
+
+    at = places.at("inputs.%s.path" % name)
+    if not is_fetchable(path):
+        what = "%s cannot be read here" % path
+        return [CheckResult("error", what, at, "download it, and name the local path")]
+    if is_web(path):
+        if value.type != "uri_folder" or is_archive(file_name(path)):
+            return []
+        what = "%s is one file, but the input's type is uri_folder" % shown(path)
+        hint = "say type: uri_file, or name an archive (%s)" % ", ".join(SUFFIXES[:3])
+        return _file_for_folder(name, what, hint, places)
+    from worldsize.staging.object_stores import lacking
+
+    lacks = lacking(path)
+    return [CheckResult("error", "%s: %s" % (shown(path), lacks.what), at, lacks.hint)] if lacks else []
+
+
+def _checksum(name: str, value: Input, places: Places) -> list[CheckResult]:
+    at = places.at("inputs.%s.sha256" % name)
+    if value.sha256 is None:
+        return []
+    if not _SHA256.fullmatch(value.sha256):
+        return [CheckResult("error", "is no checksum of 64 hexadecimal digits", at, "sha256sum FILE prints it")]
+    if value.path and os.path.isdir(value.path):
+        return [CheckResult("error", "is of a file, and the input is a directory", at, "leave it out")]
+    return []
+
+
+def _size(name: str, value: Input, places: Places) -> list[CheckResult]:
+    at = places.at("inputs.%s.max_size" % name)
+    if value.max_size is None:
+        return []
+    if bytes_of(value.max_size) is None:
+        return [CheckResult("error", "is no size: %.40s" % value.max_size, at, EXAMPLE)]
+    if not is_remote(value.path or ""):
+        return [CheckResult("notice", "is of what is fetched, and the input is read in place", at, "leave it out")]
+    return []
+
+
+def _mode(name: str, value: Input, path: str, job: Job, places: Places) -> Iterator[CheckResult]:
+    at = places.at("inputs.%s.mode" % name)
+    if value.mode not in (*COPYING_MODES, *MOUNTING_MODES):
+        return
+    if job.batch_script is not None:
+        yield CheckResult("notice", "a batch script's ranks read it in place: its own srun starts them", at)
+    elif value.mode in MOUNTING_MODES and not is_remote(path) and os.path.exists(path):
+        from worldsize.agent.posix.read_only import try_read_only
+
+        why = try_read_only([path])
+        if why:
+            what = "not read-only on this machine, nor where a node is like it: %s" % why
+            yield CheckResult("notice", what, at)

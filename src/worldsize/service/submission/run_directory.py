@@ -1,0 +1,252 @@
+"""What a run directory holds before its compute gets it: code, places for outputs, the hook, the agent, the record.
+
+What a run directory must hold before its agents start, code apart: where each file comes from.
+
+`share: group`: a run that the members of its group may read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Collection, Mapping
+
+from worldsize.common.atomic_files import link, write_json, write_text
+from worldsize.common.path_mapping import there
+from worldsize.errors import JobError, StorageError
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.request import Progress, Request
+from worldsize.service.submission.make_plan import output_path
+from worldsize.service.submission.preflight import script_of
+from worldsize.service.submission.rank_packages import package_sources, packages_of, place_packages
+from worldsize.trust.procfs import closed, without
+from worldsize.version import VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.common.path_mapping import Mapped
+    from worldsize.jobspec.config import Config
+
+
+def lay_out(request: Request, job: Job, paths: RunPaths, progress: Progress) -> str | None:
+    """What the ranks find: the code, whose digest is returned, places for the outputs, the hook, the agent."""
+    from worldsize.snapshot.agent_bundle import agent_bundle
+    from worldsize.snapshot.git import start_git_diff
+
+    if job.share == "group":
+        _share(paths, progress)
+    if job.code:
+        environ = without(request.environ, closed(job.secrets, request.environ))
+        try:
+            start_git_diff(job.code, paths.diff, environ)
+        except StorageError as error:
+            progress.notice("git: uncommitted changes are not recorded: %s" % error)
+    digest = _snapshot(job, paths, request.config, progress)
+    for name, output in job.outputs.items():
+        _make_output(output_path(paths, name, output), output.type, paths.outputs)
+    cache = os.path.join(request.config.home, "cache")
+    _place_inrank(job, paths, cache)
+    link(agent_bundle(cache), paths.agent)
+    return digest
+
+
+def write_record(
+    request: Request, job: Job, paths: RunPaths, digest: str | None, plan: Plan, also: Collection[str] = ()
+) -> None:
+    """`also`: texts that are secrets, besides those of the plan."""
+    from worldsize.jobspec.dump import job_tree
+    from worldsize.plan.secrets_file import values_of
+    from worldsize.snapshot.run_record import make_record
+    from worldsize.trust.secrets import mask_values
+
+    values = [*values_of(plan), *also]
+    record = make_record(
+        VERSION,
+        mask_values(job_tree(job), values),
+        mask_values(list(request.argv), values),
+        request.environ,
+        request.cwd,
+        job.code or "",
+        digest,
+        plan.created,
+        shared=job.share == "group",
+        secrets=job.secrets,
+    )
+    if job.virtual_gpus is not None:
+        record["rehearsal"] = {"virtual_gpus": job.virtual_gpus, "offline": job.offline}
+    if request.fetched:
+        record["inputs"] = {name: found._asdict() for name, found in request.fetched.items()}
+    if job.environment is not None:
+        from worldsize.service.environments.build import summary
+
+        record["env"] = summary(paths)
+    if request.staged:
+        record["stage"] = request.staged.contents
+    write_json(paths.record, mask_values(record, values))
+
+
+def write_after(request: Request, paths: RunPaths, mapped: Mapped) -> None:
+    """What it waits for, with the directories as the nodes call them."""
+    from worldsize.plan.array import after_file
+
+    rows = [
+        {"run": after.run_id, "roots": [there(root, mapped) for root in after.roots], "any_end": after.any_end}
+        for after in request.after
+    ]
+    write_json(after_file(paths.root), rows)
+
+
+def _share(paths: RunPaths, progress: Progress) -> None:
+
+    open_directories(paths)
+    closed = closed_parent(paths)
+    if closed:
+        progress.notice("share: the group cannot enter %s (name a runs_dir that it can: worldsize.toml)" % closed)
+
+
+def _own_directories(config: Config) -> list[str]:
+    """Where worldsize keeps runs, environments and data, for all computes: none of it is code, and the group that may
+    read a run's code may not read it."""
+    named = [config.envs_dir]
+    for each in config.computes.values():
+        named += [each.runs_dir, each.envs_dir, each.data_dir]
+    return [path for path in named if path]
+
+
+def _snapshot(job: Job, paths: RunPaths, config: Config, progress: Progress) -> str | None:
+    """The digest of the code as it is now in the run, None for no code."""
+    if job.code is None:
+        return None
+    from worldsize.snapshot.snapshot import take_snapshot
+    from worldsize.store.runs import objects_dir
+
+    def tick(done: int, total: int) -> None:
+        progress.step("snapshot", done, total)
+
+    runs_dir = os.path.dirname(paths.root)
+    excluded = [runs_dir, config.home, *_own_directories(config)]
+    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=excluded, tick=tick)
+    if job.share == "group":
+        open_code(paths)
+    for warning in snapshot.warnings:
+        progress.notice("snapshot: " + warning)
+    if job.batch_script is not None:
+        from worldsize.service.submission.batch_script import link_left_out
+
+        for name in link_left_out(job, paths):
+            progress.notice("snapshot: leaves out %s: the script finds it where it is" % name)
+    script = script_of(job)
+    if script and not os.path.isabs(script) and not os.path.exists(os.path.join(paths.code, script)):
+        raise JobError(
+            "%s exists, but the snapshot leaves it out" % script,
+            os.path.join(job.code, ".amlignore or .gitignore"),
+            "take it out of the ignore file",
+        )
+    return snapshot.digest
+
+
+def _make_output(path: str, kind: str, outputs: str) -> None:
+    """One below the run's `outputs` has the mode of that; any other is made as the user's own `mkdir` would make it."""
+    directory = os.path.dirname(path) if kind == "uri_file" else path
+    if os.path.commonpath((directory, outputs)) != outputs:
+        os.makedirs(directory, exist_ok=True)
+        return
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    os.chmod(directory, os.stat(outputs).st_mode & 0o777)
+
+
+def _place_inrank(job: Job, paths: RunPaths, cache: str) -> None:
+    """The exception hook, where every rank's Python finds it, with bytecode: compiling it would cost each rank 2 ms;
+    a batch script."""
+    from worldsize.snapshot.agent_bundle import bytecode
+
+    source = hook_source()
+    hook = os.path.join(paths.root, HOOK)
+    with open(source) as file:
+        write_text(hook, file.read())
+    compiled = os.path.join(paths.inrank, "__pycache__")
+    os.mkdir(compiled, 0o700)
+    name = "sitecustomize.%s.pyc" % sys.implementation.cache_tag
+    link(bytecode(source, cache), os.path.join(compiled, name))
+    packages = packages_of(job)
+    if packages:
+        place_packages(packages, paths, cache)
+    if job.batch_script is not None:
+        from worldsize.service.submission.batch_script import place_script
+
+        place_script(job, paths)
+
+
+HOOK = "inrank/sitecustomize.py"
+
+
+def hook_source() -> str:
+    """The exception hook's path in this package."""
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "inrank", "sitecustomize.py")
+
+
+def travelling(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
+    """The files by their names in the run directory."""
+    from worldsize.service.submission.secrets import hide, masked_text
+    from worldsize.snapshot.agent_bundle import agent_bundle
+
+    script: Mapping[str, bytes] = {}
+    if plan.batch is not None:
+        from worldsize.service.submission.batch_script import script_files
+
+        script = script_files(job, plan.batch.virtual)
+    return {
+        **script,
+        "job.yml": masked_text(job, plan).encode(),
+        "plan.json": hide(plan)[0].to_json().encode(),
+        HOOK: _read(hook_source()),
+        **{name: _read(source) for name, source in package_sources(packages_of(job)).items()},
+        "agent.pyz": _read(agent_bundle(os.path.join(home, "cache"), small=True)),
+    }
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+_ENTER = stat.S_IRGRP | stat.S_IXGRP
+
+
+def open_directories(paths: RunPaths) -> None:
+    """The group may enter the run's directories. What is written there from now on is readable to it."""
+    for path in (paths.root, *paths.directories()):
+        if os.path.isdir(path):
+            _allow(path, _ENTER)
+
+
+def open_code(paths: RunPaths) -> None:
+    """The group may read the snapshot."""
+    for directory, names, files in os.walk(paths.code):
+        for name in names:
+            path = os.path.join(directory, name)
+            if not os.path.islink(path):
+                _allow(path, _ENTER)
+        for name in files:
+            path = os.path.join(directory, name)
+            mode = os.lstat(path).st_mode
+            if stat.S_ISREG(mode):
+                _allow(path, _ENTER if mode & stat.S_IXUSR else stat.S_IRGRP)
+
+
+def closed_parent(paths: RunPaths) -> str | None:
+    """The uppermost directory above the run that keeps the group out, if there is one."""
+    closed = None
+    path = os.path.dirname(paths.root)
+    while path != os.path.dirname(path):
+        if not os.stat(path).st_mode & (stat.S_IXGRP | stat.S_IXOTH):
+            closed = path
+        path = os.path.dirname(path)
+    return closed
+
+
+def _allow(path: str, bits: int) -> None:
+    os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | bits)

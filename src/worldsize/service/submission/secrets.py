@@ -1,0 +1,138 @@
+"""A job's secrets: read where it is submitted, kept out of everything that is written down but one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+from worldsize.compute.base import CheckResult
+from worldsize.errors import UsageError
+from worldsize.jobspec.dump import dump_tree, job_tree
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import (
+    VARIABLES,
+    masked_variables,
+    read_secrets,
+    values_of,
+    with_variables,
+    write_secrets,
+)
+from worldsize.service.request import Places
+from worldsize.trust.procfs import closed, without
+from worldsize.trust.secrets import MASK, is_secret, mask_tree, mask_values, secret_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_KEYS = ("argv", "environment", "setup", "options", "activated", "local", "step")
+"""Of a plan, those that hold what a user wrote."""
+
+
+def named_secrets(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that `secrets:` names, as they are here; those that are missing are left out."""
+    return {name: environ[name] for name in job.secrets if name in environ}
+
+
+def closed_variables(job: Job) -> tuple[str, ...]:
+    """Those that only ranks are to have: what `secrets:` names, and variables of the job with a secret in them, which a
+    shell may export, too."""
+    own = (name for name, value in job.environment_variables.items() if is_secret(name, value))
+    return (*job.secrets, *(name for name in own if name not in job.secrets))
+
+
+def environ_of_builds(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """For what builds a job's environment: without what `secrets:` names, but where a requirement asks for it, as the
+    login of a repository."""
+    wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
+    return _environ_for([*_texts(wanted.get("pip")), *_texts(wanted.get("file"))], job, environ)
+
+
+def environ_of_stages(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """The same for what fetches what a job stages."""
+    return _environ_for(_texts((job.stage or {}).get("pip")), job, environ)
+
+
+def _environ_for(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    if not job.secrets:
+        return without(environ, closed((), environ))
+    from worldsize.environment.pip.requirements import asked_variables
+
+    asked = asked_variables(lines)
+    return without(environ, [name for name in closed(job.secrets, environ) if name not in asked])
+
+
+def _texts(value: Any) -> list[str]:
+    return [each for each in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(each, str)]
+
+
+def check_secrets(job: Job, environ: Mapping[str, str], places: Places) -> list[CheckResult]:
+    """What is wrong with `secrets:`."""
+    found = [
+        CheckResult("error", "%s is not set here" % name, places.at("secrets"), "export %s=… and try again" % name)
+        for name in job.secrets
+        if name not in environ
+    ]
+    found += [
+        CheckResult("error", "%s stands in environment_variables, too" % name, places.at("secrets"), "leave one out")
+        for name in job.secrets
+        if name in job.environment_variables
+    ]
+    return found
+
+
+def secrets_of(varied: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Those of all elements of an array, by what varies in it: each element's files are without any of them."""
+    texts = ({name: str(value) for name, value in each.items()} for each in varied)
+    return list(dict.fromkeys(secret for each in texts for secret in secret_values(each)))
+
+
+def masked_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
+    """The job as its run's job.yml has it: variables with secrets in them stand under `secrets`, where whoever submits
+    it again is asked for them; what else is a secret is masked."""
+    variables = {name: value for name, value in job.environment_variables.items() if not is_secret(name, value)}
+    names = dict.fromkeys((*job.secrets, *(name for name in job.environment_variables if name not in variables)))
+    tree = job_tree(job._replace(environment_variables=variables, secrets=()))
+    masked: dict[str, Any] = mask_tree(mask_values(tree, [*values_of(plan), *also]), sparing=True)
+    return dump_tree({**masked, "secrets": list(names)} if names else masked)
+
+
+def refuse_masked(job: Job) -> None:
+    """UsageError for the job of a former run that has lost a secret, and was not given it again."""
+    for key, value in job_tree(job).items():
+        if MASK in json.dumps(value):
+            what = "holds %s where the former run had a secret, which is kept nowhere" % MASK
+            hint = "let it use a variable that `secrets` names; or give it again: --set %s=…" % key
+            raise UsageError(what, "%s: %s" % (job.source, key), hint)
+
+
+def hide(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
+    """The plan as it may be written down, and what of it may not: whole keys, as JSON has them. `also`: further texts
+    that are secrets."""
+    tree = json.loads(plan.to_json())
+    values = [*values_of(plan), *also]
+    masked = {key: mask_tree(mask_values(tree[key], values), sparing=True) for key in _KEYS if tree.get(key)}
+    for key in {"environment", "activated"} & masked.keys():
+        masked[key].update({name: MASK for name in plan.secrets if tree[key].get(name)})
+    hidden = {key: tree[key] for key, value in masked.items() if value != tree[key]}
+    if not hidden:
+        return plan, {}
+    shown = {**tree, **{key: masked[key] for key in hidden}, "hidden": list(hidden)}
+    return Plan.from_json(json.dumps(shown)), hidden
+
+
+def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> None:
+    """Those of a run that had ended, and that is to go on: its variables are read anew. UsageError where one is not set
+    here, or where another secret than a variable is gone; OSError."""
+    if not plan.hidden or read_secrets(paths) is not None:
+        return
+    rerun = "`worldsize rerun %s` makes a new run, which can be given it again" % plan.run_id
+    lost = ", ".join(key for key in plan.hidden if key not in VARIABLES)
+    if lost:
+        raise UsageError("a secret in its %s is kept nowhere since it has ended" % lost, None, rerun)
+    missing = [name for name in masked_variables(plan) if name not in environ]
+    if missing:
+        raise UsageError("%s is not set here, and the run needs it" % missing[0], None, "export %s=…" % missing[0])
+    write_secrets(paths, with_variables(plan, environ))

@@ -1,0 +1,113 @@
+"""agent.pyz: the agent as one file that any Python >= 3.8 can run, built once for each content of its sources.
+
+Beside each source lies its bytecode for the Python that made the bundle: where that Python runs the agent, as on most
+clusters, each node saves the compiling, which takes longer than everything else that the agent does before its ranks
+run. Another Python ignores it (zipimport compares the magic number) and compiles.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+from worldsize.common.atomic_files import write_bytes
+from worldsize.snapshot.object_store import digest_of
+from worldsize.trust.directories import make_private_directory
+from worldsize.version import VERSION
+
+_PACKAGES = ("agent", "plan", "state", "trust")
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+# The first file that Python reads of the bundle: it must be readable by the Pythons that it refuses.
+_MAIN = b"""\
+import sys
+
+if sys.version_info < (3, 8):
+    sys.stderr.write(
+        "worldsize: the agent needs Python 3.8 or newer, and %s is %d.%d\\n"
+        "  -> name another one: `python:` of the compute in worldsize.toml\\n"
+        % (sys.executable, sys.version_info[0], sys.version_info[1])
+    )
+    sys.exit(2)
+
+from worldsize.agent.__main__ import run_to_the_end
+
+run_to_the_end()
+"""
+
+
+def agent_bundle(cache_dir: str, small: bool = False) -> str:
+    """The path of an agent.pyz of exactly this worldsize, in `cache_dir`, which is made (0700) if missing.
+
+    `small`: for a script that it travels in, a seventh of the size: compressed, and without bytecode.
+    The same sources give the same bytes; a reader sees the file whole or not at all. Raises OSError.
+    """
+    sources = _sources()
+    key = repr(
+        (
+            VERSION,
+            sys.implementation.cache_tag,
+            [(name, status.st_mtime_ns, status.st_size) for name, _, status in sources],
+        )
+    )
+    kind = "-small" if small else ""
+    path = os.path.join(cache_dir, "agent-%s-%s%s.pyz" % (VERSION, digest_of(key.encode())[:16], kind))
+    make_private_directory(cache_dir, follow=True)
+    if not os.path.exists(path):
+        write_bytes(path, _zipped([(name, source) for name, source, _ in sources], small))
+    return path
+
+
+def bytecode(source: str, cache_dir: str) -> str:
+    """The path of what this Python makes of the module `source`, in `cache_dir`: a .pyc that is taken as it is,
+    whatever the age of the source beside it. Raises OSError."""
+    status = os.stat(source)
+    key = repr((VERSION, sys.implementation.cache_tag, source, status.st_mtime_ns, status.st_size))
+    name = os.path.basename(source)
+    make_private_directory(cache_dir, follow=True)
+    path = os.path.join(cache_dir, "%s-%s.pyc" % (name, digest_of(key.encode())[:16]))
+    if not os.path.exists(path):
+        with open(source, "rb") as file:
+            compiled = _compiled(name, file.read())
+        write_bytes(path, compiled)
+    return path
+
+
+def _sources() -> list[tuple[str, str, os.stat_result]]:
+    """What the bundle holds: (name in it, path, status) of each file, in order."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    errors = os.path.join(root, "errors.py")
+    found = [("worldsize/errors.py", errors, os.stat(errors))]
+    for package in _PACKAGES:
+        with os.scandir(os.path.join(root, package)) as entries:
+            files = [entry for entry in entries if entry.name.endswith(".py")]
+        found += [("worldsize/%s/%s" % (package, file.name), file.path, file.stat()) for file in files]
+    return sorted(found, key=lambda source: source[0])
+
+
+def _zipped(sources: list[tuple[str, str]], small: bool) -> bytes:
+    from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+    buffer = io.BytesIO()
+    packing = ZIP_DEFLATED if small else ZIP_STORED
+    with ZipFile(buffer, "w") as bundle:
+        for name, data in (("__main__.py", _MAIN), ("worldsize/__init__.py", b"")):
+            bundle.writestr(ZipInfo(name, _EPOCH), data, packing)
+        for name, path in sources:
+            with open(path, "rb") as file:
+                source = file.read()
+            bundle.writestr(ZipInfo(name, _EPOCH), source, packing)
+            if not small:
+                bundle.writestr(ZipInfo(name + "c", _EPOCH), _compiled(name, source), packing)
+    return buffer.getvalue()
+
+
+def _compiled(name: str, source: bytes) -> bytes:
+    """A .pyc without documentation that is valid whatever the source's time stamp (PEP 552, unchecked); Python looks
+    for it first."""
+    import marshal
+    from importlib.util import MAGIC_NUMBER, source_hash
+
+    code = compile(source, name, "exec", dont_inherit=True, optimize=2)
+    return MAGIC_NUMBER + (1).to_bytes(4, "little") + source_hash(source) + marshal.dumps(code)

@@ -1,0 +1,94 @@
+"""The files of a code directory, opened so that nobody who may write somewhere in it leads elsewhere meanwhile.
+
+Each directory on the way is opened from the one above it, and none of them, nor the file, may be a link; but what the
+scan has followed is opened where that led.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping
+
+from worldsize.common.atomic_files import display
+from worldsize.errors import SnapshotError
+
+_PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_GONE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
+
+
+class CodeFiles:
+    """Those of the directory `root`, a real path; `followed`: by relative path, the real path of a file elsewhere."""
+
+    def __init__(self, root: str, followed: Mapping[str, str] | None = None) -> None:
+        self._root = root
+        self._followed = followed or {}
+        self._top = os.open(root, _PLACE)
+        self._last = ("", os.dup(self._top))
+
+    def close(self) -> None:
+        os.close(self._top)
+        os.close(self._last[1])
+
+    def open_directory(self, relative: str) -> int | None:
+        """A descriptor to list it by; None where there is none any more. SnapshotError where it cannot be read."""
+        return self._open(relative, _DIRECTORY)
+
+    def open_file(self, relative: str) -> int | None:
+        """A descriptor to read it by, never waiting for a pipe's other end; None where it is gone, or something else is
+        in its place. SnapshotError where it cannot be read."""
+        elsewhere = self._followed.get(relative)
+        if elsewhere is None:
+            return self._open(relative, _FILE)
+        top = os.open("/", _PLACE)
+        try:
+            above, _, name = elsewhere.strip("/").rpartition("/")
+            place = _descend(top, above)
+            try:
+                return os.open(name, _FILE, dir_fd=place)
+            finally:
+                os.close(place)
+        except OSError as error:
+            _refuse_unless_gone(error, elsewhere)
+            return None
+        finally:
+            os.close(top)
+
+    def _open(self, relative: str, flags: int) -> int | None:
+        above, _, name = relative.rpartition("/")
+        try:
+            if above != self._last[0]:
+                place = _descend(self._top, above)
+                os.close(self._last[1])
+                self._last = (above, place)
+            return os.open(name or ".", flags, dir_fd=self._last[1])
+        except OSError as error:
+            _refuse_unless_gone(error, "%s/%s" % (self._root, relative) if relative else self._root)
+            return None
+
+
+def _descend(top: int, relative: str) -> int:
+    """A descriptor of the directory below; OSError, also for a link on the way."""
+    place = os.dup(top)
+    for part in filter(None, relative.split("/")):
+        above = place
+        try:
+            place = os.open(part, _PLACE, dir_fd=above)
+        finally:
+            os.close(above)
+    return place
+
+
+def _refuse_unless_gone(error: OSError, path: str) -> None:
+    if error.errno not in _GONE:
+        raise unreadable(error, path) from None
+
+
+def unreadable(error: OSError, path: str) -> SnapshotError:
+    return SnapshotError(
+        "cannot read it: %s" % os.strerror(error.errno or 0),
+        display(path),
+        "make it readable, or name it in .amlignore",
+    )

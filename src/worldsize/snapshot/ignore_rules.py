@@ -1,0 +1,97 @@
+"""What of a code directory is left out of its snapshot.
+
+`.amlignore` in the code directory wins over every `.gitignore`, as on Azure; without it the `.gitignore` of each
+directory counts for what lies below it, the deepest that says something deciding, as git does.
+"""
+
+from __future__ import annotations
+
+import os
+
+from worldsize.common.atomic_files import display, read_file
+from worldsize.errors import SnapshotError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+AML = ".amlignore"
+GIT = ".gitignore"
+
+_ALWAYS = frozenset((".git", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache"))
+_ENVIRONMENT_MARKS = frozenset(("pyvenv.cfg", "conda-meta"))
+_MOST_STARS = 6
+"""In one name: each lets the search of a name that does not fit take many times as long."""
+
+
+class Rules:
+    """The rules in force in one directory: immutable, deepest first, each with the length of its directory's prefix."""
+
+    __slots__ = ("git", "specs")
+
+    def __init__(self, specs: tuple[tuple[int, GitIgnoreSpec], ...] = (), git: bool = True) -> None:
+        self.specs = specs
+        self.git = git
+
+    def enter(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> Rules:
+        """The rules inside the directory `path`, which holds `names`; `prefix` is its relative path with a slash."""
+        if not prefix and AML in names:
+            return Rules(((0, _read(os.path.join(path, AML), warnings)),), git=False)
+        if self.git and GIT in names:
+            return Rules(((len(prefix), _read(os.path.join(path, GIT), warnings)), *self.specs))
+        return self
+
+    def ignore(self, relative: str, directory: bool) -> bool:
+        for length, spec in self.specs:
+            verdict = spec.check_file(relative[length:] + "/" if directory else relative[length:]).include
+            if verdict is not None:
+                return verdict
+        return False
+
+
+def always_ignored(name: str) -> bool:
+    return name in _ALWAYS or name.endswith(".pyc")
+
+
+def is_environment(names: set[str]) -> bool:
+    """Whether a directory that holds `names` is a virtual or conda environment."""
+    return not _ENVIRONMENT_MARKS.isdisjoint(names)
+
+
+def is_run(names: set[str]) -> bool:
+    """Whether a directory that holds `names` belongs to a run or an array, which may hold secrets."""
+    return "agent.pyz" in names
+
+
+def _read(path: str, warnings: list[str]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec
+
+    try:
+        lines = read_file(path).decode("utf-8-sig", "surrogateescape").split("\n")
+    except IsADirectoryError:
+        lines = []
+    except OSError as error:
+        raise SnapshotError("cannot read it: %s" % error.strerror, display(path), "mend it") from None
+    lines = [line.rstrip("\r") for line in lines]
+    for number, line in enumerate(lines):
+        if not line.startswith("#") and any(part.count("*") > _MOST_STARS for part in line.split("/")):
+            what = "%s:%d: more than %d stars in a name, left aside: %.80s"
+            warnings.append(what % (display(path), number + 1, _MOST_STARS, display(line)))
+            lines[number] = ""
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except ValueError:
+        return GitIgnoreSpec.from_lines(_understood(path, lines, warnings))
+
+
+def _understood(path: str, lines: list[str], warnings: list[str]) -> list[str]:
+    from pathspec import GitIgnoreSpec
+
+    good = []
+    for number, line in enumerate(lines, 1):
+        try:
+            GitIgnoreSpec.from_lines([line])
+            good.append(line)
+        except ValueError:
+            warnings.append("%s:%d: not a pattern, left aside: %s" % (display(path), number, display(line)))
+    return good

@@ -1,0 +1,195 @@
+"""File content stored once, under its digest, and hard-linked from there into runs.
+
+`<directory>/ab/<digest>-<mode>`, read-only, all of one modification time. An object whose time, size or mode differs
+was written through a run's link: it is never trusted, and replaced when its content is stored again.
+Objects may vanish at any time (`worldsize prune` removes what no run links): whoever links is ready for that.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from worldsize.errors import SnapshotError
+from worldsize.snapshot.code_files import unreadable
+from worldsize.trust.directories import make_private_directory
+from worldsize.trust.owners import is_ours
+
+try:
+    from _blake2 import blake2b  # hashlib loads all of OpenSSL as well, 2 ms of every start
+except ImportError:
+    from hashlib import blake2b
+
+FIXED_TIME_NS = 1_577_836_800 * 10**9
+"""2020-01-01, in even seconds: what every file system can hold."""
+
+_WHOLE = 1 << 20
+_CHUNK = 1 << 20
+_CANNOT_LINK = frozenset((errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP))
+
+
+def digest_of(data: bytes) -> str:
+    return blake2b(data, digest_size=20).hexdigest()
+
+
+class Objects:
+    """The objects in one directory of this user's alone, made if missing; StorageError where it is not."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = make_private_directory(directory)
+
+    def link(self, digest: str, executable: bool, size: int, target: str) -> bool:
+        """Makes `target` this content; False where the object is missing or was tampered with."""
+        mode = _mode(executable)
+        path = self._path(digest, mode)
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return False
+        if (status.st_mtime_ns, status.st_size, status.st_mode) != (FIXED_TIME_NS, size, stat.S_IFREG | mode):
+            return False
+        if not is_ours(status):
+            return False
+        return _link(path, target, mode)
+
+    def add(self, source: int, name: str, executable: bool, target: str) -> tuple[str, int, os.stat_result]:
+        """Stores what the descriptor `source` of the file `name` holds now and makes `target` that content.
+
+        Returns its digest, its size and the stat of `source` after it was read.
+        """
+        size = os.fstat(source).st_size
+        if size <= _WHOLE:
+            digest, size = self._add_whole(read_source(source, size, name), executable, target)
+        else:
+            digest, size = self._add_stream(source, size, name, executable, target)
+        return digest, size, os.fstat(source)
+
+    def _add_whole(self, data: bytes, executable: bool, target: str) -> tuple[str, int]:
+        digest, size = digest_of(data), len(data)
+        if not self.link(digest, executable, size, target):
+            mode = _mode(executable)
+            self._store(self._write_whole(data, mode), self._path(digest, mode), target, mode)
+        return digest, size
+
+    def _add_stream(self, source: int, size: int, name: str, executable: bool, target: str) -> tuple[str, int]:
+        mode = _mode(executable)
+        temporary, digest, size = self._write_stream(source, size, name, mode)
+        if self.link(digest, executable, size, target):
+            os.unlink(temporary)
+        else:
+            self._store(temporary, self._path(digest, mode), target, mode)
+        return digest, size
+
+    def _path(self, digest: str, mode: int) -> str:
+        return "%s/%s/%s-%o" % (self.directory, digest[:2], digest, mode)
+
+    def _temporary(self, mode: int) -> tuple[str, int]:
+        path = "%s/tmp-%s" % (self.directory, os.urandom(8).hex())
+        return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+
+    def _write_whole(self, data: bytes, mode: int) -> str:
+        path, descriptor = self._temporary(mode)
+        try:
+            write_all(descriptor, data)
+            os.utime(descriptor, ns=(FIXED_TIME_NS, FIXED_TIME_NS))
+        except OSError:
+            os.unlink(path)
+            raise
+        finally:
+            os.close(descriptor)
+        return path
+
+    def _write_stream(self, source: int, size: int, name: str, mode: int) -> tuple[str, str, int]:
+        path, descriptor = self._temporary(mode)
+        try:
+            digest, size = copy_stream(source, size, name, descriptor)
+            os.utime(descriptor, ns=(FIXED_TIME_NS, FIXED_TIME_NS))
+        except (OSError, SnapshotError):
+            os.unlink(path)
+            raise
+        finally:
+            os.close(descriptor)
+        return path, digest, size
+
+    def _store(self, temporary: str, path: str, target: str, mode: int) -> None:
+        """Makes `temporary` the object at `path`; linked into the run first, so that no prune finds it unused."""
+        if not _link(temporary, target, mode):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
+        try:
+            os.replace(temporary, path)
+        except FileNotFoundError:
+            try:
+                os.mkdir(os.path.dirname(path), 0o700)
+            except FileExistsError:
+                pass
+            os.replace(temporary, path)
+
+
+def read_source(descriptor: int, size: int, path: str) -> bytes:
+    """At most `size` bytes, fewer at the file's end: a growing file is taken as long as it was when opened."""
+    try:
+        data = os.read(descriptor, size)
+        if len(data) == size:
+            return data
+        pieces = [data]
+        while data and sum(map(len, pieces)) < size:
+            data = os.read(descriptor, size - sum(map(len, pieces)))
+            pieces.append(data)
+    except OSError as error:
+        raise unreadable(error, path) from None
+    return b"".join(pieces)
+
+
+def copy_stream(source: int, size: int, path: str, target: int) -> tuple[str, int]:
+    """Copies at most `size` bytes; returns the digest and number of those written."""
+    hasher = blake2b(digest_size=20)
+    copied = 0
+    while copied < size:
+        data = read_source(source, min(_CHUNK, size - copied), path)
+        if not data:
+            break
+        hasher.update(data)
+        write_all(target, data)
+        copied += len(data)
+    return hasher.hexdigest(), copied
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _mode(executable: bool) -> int:
+    return 0o500 if executable else 0o400
+
+
+def _link(path: str, target: str, mode: int) -> bool:
+    try:
+        os.link(path, target)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        if error.errno not in _CANNOT_LINK:
+            raise
+        return _copy_object(path, target, mode)
+    return True
+
+
+def _copy_object(path: str, target: str, mode: int) -> bool:
+    try:
+        source = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            while data := os.read(source, _CHUNK):
+                write_all(descriptor, data)
+            os.utime(descriptor, ns=(FIXED_TIME_NS, FIXED_TIME_NS))
+        finally:
+            os.close(descriptor)
+    finally:
+        os.close(source)
+    return True

@@ -1,0 +1,105 @@
+"""Who started what, where, when and with what: `record.json`, with secrets out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from worldsize.snapshot.git import read_git
+from worldsize.trust.secrets import MASK, mask, mask_argv, mask_tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PACKAGES = frozenset(
+    (
+        *("torch", "torchvision", "torchaudio", "triton", "tensorflow", "keras", "jax", "jaxlib", "flax", "numpy"),
+        *("scipy", "pandas", "scikit_learn", "transformers", "datasets", "accelerate", "deepspeed", "lightning"),
+        *("pytorch_lightning", "mpi4py", "horovod", "ray", "mlflow", "nvidia_nccl_cu11", "nvidia_nccl_cu12"),
+    )
+)
+RECORD_VERSION = 1
+_SITES = ("site-packages", "dist-packages")
+
+
+def make_record(
+    version: str,
+    job: Mapping[str, Any],
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: str,
+    code_dir: str,
+    code_digest: str | None,
+    now: float,
+    shared: bool = False,
+    secrets: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The record of one run, of JSON's kinds; `job` as resolved, `now` in Unix seconds. Starts no process.
+
+    One that is `shared` is without the environment of whoever started it: what is in it is nobody else's business.
+    `secrets` names variables that are secrets, whatever they look like.
+    """
+    system = os.uname()
+    record = {
+        "version": RECORD_VERSION,
+        "worldsize": version,
+        "python": {
+            "version": sys.version.split()[0],
+            "executable": sys.executable,
+            "packages": installed_packages(sys.path),
+        },
+        "platform": "%s %s %s" % (system.sysname, system.release, system.machine),
+        "host": system.nodename,
+        "nodes": _nodes(job, system.nodename),
+        "user": _user(environ),
+        "pid": os.getpid(),
+        "created": now,
+        "argv": mask_argv(argv),
+        "cwd": cwd,
+        "code": {"directory": code_dir, "digest": code_digest},
+        "git": read_git(code_dir),
+        "job": mask_tree(job),
+    }
+    if not shared:
+        record["environment"] = {
+            name: MASK if name in secrets else mask(name, value) for name, value in sorted(environ.items())
+        }
+    return record
+
+
+def installed_packages(path: Sequence[str]) -> dict[str, str]:
+    """Versions of the packages that results most depend on, as far as the names of directories on `path` tell.
+
+    Nothing is imported or opened: a directory read for each place. The first on the path counts, as for an import.
+    """
+    found: dict[str, str] = {}
+    for place in path:
+        try:
+            names = os.listdir(place) if place.endswith(_SITES) else ()
+        except OSError:
+            continue
+        for entry in names:
+            if entry.endswith(".dist-info"):
+                name, _, version = entry[: -len(".dist-info")].partition("-")
+                if name.lower() in _PACKAGES:
+                    found.setdefault(name.lower(), version)
+    return dict(sorted(found.items()))
+
+
+def _nodes(job: Mapping[str, Any], host: str) -> dict[str, int] | None:
+    """Nodes by the host they are on, where that is known before they start: the compute `local` is this machine."""
+    if job.get("compute") != "local":
+        return None
+    return {host: job.get("resources", {}).get("instance_count", 1)}
+
+
+def _user(environ: Mapping[str, str]) -> str:
+    """The account's name, or its number where it has none (as in containers)."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return environ.get("USER") or str(os.geteuid())

@@ -1,0 +1,283 @@
+"""What a snapshot of a code directory would hold: one walk, nothing read, nothing written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable
+
+from worldsize.common.atomic_files import display
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.errors import SnapshotError, StorageError
+from worldsize.snapshot.code_files import CodeFiles, unreadable
+from worldsize.snapshot.ignore_rules import Rules, always_ignored, is_environment, is_run
+from worldsize.trust.directories import real_path
+from worldsize.trust.owners import is_believed, is_unknown, user_name
+
+OWN = ("outputs", "logs")
+"""Directories at the top of the code that are the run's own: their files are copied, never linked."""
+_OWN_LINKS = ("../outputs", "../user_logs")
+
+
+class Limits(NamedTuple):
+    """The most that a snapshot may hold: `files` counts directories and links too."""
+
+    files: int = 20_000
+    bytes: int = 1 << 30
+
+
+class Listing(NamedTuple):
+    """The content of a code directory; paths are relative, with "/", and any bytes as surrogates.
+
+    directories  parents first
+    files        with their stat, links to files outside followed
+    links        with the target that keeps its meaning inside the run
+    started_ns   when the walk began, Unix time
+    followed     of those files that are links: the real path of what they lead to
+    """
+
+    root: str
+    directories: list[str]
+    files: list[tuple[str, os.stat_result]]
+    links: list[tuple[str, str]]
+    warnings: list[str]
+    started_ns: int
+    followed: dict[str, str]
+
+
+Tick = Callable[[int, int], None]
+"""Called for each file, or more often, with how many are done and how many there are (0: not known yet)."""
+
+
+def no_tick(done: int, total: int) -> None:
+    """For nobody who watches."""
+
+
+def scan(code_dir: str, limits: Limits | None = None, excluded: Iterable[str] = (), tick: Tick = no_tick) -> Listing:
+    """Lists what a snapshot would hold; `excluded` are directories left out, such as worldsize's home.
+
+    Raises SnapshotError where something cannot be read, and as soon as a limit is passed.
+    """
+    root = os.path.realpath(code_dir)
+    listing = Listing(root, [], [], [], [], time.time_ns(), {})
+    try:
+        files = CodeFiles(root)
+    except OSError as error:
+        raise unreadable(error, root) from None
+    try:
+        _Walk(listing, files, limits or Limits(), frozenset(map(os.path.realpath, excluded)), tick).run()
+    finally:
+        files.close()
+    return listing
+
+
+class _Walk:
+    def __init__(
+        self, listing: Listing, files: CodeFiles, limits: Limits, excluded: frozenset[str], tick: Tick
+    ) -> None:
+        self.tick = tick
+        self.listing = listing
+        self.files = files
+        self.limits = limits
+        self.excluded = excluded
+        owner = os.stat(listing.root).st_uid
+        self.owner = None if is_unknown(owner) else owner
+        """Whose links within the code are followed: who could change any of it."""
+
+        self.bytes = 0
+
+    def run(self) -> None:
+        pending = [("", Rules())]
+        while pending:
+            directory, rules = pending.pop()
+            pending.extend(self.enter(directory, rules))
+
+    def enter(self, directory: str, rules: Rules) -> list[tuple[str, Rules]]:
+        """Takes in one directory's entries; returns the directories below it that remain to be entered."""
+        descriptor = self.files.open_directory(directory)
+        if descriptor is None:
+            return []
+        try:
+            return self.take_entries(descriptor, directory, rules)
+        finally:
+            os.close(descriptor)
+
+    def take_entries(self, descriptor: int, directory: str, rules: Rules) -> list[tuple[str, Rules]]:
+        listing = self.listing
+        path = "%s/%s" % (listing.root, directory) if directory else listing.root
+        try:
+            with os.scandir(descriptor) as iterator:
+                entries = list(iterator)
+        except OSError as error:
+            raise unreadable(error, path) from None
+        names = {entry.name for entry in entries}
+        if directory:
+            if is_environment(names) or is_run(names):
+                return []
+            listing.directories.append(directory)
+        prefix = directory + "/" if directory else ""
+        rules = rules.enter(path, prefix, names, listing.warnings)
+        below = []
+        for entry in entries:
+            relative = prefix + entry.name
+            if always_ignored(entry.name):
+                continue
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if rules.specs and rules.ignore(relative, is_directory):
+                continue
+            if is_directory:
+                if "%s/%s" % (listing.root, relative) not in self.excluded:
+                    below.append((relative, rules))
+            else:
+                self.take(descriptor, entry, relative)
+        self.check()
+        return below
+
+    def take(self, directory: int, entry: os.DirEntry[str], relative: str) -> None:
+        if relative in OWN:
+            if not (entry.is_symlink() and os.readlink(entry.name, dir_fd=directory) in _OWN_LINKS):
+                self.warn(relative, "left out: the run has a directory of that name")
+        elif entry.is_symlink():
+            self.take_link(directory, entry.name, relative)
+        elif entry.is_file(follow_symlinks=False):
+            try:
+                self.take_file(entry.stat(follow_symlinks=False), relative)
+            except FileNotFoundError:
+                return
+        else:
+            self.warn(relative, "left out: neither a file, a directory nor a link")
+
+    def take_file(self, status: os.stat_result, relative: str) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            return self.warn(relative, "left out: it was replaced meanwhile")
+        self.bytes += status.st_size
+        self.tick(len(self.listing.files), 0)
+        self.listing.files.append((relative, status))
+        if self.bytes > self.limits.bytes or len(self.listing.files) > self.limits.files:
+            self.check()
+
+    def take_link(self, directory: int, name: str, relative: str) -> None:
+        root = self.listing.root
+        try:
+            owner, target = _owner_and_target(directory, name)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EINVAL):
+                return self.warn(relative, "left out: it was replaced meanwhile")
+            raise unreadable(error, "%s/%s" % (root, relative)) from None
+        path = os.path.join(root, os.path.dirname(relative), target)
+        try:
+            real = self.real_path(path, owner, self.owner)
+            if real == root or real.startswith(root.rstrip("/") + "/"):
+                return self.listing.links.append((relative, _target_in_run(root, relative, real)))
+            if not os.path.isfile(real) and not os.path.isdir(real):
+                return self.warn(relative, "left out: links to %s, where no file is", target)
+            real = self.real_path(path, owner)
+            self.take_outside(relative, real, os.lstat(real))
+        except (OSError, StorageError) as error:
+            # The link in the run is this user's. It leads to the other user's link, so that a later snapshot refuses
+            # it, too.
+            kept = path if is_believed(owner) else "%s/%s" % (root, relative)
+            self.listing.links.append((relative, kept))
+            why = error.what if isinstance(error, StorageError) else error.strerror
+            real = _end_of(path)
+            self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
+
+    def real_path(self, path: str, owner: int, also: int | None = None) -> str:
+        """Where a link of `owner` that leads to `path` ends. StorageError where it, or a link on the way, is neither
+        this user's, root's, nor that of `also`; OSError."""
+        if not is_believed(owner) and owner != also:
+            raise StorageError("the link belongs to %s" % user_name(owner), path)
+        return real_path(path, places=False, also=also)
+
+    def take_outside(self, relative: str, real: str, status: os.stat_result) -> None:
+        """The content of a file; a directory stays where it is."""
+        if stat.S_ISDIR(status.st_mode):
+            self.listing.links.append((relative, real))
+            self.warn(relative, "links to %s, outside the code: kept as a link, its content not recorded", real)
+            return
+        self.listing.followed[relative] = real
+        self.take_file(status, relative)
+
+    def warn(self, relative: str, text: str, *paths: str) -> None:
+        self.listing.warnings.append("%s: %s" % (display(relative), text % tuple(map(display, paths))))
+
+    def check(self) -> None:
+        listing = self.listing
+        count = len(listing.files) + len(listing.directories) + len(listing.links)
+        if count > self.limits.files:
+            passed = "more than %s files and directories" % format(self.limits.files, ",")
+        elif self.bytes > self.limits.bytes:
+            passed = "more than %s" % human_bytes(self.limits.bytes)
+        else:
+            return
+        raise SnapshotError(
+            "the code is too large for a snapshot: %s; largest so far: %s" % (passed, _largest(listing)),
+            display(listing.root),
+            "name what the run does not need in .amlignore, or give the directory of the code alone: --code DIR",
+        )
+
+
+def human_bytes(number: int) -> str:
+    size = float(number)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return "%.4g %s" % (size, unit)
+        size /= 1024
+    return "%.4g GiB" % size
+
+
+def _largest(listing: Listing) -> str:
+    sizes: dict[str, list[int]] = {}
+    for relative, status in listing.files:
+        top, slash, _ = relative.partition("/")
+        total = sizes.setdefault(top + slash, [0, 0])
+        total[0] += status.st_size
+        total[1] += 1
+    for relative in listing.directories:
+        sizes.setdefault(relative.partition("/")[0] + "/", [0, 0])[1] += 1
+    worst = sorted(sizes, key=lambda top: sizes[top], reverse=True)[:3]
+    if worst:
+        most = max(sizes, key=lambda top: sizes[top][1])
+        if most not in worst:
+            worst[-1] = most
+    return ", ".join(
+        "%s (%s%s)"
+        % (display(top), human_bytes(sizes[top][0]), ", %d entries" % sizes[top][1] if top[-1] == "/" else "")
+        for top in worst
+    )
+
+
+def _owner_and_target(directory: int, name: str) -> tuple[int, str]:
+    """Of one and the same link, whatever is put in its place meanwhile. OSError."""
+    link = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return os.fstat(link).st_uid, os.readlink("", dir_fd=link)
+    finally:
+        os.close(link)
+
+
+def _target_in_run(root: str, link: str, real: str) -> str:
+    """The target that the link `link` of the code in `root` has in a run, where it leads to the copy of `real`.
+
+    Outputs and logs lie beside the code in a run. So the target is made from `real`, not from the link's own text:
+    `outputs/..` is the code directory in the code, and the run directory in a run.
+    """
+    top = link.partition("/")[0]
+    target = os.path.relpath(real, root)
+    if top in OWN and target.partition("/")[0] != top:
+        target = "code/" + target
+    return os.path.relpath("%s/%s" % (root, target), os.path.dirname("%s/%s" % (root, link)))
+
+
+def _end_of(path: str) -> str:
+    """Where it leads, for people; itself if a link on the way is replaced meanwhile."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return path
+
+
+def is_executable(status: os.stat_result) -> bool:
+    return bool(status.st_mode & stat.S_IXUSR)

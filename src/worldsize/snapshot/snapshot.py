@@ -1,0 +1,252 @@
+"""The code of a run: a snapshot whose content is stored once for all runs, and its manifest.
+
+What each file of a code directory held when it was last read, so that unchanged files are not read again.
+
+A file counts as unchanged while size, both times and inode are the same. One that was modified less than two seconds
+before it was looked at is not remembered: a second change within the file system's clock tick would not show.
+
+The manifest of a snapshot, `code.json`: what the code of a run was, and how two runs' code differs.
+
+`{"version": 1, "digest": …, "files": {path: [kind, size, digest]}}`; kind is "file", "exec" or "link", and a link's
+digest is its target.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+
+from worldsize.common.atomic_files import display, storage_error, write_json
+from worldsize.common.json_values import read_record, require_version
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.errors import NotFound
+from worldsize.plan.run_paths import RunPaths
+from worldsize.snapshot.code_files import CodeFiles
+from worldsize.snapshot.object_store import Objects, copy_stream, digest_of
+from worldsize.snapshot.scan import OWN, Limits, Listing, Tick, is_executable, no_tick, scan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+_INDEX_FROM_FILES = 16
+_INDEX_FROM_BYTES = 1 << 18
+
+
+class Snapshot(NamedTuple):
+    """What was stored; `digest` names the whole tree: every path, kind and content."""
+
+    digest: str
+    files: int
+    bytes: int
+    warnings: tuple[str, ...]
+
+
+def take_snapshot(
+    code_dir: str,
+    paths: RunPaths,
+    objects_dir: str,
+    limits: Limits | None = None,
+    excluded: Iterable[str] = (),
+    tick: Tick = no_tick,
+) -> Snapshot:
+    """`scan`, then `materialize`."""
+    return materialize(scan(code_dir, limits, excluded, tick), paths, objects_dir, tick)
+
+
+def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick = no_tick) -> Snapshot:
+    """Puts what was listed into the run's `code/`, and the manifest beside it.
+
+    Every file there holds what its digest says, also when it changes meanwhile; one that is gone by now is left out
+    with a warning. Files are read-only, but below outputs/ and logs/, where they are the run's own.
+    Raises SnapshotError where a file cannot be read, StorageError where the run cannot be written.
+    """
+    try:
+        files = CodeFiles(listing.root, listing.followed)
+        try:
+            return _Materialize(listing, files, paths, Objects(objects_dir), tick).run()
+        finally:
+            files.close()
+    except OSError as error:
+        raise storage_error(error, error.filename2 or error.filename or paths.code) from None
+
+
+class _Materialize:
+    def __init__(self, listing: Listing, files: CodeFiles, paths: RunPaths, objects: Objects, tick: Tick) -> None:
+        self.tick = tick
+        self.listing = listing
+        self.files = files
+        self.paths = paths
+        self.objects = objects
+        self.manifest: dict[str, tuple[str, int, str]] = {}
+        self.warnings = list(listing.warnings)
+
+    def run(self) -> Snapshot:
+        listing = self.listing
+        for directory in listing.directories:
+            if directory not in OWN:
+                os.mkdir("%s/%s" % (self.paths.code, directory), 0o700)
+        size = sum(status.st_size for _, status in listing.files)
+        index = None
+        if len(listing.files) >= _INDEX_FROM_FILES or size >= _INDEX_FROM_BYTES:
+            index = Index(self.objects.directory, listing.root, listing.started_ns)
+        for number, (relative, status) in enumerate(listing.files):
+            self.tick(number, len(listing.files))
+            if relative.startswith(("outputs/", "logs/")):
+                self.copy(relative, status)
+            else:
+                self.link(relative, status, index)
+        for relative, target in listing.links:
+            os.symlink(target, "%s/%s" % (self.paths.code, relative))
+            self.manifest[relative] = ("link", 0, target)
+        if index:
+            index.save()
+        return self.finish()
+
+    def link(self, relative: str, status: os.stat_result, index: Index | None) -> None:
+        executable = is_executable(status)
+        target = "%s/%s" % (self.paths.code, relative)
+        digest = index.known(relative, status) if index else None
+        if digest is None or not self.objects.link(digest, executable, status.st_size, target):
+            source = self.files.open_file(relative)
+            if source is None:
+                return self.gone(relative)
+            try:
+                name = "%s/%s" % (self.listing.root, relative)
+                digest, size, after = self.objects.add(source, name, executable, target)
+            finally:
+                os.close(source)
+            if index and stamp(after) == stamp(status):
+                index.learn(relative, status, digest)
+        else:
+            size = status.st_size
+        self.manifest[relative] = ("exec" if executable else "file", size, digest)
+
+    def copy(self, relative: str, status: os.stat_result) -> None:
+        source = self.files.open_file(relative)
+        if source is None:
+            return self.gone(relative)
+        executable = is_executable(status)
+        try:
+            target = os.open(
+                "%s/%s" % (self.paths.code, relative),
+                os.O_WRONLY | os.O_CREAT | os.O_EXCL,
+                0o700 if executable else 0o600,
+            )
+            try:
+                digest, size = copy_stream(source, os.fstat(source).st_size, relative, target)
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
+        self.manifest[relative] = ("exec" if executable else "file", size, digest)
+
+    def gone(self, relative: str) -> None:
+        self.warnings.append("%s: left out: it vanished meanwhile" % display(relative))
+
+    def finish(self) -> Snapshot:
+        digest = write_manifest(self.paths.manifest, self.manifest)
+        size = sum(size for _, size, _ in self.manifest.values())
+        return Snapshot(digest, len(self.manifest), size, tuple(self.warnings))
+
+
+_RACY_NS = 2 * 10**9
+
+_Entry = list["Any"]
+
+
+class Index:
+    """One code directory's index, in the objects directory: a cache, dropped when it cannot be read."""
+
+    def __init__(self, directory: str, root: str, started_ns: int) -> None:
+        self.path = "%s/index-%s" % (directory, digest_of(os.fsencode(root)))
+        self.limit_ns = started_ns - _RACY_NS
+        self.new: dict[str, _Entry] = {}
+        self.old = _read(self.path)
+
+    def known(self, relative: str, status: os.stat_result) -> str | None:
+        """The digest of the file's content, if it is certain; remembered for the next time."""
+        entry = self.old.get(relative)
+        if entry is None or entry[:4] != stamp(status):
+            return None
+        self.new[relative] = entry
+        return str(entry[4])
+
+    def learn(self, relative: str, status: os.stat_result, digest: str) -> None:
+        if status.st_mtime_ns < self.limit_ns and status.st_ctime_ns < self.limit_ns:
+            self.new[relative] = [*stamp(status), digest]
+
+    def save(self) -> None:
+        if self.new == self.old:
+            return
+        try:
+            write_json(self.path, self.new)
+        except OSError:
+            pass
+
+
+def _read(path: str) -> dict[str, _Entry]:
+    try:
+        with open(path, "rb") as file:
+            entries = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    whole = isinstance(entries, dict) and all(isinstance(entry, list) and len(entry) == 5 for entry in entries.values())
+    return entries if whole else {}
+
+
+def stamp(status: os.stat_result) -> list[int]:
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+MANIFEST_VERSION = 1
+Files = Mapping[str, tuple[str, int, str]]
+
+
+class TreeDiff(NamedTuple):
+    """Paths, sorted; `changed` in content, kind or target."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
+def tree_digest(files: Files) -> str:
+    """One name for the whole tree, whatever the order: every path, kind and content counts, sizes follow."""
+    entries = ["%s\0%s\0%s" % (path, kind, digest) for path, (kind, _, digest) in sorted(files.items())]
+    return digest_of(os.fsencode("\0\0".join(entries)))
+
+
+def write_manifest(path: str, files: Files) -> str:
+    """Writes it sorted; returns the tree's digest."""
+    files = dict(sorted(files.items()))
+    digest = tree_digest(files)
+    write_json(path, {"version": MANIFEST_VERSION, "digest": digest, "files": files})
+    return digest
+
+
+def read_manifest(path: str) -> dict[str, Any]:
+    """Raises NotFound where there is none; Damaged, Newer, OSError."""
+    manifest = read_record(path, _manifest)
+    if manifest is None:
+        raise NotFound("no manifest of the code", display(path), "only runs with a snapshot can be compared")
+    return manifest
+
+
+def _manifest(value: Any) -> dict[str, Any]:
+    require_version(value, MANIFEST_VERSION, "manifest of the code")
+    if not isinstance(value["files"], dict) or not all(isinstance(each, list) for each in value["files"].values()):
+        raise ValueError("it is no manifest of the code")
+    return dict(value)
+
+
+def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> TreeDiff:
+    """What changed from one manifest to the other."""
+    before, after = old["files"], new["files"]
+    return TreeDiff(
+        tuple(sorted(after.keys() - before.keys())),
+        tuple(sorted(before.keys() - after.keys())),
+        tuple(sorted(path for path in before.keys() & after.keys() if list(before[path]) != list(after[path]))),
+    )

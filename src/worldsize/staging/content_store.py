@@ -1,0 +1,92 @@
+"""A directory of fetched things: each made once, whole or not at all, by one process while others wait."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from worldsize.common.file_lock import acquire
+from worldsize.trust.directories import make_directories, require_reliable_directory
+
+_CHUNK = 4 << 20
+
+
+class News(Protocol):
+    """What a person may want to know meanwhile."""
+
+    def notice(self, text: str) -> None:
+        """Said once."""
+
+    def transfer(self, what: str, done: int, total: int) -> None:
+        """How many bytes are here; `total` 0: nobody knows of how many. Called often."""
+
+
+class Store:
+    """The directory, and who is told. What lies there is never changed, and may be removed when nobody uses it.
+
+    StorageError where somebody else could change it."""
+
+    def __init__(self, directory: str, news: News) -> None:
+        self.directory = require_reliable_directory(directory)
+        self._news = news
+
+    def say(self, text: str) -> None:
+        self._news.notice(text)
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        self._news.transfer(what, done, total)
+
+    def make(self, path: str, fill: Callable[[str], None], what: str) -> None:
+        """The directory `path`, whole or not at all; made by one, waited for by others."""
+        if os.path.isdir(path):
+            return
+        with self.alone(path, what):
+            if os.path.isdir(path):
+                return
+            from shutil import rmtree
+
+            part = path + ".part"
+            rmtree(part, ignore_errors=True)
+            try:
+                fill(part)
+                os.rename(part, path)
+            except BaseException:
+                rmtree(part, ignore_errors=True)
+                raise
+
+    def keep(self, part: str, digest: str, name: str) -> str:
+        path = os.path.join(self.directory, "files", digest, name)
+        make_directories(os.path.dirname(path))
+        os.chmod(part, 0o444)
+        os.replace(part, path)
+        return path
+
+    def digest(self, path: str, what: str) -> str:
+        digest, done, total = hashlib.sha256(), 0, os.path.getsize(path)
+        with open(path, "rb") as file:
+            while data := file.read(_CHUNK):
+                digest.update(data)
+                done += len(data)
+                self._news.transfer("%s: checksum" % what, done, total)
+        return digest.hexdigest()
+
+    @contextmanager
+    def alone(self, path: str, what: str) -> Iterator[None]:
+        """One process at a time fetches the same."""
+        lock = acquire(path + ".lock", lambda _: self._news.transfer("%s: another worldsize fetches it" % what, 0, 0))
+        assert lock is not None
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def bytes_text(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return "%.3g %s" % (count, unit)
+        count /= 1000
+    return "%.3g TB" % count

@@ -1,0 +1,293 @@
+"""Downloads by http and https: resumed where they broke off, asked for again only where they have changed.
+
+Nothing of a URL that could be a secret is ever shown: neither user and password nor what stands behind a `?`.
+
+URLs: what may be shown of them, and what of them is a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from worldsize.common.atomic_files import read_json, write_json
+from worldsize.errors import UsageError, WorldsizeError
+from worldsize.trust.secrets import mask_tokens_in_paths
+from worldsize.version import VERSION
+
+Tick = Callable[[int, int], None]
+"""Called with the bytes that are here and those of the whole, 0 where nobody said."""
+
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds between attempts that brought nothing; whenever more is here than ever before, counting begins anew."""
+
+_TIMEOUT = 30.0
+_CHUNK = 1 << 20
+_DIGITS = 20
+_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+_HINTS = {
+    401: "it wants credentials: a signed URL, or user and password in it",
+    403: "it wants credentials: a signed URL, or user and password in it",
+    404: "mend the address",
+    410: "mend the address",
+}
+
+
+class Version(NamedTuple):
+    """What a server said to know a file's state by."""
+
+    etag: str | None = None
+    modified: str | None = None
+    size: int | None = None
+
+    @property
+    def validator(self) -> str | None:
+        """What may stand in If-Range; weak tags may not."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
+
+
+class _Again(Exception):
+    """It may go better the next time. `done`: how many bytes of the file are here now."""
+
+    def __init__(self, what: str, done: int = 0) -> None:
+        super().__init__(what)
+        self.done = done
+
+
+class _NoSuchPart(_Again):
+    """416."""
+
+
+class _Unchanged(Exception):
+    """304."""
+
+
+def download(
+    url: str,
+    part: str,
+    known: Version | None,
+    tick: Tick,
+    headers: Mapping[str, str] | None = None,
+    pauses: Sequence[float] = PAUSES,
+    sleep: Callable[[float], None] = time.sleep,
+    *,
+    known_content: bool = False,
+) -> Version | None:
+    """The whole file in `part`, and its version; None, and no file, where it is still as it was `known`.
+
+    What an interrupted download has left in `part` is gone on from, unless the file has changed meanwhile. UsageError:
+    refused for good, also for a way from https to http, unless a checksum of the caller's tells the content
+    (`known_content`); what `tick` raises ends it. WorldsizeError: it failed again and again; the part stays for the
+    next time.
+    """
+    left, most = list(pauses), 0
+    while True:
+        try:
+            return _attempt(url, part, known, tick, headers or {}, known_content)
+        except _Again as error:
+            if error.done > most:
+                left, most = list(pauses), error.done
+            if not left:
+                hint = "try again: what has arrived is kept" if os.path.exists(part) else "is the network up?"
+                raise WorldsizeError("cannot be fetched: %s" % error, shown(url), hint) from None
+            sleep(left.pop(0))
+
+
+def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses: Sequence[float] = PAUSES) -> bytes:
+    """The content of a small file. Raises as `download`; UsageError for more than `limit` bytes."""
+    left = list(pauses)
+    while True:
+        try:
+            data = _small(url, limit, headers or {})
+        except _Again as error:
+            if not left:
+                raise WorldsizeError("cannot be fetched: %s" % error, shown(url), "is the network up?") from None
+            time.sleep(left.pop(0))
+            continue
+        if len(data) > limit:
+            raise UsageError("is larger than %d bytes" % limit, shown(url))
+        return data
+
+
+def _small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
+    """The content; of a larger file one byte more than the limit."""
+    from http.client import HTTPException
+
+    with _open(url, headers) as answer:
+        try:
+            data: bytes = answer.read(limit + 1)
+        except (HTTPException, OSError) as error:
+            raise _Again("the connection broke (%s)" % _words(error)) from None
+        if len(data) <= limit and answer.length:
+            raise _Again("the connection broke after %d bytes" % len(data))
+    return data
+
+
+def headers_of(url: str, headers: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """What the server says of a file, of itself and not of where it leads to; names in lower case. Raises as `read`."""
+    try:
+        with _open(url, headers or {}, method="HEAD", follow=False) as answer:
+            return {name.lower(): value for name, value in answer.headers.items()}
+    except _Again as error:
+        raise WorldsizeError("cannot be fetched: %s" % error, shown(url), "is the network up?") from None
+
+
+def _attempt(
+    url: str, part: str, known: Version | None, tick: Tick, headers: Mapping[str, str], known_content: bool
+) -> Version | None:
+    have = _resumable(part)
+    start = os.path.getsize(part) if have else 0
+    asked = {**headers, **_conditions(have, start, known)}
+    try:
+        answer = _open(url, asked, downgrade=known_content)
+    except _Unchanged:
+        return None
+    except _NoSuchPart:
+        os.unlink(part)
+        raise
+    with answer:
+        version, total = _version(answer, start)
+        if answer.status != 206:
+            start = 0
+        elif _first_byte(answer) != start:
+            os.unlink(part)
+            raise _Again("the server answered with another part than asked for")
+        write_json(part + ".json", version._asdict())
+        _receive(answer, part, start, total, tick)
+    os.unlink(part + ".json")
+    return version
+
+
+def _conditions(have: Version | None, start: int, known: Version | None) -> dict[str, str]:
+    if have and have.validator and start:
+        return {"Range": "bytes=%d-" % start, "If-Range": have.validator}
+    found = {}
+    if known and known.etag:
+        found["If-None-Match"] = known.etag
+    elif known and known.modified:
+        found["If-Modified-Since"] = known.modified
+    return found
+
+
+def _resumable(part: str) -> Version | None:
+    """Of what lies in `part`; None where nothing does that may be gone on from."""
+    try:
+        value = read_json(part + ".json")
+        return Version(**value) if value and os.path.exists(part) else None
+    except (ValueError, TypeError):
+        return None
+
+
+def _version(answer: Any, start: int) -> tuple[Version, int]:
+    """And the size of the whole, 0 where it is not said."""
+    length = answer.headers.get("Content-Length", "")
+    total = int(length) + (start if answer.status == 206 else 0) if _is_number(length) else 0
+    return Version(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), total or None), total
+
+
+def _first_byte(answer: Any) -> int:
+    text = answer.headers.get("Content-Range", "").partition(" ")[2].partition("-")[0]
+    return int(text) if _is_number(text) else -1
+
+
+def _is_number(text: str) -> bool:
+    """A server may send any characters, and any number of them."""
+    return text.isascii() and text.isdigit() and len(text) < _DIGITS
+
+
+def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None:
+    from http.client import HTTPException
+
+    done = start
+    with open(part, "r+b" if start else "wb") as file:
+        file.truncate(start)
+        file.seek(start)
+        try:
+            while data := answer.read(_CHUNK):
+                file.write(data)
+                done += len(data)
+                tick(done, total)
+        except (HTTPException, TimeoutError, ConnectionError) as error:
+            raise _Again("the connection broke after %d bytes (%s)" % (done, _words(error)), done) from None
+    if total and done < total:
+        raise _Again("the connection broke after %d of %d bytes" % (done, total), done)
+
+
+def _open(
+    url: str, headers: Mapping[str, str], method: str = "GET", follow: bool = True, downgrade: bool = False
+) -> Any:
+    """`downgrade`: an answer may lead from https to http."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, build_opener
+
+    plain, authorization = without_user(url)
+    request = Request(plain, method=method, headers={"User-Agent": "worldsize/" + VERSION, **headers})
+    request.add_header("Accept-Encoding", "identity")
+    authorization = request.headers.pop("Authorization", authorization)
+    if authorization:  # not to be carried to another host
+        request.add_unredirected_header("Authorization", authorization)
+    opener = build_opener(_redirects(follow, downgrade))
+    try:
+        return opener.open(request, timeout=_TIMEOUT)
+    except HTTPError as error:
+        error.close()
+        if error.code == 304:
+            raise _Unchanged from None
+        if not follow and error.code in (301, 302, 303, 307, 308):
+            return error
+        if error.code in _TEMPORARY:
+            raise _Again("%d %s" % (error.code, error.reason)) from None
+        if error.code == 416:
+            raise _NoSuchPart("the file has become smaller") from None
+        raise UsageError("%d %s" % (error.code, error.reason), shown(url), _HINTS.get(error.code)) from None
+    except URLError as error:
+        raise _Again(_words(error.reason)) from None
+    except (HTTPException, TimeoutError, ConnectionError) as error:
+        raise _Again(_words(error)) from None
+    except ValueError as error:
+        raise UsageError("is no address: %s" % error, shown(url)) from None
+
+
+def _redirects(follow: bool, downgrade: bool) -> Any:
+    from urllib.request import HTTPRedirectHandler
+
+    class Redirects(HTTPRedirectHandler):
+        def redirect_request(self, asked: Any, file: Any, code: int, words: str, headers: Any, url: str) -> Any:
+            if not follow:
+                return None
+            if not url.lower().startswith(("http:", "https:")):
+                raise UsageError("leads to neither http nor https: %s" % shown(url), shown(asked.full_url))
+            if not downgrade and asked.type == "https" and not url.lower().startswith("https:"):
+                what = "leads from https to http, where others could answer: %s" % shown(url)
+                raise UsageError(what, shown(asked.full_url), "give the file's sha256, or another address")
+            return super().redirect_request(asked, file, code, words, headers, url)
+
+    return Redirects()
+
+
+def _words(error: object) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def shown(url: str) -> str:
+    """The URL for people: without user, password, query, fragment and the tokens in paths of conda's servers."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return mask_tokens_in_paths(urlunsplit((parts.scheme, host, parts.path, "", ""))) + ("?…" if parts.query else "")
+
+
+def without_user(url: str) -> tuple[str, str]:
+    """The URL without user and password, and the header that stands for them, or ""."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, ""
+    from base64 import b64encode
+
+    name, _, password = user.partition(":")
+    token = b64encode(("%s:%s" % (unquote(name), unquote(password))).encode()).decode()
+    return urlunsplit(parts._replace(netloc=host)), "Basic " + token

@@ -1,0 +1,145 @@
+"""Files and folders on object stores and other services, through fsspec: abfss, wasbs, s3, gs, …
+
+fsspec and what it needs for a service are no part of worldsize: the extra `data` brings those for Azure's storage.
+Credentials are the service's own business: its usual variables and files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from worldsize.errors import UsageError, WorldsizeError
+from worldsize.staging.http import Tick, shown
+from worldsize.trust.directories import make_directories
+
+_INSTALL = 'pip install "worldsize[data]"'
+_WASB = re.compile(r"wasbs?://([^@/]+)@([^./]+)\.blob\.([^/]+)(/.*)?$")
+_MARKS = ("etag", "ETag", "e_tag", "md5", "content_md5", "generation", "last_modified", "LastModified", "mtime")
+_TROUBLE = (
+    ("azure.core.exceptions", "AzureError"),
+    ("botocore.exceptions", "BotoCoreError"),
+    ("botocore.exceptions", "ClientError"),
+    ("gcsfs.retry", "HttpError"),
+    ("aiohttp", "ClientError"),
+)
+"""What the services' own packages raise beside OSError and ValueError."""
+
+
+class Lacking(NamedTuple):
+    """What is missing here, in words, and the mend."""
+
+    what: str
+    hint: str
+
+
+def lacking(uri: str) -> Lacking | None:
+    """What must be installed before the URI can be fetched; None for nothing. Asks nobody but this Python."""
+    try:
+        import fsspec
+    except ImportError:
+        return Lacking("fsspec is needed to fetch it, and is not installed", _INSTALL)
+    protocol = urlsplit(_spelt_for_adlfs(uri)).scheme
+    try:
+        fsspec.get_filesystem_class(protocol)
+    except ImportError as error:
+        return Lacking(_first_line(error), _INSTALL)
+    except ValueError:
+        return Lacking("%s:// is nothing that fsspec knows" % protocol, "download it, and name the local path")
+    return None
+
+
+class Found(NamedTuple):
+    """What a URI names: `files` below it with their sizes ("" for a file itself), and what changes when they do."""
+
+    folder: bool
+    files: Mapping[str, int]
+    mark: str
+
+
+class Remote:
+    """One URI's file system. Raises UsageError for what cannot be used or is not there, WorldsizeError for trouble."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        lacks = lacking(uri)
+        if lacks:
+            raise UsageError(lacks.what, shown(uri), lacks.hint)
+        from fsspec import url_to_fs
+
+        try:
+            self._fs, self._path = url_to_fs(_spelt_for_adlfs(uri), skip_instance_cache=True)
+        except _trouble(ValueError) as error:
+            raise UsageError("cannot be used: %s" % _first_line(error), shown(uri)) from None
+
+    def look(self) -> Found:
+        try:
+            info = self._fs.info(self._path)
+            if info["type"] != "directory":
+                return Found(False, {"": int(info.get("size") or 0)}, _mark(info))
+            listed = self._fs.find(self._path, detail=True)
+        except FileNotFoundError:
+            raise UsageError("no such file or folder", shown(self._uri), "mend the address") from None
+        except _trouble(OSError, ValueError) as error:
+            raise self._failed(error) from None
+        top = info["name"].rstrip("/") + "/"
+        files = {name[len(top) :]: each for name, each in listed.items() if name.startswith(top)}
+        if not files:
+            raise UsageError("no such file or folder, or an empty one", shown(self._uri), "mend the address")
+        marks = ["%s %s" % (name, _mark(each)) for name, each in sorted(files.items())]
+        return Found(True, {name: int(each.get("size") or 0) for name, each in files.items()}, "\n".join(marks))
+
+    def fetch(self, found: Found, target: str, tick: Tick) -> None:
+        """Into the file `target`, or the folder, which is made."""
+        from fsspec.callbacks import Callback
+
+        total, done = sum(found.files.values()), 0
+
+        class Progress(Callback):  # type: ignore[misc]
+            def call(self, *_: Any, **__: Any) -> None:
+                tick(done + self.value, total)
+
+        for name in found.files:
+            path = os.path.join(target, *name.split("/")) if name else target
+            _check_inside(path, target)
+            make_directories(os.path.dirname(path))
+            try:
+                remote = "%s/%s" % (self._path.rstrip("/"), name) if name else self._path
+                self._fs.get_file(remote, path, callback=Progress())
+            except _trouble(OSError, ValueError) as error:
+                raise self._failed(error) from None
+            done += os.path.getsize(path)
+            tick(done, total)
+
+    def _failed(self, error: BaseException) -> WorldsizeError:
+        if isinstance(error, PermissionError):
+            return UsageError("permission denied: %s" % _first_line(error), shown(self._uri), "are its variables set?")
+        return WorldsizeError("cannot be fetched: %s" % _first_line(error), shown(self._uri))
+
+
+def _spelt_for_adlfs(uri: str) -> str:
+    """wasb is the older name of the same storage: CONTAINER@ACCOUNT.blob.… is CONTAINER@ACCOUNT.dfs.… of abfss."""
+    return _WASB.sub(r"abfss://\1@\2.dfs.\3\4", uri)
+
+
+def _mark(info: Mapping[str, Any]) -> str:
+    return "%s %s" % (info.get("size"), next((str(info[name]) for name in _MARKS if info.get(name)), ""))
+
+
+def _check_inside(path: str, target: str) -> None:
+    if os.path.commonpath((os.path.abspath(path), os.path.abspath(target))) != os.path.abspath(target):
+        raise UsageError("holds a file whose name leads out of it: %s" % path)
+
+
+def _trouble(*own: type[BaseException]) -> tuple[type[BaseException], ...]:
+    """`own`, and what the packages that are loaded may raise."""
+    found = (getattr(sys.modules.get(module), name, None) for module, name in _TROUBLE)
+    return (*own, *(each for each in found if each is not None))
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,69 @@
+"""Reading what agents left: events, exit records, whole ones only, and their codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+from worldsize.common.atomic_files import read_file
+from worldsize.common.json_values import DAMAGES, check, is_number
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import ExitRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+
+def read_events(paths: RunPaths, node_rank: int) -> List[Dict[str, Any]]:
+    """A node's events but for a line that is still being written, and those that a full disk cut."""
+    try:
+        lines = read_file(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
+    except OSError:
+        return []
+    return [event for event in map(_event, lines) if event is not None]
+
+
+def _event(line: str) -> Dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
+    try:
+        record = check(ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank)))))
+        return record if record.node_rank == node_rank else None
+    except (OSError, *DAMAGES):
+        return None
+
+
+def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
+    try:
+        if not os.listdir(paths.exit_dir):
+            return ()
+    except OSError:
+        return ()
+    found = (read_exit(paths, node_rank) for node_rank in range(nodes))
+    return tuple(record for record in found if record is not None)
+
+
+def ranks_started(paths: RunPaths) -> float | None:
+    """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
+    try:
+        lines = [line for line in read_file(paths.events(0)).split(b"\n") if b'"ranks_started"' in line]
+        found: Any = json.loads(lines[0])["time"] if lines else None
+        return float(found) if is_number(found) else None
+    except (OSError, *DAMAGES):
+        return None  # a line that is still being written, or that a full disk cut
+
+
+def signal_name(code: int) -> str | None:
+    """`SIGKILL` for 137: the signal that an exit code of 128+N stands for; None for a code that stands for none."""
+    try:
+        return signal.Signals(code - 128).name
+    except ValueError:
+        return None

@@ -1,0 +1,202 @@
+"""From facts to a run's state: one pure, monotone fold.
+
+Exit records win over the scheduler for success and failure; the scheduler wins for kills; a run that is in neither
+place is LOST after a grace period, never a success.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.records import ExitRecord, Failure, Observation, Reason, RunState, Status
+
+CANCELLED_CODE = 130
+CANCELLED_WORDS = "cancelled"
+LOST_CODE = 1
+_KILLS = frozenset((Reason.OUT_OF_MEMORY, Reason.TIME_LIMIT, Reason.PREEMPTED, Reason.NODE_FAILURE))
+_SIGNALLED = frozenset((Reason.SIGNAL, Reason.NODE_FAILURE))
+_TERM_CODE = 128 + 15
+_KILL_CODE = 128 + 9
+_LOST_NODE = frozenset(("head-lost", "node-lost"))
+_DERIVED = _LOST_NODE | {"conductor-lost"}
+
+
+class Facts(NamedTuple):
+    """Everything known of one attempt.
+
+    nodes        how many exit records there will be
+    prepared     the run directory is complete
+    submitted    the compute has it
+    rejected     why the compute refused it
+    cancelled    somebody asked to cancel
+    launched     the head's agent has started its ranks
+    exits        the exit records so far
+    observation  what the compute says
+    started      when the head's agent had started its ranks, where it says so
+    settled      the compute has said "ended" or "absent" for longer than the grace period: no record is to come
+    """
+
+    nodes: int
+    prepared: bool
+    submitted: bool
+    rejected: Failure | None
+    cancelled: bool
+    launched: bool
+    exits: tuple[ExitRecord, ...]
+    observation: Observation
+    settled: bool
+    started: float | None = None
+
+
+def fold(facts: Facts) -> Status:
+    """The run's state. Adding facts never takes a final state back."""
+    if facts.rejected is not None:
+        return _failed(facts.rejected, facts)
+    facts = _without_lost(facts)
+    if facts.nodes and len(facts.exits) == facts.nodes:
+        return _all_ended(facts)
+    if facts.observation.phase in ("ended", "absent") and facts.submitted and facts.settled:
+        return _gone(facts)
+    if not facts.submitted:
+        if facts.settled and facts.cancelled:
+            return _cancelled(facts)
+        if facts.settled:
+            step = "submitted" if facts.prepared else "prepared"
+            return _final(facts, RunState.LOST, None, LOST_CODE, "it was interrupted while it was being " + step)
+        return Status(RunState.PREPARING if facts.prepared else RunState.CREATED)
+    return _on_the_way(facts)
+
+
+def _without_lost(facts: Facts) -> Facts:
+    """The facts of the nodes that count, once one of them says that the run went on without others."""
+    lost = {node_rank for record in facts.exits for node_rank in record.without}
+    if not lost:
+        return facts
+    exits = tuple(record for record in facts.exits if record.node_rank not in lost)
+    return facts._replace(nodes=facts.nodes - len(lost), exits=exits)
+
+
+def _all_ended(facts: Facts) -> Status:
+    """A signal that nobody of ours sent may be the scheduler's, and of a lost node it may start the run again: its word
+    is waited for, as long as it may come."""
+    failure = first_failure(facts.exits)
+    stopped = any(record.stop == "cancel" for record in facts.exits)
+    lost = any(record.stop in _LOST_NODE for record in facts.exits)
+    unexplained = failure.reason == Reason.SIGNAL or lost if failure else stopped and not facts.cancelled
+    if unexplained and facts.observation.phase not in ("ended", "absent") and not facts.settled:
+        return _stopping(facts)
+    if failure is not None:
+        return _cancelled(facts) if _by_cancel(failure, facts) else _failed(failure, facts)
+    if stopped:
+        if (facts.observation.reason in _KILLS or _launcher_killed(facts)) and not facts.cancelled:
+            return _killed(facts)
+        return _cancelled(facts)
+    missed = sorted(node_rank for record in facts.exits for node_rank in record.without)
+    what = "went on without node %s" % ", ".join(map(str, missed)) if missed else ""
+    warnings = tuple(warning for record in facts.exits for warning in record.warnings)
+    return _final(facts, RunState.SUCCEEDED, None, 0, what)._replace(warnings=warnings)
+
+
+def _launcher_killed(facts: Facts) -> bool:
+    """The native job's own process was killed: the scheduler told the agents to end for that."""
+    said = facts.observation
+    return said.phase == "ended" and said.reason == Reason.SIGNAL and said.code == _KILL_CODE
+
+
+def _cancelled(facts: Facts) -> Status:
+    """Asked of us, or of the scheduler, which may know by whom."""
+    elsewhere = not facts.cancelled and facts.observation.reason == Reason.CANCELLED_BY_USER
+    what = (elsewhere and facts.observation.message) or CANCELLED_WORDS
+    return _final(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, what)
+
+
+def _by_cancel(failure: Failure, facts: Facts) -> bool:
+    """A cancel reaches ranks and agents as a signal, in any order, also where srun passes on what was asked of us."""
+    if failure.reason not in _SIGNALLED:
+        return False
+    asked_of_us = facts.cancelled and (failure.reason == Reason.NODE_FAILURE or failure.code == _TERM_CODE)
+    return asked_of_us or facts.observation.reason == Reason.CANCELLED_BY_USER
+
+
+def _gone(facts: Facts) -> Status:
+    """The native job is no more, and not every node has left a record."""
+    if facts.observation.reason in _KILLS:
+        return _killed(facts)
+    failure = first_failure(facts.exits)
+    if facts.observation.reason == Reason.CANCELLED_BY_USER and (failure is None or _by_cancel(failure, facts)):
+        return _cancelled(facts)
+    if failure is not None:
+        return _failed(failure, facts)
+    if facts.cancelled:
+        return _cancelled(facts)
+    if facts.observation.phase == "ended" and facts.observation.code:
+        what = facts.observation.message or "the native job ended with code %d" % facts.observation.code
+        return _failed(
+            Failure(facts.observation.reason or Reason.NODE_FAILURE, what, code=facts.observation.code), facts
+        )
+    missing = facts.nodes - len(facts.exits)
+    what = facts.observation.message or "it is no longer there, and %d of %d nodes left no exit record" % (
+        missing,
+        facts.nodes,
+    )
+    return _final(facts, RunState.LOST, None, LOST_CODE, what)
+
+
+def _on_the_way(facts: Facts) -> Status:
+    if facts.observation.phase == "queued":
+        return Status(RunState.QUEUED, facts.observation.reason, message=facts.observation.message)
+    stopping = facts.cancelled or any(record.stop for record in facts.exits)
+    if stopping:
+        return _stopping(facts)
+    state = RunState.RUNNING if facts.launched else RunState.STARTING
+    return Status(state, message=facts.observation.message, started=_started(facts))
+
+
+def _stopping(facts: Facts) -> Status:
+    failure = first_failure(facts.exits)
+    what = failure.message if failure else facts.observation.message
+    return Status(RunState.STOPPING, message=what, started=_started(facts))
+
+
+def first_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
+    """The failure that the nodes agree on. One that a node only heard of as silence comes last, and does not count
+    where another was cancelled: that is why it fell silent."""
+    found = [(record.stop in _DERIVED, failure) for record in exits for failure in (_failure_of(record),) if failure]
+    if any(record.stop == "cancel" for record in exits):
+        found = [each for each in found if not each[0]]
+    return min(found, key=lambda each: (each[0], each[1].time))[1] if found else None
+
+
+def _failure_of(record: ExitRecord) -> Failure | None:
+    """What the record says went wrong; a code that it does not explain is a failure all the same."""
+    if record.failure is not None or record.code == 0 or record.stop == "cancel":
+        return record.failure
+    what = "the agent of node %d ended with code %d and told no reason" % (record.node_rank, record.code)
+    return Failure(Reason.EXIT_CODE, what, record.node_rank, None, record.code, record.ended)
+
+
+def _failed(failure: Failure, facts: Facts) -> Status:
+    reason, message = failure.reason, failure.message
+    if facts.observation.reason in _KILLS and reason == Reason.SIGNAL:
+        reason = facts.observation.reason or reason
+        message = facts.observation.message or message
+    return _final(facts, RunState.FAILED, reason, failure.code or 1, message, failure)
+
+
+def _killed(facts: Facts) -> Status:
+    reason = facts.observation.reason or Reason.SIGNAL
+    what = facts.observation.message or "ended by the scheduler: %s" % reason
+    failure = first_failure(facts.exits)
+    return _final(facts, RunState.FAILED, reason, facts.observation.code or 1, what, failure)
+
+
+def _final(
+    facts: Facts, state: str, reason: str | None, code: int, message: str, failure: Failure | None = None
+) -> Status:
+    ended = max((record.ended for record in facts.exits), default=None)
+    code = code if 0 <= code < 256 else LOST_CODE  # of a process's code the system keeps 8 bits: 256 would be 0
+    return Status(state, reason, code, message, failure, _started(facts), ended)
+
+
+def _started(facts: Facts) -> float | None:
+    return min((record.started for record in facts.exits), default=facts.started)

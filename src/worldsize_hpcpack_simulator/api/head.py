@@ -1,0 +1,139 @@
+"""The head node: everything that an answer is made of."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from worldsize_hpcpack_simulator.api.auth import Users
+from worldsize_hpcpack_simulator.api.paging import Pages
+from worldsize_hpcpack_simulator.options import Account, Options
+from worldsize_hpcpack_simulator.scheduler.cluster import Cluster, Node
+from worldsize_hpcpack_simulator.scheduler.jobs import Job, Task
+from worldsize_hpcpack_simulator.scheduler.scheduler import Scheduler
+from worldsize_hpcpack_simulator.wire import Refused, iso
+
+
+class Call(NamedTuple):
+    """A request. `path` holds the values of the path's variables, `query` those of the query by lower-case name."""
+
+    user: Account
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any
+
+
+class Answer(NamedTuple):
+    """`value` as JSON; None: no content."""
+
+    value: object = None
+    status: int = 200
+    headers: Mapping[str, str] = {}
+
+
+DONE = Answer(status=204)
+
+
+class Operation(NamedTuple):
+    """An entry of the log of what was done to the cluster. `entries`: time and message."""
+
+    id: str
+    name: str
+    state: str
+    operator: str
+    node: str
+    time: float
+    entries: tuple[tuple[float, str], ...]
+
+    def shown(self, detailed: bool) -> dict[str, object]:
+        told = [
+            {"Message": text, "Severity": "Information", "Source": "Simulator", "CreateTime": iso(at)}
+            for at, text in self.entries
+        ]
+        return {
+            "Id": self.id,
+            "Name": self.name,
+            "State": self.state,
+            "Operator": self.operator,
+            "Node": self.node,
+            "Cancelable": False,
+            "UpdateTime": iso(self.time),
+            **({"Entries": told} if detailed else {}),
+        }
+
+
+class Head:
+    """Jobs, nodes, users, and the log of operations, the oldest first."""
+
+    def __init__(self, options: Options, cluster: Cluster) -> None:
+        self.options, self.cluster = options, cluster
+        self.scheduler = Scheduler(cluster, options)
+        self.users = Users(options)
+        self.pages = Pages()
+        self.started = time.time()
+        self.operations: list[Operation] = []
+        self.log("Start the cluster", "SYSTEM", "(cluster)", "%d nodes are online." % len(cluster.nodes))
+
+    def log(self, name: str, operator: str, node: str, message: str) -> None:
+        now = time.time()
+        self.operations.append(Operation(str(uuid.uuid4()), name, "Committed", operator, node, now, ((now, message),)))
+
+    def job(self, call: Call) -> Job:
+        """Refused: 404 where there is none of this id."""
+        number = _number(call, "jobId")
+        if number not in self.scheduler.jobs:
+            raise Refused(404, "The job %d does not exist." % number)
+        return self.scheduler.jobs[number]
+
+    def task(self, call: Call) -> tuple[Job, Task]:
+        """Refused: 404 where there is none of this id."""
+        job, number = self.job(call), _number(call, "taskId")
+        if number not in job.tasks:
+            raise Refused(404, "The task %d of job %d does not exist." % (number, job.number))
+        return job, job.tasks[number]
+
+    def subtask(self, call: Call) -> tuple[Job, Task, Task]:
+        """The job, the master and the subtask. Refused: 404 where there is none."""
+        (job, master), number = self.task(call), _number(call, "subtaskId")
+        if number in master.subtasks:
+            return job, master, master.subtasks[number]
+        if master.sweeps and not master.subtasks:
+            raise Refused(
+                404, "The subtask %s.%d: the specified subtask has not been expanded yet." % (master.key, number)
+            )
+        raise Refused(404, "The subtask %s.%d does not exist." % (master.key, number))
+
+    def node(self, call: Call) -> Node:
+        """Refused: 404 where there is none of this name."""
+        node = self.cluster.node(call.path["name"])
+        if node is None:
+            raise Refused(404, "The node %s does not exist." % call.path["name"])
+        return node
+
+    def group(self, call: Call) -> str:
+        """The group's own spelling. Refused: 404 where there is none of this name."""
+        name = call.path["name"]
+        for each in self.cluster.groups:
+            if each.lower() == name.lower():
+                return each
+        raise Refused(404, "The node group %s does not exist." % name)
+
+
+def _number(call: Call, name: str) -> int:
+    text = call.path[name]
+    if not (text.isascii() and text.lstrip("-").isdigit()):
+        raise Refused(400, "%r is no id." % text)
+    if len(text) > 10:
+        raise Refused(404, "%s does not exist." % text)
+    return int(text)
+
+
+def message_of(body: object) -> str:
+    """The reason that somebody gives: a JSON string. Refused: something else."""
+    if body is None:
+        return ""
+    if not isinstance(body, str):
+        raise Refused(400, "The message is not a string.")
+    return body

@@ -1,0 +1,94 @@
+"""Answers about nodes and node groups, in both generations of paths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from worldsize_hpcpack_simulator.api.auth import administers
+from worldsize_hpcpack_simulator.api.head import Answer, Call, Head
+from worldsize_hpcpack_simulator.api.power import OPERATIONS, operate
+from worldsize_hpcpack_simulator.catalog import canonical
+from worldsize_hpcpack_simulator.scheduler.cluster import Node
+from worldsize_hpcpack_simulator.wire import Refused, names_in
+
+STATES = (
+    *("Unknown", "Provisioning", "Offline", "Starting", "Online", "Draining", "Rejected", "Removing"),
+    *("NotDeployed", "Stopping"),
+)
+HEALTH = ("OK", "Warning", "Error", "Transitional", "Unapproved")
+
+
+def _typed(node: Node, head: Head) -> dict[str, object]:
+    return {
+        "Name": node.name,
+        "State": node.state,
+        "Health": node.health,
+        "Template": "LinuxNode Template",
+        "Location": "",
+        "MemorySize": node.memory,
+        "Cores": node.cores,
+        "Sockets": node.sockets,
+        "HpcPackVersion": head.options.version,
+        "OnAzure": False,
+        "Groups": sorted(node.groups),
+        "Roles": ["LinuxNode"],
+        "InstalledServiceRoles": ["LinuxNode"],
+        "ActiveServiceRoles": ["LinuxNode"],
+    }
+
+
+def list_nodes(head: Head, call: Call) -> Answer:
+    nodes = list(head.cluster.nodes.values())
+    if call.query.get("names"):
+        wanted = [name.lower() for name in names_in(call.query["names"])]
+        nodes = [node for node in nodes if node.name.lower() in wanted]
+    if call.query.get("jobs"):
+        ids = set(names_in(call.query["jobs"]))
+        used = {name for each in ids for name in _nodes_of_job(head, each)}
+        nodes = [node for node in nodes if node.name in used]
+    if call.query.get("group"):
+        nodes = [node for node in nodes if call.query["group"].lower() in map(str.lower, node.groups)]
+    state, health = _one_of(call, "state", STATES), _one_of(call, "health", HEALTH)
+    nodes = [node for node in nodes if state in (None, node.state) and health in (None, node.health)]
+    return Answer([_typed(node, head) for node in nodes])
+
+
+def _nodes_of_job(head: Head, text: str) -> list[str]:
+    job = head.scheduler.jobs.get(int(text)) if text.isascii() and text.isdigit() and len(text) < 11 else None
+    return job.nodes if job is not None else []
+
+
+def _one_of(call: Call, name: str, known: Sequence[str]) -> str | None:
+    if name not in call.query:
+        return None
+    found = canonical(call.query[name], known)
+    if found is None:
+        raise Refused(400, "There is no node %s %r." % (name, call.query[name]))
+    return found
+
+
+def read_node(head: Head, call: Call) -> Answer:
+    return Answer(_typed(head.node(call), head))
+
+
+def operate_node(head: Head, call: Call) -> Answer:
+    """Accepted at once; what has come of it, the node's state tells."""
+    node = head.node(call)
+    administers(call.user)
+    operation = canonical(call.path["operation"], OPERATIONS)
+    if operation is None:
+        raise Refused(400, "There is no operation %s; there are %s." % (call.path["operation"], ", ".join(OPERATIONS)))
+    operate(head.cluster, node, operation)
+    head.log("%s node %s" % (operation, node.name), call.user.name, node.name, "The operation was accepted.")
+    return Answer(status=202)
+
+
+def state_stat(head: Head, call: Call) -> Answer:
+    counts = Counter(node.state for node in head.cluster.nodes.values())
+    return Answer([{"Name": name, "Value": counts[name]} for name in STATES if counts[name]])
+
+
+def health_stat(head: Head, call: Call) -> Answer:
+    counts = Counter(node.health for node in head.cluster.nodes.values())
+    return Answer([{"Name": name, "Value": counts[name]} for name in HEALTH if counts[name]])

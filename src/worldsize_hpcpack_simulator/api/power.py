@@ -1,0 +1,43 @@
+"""What an administrator does to a node. Each returns at once and goes on in the background."""
+
+from __future__ import annotations
+
+import asyncio
+
+from worldsize_hpcpack_simulator.scheduler.cluster import Cluster, Node, NodeRefused
+
+OPERATIONS = ("start", "stop", "reboot", "shutdown", "bringOnline", "takeOffline")
+_PATIENCE = 10.0
+_BEAT = 0.01
+
+
+def operate(cluster: Cluster, node: Node, operation: str) -> None:
+    """start, stop, reboot, shutdown: its process; bringOnline, takeOffline: if it takes work. What runs goes on."""
+    if operation == "takeOffline":
+        if node.state in ("Online", "Starting"):
+            node.become("Draining")
+    elif operation == "bringOnline":
+        node.become("Online")
+    elif operation in ("stop", "shutdown"):
+        node.become("Offline")
+        cluster.switch_off(node)
+    elif node.state != "Starting":
+        cluster.background(_start(cluster, node, restart=operation == "reboot"))
+
+
+async def _start(cluster: Cluster, node: Node, restart: bool) -> None:
+    state = node.state if restart else "Online"
+    node.become("Starting")
+    if restart:
+        cluster.switch_off(node)
+    for _ in range(int(_PATIENCE / _BEAT)):
+        if not node.leaving:
+            break
+        await asyncio.sleep(_BEAT)
+    if node.process is None:
+        try:
+            await cluster.switch_on(node)
+        except (NodeRefused, OSError):
+            node.become("Offline")
+            return
+    node.become(state)

@@ -1,0 +1,98 @@
+"""Which path is answered by what. Paths and the names of query parameters may be in any letter case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from worldsize_hpcpack_simulator.api import (
+    cluster_routes,
+    group_routes,
+    job_routes,
+    node_routes,
+    older_routes,
+    task_routes,
+)
+from worldsize_hpcpack_simulator.api.head import Answer, Call, Head
+
+Handler = Callable[[Head, Call], Answer]
+BOTH, OLD, NEW = ("2016", "2019"), ("2016",), ("2019",)
+
+
+class Route(NamedTuple):
+    """A path below the base, its methods, and the generations of HPC Pack that have it."""
+
+    path: str
+    methods: Mapping[str, Handler]
+    generations: tuple[str, ...] = BOTH
+
+
+JOB, TASK = "/jobs/{jobId}", "/jobs/{jobId}/tasks/{taskId}"
+SUBTASK = TASK + "/subtasks/{subtaskId}"
+ROUTES = (
+    Route("/cluster/version", {"GET": cluster_routes.version}),
+    Route("/cluster/activeHeadNode", {"GET": cluster_routes.active_head_node}),
+    Route("/cluster/info/dateTimeFormat", {"GET": cluster_routes.date_format}),
+    Route("/cluster/userRoles", {"GET": cluster_routes.user_roles}, NEW),
+    Route("/cluster/metrics/definitions", {"GET": cluster_routes.metric_definitions}, NEW),
+    Route("/cluster/metrics/history/{name}", {"GET": cluster_routes.metric_history}, NEW),
+    Route("/cluster/metrics/jobs", {"GET": cluster_routes.job_metrics}, NEW),
+    Route("/cluster/nodes", {"GET": node_routes.list_nodes}, NEW),
+    Route("/cluster/nodes/metrics", {"GET": cluster_routes.node_metrics}, NEW),
+    Route("/cluster/nodes/stats/state", {"GET": node_routes.state_stat}, NEW),
+    Route("/cluster/nodes/stats/health", {"GET": node_routes.health_stat}, NEW),
+    Route("/cluster/nodes/{name}", {"GET": node_routes.read_node}, NEW),
+    Route("/cluster/nodes/{name}/operations/{operation}", {"POST": node_routes.operate_node}, NEW),
+    Route("/cluster/operations", {"GET": cluster_routes.operations}, NEW),
+    Route("/cluster/operations/first", {"GET": cluster_routes.first_operation}, NEW),
+    Route("/cluster/operations/{id}", {"GET": cluster_routes.operation}, NEW),
+    Route("/cluster/nodeGroups", {"GET": group_routes.list_groups, "POST": group_routes.create_group}, NEW),
+    Route(
+        "/cluster/nodeGroups/{name}",
+        {"GET": group_routes.read_group, "PUT": group_routes.change_group, "DELETE": group_routes.delete_group},
+        NEW,
+    ),
+    Route("/cluster/nodeGroups/{name}/nodes", {"GET": group_routes.members, "PATCH": group_routes.move}, NEW),
+    Route("/nodes", {"GET": older_routes.list_nodes}, OLD),
+    Route("/nodes/groups", {"GET": older_routes.list_groups}, OLD),
+    Route("/nodes/groups/{name}", {"GET": group_routes.members}, OLD),
+    Route("/nodes/{name}", {"GET": older_routes.read_node}, OLD),
+    Route("/jobs", {"GET": job_routes.list_jobs, "POST": job_routes.create}),
+    Route("/jobs/jobFile", {"POST": job_routes.create_from_xml}),
+    Route("/jobs/templates", {"GET": job_routes.templates}),
+    Route(JOB, {"GET": job_routes.read, "PUT": job_routes.change}),
+    Route(JOB + "/customProperties", {"GET": job_routes.read_custom, "POST": job_routes.set_custom}),
+    Route(JOB + "/envVariables", {"GET": job_routes.read_environ, "POST": job_routes.set_environ}),
+    Route(JOB + "/submit", {"POST": job_routes.submit}),
+    Route(JOB + "/cancel", {"POST": job_routes.cancel}),
+    Route(JOB + "/finish", {"POST": job_routes.finish}),
+    Route(JOB + "/requeue", {"POST": job_routes.requeue}),
+    Route(JOB + "/tasks", {"GET": task_routes.list_tasks, "POST": task_routes.add}),
+    Route(TASK, {"GET": task_routes.read, "PUT": task_routes.change}),
+    Route(TASK + "/customProperties", {"GET": task_routes.read_custom, "POST": task_routes.set_custom}),
+    Route(TASK + "/envVariables", {"GET": task_routes.read_environ, "POST": task_routes.set_environ}),
+    Route(TASK + "/cancel", {"POST": task_routes.cancel}),
+    Route(TASK + "/finish", {"POST": task_routes.finish}),
+    Route(TASK + "/requeue", {"POST": task_routes.requeue}),
+    Route(SUBTASK, {"GET": task_routes.read_sub, "PUT": task_routes.change_sub}),
+    Route(SUBTASK + "/cancel", {"POST": task_routes.cancel_sub}),
+    Route(SUBTASK + "/finish", {"POST": task_routes.finish_sub}),
+    Route(SUBTASK + "/requeue", {"POST": task_routes.requeue_sub}),
+)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path), re.IGNORECASE)
+
+
+_PATTERNS = tuple((_pattern(route.path), route) for route in ROUTES)
+
+
+def find(path: str, generation: str) -> tuple[Route, dict[str, str]] | None:
+    """The route of a path below the base, and the values of its variables."""
+    for pattern, route in _PATTERNS:
+        match = pattern.fullmatch(path)
+        if match is not None and (generation == "both" or generation in route.generations):
+            return route, match.groupdict()
+    return None

@@ -1,0 +1,161 @@
+"""The properties of jobs and tasks: their names, what a value may be, and when it may be set. One table each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from worldsize_hpcpack_simulator.wire import Refused, date, moment_of
+
+PRIORITIES = ("Lowest", "BelowNormal", "Normal", "AboveNormal", "Highest")
+UNITS = ("Core", "Socket", "Node", "GPU")
+_TRUE, _FALSE = ("true", "1"), ("false", "0")
+_LARGEST = 2**31 - 1
+
+
+class Property(NamedTuple):
+    """A property that may be set.
+
+    kind     "text", "number", "flag", "date", or the words that are allowed, whose position counts too
+    default  what it is until it is set; "" is not shown among all properties
+    later    also while the job is "queued", "running"; everything may be set while it is configured
+    """
+
+    kind: str | tuple[str, ...] = "text"
+    default: str = ""
+    later: tuple[str, ...] = ()
+
+
+_ALWAYS = ("queued", "running")
+_SIZE = Property("number", "1", _ALWAYS)
+_FLAG = Property("flag", "False")
+
+JOB: Mapping[str, Property] = {
+    "Name": Property(later=("running",)),
+    "Owner": Property(),
+    "UserName": Property(),
+    "Project": Property(later=_ALWAYS),
+    "JobTemplate": Property(default="Default"),
+    "Priority": Property(PRIORITIES, "Normal", _ALWAYS),
+    "UnitType": Property(UNITS, "Core"),
+    **{limit + unit: _SIZE for unit in ("Cores", "Sockets", "Nodes", "GPUs") for limit in ("Min", "Max")},
+    "AutoCalculateMin": Property("flag", "True"),
+    "AutoCalculateMax": Property("flag", "True"),
+    "RequestedNodes": Property(later=("queued",)),
+    "ExcludedNodes": Property(later=_ALWAYS),
+    "NodeGroups": Property(later=("queued",)),
+    "NodeGroupOp": Property(("Intersect", "Uniform", "Union"), "Intersect"),
+    "IsExclusive": _FLAG,
+    "FailOnTaskFailure": Property("flag", "False", _ALWAYS),
+    "RunUntilCanceled": Property("flag", "False", _ALWAYS),
+    "RuntimeSeconds": Property("number", "", _ALWAYS),
+    "Runtime": Property("number", "", _ALWAYS),
+    "HoldUntil": Property("date", "", ("queued",)),
+    "ParentJobIds": Property(later=("queued",)),
+    "CanGrow": Property("flag", "True"),
+    "CanShrink": Property("flag", "True"),
+    "CanPreempt": Property("flag", "True"),
+    "IsBackfill": _FLAG,
+    "SingleNode": _FLAG,
+    "OrderBy": Property(),
+    "SoftwareLicense": Property(),
+    "EmailAddress": Property(later=_ALWAYS),
+    "NotifyOnStart": Property("flag", "False", _ALWAYS),
+    "NotifyOnCompletion": Property("flag", "False", _ALWAYS),
+    "Progress": Property("number", "0", _ALWAYS),
+    "ProgressMessage": Property(later=_ALWAYS),
+    "TaskExecutionFailureRetryLimit": Property("number", "0", _ALWAYS),
+    "ClientSource": Property(),
+    "EstimatedProcessMemory": Property("number"),
+    "MinMemory": Property("number"),
+    "MaxMemory": Property("number"),
+    "MinCoresPerNode": Property("number"),
+    "MaxCoresPerNode": Property("number"),
+    "ServiceName": Property(),
+}
+JOB_READ = (
+    *("Id", "State", "PreviousState", "ErrorMessage", "PendingReason", "AllocatedNodes", "CreateTime", "SubmitTime"),
+    *("StartTime", "EndTime", "ChangeTime", "RequeueCount", "ChildJobIds", "HasRuntime", "NextTaskId"),
+)
+
+TASK_TYPES = ("Basic", "ParametricSweep", "NodePrep", "NodeRelease", "Service")
+TASK: Mapping[str, Property] = {
+    "Name": Property(),
+    "Type": Property(TASK_TYPES, "Basic"),
+    "CommandLine": Property(),
+    "WorkDirectory": Property(),
+    "StdInFilePath": Property(),
+    "StdOutFilePath": Property(),
+    "StdErrFilePath": Property(),
+    **{
+        limit + unit: Property("number", "1")
+        for unit in ("Cores", "Sockets", "Nodes", "GPUs")
+        for limit in ("Min", "Max")
+    },
+    "RequiredNodes": Property(),
+    "DependsOn": Property(),
+    "IsExclusive": _FLAG,
+    "IsRerunnable": Property("flag", "True"),
+    "RuntimeSeconds": Property("number"),
+    "Runtime": Property("number"),
+    "StartValue": Property("number", "1"),
+    "EndValue": Property("number", "1"),
+    "IncrementValue": Property("number", "1"),
+    "IsParametric": _FLAG,
+    "FailJobOnFailure": _FLAG,
+    "FailJobOnFailureCount": Property("number"),
+    "ValidExitCodes": Property(),
+    "UserBlob": Property(),
+}
+TASK_READ = (
+    *("TaskId", "ParentJobId", "JobTaskId", "InstanceId", "State", "PreviousState", "ExitCode", "Output"),
+    *("ErrorMessage", "AllocatedNodes", "AllocatedCoreIds", "RequeueCount", "CreateTime", "SubmitTime", "StartTime"),
+    *("EndTime", "ChangeTime", "Id", "HasRuntime", "IsServiceConcluded"),
+)
+SAME = (("Runtime", "RuntimeSeconds"),)
+"""Two names of one thing: what is set under the first is kept under the second too, and the other way round."""
+
+
+def canonical(name: str, known: Iterable[str]) -> str | None:
+    """The name as it is written in the tables, whatever its letter case."""
+    return {each.lower(): each for each in known}.get(name.strip().lower())
+
+
+def checked(given: Mapping[str, str], table: Mapping[str, Property], what: str) -> dict[str, str]:
+    """The properties under their own names, the values in their own spelling. Refused: a name or value that is none."""
+    values: dict[str, str] = {}
+    for word, text in given.items():
+        name = canonical(word, table)
+        if name is None:
+            raise Refused(400, "%s is not a property of a %s that can be set." % (word, what))
+        values[name] = _value(name, text, table[name].kind)
+    for one, other in (*SAME, *((there, here) for here, there in SAME)):
+        if one in values:
+            values[other] = values[one]
+    return values
+
+
+def _value(name: str, text: str, kind: str | tuple[str, ...]) -> str:
+    plain = text.strip()
+    if kind == "text" or not plain:
+        return text
+    if kind == "date":
+        return date(moment_of(plain))
+    if kind == "flag" and plain.lower() in (*_TRUE, *_FALSE):
+        return "True" if plain.lower() in _TRUE else "False"
+    if kind == "number" and plain.lstrip("-").isascii() and plain.lstrip("-").isdigit() and abs(int(plain)) <= _LARGEST:
+        return str(int(plain))
+    if isinstance(kind, tuple):
+        found = canonical(plain, kind)
+        if found is None and plain.isascii() and plain.isdigit() and int(plain) < len(kind):
+            found = kind[int(plain)]
+        if found is not None:
+            return found
+    raise Refused(400, "%r is not a value of property %s." % (text[:80], name))
+
+
+def settable(values: Mapping[str, str], table: Mapping[str, Property], phase: str, state: str) -> None:
+    """Refused unless all of them may be set while the job is in this phase: "configuring", "queued", "running"."""
+    for name in values:
+        if phase != "configuring" and phase not in table[name].later:
+            raise Refused(400, "Property %s cannot be changed in the %s state." % (name, state))

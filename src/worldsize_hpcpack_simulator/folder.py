@@ -1,0 +1,104 @@
+"""What a simulator keeps on disk: the share, and beside it the two files by which clients find the head node."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from worldsize.common.atomic_files import read_file
+from worldsize.errors import ConfigError, UsageError
+from worldsize.trust.directories import require_shared_place
+from worldsize.trust.documents import write_document
+from worldsize_hpcpack_simulator.options import Options
+from worldsize_hpcpack_simulator.scheduler.cluster import Cluster
+
+MARK = "# Written by `worldsize simulate hpcpack`, which replaces it at each start and removes it at its end."
+
+
+class Place(NamedTuple):
+    """Absolute paths: the shared directory, `worldsize.toml`, and the certificates to trust."""
+
+    share: str
+    config: str
+    authority: str
+
+
+@contextlib.contextmanager
+def taken(share: str) -> Iterator[Place]:
+    """The share is there and nobody else's simulator uses it. At the end the two files are gone, and so is the share
+    if it was made for us and is empty. ConfigError, UsageError: it cannot be had, and nothing was changed. StorageError
+    where others could replace the two files."""
+    where = os.path.dirname(share)
+    place = Place(share, os.path.join(where, "worldsize.toml"), os.path.join(where, "hpcpack-ca.pem"))
+    new = [path for path in (share, where) if not os.path.lexists(path)]
+    try:
+        require_shared_place(where)
+        os.makedirs(share, exist_ok=True)
+        lock = os.open(share, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise UsageError(
+            "the share is no directory that can be used: %s" % error.strerror, share, "--share DIR"
+        ) from None
+    try:
+        _lock(lock, place)
+        try:
+            yield place
+        finally:
+            _remove(os.unlink, place.config, place.authority)
+    finally:
+        os.close(lock)
+        _remove(os.rmdir, *new)
+
+
+def _remove(remove: Callable[[str], None], *paths: str) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            remove(path)
+
+
+def _lock(lock: int, place: Place) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError("another simulator uses this share", place.share, "--share elsewhere") from None
+    for path in (place.config, place.authority):
+        if os.path.lexists(path) and not _ours(place.config):
+            raise ConfigError("this file is not the simulator's", path, "--share elsewhere")
+
+
+def _ours(path: str) -> bool:
+    try:
+        return read_file(path, len(MARK) + 1) == MARK.encode() + b"\n"
+    except OSError:
+        return False
+
+
+def write(place: Place, authority: bytes, text: str) -> None:
+    """Both files, each whole or not at all. UsageError: they cannot be written."""
+    for path, data in ((place.authority, authority), (place.config, text.encode())):
+        try:
+            write_document(path, data)
+        except OSError as error:
+            raise UsageError("it cannot be written: %s" % error.strerror, path, "--share DIR") from None
+
+
+def configuration(place: Place, options: Options, url: str, cluster: Cluster) -> str:
+    """A worldsize.toml that makes this cluster the default compute. No password is in it."""
+    node = options.at if cluster.isolated else cluster.link
+    lines = [
+        MARK,
+        'default_compute = "hpcpack"',
+        "",
+        "[compute.hpcpack]",
+        'type = "hpcpack"',
+        "url = %s" % json.dumps(url),
+        "user = %s" % json.dumps(options.account.name),
+        "ca_file = %s" % json.dumps(place.authority),
+        "share = { head = %s, node = %s }" % (json.dumps(place.share), json.dumps(node)),
+        *(["gpus_per_node = %d" % options.gpus] if options.gpus else []),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,150 @@
+"""The process on a node that one task lives under: it starts the command line, keeps what it says, and ends all of it.
+
+Whatever a task starts stays below its shepherd (a child subreaper), and ends when the command line does, when the
+task is cancelled, or when the node goes: the node's end of a socket is the lifeline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from worldsize.agent.posix.processes import become_subreaper, children, trees
+
+KEPT = 1500
+"""Bytes of each stream that a node tells the head node of."""
+
+
+class Order:
+    """What the head node wants to be run, as it came over the wire."""
+
+    def __init__(self, words: Mapping[str, Any]) -> None:
+        self.key: str = words["key"]
+        self.command: str = words["command"]
+        self.environ: dict[str, str] = words["environ"]
+        self.directory: str = words["directory"]
+        self.files: tuple[str, str, str] = (words["stdin"], words["stdout"], words["stderr"])
+
+
+def tend(order: Order, line: socket.socket) -> None:
+    """Runs the task to its end and tells it on `line` as one line of JSON; never returns early."""
+    os.setsid()
+    become_subreaper()
+    try:
+        process = _start(order)
+    except OSError as error:
+        told = {"code": -1, "output": "", "trouble": "%s: %s" % (error.filename or order.directory, error.strerror)}
+    else:
+        told = _watch(process, line)
+    with contextlib.suppress(OSError):
+        line.sendall(json.dumps(told).encode() + b"\n")
+
+
+def _start(order: Order) -> subprocess.Popen[bytes]:
+    """OSError, with the file's name: the working directory or one of the streams' files cannot be opened."""
+    os.chdir(order.directory)
+    modes = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    opened: list[int] = []
+    try:
+        for path, mode in zip(order.files, modes, strict=True):
+            opened.append(os.open(path, mode, 0o666) if path else -1)
+        streams = [subprocess.DEVNULL if opened[0] < 0 else opened[0]]
+        streams += [subprocess.PIPE if each < 0 else each for each in opened[1:]]
+        return subprocess.Popen(
+            ["/bin/sh", "-c", order.command],
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            env=order.environ,
+            start_new_session=True,
+        )
+    finally:
+        for each in opened:
+            if each >= 0:
+                os.close(each)
+
+
+def _watch(process: subprocess.Popen[bytes], line: socket.socket) -> dict[str, Any]:
+    """Until the command line's process has ended, or the head node wants it to end."""
+    kept = {pipe: bytearray() for pipe in (process.stdout, process.stderr) if pipe is not None}
+    deadline: float | None = None
+    end = os.pidfd_open(process.pid)
+    with selectors.DefaultSelector() as selector:
+        for pipe in kept:
+            os.set_blocking(pipe.fileno(), False)
+        watched: list[Any] = [line, end, *kept]
+        for each in watched:
+            selector.register(each, selectors.EVENT_READ)
+        while process.poll() is None:
+            for key, _ in selector.select(None if deadline is None else max(0.0, deadline - time.monotonic())):
+                if key.fileobj is line:
+                    deadline = _asked(line, deadline)
+                elif key.fileobj is not end and not _keep(key.fileobj, kept):
+                    selector.unregister(key.fileobj)
+            if deadline is not None and time.monotonic() >= deadline:
+                end_all(process)
+    os.close(end)
+    end_all(process)
+    for pipe in kept:
+        _keep(pipe, kept)
+    text = "".join(bytes(each).decode("utf-8", "replace") for each in kept.values())
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return {"code": code, "output": text, "trouble": ""}
+
+
+def _asked(line: socket.socket, deadline: float | None) -> float:
+    """Until when the task may go on: everything of it has been sent INT, as HPC Pack's agent does."""
+    words = line.recv(4096)
+    grace = float(words.split(b"\n")[-2]) if words.endswith(b"\n") else 0.0
+    if grace > 0:
+        for pid in trees(children()):
+            _signal(pid, signal.SIGINT)
+            _signal(pid, signal.SIGCONT)
+    until = time.monotonic() + grace
+    return until if deadline is None else min(until, deadline)
+
+
+def _keep(pipe: Any, kept: Mapping[Any, bytearray]) -> bool:
+    """Reads what is there, and keeps the beginning; whether there may be more."""
+    while True:
+        try:
+            data = os.read(pipe.fileno(), 65536)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        kept[pipe].extend(data[: max(0, KEPT - len(kept[pipe]))])
+
+
+def end_all(main: subprocess.Popen[bytes] | None = None) -> None:
+    """Kills everything below this process, however it hides. The exit code of `main` is not lost."""
+    while True:
+        living = [pid for pid in trees(children()) if main is None or pid != main.pid or main.poll() is None]
+        if not living:
+            return
+        kill(living, None if main is None else main.pid)
+
+
+def kill(pids: Iterable[int], spared: int | None = None) -> None:
+    """Kills them, waits for those that were our children, but for `spared`, and gives the others time to become so."""
+    doomed = list(pids)
+    for pid in doomed:
+        _signal(pid, signal.SIGKILL)
+    for pid in doomed:
+        if pid != spared:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+    time.sleep(0.002)
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)

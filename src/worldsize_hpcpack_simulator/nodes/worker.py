@@ -1,0 +1,170 @@
+"""The process that is a node: `main(words)`, its standard input a socket to the head node. Killed, the node is dead.
+
+Over the socket go lines of JSON. The head node orders `start` and `end`; the node tells `ready`, and `ended` of every
+task with its exit code and the beginning of its output. When the socket closes, or on TERM, everything on it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from worldsize.agent.posix.processes import become_subreaper, children, trees
+from worldsize_hpcpack_simulator.nodes.shepherd import Order, end_all, kill, tend
+
+_TRIFLE = 65536
+
+
+class Node:
+    """One node: its line to the head node, and a line to the shepherd of each of its tasks."""
+
+    def __init__(self, words: Mapping[str, Any]) -> None:
+        self.folder: str = words["folder"]
+        self.home = os.path.join(self.folder, "home")
+        self.link = os.path.basename(words["at"])
+        self.head = socket.socket(fileno=os.dup(0))
+        self.tasks: dict[str, socket.socket] = {}
+        self.shepherds: dict[str, int] = {}
+        self.selector = selectors.DefaultSelector()
+        self.read = b""
+
+    def tell(self, **words: object) -> None:
+        self.head.sendall(json.dumps(words).encode() + b"\n")
+
+    def serve(self) -> None:
+        """Until the head node's line is closed."""
+        self.selector.register(self.head, selectors.EVENT_READ, "")
+        while True:
+            for key, _ in self.selector.select():
+                if key.data:
+                    self._ended(key.data)
+                elif not self._ordered():
+                    return
+
+    def _ordered(self) -> bool:
+        data = self.head.recv(_TRIFLE)
+        *lines, self.read = (self.read + data).split(b"\n")
+        for line in lines:
+            words = json.loads(line)
+            if words["do"] == "start":
+                self._start(Order(words))
+            elif words["key"] in self.tasks:
+                self.tasks[words["key"]].sendall(b"%f\n" % words["grace"])
+        return bool(data)
+
+    def _start(self, order: Order) -> None:
+        ours, theirs = socket.socketpair()
+        self._write_hosts(order)
+        pid = os.fork()
+        if not pid:
+            ours.close()  # only the node may hold it: its end is how the shepherd hears of the node's
+            self._tend(order, theirs)
+        theirs.close()
+        self.tasks[order.key], self.shepherds[order.key] = ours, pid
+        self.selector.register(ours, selectors.EVENT_READ, order.key)
+
+    def _write_hosts(self, order: Order) -> None:
+        path = os.path.join(self.home, "hostfile-" + order.key)
+        with open(path, "w", encoding="ascii") as file:
+            file.write("".join(name + "\n" for name in order.environ["CCP_NODES_CORES"].split()[1::2]))
+        order.environ["CCP_MPI_HOSTFILE"] = path
+
+    def _tend(self, order: Order, line: socket.socket) -> NoReturn:
+        """The shepherd, from fork to its end."""
+        try:
+            self.selector.close()
+            self.head.close()
+            for other in self.tasks.values():
+                other.close()
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 0)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
+            tend(order, line)
+        finally:
+            os._exit(0)
+
+    def _ended(self, key: str) -> None:
+        """A shepherd has told of its task's end; one that died without a word has left its task to us."""
+        line = self.tasks[key]
+        said = line.recv(_TRIFLE)
+        while said and not said.endswith(b"\n"):
+            more = line.recv(_TRIFLE)
+            said = said + more if more else b""
+        self.selector.unregister(line)
+        line.close()
+        del self.tasks[key]
+        os.waitpid(self.shepherds.pop(key), 0)
+        if not said:
+            self._end_orphans()
+        told = json.loads(said) if said else {"code": -1, "output": "", "trouble": "the task's processes were lost"}
+        if os.path.exists(path := os.path.join(self.home, "hostfile-" + key)):
+            os.unlink(path)
+        self.tell(tell="ended", key=key, **told)
+
+    def _end_orphans(self) -> None:
+        shepherds = set(self.shepherds.values())
+        while orphans := trees(pid for pid in children() if pid not in shepherds):
+            kill(orphans)
+
+
+def _leave(node: Node) -> NoReturn:
+    """Nothing of the node is left."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    end_all()
+    shutil.rmtree(node.home, ignore_errors=True)
+    parent = os.path.dirname(node.folder)
+    for path in (os.path.join(node.folder, "root"), node.folder, parent):
+        with contextlib.suppress(OSError):
+            if path == parent and os.listdir(path) == [node.link]:
+                os.unlink(os.path.join(path, node.link))
+            os.rmdir(path)  # the last one of the nodes removes what all of them have
+    os._exit(0)
+
+
+def _stop(number: int, frame: object) -> None:
+    raise SystemExit
+
+
+def main(text: str) -> NoReturn:
+    """`text` is JSON: name, folder, share, at, hosts, isolated, mounted, hidden."""
+    words = json.loads(text)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _stop)
+    become_subreaper()
+    node = Node(words)
+    shutil.rmtree(node.home, ignore_errors=True)  # a dead one's
+    os.makedirs(node.home)
+    try:
+        if words["isolated"]:
+            os.makedirs(os.path.join(node.folder, "root"), exist_ok=True)
+            _isolate(node, words)
+        node.tell(tell="ready", pid=os.getpid())
+        node.serve()
+    except (SystemExit, OSError):
+        pass
+    finally:
+        _leave(node)
+
+
+def _isolate(node: Node, words: Mapping[str, Any]) -> None:
+    from worldsize_hpcpack_simulator.nodes.namespaces import enter
+
+    root = os.path.join(node.folder, "root")
+    try:
+        enter(words["name"], root, words["share"], words["at"], words["hosts"], words["mounted"], words["hidden"])
+    except OSError as error:
+        node.tell(tell="refused", why=str(error.strerror or error))
+        raise
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,195 @@
+"""The nodes as the head node knows them: what they have, which groups they are in, which process each of them is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from worldsize_hpcpack_simulator.options import Options
+from worldsize_hpcpack_simulator.scheduler.placement import Room
+
+GROUPS = {
+    "HeadNodes": "The head nodes in the cluster",
+    "ComputeNodes": "The compute nodes in the cluster",
+    "WCFBrokerNodes": "The broker nodes in the cluster",
+    "LinuxNodes": "The Linux nodes in the cluster",
+}
+_OWN_GROUPS = ("ComputeNodes", "LinuxNodes")
+_BOOT = """import sys
+sys.path.insert(0, sys.argv[1])
+from worldsize.compute.hpcpack.simulator.worker import main
+main(sys.argv[2])"""
+_READY = 30.0
+
+
+class NodeRefused(Exception):
+    """A node's process cannot have namespaces of its own."""
+
+
+class Node:
+    """A compute node. `pid` is its process while it is switched on, `leaving` if that has been told to end; `up`
+    whether it has said that it is ready."""
+
+    def __init__(self, number: int, name: str, address: str, options: Options) -> None:
+        self.number, self.name, self.address = number, name, address
+        self.state, self.health = "Offline", "OK"
+        self.cores, self.sockets, self.gpus = options.cores, 1, options.gpus
+        self.memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // (1 << 20)
+        self.groups = set(_OWN_GROUPS)
+        self.since = time.time()
+        self.pid: int | None = None
+        self.leaving = False
+        self.process: asyncio.subprocess.Process | None = None
+        self.writer: asyncio.StreamWriter | None = None
+
+    @property
+    def up(self) -> bool:
+        return self.writer is not None
+
+    def become(self, state: str) -> None:
+        self.state, self.since = state, time.time()
+
+    def room(self, held: int) -> Room:
+        ready = self.up and self.state == "Online" and self.health == "OK"
+        return Room(self.name, self.cores, self.sockets, self.gpus, self.cores - held, ready, tuple(self.groups))
+
+    def order(self, **words: object) -> None:
+        if self.writer is not None:
+            self.writer.write(json.dumps(words).encode() + b"\n")
+
+
+class Cluster:
+    """All nodes. `told(node, words)` is called with what a node tells, `lost(node)` when its process has ended."""
+
+    def __init__(self, options: Options, folder: str) -> None:
+        self.options, self.folder = options, folder
+        self.isolated = options.namespaces
+        self.why = "" if options.namespaces else "as asked"
+        self.groups = {name: (text, True) for name, text in GROUPS.items()}
+        self.nodes: dict[str, Node] = {}
+        self.told: Callable[[Node, Mapping[str, Any]], None] = lambda node, words: None
+        self.lost: Callable[[Node], None] = lambda node: None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._name_nodes()
+
+    def _name_nodes(self) -> None:
+        """With namespaces names of their own, else the addresses that every program can reach without a resolver."""
+        self.nodes = {}
+        for number in range(1, self.options.nodes + 1):
+            name = "cn%02d" % number if self.isolated else "127.0.0.%d" % (number + 1)
+            address = "127.0.1.%d" % number if self.isolated else name
+            self.nodes[name] = Node(number, name, address, self.options)
+
+    @property
+    def link(self) -> str:
+        """What nodes call the share where they have no root of their own."""
+        return os.path.join(self.folder, self.options.at.strip("/"))
+
+    def node(self, name: str) -> Node | None:
+        """By its name in any letter case."""
+        return next((node for node in self.nodes.values() if node.name.lower() == name.lower()), None)
+
+    async def start(self) -> None:
+        """All nodes are online on return. Without namespaces if the first one cannot have them."""
+        first = next(iter(self.nodes.values()))
+        try:
+            await self.switch_on(first)
+        except NodeRefused as error:
+            self.isolated, self.why = False, str(error)
+            self._name_nodes()
+            first = next(iter(self.nodes.values()))
+            await self.switch_on(first)
+        if not self.isolated:
+            os.symlink(os.path.realpath(self.options.share), self.link)
+        await asyncio.gather(*(self.switch_on(node) for node in self.nodes.values() if node is not first))
+        for node in self.nodes.values():
+            node.become("Online")
+
+    async def switch_on(self, node: Node) -> None:
+        """Its process has said that it is ready."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            node.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", "-c", _BOOT, _source(), json.dumps(self._words(node))),
+                stdin=theirs.fileno(),
+                stdout=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        node.pid = node.process.pid
+        reader, writer = await asyncio.open_connection(sock=ours)
+        line = await asyncio.wait_for(reader.readline(), _READY)
+        words = json.loads(line) if line else {"tell": "refused", "why": "its process ended"}
+        if words["tell"] != "ready":
+            writer.close()
+            await node.process.wait()
+            node.pid = node.process = None
+            raise NodeRefused(words["why"])
+        node.writer, node.health = writer, "OK"
+        self.background(self._read(node, reader))
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Goes on while requests are answered; `stop` waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _read(self, node: Node, reader: asyncio.StreamReader) -> None:
+        while line := await _line(reader):
+            self.told(node, json.loads(line))
+        process, writer = node.process, node.writer
+        node.writer = None
+        if writer is not None:
+            writer.close()
+        if process is not None:
+            await process.wait()
+        node.pid = node.process = None
+        node.leaving = False
+        self.lost(node)
+
+    def switch_off(self, node: Node) -> None:
+        if node.process is not None:
+            node.leaving = True
+            node.process.send_signal(signal.SIGTERM)
+
+    async def stop(self, patience: float = 5.0) -> None:
+        """No process of any node is left."""
+        for node in self.nodes.values():
+            self.switch_off(node)
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=patience)
+
+    def _words(self, node: Node) -> dict[str, object]:
+        share = os.path.realpath(self.options.share)
+        kept = [os.path.realpath(path) for path in (self.folder, sys.prefix, sys.base_prefix, _source())]
+        return {
+            "name": node.name,
+            "folder": os.path.join(self.folder, node.name),
+            "share": share,
+            "at": self.options.at,
+            "hosts": {each.name: each.address for each in self.nodes.values()},
+            "isolated": self.isolated,
+            "mounted": node.name not in self.options.unmounted,
+            "hidden": not any(os.path.commonpath((share, path)) == share for path in kept),
+        }
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except OSError:
+        return b""
+
+
+def _source() -> str:
+    """The directory that holds this package."""
+    path = os.path.abspath(__file__)
+    for _ in range(5):
+        path = os.path.dirname(path)
+    return path

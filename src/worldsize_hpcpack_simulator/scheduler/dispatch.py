@@ -1,0 +1,53 @@
+"""Which of a job's tasks start now, and on which of the job's cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize_hpcpack_simulator.scheduler import placement
+from worldsize_hpcpack_simulator.scheduler.jobs import LIVE, Job, Task
+
+
+def grow(job: Job, rooms: Sequence[placement.Room]) -> None:
+    """The job gets what is free and what it may still have."""
+    more = placement.allocate(job, rooms) or {}
+    for name, cores in more.items():
+        job.held[name] = max(cores, job.held.get(name, 0))
+    job.nodes = list(dict.fromkeys([*job.nodes, *job.held]))
+
+
+def shrink(job: Job) -> None:
+    """What no task of it will need again, others may have."""
+    waits = any(task.state in ("Queued", "Configuring") for task in job.runnable())
+    if job.flag("CanShrink") and not job.flag("RunUntilCanceled") and not waits:
+        used = used_by(job)
+        job.held = {name: job.held[name] for name in job.held if name in used}
+
+
+def dispatch(job: Job, ready: Sequence[Task], rooms: Sequence[placement.Room]) -> None:
+    """Those that find room among the job's cores are being dispatched, first of all those that want a certain node."""
+    named, used = {room.name: room for room in rooms}, used_by(job)
+    for task in sorted(ready, key=lambda task: not task.value("RequiredNodes")):
+        free = {name: cores - used.get(name, 0) for name, cores in job.held.items() if named[name].up}
+        place = placement.seat(task, job, named, free)
+        if place is not None:
+            for name, cores in place.items():
+                used[name] = used.get(name, 0) + cores
+            task.nodes, task.place = list(place), place
+            task.become("Dispatching")
+
+
+def used_by(job: Job) -> dict[str, int]:
+    """The cores of each node that its tasks have now."""
+    used: dict[str, int] = {}
+    for task in job.runnable():
+        if task.state in (*LIVE, "Finishing"):
+            for name, cores in task.place.items():
+                used[name] = used.get(name, 0) + cores
+    return used
+
+
+def released(task: Task, job: Job) -> bool:
+    """Whether all tasks of the names that it depends on have finished."""
+    names = {name.lower() for name in task.names("DependsOn")}
+    return all(other.state == "Finished" for other in job.tasks.values() if other.value("Name").lower() in names)

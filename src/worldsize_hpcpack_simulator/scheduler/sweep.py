@@ -1,0 +1,62 @@
+"""Parametric sweeps: one master task that stands for a subtask for each value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from worldsize_hpcpack_simulator.scheduler.jobs import LIVE, Job, Task
+
+MOST = 10_000
+_SWEPT = ("CommandLine", "WorkDirectory", "StdInFilePath", "StdOutFilePath", "StdErrFilePath")
+
+
+def indices(task: Task) -> Iterator[int]:
+    """The values of the sweep, at most `MOST`."""
+    start, end, by = task.amount("StartValue"), task.amount("EndValue"), task.amount("IncrementValue")
+    if by and (end - start) * by >= 0:
+        yield from range(start, end + (1 if by > 0 else -1), by)[:MOST]
+
+
+def count(task: Task) -> int:
+    start, end, by = task.amount("StartValue"), task.amount("EndValue"), task.amount("IncrementValue")
+    return (end - start) // by + 1 if by and (end - start) * by >= 0 else 0
+
+
+def expand(job: Job) -> None:
+    """Every sweep of the job that has no subtasks gets them."""
+    for task in job.tasks.values():
+        if task.sweeps and not task.subtasks:
+            for number, index in enumerate(indices(task), 1):
+                subtask = Task(job.number, task.number, _values(task, index), number)
+                subtask.environ, subtask.submitted = task.environ, task.submitted
+                subtask.become("Queued")
+                task.subtasks[number] = subtask
+
+
+def _values(task: Task, index: int) -> dict[str, str]:
+    """Each `*` stands for the value; several in a row give it leading zeros."""
+    values = dict(task.values)
+    for name in _SWEPT:
+        if name in values:
+            values[name] = replaced(values[name], index)
+    return values
+
+
+def replaced(text: str, index: int) -> str:
+    found, at = [], 0
+    while at < len(text):
+        stars = len(text[at:]) - len(text[at:].lstrip("*"))
+        found.append(str(index).zfill(stars) if stars else text[at])
+        at += stars or 1
+    return "".join(found)
+
+
+def sum_up(task: Task) -> None:
+    """The master of a sweep is what its subtasks are."""
+    states = [each.state for each in task.subtasks.values()]
+    if task.over or not states:
+        return
+    if all(each.over for each in task.subtasks.values()):
+        task.become("Failed" if "Failed" in states else "Canceled" if "Canceled" in states else "Finished")
+    elif task.state in ("Queued", "Configuring") and any(state in (*LIVE, "Finishing") for state in states):
+        task.become("Running")

@@ -1,0 +1,54 @@
+"""What a node is ordered to do for a task: the command, its environment, its files."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from worldsize_hpcpack_simulator.scheduler.cluster import Cluster
+from worldsize_hpcpack_simulator.scheduler.jobs import Job, Task
+
+
+def order_of(task: Task, job: Job, cluster: Cluster) -> dict[str, object]:
+    """The words of a node's `start`."""
+    home = os.path.join(cluster.folder, task.nodes[0], "home")
+    directory = os.path.join(home, task.value("WorkDirectory"))
+    return {
+        "do": "start",
+        "key": task.order,
+        "command": task.value("CommandLine"),
+        "environ": {**environ(task, job, home), **_address(task, cluster)},
+        "directory": directory,
+        **{
+            stream: os.path.join(directory, path) if path else ""
+            for stream, path in (
+                ("stdin", task.value("StdInFilePath")),
+                ("stdout", task.value("StdOutFilePath")),
+                ("stderr", task.value("StdErrFilePath")),
+            )
+        },
+    }
+
+
+def _address(task: Task, cluster: Cluster) -> dict[str, str]:
+    """What a real node's name tells: here all addresses are this machine's own, and count as nobody's."""
+    return {"WORLDSIZE_ADDRESS": cluster.nodes[task.nodes[0]].address} if cluster.isolated else {}
+
+
+def environ(task: Task, job: Job, home: str) -> dict[str, str]:
+    """A clean environment with the job's variables, the task's, and those that HPC Pack is known to set."""
+    cores = "".join(" %s %d" % (name, count) for name, count in task.place.items())
+    plain = {
+        "PATH": "%s:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" % os.path.join(sys.prefix, "bin"),
+        "HOME": home,
+        "LANG": "C.UTF-8",
+        "SHELL": "/bin/sh",
+    }
+    own = {
+        "CCP_JOBID": str(job.number),
+        "CCP_TASKID": str(task.number),
+        "CCP_TASKINSTANCEID": str(task.instance),
+        "CCP_NODES_CORES": "%d%s" % (len(task.place), cores),
+        "CCP_NUMCPUS": str(task.cores),
+    }
+    return {**plain, **job.environ, **task.environ, **own}

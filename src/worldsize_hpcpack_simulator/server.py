@@ -1,0 +1,164 @@
+"""The simulator's server: start the head node and its nodes, announce the address, and stop them all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import ssl
+import tempfile
+from collections.abc import Callable, Coroutine
+from typing import IO, TYPE_CHECKING, Any
+
+from worldsize.errors import UsageError
+from worldsize_hpcpack_simulator import folder as place
+from worldsize_hpcpack_simulator.api.head import Head
+from worldsize_hpcpack_simulator.api.web import web_app
+from worldsize_hpcpack_simulator.certificate import Certificate, issue
+from worldsize_hpcpack_simulator.options import Options
+from worldsize_hpcpack_simulator.scheduler.cluster import Cluster
+
+if TYPE_CHECKING:
+    import uvicorn
+
+HOST = "127.0.0.1"
+KEEP_ALIVE = 120
+"""Seconds after which an idle connection is closed, as IIS has it by default. A client that keeps its connections for
+longer may send a request into one that has just been closed."""
+_IDLE, _STEPS, _LEAST = 0.2, 4, 0.002
+_GRACEFUL = 1
+Announce = Callable[[Head, str, str, str], None]
+
+
+def run(options: Options, announce: Announce, log: IO[str] | None = None) -> None:
+    """Serves until SIGINT, SIGTERM or SIGHUP; nothing is left then, but what runs have written to the share.
+
+    `announce(head, url, path, text)` is called once everything answers, with the configuration that was written.
+    ConfigError, UsageError, StorageError: it cannot start.
+    """
+    with place.taken(options.share) as where, _listen(options.port) as listener:
+        asyncio.run(_simulate(options, where, listener, announce, log))
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(proto=socket.IPPROTO_TCP)  # asyncio sends small answers at once only where it is said
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise UsageError("port %d cannot be had: %s" % (port, error.strerror), "--port", "--port 0") from None
+    return listener
+
+
+async def _simulate(
+    options: Options, where: place.Place, listener: socket.socket, announce: Announce, log: IO[str] | None
+) -> None:
+    stop, woken = asyncio.Event(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    folder = tempfile.mkdtemp(prefix="worldsize-hpcpack-")
+    cluster = Cluster(options, folder)
+    try:
+        await cluster.start()
+        _check_names(options, cluster)
+        head = Head(options, cluster)
+        head.scheduler.changed = woken.set
+        issued = issue(options.days)
+        server = _server(head, _context(issued, folder), woken, log)
+        url = "https://localhost:%d" % listener.getsockname()[1]
+        text = place.configuration(where, options, url, cluster)
+        place.write(where, issued.authority, text)
+        await _serve(server, listener, stop, _pace(head, woken), lambda: announce(head, url, where.config, text))
+    finally:
+        await cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_names(options: Options, cluster: Cluster) -> None:
+    for name in options.unmounted:
+        if not cluster.isolated:
+            raise UsageError("no node can lack the share without namespaces (%s)" % cluster.why, "--unmounted")
+        if name not in cluster.nodes:
+            raise UsageError("there is no node %s" % name, "--unmounted", "one of %s" % ", ".join(cluster.nodes))
+
+
+def _server(head: Head, context: ssl.SSLContext, woken: asyncio.Event, log: IO[str] | None) -> uvicorn.Server:
+    """Signals stay ours."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        web_app(head, woken.set, _logger(log)),
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=_GRACEFUL,
+        timeout_keep_alive=KEEP_ALIVE,
+    )
+    config.load()
+    config.ssl = context
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+    return server
+
+
+async def _serve(
+    server: uvicorn.Server,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    pace: Coroutine[Any, Any, None],
+    announce: Callable[[], None],
+) -> None:
+    """Until `stop` is set. What the scheduler raises is raised."""
+    serving, pacing, stopped = map(asyncio.ensure_future, (server.serve(sockets=[listener]), pace, stop.wait()))
+    while not server.started and not serving.done():
+        await asyncio.sleep(_LEAST)
+    if server.started:
+        announce()
+    await asyncio.wait((serving, pacing, stopped), return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    await serving
+    for task in (pacing, stopped):
+        task.cancel()
+    for result in await asyncio.gather(pacing, stopped, return_exceptions=True):
+        if isinstance(result, Exception):
+            raise result
+
+
+async def _pace(head: Head, woken: asyncio.Event) -> None:
+    """Steps of the scheduler: at once when something has changed, and often while something is on its way."""
+    while True:
+        woken.clear()
+        busy = head.scheduler.step()
+        wait = max(_LEAST, head.options.delay / _STEPS) if busy else _IDLE
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(woken.wait(), wait)
+
+
+def _context(issued: Certificate, folder: str) -> ssl.SSLContext:
+    """The key is in a file only until it is loaded."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    path = os.path.join(folder, "key.pem")
+    try:
+        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(issued.key + issued.chain)
+        context.load_cert_chain(path)
+    finally:
+        os.unlink(path)
+    return context
+
+
+def _logger(log: IO[str] | None) -> Callable[[str], None]:
+    def write(line: str) -> None:
+        if log is not None:
+            log.write(line + "\n")
+            log.flush()
+
+    return write
