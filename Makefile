@@ -53,7 +53,7 @@ $(VENV)/.stamp-base: pyproject.toml
 	@echo '==> [1/2] worldsize and its dependencies (about 5 MB) into $(VENV)/'
 	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh $(VENV)
 	@$(PIP_INSTALL) --quiet --editable .
-	@$(BIN)/python -m compileall -q src/worldsize
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(VENV)/.stamp-torch: requirements/torch.txt | $(VENV)/.stamp-base

@@ -14,7 +14,7 @@ import sys
 from scripts.environments.pythons import CLIENT, NODE_ONLY, find
 from scripts.testing.lanes import ROOT
 
-NODE_PACKAGES = ("plan", "state", "agent", "inrank")
+NODE_PACKAGES = ("common", "trust", "plan", "state", "agent", "inrank")
 
 
 def test_client(version: str) -> int:
@@ -39,7 +39,8 @@ def test_node(version: str, python: str) -> int:
 
 def node_modules() -> list[str]:
     folders = [os.path.join("src", "worldsize", part) for part in NODE_PACKAGES]
-    files = [path for folder in folders for path in sorted(glob.glob(folder + "/*.py", root_dir=ROOT))]
+    found = (glob.glob(folder + "/**/*.py", root_dir=ROOT, recursive=True) for folder in folders)
+    files = [path for paths in found for path in sorted(paths)]
     names = [os.path.splitext(path)[0].replace(os.sep, ".")[len("src.") :] for path in files]
     return ["worldsize.errors", *(name for name in names if not name.endswith("__"))]
 

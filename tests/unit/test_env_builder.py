@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from worldsize.common import file_lock
+from worldsize.common.source_files import import_path
 from worldsize.environment.workspace import builder, prefixes
 from worldsize.errors import BuildError, StorageError, WorldsizeError
 
@@ -47,7 +48,7 @@ def build(prefix: str, count: int = FILES, pause: float = 0.002, program: str = 
         [sys.executable, "-c", program, prefix, str(count), str(pause)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(builder.__file__)) + "/.."},
+        env={**os.environ, "PYTHONPATH": import_path()},
     )
 
 

@@ -22,7 +22,7 @@ def other_sources(tmp_path, monkeypatch):
     """A copy of the package's sources, of which bundles are made from now on."""
     copy = str(tmp_path / "worldsize")
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(bundle, "__file__", os.path.join(copy, "environment", "bundle.py"))
+    monkeypatch.setattr(bundle, "__file__", os.path.join(copy, "snapshot", "agent_bundle.py"))
     return copy
 
 
@@ -55,7 +55,7 @@ def test_the_same_sources_give_the_same_bytes(tmp_path, other_sources):
 def test_other_sources_give_another_bundle(tmp_path, other_sources):
     cache = str(tmp_path / "cache")
     first = agent_bundle(cache)
-    with open(os.path.join(other_sources, "agent", "verdict.py"), "a") as file:
+    with open(os.path.join(other_sources, "agent", "outcome", "verdict.py"), "a") as file:
         file.write("\nMORE = 1\n")
     second = agent_bundle(cache)
     assert second != first and read(second) != read(first)
@@ -65,15 +65,16 @@ def test_other_sources_give_another_bundle(tmp_path, other_sources):
 def test_holds_the_nodes_side_and_nothing_else(tmp_path):
     names = set(zipfile.ZipFile(agent_bundle(str(tmp_path))).namelist())
     assert {"__main__.py", "worldsize/__init__.py", "worldsize/errors.py", "worldsize/agent/__main__.py"} <= names
-    packages = {name.split("/")[1] for name in names if name.count("/") == 2}
-    assert packages == {"agent", "plan", "state", "trust"}
+    packages = {name.split("/")[1] for name in names if name.count("/") > 1}
+    assert packages == {"agent", "common", "plan", "state", "trust"}
     sources = {name for name in names if name.endswith(".py")}
     assert names - sources == {name + "c" for name in sources if name.count("/") > 1} | {"worldsize/errors.pyc"}
 
 
 def test_this_python_need_not_compile_it(tmp_path):
     bundle = agent_bundle(str(tmp_path))
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import worldsize.agent.supervision.supervisor as m; print(m.__file__)"
+    program = "import sys; sys.path.insert(0, sys.argv[1]); from worldsize.agent.supervision import supervisor"
+    program += "; print(supervisor.__file__)"
     assert subprocess.check_output([sys.executable, "-I", "-S", "-c", program, bundle], text=True).endswith(".pyc\n")
 
 

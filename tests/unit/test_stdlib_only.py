@@ -13,7 +13,7 @@ SOURCE = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize")
 NEWER = {"annotationlib", "_sha2", "_sha256"}
 """Of the standard library of other Pythons than this one, and imported only there."""
 
-OWN = {"agent": "worldsize", "plan": "worldsize", "state": "worldsize", "inrank": "worldsize torch"}
+OWN = {**dict.fromkeys(("agent", "common", "plan", "state", "trust"), "worldsize"), "inrank": "worldsize torch"}
 
 
 def sources() -> list[tuple[str, str]]:

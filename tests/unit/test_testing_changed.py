@@ -7,14 +7,14 @@ from scripts.testing.changed import affected_tests, distances_from, imported_nam
 FILES = {
     "src/worldsize/__main__.py": "from worldsize.cli.main import run",
     "src/worldsize/cli/main.py": "from worldsize.plan import layout",
-    "src/worldsize/plan/rank_layout.py": "",
+    "src/worldsize/plan/layout.py": "",
     "src/worldsize/plan/deep.py": "",
     "src/worldsize/plan/middle.py": "def f():\n    from . import deep",
-    "src/worldsize/agent/control/solo_peers.py": "",
+    "src/worldsize/agent/alone.py": "",
     "tests/conftest.py": "",
     "tests/driver.py": 'words = [python, "-m", "worldsize"]',
     "tests/unit/conftest.py": "",
-    "tests/unit/test_layout.py": "from worldsize.plan.rank_layout import Layout",
+    "tests/unit/test_layout.py": "from worldsize.plan.layout import Layout",
     "tests/unit/test_middle.py": "import worldsize.plan.middle",
     "tests/unit/test_nothing.py": "",
     "tests/slurm/cluster.py": "from driver import Cli",
@@ -30,7 +30,7 @@ def affected(*changed: str) -> list[str]:
 
 
 def test_what_imports_the_module_comes_before_what_starts_the_command_line() -> None:
-    assert affected("src/worldsize/plan/rank_layout.py") == ["tests/unit/test_layout.py", "tests/slurm/test_real.py"]
+    assert affected("src/worldsize/plan/layout.py") == ["tests/unit/test_layout.py", "tests/slurm/test_real.py"]
 
 
 def test_imports_are_followed_inside_functions_too() -> None:
@@ -38,7 +38,7 @@ def test_imports_are_followed_inside_functions_too() -> None:
 
 
 def test_what_only_a_process_loads_is_reached_by_the_command_line() -> None:
-    assert affected("src/worldsize/agent/control/solo_peers.py") == ["tests/slurm/test_real.py"]
+    assert affected("src/worldsize/agent/alone.py") == ["tests/slurm/test_real.py"]
 
 
 def test_a_test_is_affected_by_itself_its_helpers_and_its_conftest() -> None:

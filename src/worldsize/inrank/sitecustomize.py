@@ -293,7 +293,7 @@ def _start():
         sys.excepthook = _hook
         atexit.register(_leave_gloo)
     if os.environ.get("WORLDSIZE_INRANK"):
-        __import__("worldsize_inrank.on_import").on_import.load(os.environ["WORLDSIZE_INRANK"])
+        __import__("worldsize_inrank.import_hook").import_hook.load(os.environ["WORLDSIZE_INRANK"])
 
 
 _printed = sys.excepthook

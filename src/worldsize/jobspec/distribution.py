@@ -94,7 +94,7 @@ DISTRIBUTIONS: Mapping[str, type[Distribution]] = _Kinds()
 def _ours(module: str, name: str) -> Any:
     from importlib import import_module
 
-    return getattr(import_module("worldsize.spec.distributions." + module), name)
+    return getattr(import_module("worldsize.jobspec.distributions." + module), name)
 
 
 def _loaded(point: Any) -> Any:

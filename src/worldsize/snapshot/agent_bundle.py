@@ -16,7 +16,7 @@ from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.directories import make_private_directory
 from worldsize.version import VERSION
 
-_PACKAGES = ("agent", "plan", "state", "trust")
+_PACKAGES = ("agent", "common", "plan", "state", "trust")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # The first file that Python reads of the bundle: it must be readable by the Pythons that it refuses.
@@ -80,10 +80,20 @@ def _sources() -> list[tuple[str, str, os.stat_result]]:
     errors = os.path.join(root, "errors.py")
     found = [("worldsize/errors.py", errors, os.stat(errors))]
     for package in _PACKAGES:
-        with os.scandir(os.path.join(root, package)) as entries:
-            files = [entry for entry in entries if entry.name.endswith(".py")]
-        found += [("worldsize/%s/%s" % (package, file.name), file.path, file.stat()) for file in files]
+        found += _sources_below(os.path.join(root, package), "worldsize/%s/" % package)
     return sorted(found, key=lambda source: source[0])
+
+
+def _sources_below(folder: str, name: str) -> list[tuple[str, str, os.stat_result]]:
+    """The same of one folder, which is called `name` in the bundle."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                found.append((name + entry.name, entry.path, entry.stat()))
+            elif entry.is_dir() and entry.name != "__pycache__":
+                found += _sources_below(entry.path, name + entry.name + "/")
+    return found
 
 
 def _zipped(sources: list[tuple[str, str]], small: bool) -> bytes:

@@ -190,6 +190,6 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
 def _source() -> str:
     """The directory that holds this package."""
     path = os.path.abspath(__file__)
-    for _ in range(5):
+    for _ in range(3):
         path = os.path.dirname(path)
     return path

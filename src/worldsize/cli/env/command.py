@@ -15,17 +15,17 @@ class Action(NamedTuple):
 
 
 ACTIONS = {
-    "build": Action("envbuild", "build an environment, or find that it is there"),
-    "list": Action("envshelf", "the environments that were built"),
-    "show": Action("envshow", "what is in one"),
-    "remove": Action("envshelf", "remove some"),
-    "gc": Action("envshelf", "remove what nothing has used for long, and what is half"),
-    "shell": Action("envshell", "a shell, or a command, in an environment"),
-    "probe": Action("envprobe", "what a compute's nodes have that conda packages depend on"),
-    "check": Action("envcheck", "what the nodes of a compute make of one: imports, versions, driver, glibc"),
-    "pack": Action("envpack", "one file of it, which nodes unpack on their own disks"),
-    "lock": Action("envbuild", "write a lock file: every package with its hash"),
-    "propose": Action("envpropose", "split a requirements list into what conda has and what pip brings"),
+    "build": Action("build", "build an environment, or find that it is there"),
+    "list": Action("shelf", "the environments that were built"),
+    "show": Action("show", "what is in one"),
+    "remove": Action("shelf", "remove some"),
+    "gc": Action("shelf", "remove what nothing has used for long, and what is half"),
+    "shell": Action("shell", "a shell, or a command, in an environment"),
+    "probe": Action("probe", "what a compute's nodes have that conda packages depend on"),
+    "check": Action("check", "what the nodes of a compute make of one: imports, versions, driver, glibc"),
+    "pack": Action("pack", "one file of it, which nodes unpack on their own disks"),
+    "lock": Action("build", "write a lock file: every package with its hash"),
+    "propose": Action("propose", "split a requirements list into what conda has and what pip brings"),
 }
 
 _EXAMPLES = """examples:
@@ -43,4 +43,4 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     for name, action in ACTIONS.items():
         one = table.add_parser(name, help=action.help, allow_abbrev=False, formatter_class=parser.formatter_class)
         one.description = action.help[0].upper() + action.help[1:] + "."
-        import_module("worldsize.cli." + action.module).configure(name, one)
+        import_module("worldsize.cli.env." + action.module).configure(name, one)

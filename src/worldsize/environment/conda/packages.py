@@ -1,4 +1,4 @@
-"""The conda part of an environment: what is asked of rattling.py, and what its answers mean for people."""
+"""The conda part of an environment: what is asked of rattler_process.py, and what its answers mean for people."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from worldsize.errors import BuildError, ConfigError, UsageError
 from worldsize.trust.directories import make_private_directory, require_reliable_directory
 from worldsize.trust.secrets import mask_channel
 
-_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattling.py")
+_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattler_process.py")
 _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
 _NAME = re.compile(r"(?:[^\s:]+::)?([A-Za-z0-9_.-]+)")
 _TIMEOUT = 300.0

@@ -1,6 +1,6 @@
 """The one program that uses py-rattler: it solves, installs and asks channels, as a process of its own.
 
-    python rattling.py < what-to-do.json
+    python rattler_process.py < what-to-do.json
 
 A process, since rattler leaves threads behind that a fork would copy, and that may outlive the interpreter. What to do
 is JSON on standard input, the result JSON on standard output, news are lines on standard error. It imports nothing of

@@ -1,4 +1,4 @@
-"""Build steps on a node of a compute: `python -m worldsize.environment.native.program ORDER.json`, as the one rank of a run.
+"""Build steps on a node of a compute, as the one rank of a run: `python -m worldsize.environment.native.program ORDER`.
 
 The node shares the environment's directory with whoever ordered the steps, and waits for their end.
 """

@@ -3,7 +3,7 @@
 Tensors stay in the CPU's memory. What a script sees of a tensor that it sent to `cuda` is the virtual device, kept as
 a mark on the tensor and carried from arguments to results by a function mode; torch's own code sees the truth, and
 works as it does on a CPU. See docs/rehearsal.md for what is handled, refused and unknown.
-Loaded by sitecustomize with torch (`on_import`), where WORLDSIZE_INRANK names it. Standard library and torch only.
+Loaded by sitecustomize with torch (`import_hook`), where WORLDSIZE_INRANK names it. Standard library and torch only.
 """
 
 from __future__ import annotations

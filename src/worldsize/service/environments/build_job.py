@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
+from worldsize.common.source_files import import_path
 from worldsize.environment.native.sources import fetch_sources
 from worldsize.environment.native.toolchain import tool_of
 from worldsize.environment.pip.requirements import asked_variables
@@ -84,14 +85,13 @@ def _steps_of_order(
 
 def job(recipe: Recipe, prefix: str, order: str) -> Job:
     """One rank, with a GPU where the spec asks for one. The nodes have to see the Python that runs us."""
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     argv = (sys.executable, "-m", "worldsize.environment.native.program", order)
     wants_gpu = any(tool_of(each) == "cuda" for each in recipe.spec.prerequisites)
     return Job(
         command=command_text(argv),
         argv=argv,
         display_name="build %s" % os.path.basename(prefix),
-        environment_variables={"PYTHONPATH": package},
+        environment_variables={"PYTHONPATH": import_path()},
         slurm={"gpus_per_node": "1"} if wants_gpu else {},
         source="env build",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from worldsize.common.source_files import source_file
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import StorageError
 from worldsize.jobspec.batch_script.job import place_of_script, script_as_asked, script_of_job
@@ -108,8 +109,7 @@ def place_script(job: Job, paths: RunPaths) -> None:
 
 
 def _read(name: str) -> bytes:
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    with open(os.path.join(package, "inrank", "shims", name), "rb") as file:
+    with open(source_file("inrank", "shims", name), "rb") as file:
         return file.read()
 
 

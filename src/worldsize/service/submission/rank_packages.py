@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from worldsize.common.source_files import source_file
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.directories import make_directories
 
 _PLACE = "inrank/worldsize_inrank"
-_LOADER = "on_import.py"
+_LOADER = "import_hook.py"
 PROGRAMS = "inrank/bin"
 """Where a run has programs of ours for its ranks."""
 
 _NVIDIA_SMI = b"""\
 #!/bin/sh
-exec python3 "$(dirname "$0")/../worldsize_inrank/virtual_gpu/smi.py" "$@"
+exec python3 "$(dirname "$0")/../worldsize_inrank/virtual_gpu/nvidia_smi.py" "$@"
 """
 
 
@@ -30,7 +31,7 @@ def package_sources(packages: tuple[str, ...]) -> Mapping[str, str]:
     """Where each file comes from, by its name in the run directory; empty for no packages."""
     if not packages:
         return {}
-    root = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "inrank")
+    root = source_file("inrank")
     names = [_LOADER]
     for package in packages:
         for folder, _, files in os.walk(os.path.join(root, package)):

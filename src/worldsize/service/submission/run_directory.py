@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 
 from worldsize.common.atomic_files import link, write_json, write_text
 from worldsize.common.path_mapping import there
+from worldsize.common.source_files import source_file
 from worldsize.errors import JobError, StorageError
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
@@ -185,7 +186,7 @@ HOOK = "inrank/sitecustomize.py"
 
 def hook_source() -> str:
     """The exception hook's path in this package."""
-    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "inrank", "sitecustomize.py")
+    return source_file("inrank", "sitecustomize.py")
 
 
 def travelling(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
