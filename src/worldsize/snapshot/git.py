@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from worldsize.common.atomic_files import open_regular_file, read_file
 from worldsize.trust.decisions import decision_about_directory
-from worldsize.trust.directories import refusal, require_reliable_directory
+from worldsize.trust.directories import require_reliable_directory
+from worldsize.trust.links import refusal
 from worldsize.trust.owners import danger_of, is_believed
 
 _SYMBOLIC_DEPTH = 5

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from worldsize.common.atomic_files import display, open_regular_file, read_file, write_json
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import StorageError, UsageError
-from worldsize.trust.directories import real_path
 from worldsize.trust.keys import config_home
+from worldsize.trust.links import follow_links
 from worldsize.trust.owners import access_list, danger_of, is_believed, is_private_group, is_unknown
 
 TYPE_CHECKING = False
@@ -183,7 +183,7 @@ def _is_doubtful(path: str, status: os.stat_result) -> bool:
 
     Directories further above may be such that this user trusts, and what is trusted stands in the file itself.
     """
-    real = real_path(path, places=False)
+    real = follow_links(path)
     if danger_of(status, real) or not os.path.samestat(os.lstat(real), status):
         return True
     return any(danger_of(os.stat(place), place) for place in {os.path.dirname(path), os.path.dirname(real)})

@@ -13,9 +13,9 @@ import stat
 from collections.abc import Mapping
 
 from worldsize.errors import StorageError, UsageError
+from worldsize.trust.links import follow_links, refusal, require_link
 from worldsize.trust.owners import danger_of, is_believed, is_ours, is_unknown, user_name
 
-_MOST_LINKS = 40
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OF_ONE_NODE = ("/tmp", "/dev/shm", "/run", "/var/run")  # nosec B108  # only compared
@@ -197,17 +197,6 @@ def refuse_foreign(path: str, danger: str | None, verb: str) -> None:
         raise UsageError("%s is for runs of your own: %s" % (verb, danger), path, hint)
 
 
-def refusal(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
-    """The error for a directory that others can change."""
-    from worldsize.common.atomic_files import display
-
-    hint = (
-        "name a directory of your own, or close it to others; or, if you trust all who can write there: "
-        "worldsize config trust %s"
-    )
-    return StorageError("%s: %s" % (what, danger), display(path), hint % display(path))
-
-
 def make_directories(directory: str) -> None:
     """Make `directory` and those above it that are missing: unlike os.makedirs, 0700 each, and 0711 an `own_place`, in
     which there may be runs for a group to read. OSError."""
@@ -254,40 +243,13 @@ def remove_tree(path: str) -> None:
 
 
 def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool = True, also: int | None = None) -> str:
-    """Where `path` leads. Each component is checked; links are followed if this user or root made them, or the user
-    `also`; components that do not exist stay as they are named.
+    """Where `path` leads. Links are followed if this user or root made them, or the user `also`; components that do not
+    exist stay as they are named.
 
     Raises StorageError for another user's link; and with `places` for a directory on the way in which others could
     replace what `path` names, unless this user trusts it.
     """
-    left = os.path.join(os.getcwd(), path).split(os.sep)[::-1]
-    real, links = os.sep, 0
-    while left:
-        name = left.pop()
-        if name in ("", "."):
-            continue
-        if name == "..":
-            real = os.path.dirname(real)
-            continue
-        child = os.path.join(real, name)
-        if places:
-            _check_place(real, environ)
-        try:
-            status, target = _look_at(child)
-        except FileNotFoundError:
-            return os.path.normpath(os.path.join(child, *left[::-1]))
-        if not stat.S_ISLNK(status.st_mode):
-            real = child
-            continue
-        if status.st_uid != also:
-            require_component(child, status, environ)
-        links += 1
-        if links > _MOST_LINKS:
-            raise StorageError("too many links", path)
-        if os.path.isabs(target):
-            real = os.sep
-        left += target.split(os.sep)[::-1]
-    return real
+    return follow_links(path, (lambda directory: _check_place(directory, environ)) if places else None, also)
 
 
 def place_within(root: str, path: str) -> str:
@@ -301,24 +263,13 @@ def place_within(root: str, path: str) -> str:
     return place
 
 
-def _look_at(path: str) -> tuple[os.stat_result, str]:
-    """The status of what has this name, and where it leads if it is a link: of one and the same, whatever others put in
-    its place meanwhile. OSError."""
-    found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        status = os.fstat(found)
-        return status, os.readlink("", dir_fd=found) if stat.S_ISLNK(status.st_mode) else ""
-    finally:
-        os.close(found)
-
-
 def require_component(path: str, status: os.stat_result, environ: Mapping[str, str] = os.environ) -> None:
     """Check one component of a path by its own status (lstat): a link of this user's or root's, or a directory in which
     others cannot replace anything, or that this user trusts. StorageError."""
     if not stat.S_ISLNK(status.st_mode):
         _require_place(path, status, environ)
-    elif not is_believed(status.st_uid) and not (os.path.dirname(path) == os.sep and is_unknown(status.st_uid)):
-        raise refusal(path, "the link belongs to %s" % user_name(status.st_uid))
+    else:
+        require_link(path, status)
 
 
 def _check_place(directory: str, environ: Mapping[str, str]) -> None:

@@ -1,0 +1,81 @@
+"""Links that this user may follow: those of this user's own and of root. Another user's could lead anywhere, and
+elsewhere a moment later."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from worldsize.errors import StorageError
+from worldsize.trust.owners import is_believed, is_unknown, user_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MOST_LINKS = 40
+
+
+def follow_links(path: str, enter: Callable[[str], None] | None = None, also: int | None = None) -> str:
+    """Where `path` leads. Links are followed if this user or root made them, or the user `also`; components that do not
+    exist stay as they are named.
+
+    `enter` is called with each directory before a name in it is looked up, and may raise. Raises StorageError for
+    another user's link.
+    """
+    left = os.path.join(os.getcwd(), path).split(os.sep)[::-1]
+    real, links = os.sep, 0
+    while left:
+        name = left.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            real = os.path.dirname(real)
+            continue
+        child = os.path.join(real, name)
+        if enter is not None:
+            enter(real)
+        try:
+            status, target = _look_at(child)
+        except FileNotFoundError:
+            return os.path.normpath(os.path.join(child, *left[::-1]))
+        if not stat.S_ISLNK(status.st_mode):
+            real = child
+            continue
+        if status.st_uid != also:
+            require_link(child, status)
+        links += 1
+        if links > _MOST_LINKS:
+            raise StorageError("too many links", path)
+        if os.path.isabs(target):
+            real = os.sep
+        left += target.split(os.sep)[::-1]
+    return real
+
+
+def require_link(path: str, status: os.stat_result) -> None:
+    """Check a link by its own status (lstat). Raises StorageError if it is neither this user's nor root's."""
+    if not is_believed(status.st_uid) and not (os.path.dirname(path) == os.sep and is_unknown(status.st_uid)):
+        raise refusal(path, "the link belongs to %s" % user_name(status.st_uid))
+
+
+def refusal(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
+    """The error for a directory that others can change."""
+    from worldsize.common.atomic_files import display
+
+    hint = (
+        "name a directory of your own, or close it to others; or, if you trust all who can write there: "
+        "worldsize config trust %s"
+    )
+    return StorageError("%s: %s" % (what, danger), display(path), hint % display(path))
+
+
+def _look_at(path: str) -> tuple[os.stat_result, str]:
+    """The status of what has this name, and where it leads if it is a link: of one and the same, whatever others put in
+    its place meanwhile. OSError."""
+    found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(found)
+        return status, os.readlink("", dir_fd=found) if stat.S_ISLNK(status.st_mode) else ""
+    finally:
+        os.close(found)
