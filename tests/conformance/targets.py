@@ -11,7 +11,7 @@ from driver import Cli
 
 from worldsize.common.path_mapping import there
 from worldsize.compute.base import Compute, Handle
-from worldsize.jobspec.config import load_config
+from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job
 from worldsize.service.computes import open_compute
 from worldsize.service.runs.run import Run

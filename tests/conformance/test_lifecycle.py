@@ -11,7 +11,7 @@ import pytest
 from driver import unfolded, wait_for
 from targets import Place
 
-from worldsize.jobspec.config import load_config
+from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, Request

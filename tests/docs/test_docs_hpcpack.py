@@ -6,7 +6,7 @@ from pathlib import Path
 
 from documents import ROOT, blocks
 
-from worldsize.jobspec.config import load_config
+from worldsize.jobspec.config.load import load_config
 
 _PAGE = ROOT / "docs" / "hpcpack.md"
 

@@ -11,7 +11,7 @@ import pytest
 from documents import PAGES, ROOT, blocks, prose
 
 from worldsize.cli.main import VERBS, build_parser
-from worldsize.jobspec.config_files import COMPUTE, TOP
+from worldsize.jobspec.config.files import COMPUTE, TOP
 from worldsize.jobspec.distribution import DISTRIBUTIONS
 from worldsize.jobspec.keys.environment import ENVIRONMENT
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT

@@ -266,7 +266,7 @@ def test_without_namespaces_where_there_are_none(tmp_path: Any) -> None:
 
 
 def test_the_configuration_is_read_by_worldsize(tmp_path: Any) -> None:
-    from worldsize.jobspec.config import load_config
+    from worldsize.jobspec.config.load import load_config
 
     folder = tmp_path / 'a "folder" ü'
     folder.mkdir()

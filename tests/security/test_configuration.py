@@ -354,7 +354,7 @@ def test_a_file_that_was_exchanged_while_it_was_read(tmp_path: Path) -> None:
 
 def test_no_answer_holds_for_all_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by review: the file was read again without a question, and counted."""
-    from worldsize.jobspec.config import load_config
+    from worldsize.jobspec.config.load import load_config
 
     monkeypatch.delenv("WORLDSIZE_TRUST_PROJECT", raising=False)
     environ = {"HOME": str(tmp_path), "WORLDSIZE_SITE_CONFIG": str(tmp_path / "none")}

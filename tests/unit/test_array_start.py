@@ -12,7 +12,7 @@ from worldsize.common.atomic_files import read_json, write_json
 from worldsize.compute.base import Handle, Submission
 from worldsize.compute.local.compute import LocalCompute
 from worldsize.errors import SubmitAgain, SubmitRejected
-from worldsize.jobspec.config import load_config
+from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job, Output
 from worldsize.plan.array import is_new
 from worldsize.plan.run_paths import RunPaths

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config import Config, load_config
+from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.config.load import load_config
 
 USER = """\
 envs_dir = "~/envs"

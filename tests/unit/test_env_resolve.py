@@ -17,7 +17,7 @@ from worldsize.environment.inspect.machine import completed_virtual, parse_virtu
 from worldsize.environment.resolve import resolve, spellings
 from worldsize.environment.sources import complete, of_lock
 from worldsize.errors import JobError, NotFound, UsageError
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, Fetch
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan

@@ -16,7 +16,7 @@ from worldsize.compute.hpcpack.settings import (
 )
 from worldsize.compute.hpcpack.wire import listed, message_of, properties, rows, time_of
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config.config import Compute as Settings
 
 
 def test_an_object_there_and_back() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from worldsize.errors import ConfigError, NotFound
-from worldsize.jobspec.config import Compute, Config, load_config
+from worldsize.jobspec.config.config import Compute, Config
+from worldsize.jobspec.config.load import load_config
 
 SITE = """\
 default_compute = "lab"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from spec_strategies import fuzz, jobs, made, names, scalars, texts, trees, worded_jobs
 
 from worldsize.errors import ConfigError, JobError, WorldsizeError
-from worldsize.jobspec.config import load_config
+from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.distribution import parse_distribution
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.expressions import input_text, resolve

@@ -24,11 +24,11 @@ def test_a_job_cannot_be_changed() -> None:
 def test_reading_a_job_on_the_hot_path_imports_neither_yaml_nor_toml_nor_a_schema_library() -> None:
     code = (
         "import sys, worldsize.jobspec.job, worldsize.jobspec.reading.overrides, worldsize.jobspec.dump, "
-        "worldsize.jobspec.config, "
+        "worldsize.jobspec.config.load, "
         "worldsize.jobspec.expressions as e\n"
         "job = worldsize.jobspec.reading.overrides.with_world(worldsize.jobspec.job.Job(argv=('true',)), '1x2')\n"
         "worldsize.jobspec.dump.dump_job(job)\n"
-        "worldsize.jobspec.config.load_config('/', {'HOME': '/nonexistent', 'WORLDSIZE_SITE_CONFIG': '/nonexistent'})\n"
+        "worldsize.jobspec.config.load.load_config('/', {'HOME': '/nonexistent', 'WORLDSIZE_SITE_CONFIG': '/nonexistent'})\n"
         "e.resolve('true', {}, {})\n"
         "heavy = {'yaml', 'msgspec', 'tomllib', 'tomli', 'difflib', 'dataclasses', 'inspect', 'pathlib'}\n"
         "print(sorted(heavy & set(sys.modules)))"

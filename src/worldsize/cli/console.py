@@ -10,7 +10,8 @@ from collections.abc import Callable
 from worldsize.cli.output import say_message
 from worldsize.common.numbers import whole
 from worldsize.errors import UsageError
-from worldsize.jobspec.config import Config, load_config
+from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.config.load import load_config
 from worldsize.service.runs.run import Run
 from worldsize.store.find import resolve
 

@@ -8,7 +8,7 @@ import os
 from worldsize.cli.console import add_output, complete_computes, completed_by, config_here, table
 from worldsize.cli.output import say, show, show_document, show_json
 from worldsize.errors import NotFound, UsageError
-from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config.config import Compute as Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from worldsize.environment.sources import complete
 from worldsize.errors import UsageError
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import FILE_ENDINGS, EnvironmentSpec, is_azure_name, is_path, spec_of
 
 _DEEPEST = 8

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from worldsize.compute.base import After
 from worldsize.errors import UsageError
-from worldsize.jobspec.config import load_config
+from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.python_builder import CommandJob
 from worldsize.jobspec.reading.job_file import load_job as read_job_file

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config import Compute as Settings
-from worldsize.jobspec.config import Config, load_config
+from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.config.load import load_config
 from worldsize.plan.run_paths import RunPaths
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.compute.base import After, CheckResult, Compute
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.trust.secrets import mask_text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from worldsize.cli.console import add_output, complete_computes, completed_by, config_here
 from worldsize.cli.output import say_message, show, show_document, show_json
 from worldsize.errors import StorageError, UsageError
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Config
 from worldsize.trust.directories import foreign_owner
 from worldsize.trust.documents import write_document
 

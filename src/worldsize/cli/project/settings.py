@@ -7,7 +7,7 @@ import argparse
 from worldsize.cli.console import add_output, config_here, table
 from worldsize.cli.output import show, show_document, show_json
 from worldsize.errors import UsageError
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Config
 
 _EXAMPLES = {
     "schema": """examples:

@@ -6,7 +6,7 @@ import argparse
 
 from worldsize.cli.output import say, say_message
 from worldsize.errors import UsageError
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
 from worldsize.service.runs.run import Run
 from worldsize.service.submission.rehearsal import could_not_show, for_this_machine, refuse_several

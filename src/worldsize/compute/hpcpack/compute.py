@@ -12,7 +12,7 @@ from worldsize.compute.hpcpack.render import Asked, preview, requests, words_of
 from worldsize.compute.hpcpack.requeue import parents
 from worldsize.compute.hpcpack.settings import Share, access_of, has_account_of, in_handle, said_of_jobs, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
-from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config.config import Compute as Settings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths

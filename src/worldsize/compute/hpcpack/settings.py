@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from worldsize.common.path_mapping import there
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config.config import Compute as Settings
 from worldsize.jobspec.keys.hpcpack import HEAD, NO_PASSWORD, local_share
 
 _BASE = "/hpc"

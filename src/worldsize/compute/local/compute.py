@@ -16,7 +16,7 @@ from worldsize.agent.posix.signals import STOP_NOW
 from worldsize.common.numbers import whole
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
 from worldsize.compute.local import leftovers
-from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config.config import Compute as Settings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths

@@ -18,7 +18,7 @@ from worldsize.compute.slurm.script import Script, render
 from worldsize.compute.slurm.script_trust import trusted_on_the_way
 from worldsize.compute.slurm.submission import pause, submit_once
 from worldsize.errors import SubmitRejected
-from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config.config import Compute as Settings
 from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.paths import is_remote
 from worldsize.plan.plan import ArrayPlace, Plan

@@ -18,7 +18,7 @@ from worldsize.environment.pipeline import Steps, said
 from worldsize.environment.recipe import Recipe
 from worldsize.environment.workspace.builder import OWN, Work
 from worldsize.errors import BuildError, WorldsizeError
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job, command_text
 from worldsize.logs.tail import last_lines
 from worldsize.service.request import Progress, Request

@@ -11,7 +11,7 @@ from worldsize.compute.capabilities import Errands
 from worldsize.environment.activation import Activation
 from worldsize.environment.inspect.node_check import Row, check_argv, read_row
 from worldsize.errors import UsageError
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Config
 from worldsize.service import node_commands
 from worldsize.service.computes import python_path
 from worldsize.service.environments.lookup import Environment

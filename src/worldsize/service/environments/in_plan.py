@@ -8,7 +8,7 @@ from worldsize.common.path_mapping import is_mapped, there
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.environment.activation import Activation
 from worldsize.errors import WorldsizeError
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.service.environments.lookup import Environment, find_environment

@@ -10,8 +10,8 @@ from worldsize.common.atomic_files import read_json, write_json
 from worldsize.environment.recipe import Recipe
 from worldsize.environment.workspace.prefixes import entries, prefix_path, read_description
 from worldsize.errors import WorldsizeError
-from worldsize.jobspec.config import Compute as Settings
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import Config
 from worldsize.trust.directories import is_reliable_directory, make_private_directory, require_reliable_directory
 
 

@@ -12,8 +12,8 @@ from worldsize.environment.recipe import Recipe
 from worldsize.environment.resolve import resolve
 from worldsize.environment.workspace.prefixes import is_ready, read_description, touch
 from worldsize.errors import UsageError
-from worldsize.jobspec.config import LOCAL, Config
-from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config.config import LOCAL, Config
+from worldsize.jobspec.config.config import Compute as Settings
 from worldsize.jobspec.environment import EnvironmentSpec, is_packed_name
 from worldsize.service.computes import python_path
 from worldsize.service.environments.location import envs_dir, own_names, place, probed

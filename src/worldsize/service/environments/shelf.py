@@ -10,7 +10,7 @@ from worldsize.common.atomic_files import read_json
 from worldsize.environment.workspace.builder import removed
 from worldsize.environment.workspace.prefixes import Entry, empty_trash, entries, last_used
 from worldsize.errors import NotFound, UsageError
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Config
 from worldsize.plan.array import element_root, read_array
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.environments.location import envs_dir

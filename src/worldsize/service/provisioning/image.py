@@ -11,7 +11,7 @@ from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.environment.pack import image as container
 from worldsize.environment.pack.image import APPTAINER, NONE, PYXIS, SINGULARITY
 from worldsize.errors import UsageError
-from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config.config import Compute as Settings
 from worldsize.jobspec.job import Job
 from worldsize.plan.array import array_of
 from worldsize.plan.node_disk import PLACE

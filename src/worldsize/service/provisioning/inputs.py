@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from worldsize.common.path_mapping import there
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.jobspec.config import Compute as Settings
-from worldsize.jobspec.config import Config
+from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.sizes import bytes_of

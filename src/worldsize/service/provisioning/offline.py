@@ -9,7 +9,7 @@ from worldsize.common.path_mapping import there
 from worldsize.compute.base import CheckResult
 from worldsize.environment.pip.requirements import asked_variables
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config.config import Compute as Settings
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.stage import Stage, stage_of
 from worldsize.plan.node_disk import PLACE, Local

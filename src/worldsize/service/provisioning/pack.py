@@ -9,7 +9,7 @@ from worldsize.common.path_mapping import there
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.environment.pack.cache import content_key, described, pack_once
 from worldsize.environment.pack.pack import SUFFIX, Packed
-from worldsize.jobspec.config import Compute as Settings
+from worldsize.jobspec.config.config import Compute as Settings
 from worldsize.jobspec.job import Job
 from worldsize.plan.node_disk import Archive, Local
 from worldsize.plan.plan import Plan

@@ -56,7 +56,7 @@ def _is_in(home: str | None, root: str) -> bool:
 def _configured_home(directory: str, *_: str | None) -> str | None:
     """As configuration files say; None where they cannot be read: whoever needs them tells."""
     from worldsize.errors import WorldsizeError
-    from worldsize.jobspec.config import load_config
+    from worldsize.jobspec.config.load import load_config
 
     try:
         return load_config(directory, os.environ).home

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from worldsize.common.atomic_files import read_json
 from worldsize.common.numbers import whole
 from worldsize.errors import JobError
-from worldsize.jobspec.config import LOCAL, Config
+from worldsize.jobspec.config.config import LOCAL, Config
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan

@@ -29,7 +29,7 @@ from worldsize.version import VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.common.path_mapping import Mapped
-    from worldsize.jobspec.config import Config
+    from worldsize.jobspec.config.config import Config
 
 
 def lay_out(request: Request, job: Job, paths: RunPaths, progress: Progress) -> str | None:

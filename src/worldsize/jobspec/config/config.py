@@ -10,13 +10,12 @@ python = "/shared/me/env/bin/python"
 gpus_per_node = 4
 partition = "gpu"          # other keys of a compute that is not local are its own: Compute.options
 ```
-Paths are relative to the file that names them. Finding that there is no file costs a few system calls, no import.
+Paths are relative to the file that names them.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import NotFound
@@ -25,13 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from worldsize.trust.projects import Ask
-
-FILE_NAME = "worldsize.toml"
-SITE_FILE = "/etc/worldsize/worldsize.toml"
 LOCAL = "local"
-
-_DEFAULTS = {"home": "default", "default_compute": "default", "compute.local.type": "default"}
 
 
 class Compute(NamedTuple):
@@ -105,56 +98,3 @@ class Config(NamedTuple):
 
         origin = where if name else self.default_place
         raise NotFound("there is no compute %.60r" % wanted, origin, did_you_mean(wanted, self.computes, "there are"))
-
-
-def load_config(cwd: str, environ: Mapping[str, str], ask: Ask | None = None) -> Config:
-    """The configuration that holds in the directory `cwd` (absolute). Of files that others could have written, and of a
-    project's that decides what is executed, `worldsize.trust` says whether they count; `ask` asks the user, once.
-
-    Raises ConfigError, with file and line where known, for files that cannot be read, are not TOML, or say what is
-    not understood; all such problems at once.
-    """
-    site, own, projects = config_files(cwd, environ)
-    if site or own or projects:
-        from worldsize.jobspec.config_files import read_files
-
-        config = read_files(site, own, projects, environ, ask)
-    else:
-        config = Config(computes={LOCAL: Compute()})
-    return _with_environment(config, cwd, environ)
-
-
-def _with_environment(config: Config, cwd: str, environ: Mapping[str, str]) -> Config:
-    origins = {**_DEFAULTS, **config.origins}
-    home = config.home or os.path.join(_user_home(environ), ".worldsize")
-    default_compute = config.default_compute
-    if environ.get("WORLDSIZE_HOME"):
-        home = os.path.abspath(os.path.join(cwd, os.path.expanduser(environ["WORLDSIZE_HOME"])))
-        origins["home"] = "WORLDSIZE_HOME"
-    if environ.get("WORLDSIZE_COMPUTE"):
-        default_compute = environ["WORLDSIZE_COMPUTE"]
-        origins["default_compute"] = "WORLDSIZE_COMPUTE"
-        config = config._replace(default_place="WORLDSIZE_COMPUTE")
-    return config._replace(home=home, default_compute=default_compute, origins=origins)
-
-
-def _user_home(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or os.path.expanduser("~")
-
-
-def config_files(cwd: str, environ: Mapping[str, str]) -> tuple[str | None, str | None, list[str]]:
-    """The files that exist: the site's, the user's, the projects' (the nearest above `cwd` first)."""
-    config_home = environ.get("XDG_CONFIG_HOME") or os.path.join(_user_home(environ), ".config")
-    site: str | None = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
-    own: str | None = os.path.join(config_home, "worldsize", FILE_NAME)
-    projects = [path for path in _upwards(cwd) if path not in (site, own) and os.path.isfile(path)]
-    return site if os.path.isfile(site or "") else None, own if os.path.isfile(own or "") else None, projects
-
-
-def _upwards(directory: str) -> Iterator[str]:
-    while True:
-        yield os.path.join(directory, FILE_NAME)
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            return
-        directory = parent

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config import LOCAL, Compute, Config
+from worldsize.jobspec.config.config import LOCAL, Compute, Config
 from worldsize.jobspec.keys.hpcpack import HEAD, HPCPACK, NO_PASSWORD, default_runs_dir
 from worldsize.jobspec.keys.job import MAX_SECONDS
 from worldsize.jobspec.keys.key import Key, Keys
@@ -40,7 +40,7 @@ TOP: Keys = {
     "envs_dir": Key("path", "Where environments are built.", blank=False),
 }
 ENVIRONMENTS = ("environment", "environment_map", "conda")
-"""Tables that jobspec/environment_config.py reads."""
+"""Tables that jobspec/config/environment.py reads."""
 COMPUTE: Keys = {
     "type": Key("text", "What kind of compute this is.", choices=TYPES),
     "runs_dir": Key("path", "Where this compute's runs are kept.", blank=False),
@@ -93,7 +93,7 @@ def read_files(
     computes = {name: _compute(name, settings, report) for name in names}
     tables = {path: node for path, node in settings.items() if path[0] in ENVIRONMENTS}
     if tables:
-        from worldsize.jobspec.environment_config import read_tables
+        from worldsize.jobspec.config.environment import read_tables
 
         values.update(read_tables(tables, report))
     report.check()
@@ -200,7 +200,7 @@ def _flat(root: Node, report: Report) -> Settings:
     settings: Settings = {}
     for name, node in root.value.items():
         if name in ENVIRONMENTS:
-            from worldsize.jobspec.environment_config import flatten
+            from worldsize.jobspec.config.environment import flatten
 
             settings.update(flatten(name, node, report))
             continue
