@@ -13,8 +13,9 @@ from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.compute.slurm.options import script_options
 from worldsize.jobspec.batch_script.importer import import_script
 from worldsize.jobspec.batch_script.job import load_script, read_script
+from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.reading.job_file import dump_job, parse_job
+from worldsize.jobspec.reading.job_file import parse_job
 from worldsize.jobspec.reading.overrides import apply_overrides, with_world
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths

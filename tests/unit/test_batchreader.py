@@ -13,8 +13,9 @@ from worldsize.compute.slurm.options import script_options
 from worldsize.errors import JobError
 from worldsize.jobspec.batch_script.parse import MAX_BYTES
 from worldsize.jobspec.distribution import PlainDistribution, PyTorchDistribution
-from worldsize.jobspec.job import Job
-from worldsize.jobspec.reading.job_file import Loaded, dump_job, load_job, parse_job
+from worldsize.jobspec.dump import dump_job
+from worldsize.jobspec.job import Job, Loaded
+from worldsize.jobspec.reading.job_file import load_job, parse_job
 from worldsize.jobspec.reading.overrides import apply_overrides, with_world
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths

@@ -34,7 +34,8 @@ from worldsize.jobspec.batch_script.shell_values import scan
 from worldsize.jobspec.batch_script.shell_words import commands
 from worldsize.jobspec.batch_script.size import MAX_NODES, Asked, array_of, asked
 from worldsize.jobspec.batch_script.variables import sbatch_variables
-from worldsize.jobspec.job import MAX_RANKS, Job
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.jobspec.reading.overrides import apply_overrides, with_world
 from worldsize.jobspec.sizes import bytes_of
 from worldsize.plan.array import split_element

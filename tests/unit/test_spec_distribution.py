@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from distributions import parse_distribution
 
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import (
@@ -17,7 +18,6 @@ from worldsize.jobspec.distribution import (
     PyTorchDistribution,
     RayDistribution,
     TensorFlowDistribution,
-    parse_distribution,
     processes_per_instance,
 )
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
+from distributions import parse_distribution
 from hypothesis import given
 from hypothesis import strategies as st
 from spec_strategies import fuzz, jobs, made, names, scalars, texts, trees, worded_jobs
 
 from worldsize.errors import ConfigError, JobError, WorldsizeError
 from worldsize.jobspec.config.load import load_config
-from worldsize.jobspec.distribution import parse_distribution
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.expressions import input_text, resolve
 from worldsize.jobspec.job import Input, Job

@@ -9,8 +9,8 @@ import pytest
 
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import PyTorchDistribution
-from worldsize.jobspec.job import Input, Job, Limits, Output, Resources
-from worldsize.jobspec.reading.job_file import Loaded, load_job, parse_job
+from worldsize.jobspec.job import Input, Job, Limits, Loaded, Output, Resources
+from worldsize.jobspec.reading.job_file import load_job, parse_job
 
 FULL = """\
 $schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json

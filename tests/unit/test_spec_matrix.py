@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from worldsize.errors import JobError
+from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Input, Job
-from worldsize.jobspec.reading.job_file import dump_job, parse_job
+from worldsize.jobspec.reading.job_file import parse_job
 from worldsize.jobspec.reading.matrix import asks_for_several, element_job, elements, with_count, with_matrix
 
 HEAD = "command: python train.py ${{inputs.lr}}\ninputs:\n  lr: 0.1\n  seed: 0\n  data: {path: /tmp}\n"

@@ -127,20 +127,3 @@ def kind_names(said: str) -> tuple[str, ...]:
 def processes_per_instance(distribution: Distribution | None) -> int | None:
     """Processes on each node; None where the kind lays out roles instead (tensorflow, ray)."""
     return 1 if distribution is None else getattr(distribution, "process_count_per_instance", None)
-
-
-def parse_distribution(value: Any, where: str, warnings: list[str]) -> Distribution | None:
-    """A distribution from a mapping or from one of the classes above; None stays None.
-
-    Keys that the kind does not know, at any depth, are appended to `warnings`.
-    Raises JobError, at `where`, for a missing or unknown type and for values of a wrong type or size.
-    """
-    from worldsize.jobspec.reading.job import read_distribution
-    from worldsize.jobspec.reading.problems import Report
-    from worldsize.jobspec.reading.tree import to_node
-
-    report = Report()
-    distribution = read_distribution(to_node(value, where), "distribution", report)
-    report.check()
-    warnings.extend(report.warnings)
-    return distribution

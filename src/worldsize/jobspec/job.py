@@ -16,10 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MAX_RANKS = 1_000_000
-"""No job has more ranks; a larger number is a slip of the keyboard."""
-
-
 COPYING_MODES = ("download", "eval_download")
 MOUNTING_MODES = ("ro_mount", "eval_mount")
 """Modes of inputs that ask for something: a copy on each node's own disk; no writing to it."""
@@ -201,3 +197,17 @@ def service_only(job: Job) -> list[str]:
         found["outputs.%s.name" % name] = output.name
         found["outputs.%s.version" % name] = output.version
     return [key for key, value in found.items() if value]
+
+
+class Loaded(NamedTuple):
+    """A job as read: what to tell the user, and the line of every key, by its YAML path."""
+
+    job: Job
+    warnings: tuple[str, ...] = ()
+    lines: Mapping[str, int] = {}
+
+    def where(self, path: str) -> str:
+        """The place of a key, such as "job.yml:7" for "environment_variables.RANK"; of its nearest parent otherwise."""
+        while path and path not in self.lines:
+            path = path.rpartition(".")[0]
+        return "%s:%d" % (self.job.source, self.lines[path]) if path else self.job.source

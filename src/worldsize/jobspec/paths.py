@@ -47,3 +47,9 @@ def current_directory(origin: str) -> str:
         return os.getcwd()
     except OSError as error:
         raise JobError("the current directory cannot be read: %s" % error.strerror, origin) from None
+
+
+def printable(path: str) -> str:
+    """A file's name for messages: undecodable bytes are shown as \\x.., control characters escaped."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else repr(text)[1:-1]

@@ -30,7 +30,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 def import_(options: argparse.Namespace) -> int:
     from worldsize.jobspec.batch_script.importer import import_script
     from worldsize.jobspec.batch_script.job import read_script
-    from worldsize.jobspec.reading.job_file import printable
+    from worldsize.jobspec.paths import printable
 
     path = None if options.script == "-" else options.script
     source = printable(path or "batch script")

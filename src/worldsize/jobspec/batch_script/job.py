@@ -12,8 +12,9 @@ from worldsize.jobspec.batch_script.parse import MAX_BYTES, BatchScript, Remark,
 from worldsize.jobspec.batch_script.size import Asked, array_of, asked
 from worldsize.jobspec.batch_script.slurm_keys import IN_ALL, with_nodes, with_slurm_keys, with_tasks
 from worldsize.jobspec.distribution import PlainDistribution, processes_per_instance
-from worldsize.jobspec.job import MAX_RANKS, Job, Resources
-from worldsize.jobspec.reading.job_file import Loaded, printable
+from worldsize.jobspec.job import Job, Loaded, Resources
+from worldsize.jobspec.limits import MAX_RANKS
+from worldsize.jobspec.paths import printable
 from worldsize.plan.array import MAX_ELEMENTS
 
 _LINES = {

@@ -9,8 +9,7 @@ from worldsize.jobspec.batch_script.job import job_of_script, name_of, read_scri
 from worldsize.jobspec.batch_script.slurm_keys import with_slurm_keys
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.paths import absolute, is_remote
-from worldsize.jobspec.reading.job_file import printable
+from worldsize.jobspec.paths import absolute, is_remote, printable
 from worldsize.jobspec.reading.problems import Report
 from worldsize.jobspec.reading.tree import Node
 

@@ -9,7 +9,7 @@ from worldsize.common.atomic_files import display
 from worldsize.common.numbers import whole
 from worldsize.errors import JobError
 from worldsize.jobspec.batch_script.parse import BLANKS, BatchScript
-from worldsize.jobspec.job import MAX_RANKS
+from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.plan.slurm.hostlist import LIMIT, expand
 from worldsize.plan.slurm.time_limit import limit_seconds
 

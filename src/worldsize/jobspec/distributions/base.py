@@ -12,7 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
-    from worldsize.errors import PlanError
     from worldsize.jobspec.keys.key import Key
 
     Kind = TypeVar("Kind", bound=type)
@@ -56,8 +55,8 @@ def tolerant(kind: Kind) -> Kind:
 
 
 def count_key(doc: str, minimum: int = 1) -> Key:
-    from worldsize.jobspec.job import MAX_RANKS
     from worldsize.jobspec.keys.key import Key
+    from worldsize.jobspec.limits import MAX_RANKS
 
     return Key("int", doc, minimum=minimum, maximum=MAX_RANKS)
 
@@ -70,13 +69,3 @@ def port_key(doc: str) -> Key:
     from worldsize.jobspec.keys.key import Key
 
     return Key("int", doc, minimum=1, maximum=65535)
-
-
-def not_yet(type_: str) -> PlanError:
-    """What `arrange` raises for a kind that is read, and kept, and that this release cannot start."""
-    from worldsize.errors import PlanError
-    from worldsize.jobspec.distribution import DISTRIBUTIONS
-
-    what = "this release cannot run a %s distribution yet" % type_
-    others = ", ".join(name for name in DISTRIBUTIONS if name != type_)
-    return PlanError(what, "distribution.type", "these run today: %s" % others)

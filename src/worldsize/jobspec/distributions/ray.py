@@ -41,6 +41,10 @@ class RayDistribution(NamedTuple):
         return instances
 
     def arrange(self, instances: int) -> Arrangement:
-        from worldsize.jobspec.distributions.base import not_yet
+        from worldsize.errors import PlanError
 
-        raise not_yet(self.type)
+        raise PlanError(
+            "this release cannot run a ray distribution yet",
+            "distribution.type",
+            "these run today: pytorch, tensorflow, mpi, horovod, deepspeed, jax",
+        )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from worldsize.jobspec.job import MAX_RANKS
 from worldsize.jobspec.keys.autotune import AUTOTUNE
 from worldsize.jobspec.keys.hpcpack import HPCPACK
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.keys.slurm import SETUP, SLURM
 from worldsize.jobspec.keys.stage import STAGE
+from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.plan.rank_environment import CONVENTIONS
 

@@ -1,35 +1,17 @@
-"""Job files: reading them, and writing a job so that it reads back as the same job."""
+"""Reads job files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import NamedTuple
 
 from worldsize.common.atomic_files import read_file
 from worldsize.errors import JobError
-from worldsize.jobspec.dump import dump_job
-from worldsize.jobspec.job import Job
+from worldsize.jobspec.job import Loaded
+from worldsize.jobspec.paths import current_directory, printable
 from worldsize.jobspec.reading.tree import Node
-
-__all__ = ["MAX_BYTES", "Loaded", "dump_job", "load_job", "parse_job"]
 
 MAX_BYTES = 8 << 20
 _GIVEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-
-
-class Loaded(NamedTuple):
-    """A job as read: what to tell the user, and the line of every key, by its YAML path."""
-
-    job: Job
-    warnings: tuple[str, ...] = ()
-    lines: Mapping[str, int] = {}
-
-    def where(self, path: str) -> str:
-        """The place of a key, such as "job.yml:7" for "environment_variables.RANK"; of its nearest parent otherwise."""
-        while path and path not in self.lines:
-            path = path.rpartition(".")[0]
-        return "%s:%d" % (self.job.source, self.lines[path]) if path else self.job.source
 
 
 def load_job(path: str) -> Loaded:
@@ -60,7 +42,6 @@ def parse_job(data: str | bytes, filename: str) -> Loaded:
 
     Raises JobError, naming every problem with file, line and key.
     """
-    from worldsize.jobspec.paths import current_directory
     from worldsize.jobspec.reading.job import read_job
     from worldsize.jobspec.reading.problems import Report
     from worldsize.jobspec.reading.yaml import parse_yaml
@@ -76,12 +57,6 @@ def parse_job(data: str | bytes, filename: str) -> Loaded:
     lines: dict[str, int] = {}
     _collect_lines(node, "", lines)
     return Loaded(job, tuple(report.warnings), lines)
-
-
-def printable(path: str) -> str:
-    """A file's name for messages: undecodable bytes are shown as \\x.., control characters escaped."""
-    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def _text(data: str | bytes, origin: str) -> str:

@@ -1,0 +1,6 @@
+"""Limits of what a job may ask for."""
+
+from __future__ import annotations
+
+MAX_RANKS = 1_000_000
+"""No job has more ranks; a larger number is a slip of the keyboard."""
