@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Callable
 
-from worldsize.cli.output import say_message
+from worldsize.cli.output import say, say_message
 from worldsize.common.numbers import whole
-from worldsize.errors import UsageError
+from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.config.load import load_config
 from worldsize.service.runs.run import Run
@@ -63,7 +63,7 @@ _said: set[str] = set()
 
 
 def _ask(question: Question) -> bool | None:
-    from worldsize.cli.project.trust import ask_about_project
+    from worldsize.cli.trust_question import ask_about_project
 
     return ask_about_project(question)
 
@@ -191,3 +191,12 @@ def _cell(text: str) -> str:
     from worldsize.logs.text import escape
 
     return escape(text).replace("\t", "\\t")
+
+
+def ask_for_the_end(run_id: str, cancel: Callable[[], object]) -> None:
+    try:
+        cancel()
+    except (WorldsizeError, KeyboardInterrupt):
+        say("could not cancel %s" % run_id)
+        raise
+    say("cancelling %s" % run_id)

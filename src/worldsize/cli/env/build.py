@@ -107,6 +107,7 @@ def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = T
     from worldsize.service.environments.build import make_ready
     from worldsize.service.environments.lookup import find_environment
     from worldsize.service.submission.secrets import environ_of_builds
+    from worldsize.service.submission.submit import start
 
     config = config_here()
     compute = config.compute(options.compute, "--compute").name
@@ -119,7 +120,7 @@ def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = T
         raise UsageError("%s: there is nothing to build" % options.spec, None, "worldsize env build --help")
     told = Ticker() if sys.stderr.isatty() else Notices()
     try:
-        return found, make_ready(found, told)
+        return found, make_ready(found, told, start)
     finally:
         told.done()
 

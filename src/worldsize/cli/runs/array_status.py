@@ -6,15 +6,15 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from worldsize.cli.console import duration, state_text
+from worldsize.cli.console import ask_for_the_end, duration, state_text
 from worldsize.cli.output import say, show, show_json
 from worldsize.cli.run.array import element_name, element_text, size_text, states_text, values_text
 from worldsize.cli.runs.explain import usage_text, waiting_lines
 from worldsize.common.atomic_files import display
-from worldsize.errors import NotFound, WorldsizeError
+from worldsize.errors import NotFound
 from worldsize.plan.array import array_file, element_id
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.array import RunArray
@@ -22,50 +22,10 @@ from worldsize.service.runs.compute_reports import waiting
 from worldsize.service.runs.run import Run
 from worldsize.state.array import array_status, array_summary, count_states
 from worldsize.state.records import RunState, Status
-from worldsize.store.summaries import Summary
 
 _SHOWN = 10
 _TIMED_OUT = 124
 _EXPLAINED_WITHIN = 5.0
-
-
-def expanded(rows: Sequence[Summary], home: str) -> Iterator[Summary]:
-    """The rows of a list, with an array's elements in its place."""
-    from worldsize.cli.runs.list import damaged_row
-    from worldsize.store.find import run_paths
-
-    for row in rows:
-        if not row.states:
-            yield row
-            continue
-        paths = run_paths(home, row.id)
-        try:
-            yield from element_rows(RunArray(paths, os.environ))
-        except (WorldsizeError, OSError) as error:
-            yield damaged_row(paths, error)
-
-
-def element_rows(array: RunArray) -> list[Summary]:
-    """One row for each element."""
-    common = array.array
-    return [
-        Summary(
-            id=element_id(array.id, number),
-            name=common.name,
-            state=status.state,
-            reason=status.reason,
-            compute=common.compute,
-            nodes=common.nodes,
-            ranks=common.ranks,
-            created=common.created,
-            started=status.started,
-            ended=status.ended,
-            exit_code=status.exit_code,
-            array=array.id,
-            inputs=dict(array.values(number)),
-        )
-        for number, status in enumerate(array.statuses())
-    ]
 
 
 def show_status(array: RunArray, options: argparse.Namespace) -> int:
@@ -164,7 +124,5 @@ def cancel(array: RunArray, options: argparse.Namespace) -> int:
         found = array.end_remains()
         say("%s is %s already%s" % (array.id, before.state, "; ended %d left of it" % found if found else ""))
         return 0
-    from worldsize.cli.runs.status import ask_for_the_end
-
     ask_for_the_end(array.id, lambda: array.ask_to_end(options.now))
     return 0

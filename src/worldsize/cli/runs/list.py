@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 
@@ -20,9 +19,9 @@ from worldsize.cli.console import (
 )
 from worldsize.cli.output import say, show, show_json, show_json_text
 from worldsize.common.atomic_files import display
-from worldsize.errors import UsageError, WorldsizeError
+from worldsize.errors import UsageError
 from worldsize.service.runs.run import Run
-from worldsize.state.records import RunState, Status
+from worldsize.state.records import RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,6 +85,7 @@ def _show_json(rows: list[Any]) -> None:
 
 
 def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:
+    from worldsize.cli.runs.rows import element_rows, expanded, live_summaries
     from worldsize.store.find import list_ids
     from worldsize.store.summaries import summaries
 
@@ -93,8 +93,6 @@ def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:
         found = find_runs(options.run)
         if isinstance(found, Run):
             return live_summaries([found.paths])
-        from worldsize.cli.runs.array_status import element_rows
-
         return list(element_rows(found))
     home = config_here().home
     rows: list[Any] = summaries(
@@ -102,8 +100,6 @@ def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:
     )
     if not options.elements:
         return rows
-    from worldsize.cli.runs.array_status import expanded
-
     return list(expanded(rows, home))
 
 
@@ -117,55 +113,6 @@ def _colour_states(lines: list[str], rows: list[Any]) -> list[str]:
         for line, row in zip(lines, rows, strict=True)
     ]
     return [head, *painted]
-
-
-def live_summaries(all_paths: list[Any]) -> list[Any]:
-    """The rows of runs, and arrays, that have no result yet."""
-    from worldsize.service.runs.compute_reports import look_at
-    from worldsize.store.find import is_array
-
-    runs = {paths.root: Run(paths, os.environ) for paths in all_paths if not is_array(paths)}
-    looked = dict(zip(runs, look_at(list(runs.values())), strict=True))
-    return [
-        _live_row(runs[paths.root], looked[paths.root]) if paths.root in runs else _array_row(paths)
-        for paths in all_paths
-    ]
-
-
-def _array_row(paths: Any) -> Any:
-    from worldsize.service.runs.array import RunArray
-    from worldsize.store.summaries import Summary
-
-    try:
-        return Summary(**{**RunArray(paths, os.environ).summary(), "id": paths.run_id})
-    except (WorldsizeError, OSError) as error:  # the other rows are none the worse for it
-        return damaged_row(paths, error)
-
-
-def damaged_row(paths: Any, error: Exception) -> Any:
-    """The row of a run, or an array, of which nothing is known but that."""
-    from worldsize.service.runs.status import damaged
-    from worldsize.store.summaries import Summary
-
-    now = damaged(paths, error)
-    return Summary(paths.run_id, "", now.state, now.reason, "", 0, 0, _made(paths.root), exit_code=now.exit_code)
-
-
-def _live_row(run: Run, now: Status) -> Any:
-    from worldsize.store.summaries import Summary
-
-    if run.has_plan():
-        from worldsize.state.result import summary
-
-        return Summary(**{**summary(run.plan, now), "id": run.id})
-    return Summary(run.id, "", now.state, now.reason, "", 0, 0, _made(run.directory), exit_code=now.exit_code)
-
-
-def _made(directory: str) -> float:
-    try:
-        return os.stat(directory).st_mtime
-    except OSError:
-        return 0.0
 
 
 def _row(row: Any) -> list[str]:

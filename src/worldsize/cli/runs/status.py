@@ -10,6 +10,7 @@ import time
 from worldsize.cli.console import (
     add_output,
     add_run,
+    ask_for_the_end,
     config_here,
     duration,
     find_run,
@@ -21,13 +22,12 @@ from worldsize.cli.console import (
 )
 from worldsize.cli.output import lines_of, say, show, show_json
 from worldsize.common.atomic_files import display
-from worldsize.errors import NotFound, WorldsizeError
+from worldsize.errors import NotFound
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 TIMED_OUT = 124
@@ -176,15 +176,6 @@ def cancel(options: argparse.Namespace) -> int:
         return 0
     ask_for_the_end(run.id, lambda: run.cancel(options.now))
     return 0
-
-
-def ask_for_the_end(run_id: str, cancel: Callable[[], object]) -> None:
-    try:
-        cancel()
-    except (WorldsizeError, KeyboardInterrupt):
-        say("could not cancel %s" % run_id)
-        raise
-    say("cancelling %s" % run_id)
 
 
 def requeue(options: argparse.Namespace) -> int:

@@ -196,10 +196,11 @@ def _attention() -> None:
 
 def _distributed() -> None:
     from ..import_hook import when_imported
-    from . import ddp_checks, device_meshes, process_exit, process_groups
+    from . import collectives, ddp_checks, device_meshes, process_exit, process_groups
 
     process_exit.install()
     process_groups.install()
+    collectives.install(torch.distributed.distributed_c10d)
     ddp_checks.install()
     when_imported("torch.distributed.device_mesh", device_meshes.install_meshes)
     for name in ("torch.distributed.tensor", "torch.distributed._tensor"):

@@ -26,9 +26,6 @@ def install() -> None:
     _begin(c10d)
     _further(c10d)
     _answers(c10d)
-    from . import collectives
-
-    collectives.install(c10d)
 
 
 def put(c10d: Any, name: str, function: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
@@ -13,23 +13,24 @@ from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.environments.lookup import Environment, used
-from worldsize.service.request import Progress
+from worldsize.service.request import Progress, Request
 from worldsize.trust.secrets import mask_values
 
 _SAID = frozenset(("spec", "options", "steps"))
 """Of a description, what a user wrote."""
 
 
-def make_ready(environment: Environment, progress: Progress) -> bool:
+def make_ready(environment: Environment, progress: Progress, start: Callable[[Request, Progress], RunPaths]) -> bool:
     """Builds the environment unless it is there; whether it was we who built it. Whoever asks for it at the same time
-    waits. BuildError, StorageError, ConfigError."""
+    waits. `start` submits a run: one whose steps are executed on its compute is built by one. BuildError, StorageError,
+    ConfigError."""
     if environment.recipe is None or environment.prefix is None:
         return False
     if environment.ready:
         _check_python(environment.prefix)
         used(environment)
         return False
-    return _build(environment, environment.recipe, environment.prefix, progress)
+    return _build(environment, environment.recipe, environment.prefix, progress, start)
 
 
 def _check_python(prefix: str) -> None:
@@ -40,7 +41,13 @@ def _check_python(prefix: str) -> None:
         raise BuildError(what, "environment %s" % os.path.basename(prefix), hint)
 
 
-def _build(environment: Environment, recipe: Recipe, prefix: str, progress: Progress) -> bool:
+def _build(
+    environment: Environment,
+    recipe: Recipe,
+    prefix: str,
+    progress: Progress,
+    start: Callable[[Request, Progress], RunPaths],
+) -> bool:
     from functools import partial
 
     from worldsize.environment.pipeline import make, steps_here
@@ -52,7 +59,7 @@ def _build(environment: Environment, recipe: Recipe, prefix: str, progress: Prog
     progress.notice("building the environment %s" % name)
     config, compute = environment.config, environment.compute
     elsewhere = recipe.spec.build_on == "compute"
-    steps = steps_on(config, compute, recipe.environ) if elsewhere else steps_here
+    steps = steps_on(config, compute, recipe.environ, start) if elsewhere else steps_here
     work = partial(make, recipe=recipe, steps=steps)
     abandoned = partial(end_abandoned, config, recipe.environ)
     try:

@@ -21,6 +21,7 @@ from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job, command_text
 from worldsize.logs.tail import last_lines
+from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, Request
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState
@@ -30,19 +31,28 @@ _LAST = 12
 _PATIENCE = 60.0
 
 
-def steps_on(config: Config, compute: str, environ: Mapping[str, str]) -> Steps:
-    """Steps that are executed on the compute; what they need is downloaded here first."""
-    return partial(_steps, config, compute, environ)
+Start = Callable[[Request, Progress], RunPaths]
+"""Submits a run."""
+
+
+def steps_on(config: Config, compute: str, environ: Mapping[str, str], start: Start) -> Steps:
+    """Steps that are executed on the compute, by a run; what they need is downloaded here first."""
+    return partial(_steps, partial(_start, config, compute, environ, start), compute, environ)
 
 
 def _steps(
-    config: Config, compute: str, environ: Mapping[str, str], work: Work, recipe: Recipe, active: Mapping[str, str]
+    start: Callable[[Job], Run],
+    compute: str,
+    environ: Mapping[str, str],
+    work: Work,
+    recipe: Recipe,
+    active: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     own = os.path.join(work.prefix, OWN)
     os.makedirs(own, exist_ok=True)
     order, result = os.path.join(own, "order.json"), os.path.join(own, "steps.json")
     try:
-        return _steps_of_order(config, compute, environ, work, recipe, active, order, result)
+        return _steps_of_order(start, compute, environ, work, recipe, active, order, result)
     finally:
         for path in (order, result):  # with what the steps are told, secrets too
             with suppress(FileNotFoundError):
@@ -50,7 +60,7 @@ def _steps(
 
 
 def _steps_of_order(
-    config: Config,
+    start: Callable[[Job], Run],
     compute: str,
     environ: Mapping[str, str],
     work: Work,
@@ -73,7 +83,7 @@ def _steps_of_order(
     )
     asked = {*asked_variables([*recipe.spec.pip, *([recipe.spec.file] if recipe.spec.file else [])]), *recipe.secrets}
     wanted = job(recipe, work.prefix, order)._replace(secrets=tuple(name for name in sorted(asked) if name in environ))
-    run = _start(config, compute, environ, wanted)
+    run = start(wanted)
     work.left["run"] = run.id
     work.step("build steps wait for a node of %s: run %s" % (compute, run.id))
     _follow(run, work)
@@ -97,9 +107,7 @@ def job(recipe: Recipe, prefix: str, order: str) -> Job:
     )
 
 
-def _start(config: Config, compute: str, environ: Mapping[str, str], wanted: Job) -> Run:
-    from worldsize.service.submission.submit import start
-
+def _start(config: Config, compute: str, environ: Mapping[str, str], start: Start, wanted: Job) -> Run:
     request = Request(wanted, config, compute, environ, os.getcwd(), argv=sys.argv)
     return Run(start(request, Progress()), environ)
 

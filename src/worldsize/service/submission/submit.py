@@ -40,7 +40,7 @@ def start(request: Request, progress: Progress, submitting: Callable[[RunPaths],
         from worldsize.service.submission.submit_array import start_array
 
         refuse_several(request.job)
-        return start_array(request, progress, submitting)
+        return start_array(request, progress, _build, submitting)
     created = time.time()
     dry = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "-")), created)
     for notice in dry.notices:
@@ -75,7 +75,7 @@ def _provided(request: Request, dry: Prepared, progress: Progress) -> Request:
 def _build(environment: Environment, progress: Progress) -> None:
     from worldsize.service.environments.build import make_ready
 
-    make_ready(environment, progress)
+    make_ready(environment, progress, start)
 
 
 def _submit(prepared: Prepared, submission: Submission, home: str, paths: RunPaths) -> None:

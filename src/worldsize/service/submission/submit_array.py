@@ -36,10 +36,16 @@ from worldsize.trust.secrets import mask_tree, mask_values
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.common.path_mapping import Mapped
+    from worldsize.service.environments.lookup import Environment
 
 
-def start_array(request: Request, progress: Progress, submitting: Callable[[RunPaths], None]) -> RunPaths:
-    """As `submit.start`, for all elements at once; the array's directory."""
+def start_array(
+    request: Request,
+    progress: Progress,
+    build: Callable[[Environment, Progress], None],
+    submitting: Callable[[RunPaths], None],
+) -> RunPaths:
+    """As `submit.start`, for all elements at once; the array's directory. `build` builds an environment."""
     created = time.time()
     home = request.config.home
     varied = elements(request.job)
@@ -50,9 +56,7 @@ def start_array(request: Request, progress: Progress, submitting: Callable[[RunP
         progress.notice(text)
     check_after(request, dry)
     if dry.environment is not None:
-        from worldsize.service.environments.build import make_ready
-
-        make_ready(dry.environment, progress)
+        build(dry.environment, progress)
     if needs_more(request.job):
         from worldsize.service.provisioning.prefetch import provided
 
