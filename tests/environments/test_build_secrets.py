@@ -15,7 +15,7 @@ from webserver import serve
 from wheels import Links
 
 from worldsize.jobspec.job import Job
-from worldsize.service.submission.secrets import environ_of_builds, environ_of_stages
+from worldsize.service.secrets import environ_of_builds, environ_of_stages
 
 HARMLESS = "--with-auth=pam --sort-key loss KEY=Release"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from worldsize.environment.workspace.secrets import secrets_of_build
+from worldsize.environment.build_secrets import secrets_of_build
 from worldsize.jobspec.environment import EnvironmentSpec
 
 

@@ -25,7 +25,7 @@ from worldsize.plan.rank_layout import node_major
 from worldsize.plan.secrets_file import values_of
 from worldsize.service.environments.in_plan import activated, unusable
 from worldsize.service.environments.lookup import Environment
-from worldsize.service.submission.secrets import hide
+from worldsize.service.secrets import hide
 
 MACHINE = {"platform": "linux-64"}
 AZURE = "azureml://registries/azureml/environments/acpt-2.2/versions/11"

@@ -16,7 +16,7 @@ from worldsize.plan.rank_layout import node_major
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import read_secrets
 from worldsize.service.runs.requeue import requeue
-from worldsize.service.submission.secrets import hide
+from worldsize.service.secrets import hide
 from worldsize.state.records import Observation, RunState, Status
 
 

@@ -20,6 +20,7 @@ from worldsize.agent.arguments import Options, read_options
 from worldsize.agent.control.address import ADDRESS, own_address
 from worldsize.agent.control.rendezvous import Head, Rendezvous, open_head, wait_published
 from worldsize.agent.keeper import keep
+from worldsize.agent.launchers.base import chosen_launcher
 from worldsize.agent.outcome.node_record import note, write_unstarted
 from worldsize.agent.posix.signals import ignore_notices
 from worldsize.agent.startup.attempt_number import refuse_others
@@ -167,7 +168,7 @@ def _meet(
 ) -> tuple[Rendezvous, Head | None]:
     if node_rank == 0:
         address = address or ("127.0.0.1" if len(plan.agents) == 1 else own_address())
-        head = open_head(plan, paths, address, environ)
+        head = open_head(plan, paths, address, chosen_launcher(plan, environ))
         return head.rendezvous, head
     rendezvous = wait_published(paths, plan.rendezvous_timeout)
     if rendezvous is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from worldsize.common.atomic_files import write_json, write_text
+from worldsize.environment.build_secrets import secrets_of_build
 from worldsize.environment.conda import clobbered_files, packages
 from worldsize.environment.inspect.existing import looked_at
 from worldsize.environment.inspect.installed import (
@@ -26,7 +27,6 @@ from worldsize.environment.recipe import Recipe
 from worldsize.environment.sources import LOCK_FORMAT
 from worldsize.environment.workspace.builder import Work
 from worldsize.environment.workspace.programs import clean, execute, with_modules
-from worldsize.environment.workspace.secrets import secrets_of_build
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.trust.directories import make_private_directory

@@ -7,6 +7,11 @@ import re
 
 from worldsize.errors import JobError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.jobspec.job import Output
+    from worldsize.plan.run_paths import RunPaths
+
 _REMOTE = re.compile(r"azureml:|[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -53,3 +58,10 @@ def printable(path: str) -> str:
     """A file's name for messages: undecodable bytes are shown as \\x.., control characters escaped."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return text if text.isprintable() else repr(text)[1:-1]
+
+
+def output_path(paths: RunPaths, name: str, output: Output) -> str:
+    """Where a named output is written: its own local path, else a place under the run's outputs/."""
+    if output.path and not is_remote(output.path):
+        return output.path
+    return os.path.join(paths.outputs, name)

@@ -99,7 +99,7 @@ def _head_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str
     """The configured compute with the handle's head node and account, for a run of this user's own."""
     from worldsize.compute.hpcpack.settings import has_account_of
     from worldsize.compute.unreachable import UnreachableCompute
-    from worldsize.service.runs.ownership import why_foreign
+    from worldsize.service.ownership import why_foreign
 
     danger = why_foreign(RunPaths(directory))
     if danger is not None:

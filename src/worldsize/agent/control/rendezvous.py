@@ -12,7 +12,6 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
 
 from worldsize.agent.control.ports import PortReservation
 from worldsize.common.atomic_files import read_file, write_json
@@ -70,15 +69,10 @@ class Head(NamedTuple):
     listener: socket.socket | None
 
 
-def open_head(plan: Plan, paths: RunPaths, address: str, environ: Mapping[str, str], token: str = "") -> Head:
-    """Reserve the ranks' port, listen for the agents, and publish both, and what starts the ranks if `environ` decides
-    that. Without a `token` the agents get a new one."""
+def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str, token: str = "") -> Head:
+    """Reserves the ranks' port, listens for the agents, and publishes both, and the `launcher` if the head chose it.
+    Without a `token` the agents get a new one."""
     reservation = PortReservation()
-    launcher = ""
-    if leaves_launcher_open(plan):
-        from worldsize.agent.launchers.base import chosen_launcher
-
-        launcher = chosen_launcher(plan, environ)
     listener = None
     if len(plan.agents) > 1:
         _allow_connections(len(plan.agents))

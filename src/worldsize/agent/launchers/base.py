@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from worldsize.agent.control.rendezvous import leaves_launcher_open
 from worldsize.agent.launchers.rank_process import Process, rank_processes
 from worldsize.common.atomic_files import write_text
 from worldsize.plan.plan import NodePlan, Plan
@@ -87,7 +88,10 @@ def _argv(plan: Plan, node: NodePlan, paths: RunPaths, environment: Mapping[str,
 
 
 def chosen_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
-    """The plan's own launcher where this node has it, and otherwise the other one that it names."""
+    """The launcher that the head chooses by what its node has: the plan's own, or the other one that the plan names.
+    Empty where the plan leaves no choice."""
+    if not leaves_launcher_open(plan):
+        return ""
     from worldsize.agent.launchers.mpirun import available
 
     return plan.launcher if available(plan, environ) else str(plan.options["otherwise"])

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from worldsize.agent.launchers.rank_process import Ended
 from worldsize.agent.outcome.rank_failure import rank_failure, read_error
-from worldsize.agent.supervision.rank_processes import Ended
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import signal_name

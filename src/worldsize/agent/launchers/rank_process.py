@@ -30,6 +30,14 @@ class Process(NamedTuple):
     held: tuple[int, ...] = ()
 
 
+class Ended(NamedTuple):
+    """One process that has ended by now, with `code`, at `time` (Unix seconds)."""
+
+    process: Process
+    code: int
+    time: float
+
+
 def node_shares(plan: Plan, node: NodePlan) -> Shares:
     """How this very node shares out its CPUs, where the plan asks for it; launchers that start ranks look to it that
     they get them, or do not (torchrun)."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from worldsize.agent.control.rendezvous import Head, open_head
+from worldsize.agent.launchers.base import chosen_launcher
 from worldsize.agent.local.outcome import Conclusion, agent_lost, end_orphans, no_agent, no_head, no_setup, sweep
 from worldsize.agent.outcome.node_record import note
 from worldsize.agent.outcome.verdict import CANCEL, Verdict
@@ -138,7 +139,8 @@ class Conductor:
         if self.plan.rehearsal:
             self._isolate()
         try:
-            head = open_head(self.plan, self.paths, LOCAL_ADDRESS, self.environ)
+            launcher = chosen_launcher(self.plan, self.environ)
+            head = open_head(self.plan, self.paths, LOCAL_ADDRESS, launcher)
         except (OSError, WorldsizeError) as error:
             return self._conclusion.write(dict.fromkeys(self._nodes(), no_head(error)))
         hold()

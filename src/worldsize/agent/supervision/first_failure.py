@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from worldsize.agent.launchers.rank_process import Ended
 from worldsize.agent.outcome.node_record import disk_full
 from worldsize.agent.outcome.rank_failure import (
     code_when_raised,
@@ -14,7 +15,6 @@ from worldsize.agent.outcome.rank_failure import (
     rank_failure,
     read_error,
 )
-from worldsize.agent.supervision.rank_processes import Ended
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason

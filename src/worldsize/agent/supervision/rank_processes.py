@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from worldsize.agent.launchers.base import needs_equipment, node_processes, umask_of
-from worldsize.agent.launchers.rank_process import Process, node_shares
+from worldsize.agent.launchers.rank_process import Ended, Process, node_shares
 from worldsize.agent.outcome.node_record import disk_full
 from worldsize.agent.outcome.rank_failure import start_failure
 from worldsize.agent.posix import processes
@@ -22,14 +22,6 @@ from worldsize.state.records import Failure, RankExit
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-
-class Ended(NamedTuple):
-    """One process that has ended by now, with `code`, at `time` (Unix seconds)."""
-
-    process: Process
-    code: int
-    time: float
 
 
 class Leftover(NamedTuple):

@@ -319,7 +319,7 @@ class Supervisor:
     def _warnings(self, ranks: tuple[RankExit, ...]) -> tuple[RunWarning, ...]:
         if not self._ranks.leftovers and self.plan.batch is None and not has_errors(self.paths):
             return ()
-        from worldsize.agent.outcome.warnings import node_warnings
+        from worldsize.agent.supervision.warnings import node_warnings
 
         try:
             return node_warnings(self.plan, self.paths, ranks, self._ranks.leftovers)
@@ -339,7 +339,7 @@ class Supervisor:
         without = self._peers.without
         warnings = self._warnings(ranks) if code == 0 else ()
         if warnings and self.plan.strict:
-            from worldsize.agent.outcome.warnings import strict_failure
+            from worldsize.agent.supervision.warnings import strict_failure
 
             failure, code = strict_failure(warnings, node_rank), 1
         self._report.exit(

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Mapping
 
 from worldsize.agent.control.rendezvous import Head, Rendezvous, open_head
+from worldsize.agent.launchers.base import chosen_launcher
 from worldsize.agent.local.conductor import as_program
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import Signals
@@ -100,7 +101,7 @@ class Part:
 
     def open(self, address: str, token: str) -> Head:
         """Where the trial's nodes meet, by this token; for its first node."""
-        return open_head(self._plan, self._paths, address, self._environ, token)
+        return open_head(self._plan, self._paths, address, chosen_launcher(self._plan, self._environ), token)
 
     def start(self, rendezvous: Rendezvous, head: Head | None, signals: Signals) -> None:
         """Fork the agent of this node. It ends with us, by the pipe that only we hold open. Raises OSError."""

@@ -106,7 +106,7 @@ def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = T
     from worldsize.jobspec.job import Job
     from worldsize.service.environments.build import make_ready
     from worldsize.service.environments.lookup import find_environment
-    from worldsize.service.submission.secrets import environ_of_builds
+    from worldsize.service.secrets import environ_of_builds
     from worldsize.service.submission.submit import start
 
     config = config_here()

@@ -19,7 +19,7 @@ from worldsize.trust.directories import others_could_make, own_place
 
 def dry_run(request: Request) -> int:
     if request.job.matrix or request.job.count is not None:
-        from worldsize.cli.run.array import dry_run
+        from worldsize.cli.runs.array import dry_run
 
         return dry_run(request, _preview)
     created = time.time()

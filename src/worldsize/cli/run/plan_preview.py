@@ -31,7 +31,7 @@ def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> 
     """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
     `environ`, and the job's own once for all ranks. The run's id is RUN."""
     from worldsize.plan.secrets_file import values_of
-    from worldsize.service.submission.secrets import hide
+    from worldsize.service.secrets import hide
     from worldsize.trust.secrets import mask, mask_values
 
     plan = settled(hide(prepared.plan)[0], "<local>")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from worldsize.cli.output import say, say_message
+from worldsize.cli.output import say_message
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
-from worldsize.service.runs.run import Run
-from worldsize.service.submission.rehearsal import could_not_show, for_this_machine, refuse_several
+from worldsize.service.submission.rehearsal import for_this_machine, refuse_several
 
 MOST = 1024
 
@@ -27,8 +26,3 @@ def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked:
             say_message("notice: " + text)
     refuse_several(job)
     return job
-
-
-def show_limits(run: Run) -> None:
-    for line in could_not_show(run.plan, run.paths):
-        say(line)

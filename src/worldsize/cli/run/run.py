@@ -132,7 +132,7 @@ def _sort_out_data_parallel(options: argparse.Namespace) -> None:
 
 def rerun(options: argparse.Namespace) -> int:
     from worldsize.jobspec.reading.job_file import load_job
-    from worldsize.service.runs.ownership import danger_of_run
+    from worldsize.service.ownership import danger_of_run
     from worldsize.trust.directories import refuse_foreign
 
     former = find_runs(options.run).paths
@@ -140,7 +140,7 @@ def rerun(options: argparse.Namespace) -> int:
     loaded = load_job(former.job)
     job = loaded.job
     if "_" in former.run_id:
-        from worldsize.cli.run.array import as_element
+        from worldsize.cli.runs.array import as_element
 
         job = as_element(job, former)
     elif job.code is not None:
@@ -160,7 +160,7 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
 
         job = apply_overrides(job, options.sets)
     if again:
-        from worldsize.service.submission.secrets import refuse_masked
+        from worldsize.service.secrets import refuse_masked
 
         refuse_masked(job)
     asked = job
@@ -175,11 +175,11 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
     if options.name:
         job = job._replace(display_name=options.name)
     if options.matrix or options.count is not None or options.at_once is not None:
-        from worldsize.cli.run.array import with_several
+        from worldsize.cli.runs.array import with_several
 
         job = with_several(job, options)
     if job.matrix and options.sets:
-        from worldsize.cli.run.array import check_sets
+        from worldsize.cli.runs.array import check_sets
 
         check_sets(job, options.sets)
     for warning in warnings:
@@ -253,7 +253,7 @@ def _run(request: Request, options: argparse.Namespace) -> int:
 
     signals = Signals()
     if request.job.matrix or request.job.count is not None:
-        from worldsize.cli.run.array import run_array
+        from worldsize.cli.runs.array import run_array
 
         return run_array(request, signals, options, _start)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from worldsize.cli.console import ask_for_the_end, duration, state_text
 from worldsize.cli.output import say, show, show_json
-from worldsize.cli.run.array import element_name, element_text, size_text, states_text, values_text
+from worldsize.cli.runs.array import element_name, element_text, size_text, states_text, values_text
 from worldsize.cli.runs.explain import usage_text, waiting_lines
 from worldsize.common.atomic_files import display
 from worldsize.errors import NotFound

@@ -156,9 +156,9 @@ def show_end(run: Run, status: Status) -> None:
     else:
         _show_failure(run, status)
     if run.plan.rehearsal:
-        from worldsize.cli.run.rehearse import show_limits
+        from worldsize.service.submission.rehearsal import could_not_show
 
-        show_limits(run)
+        say(*could_not_show(run.plan, run.paths))
 
 
 def _warnings(status: Status) -> str:

@@ -69,7 +69,7 @@ def prune(options: argparse.Namespace) -> int:
 
 def _remove(text: str, dry_run: bool) -> tuple[str, int]:
     """UsageError for a run that has not ended, and one that is not this user's own."""
-    from worldsize.service.runs.ownership import danger_of_run
+    from worldsize.service.ownership import danger_of_run
     from worldsize.store.prune import remove
     from worldsize.trust.directories import refuse_foreign
 

@@ -14,8 +14,8 @@ from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.service import node_commands
 from worldsize.service.computes import python_path
+from worldsize.service.environments.loaded_paths import secrets_within, without_secrets
 from worldsize.service.environments.lookup import Environment
-from worldsize.service.submission.loaded_paths import secrets_within, without_secrets
 from worldsize.trust.secrets import mask_values
 
 _TICK = 0.2

@@ -88,8 +88,7 @@ def _apart(plan: Plan) -> dict[str, str | None]:
 def _binds(plan: Plan, job: Job, request: Request, paths: RunPaths) -> list[str]:
     """Directories that ranks must see: the run's (an element's lies in its array's), its data, what was staged."""
     from worldsize.jobspec.job import Input
-    from worldsize.jobspec.paths import is_remote
-    from worldsize.service.submission.make_plan import output_path
+    from worldsize.jobspec.paths import is_remote, output_path
 
     place = array_of(paths)
     found = [place[0] if place else paths.root, *([PLACE] if plan.local is not None else [])]

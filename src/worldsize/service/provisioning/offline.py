@@ -17,7 +17,7 @@ from worldsize.plan.plan import Plan
 from worldsize.service.provisioning.inputs import data_directory
 from worldsize.service.provisioning.stage import OFFLINE, Staged, make_stage
 from worldsize.service.request import Places, Prepared, Progress, Request
-from worldsize.service.submission.secrets import environ_of_stages
+from worldsize.service.secrets import environ_of_stages
 from worldsize.staging.download_rules import Download
 from worldsize.staging.download_scan import downloads_of
 from worldsize.staging.fetch import Data

@@ -12,8 +12,8 @@ from worldsize.compute.capabilities import HasUsage, Usage, together
 from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.array import Array, array_file, element_root, read_array
 from worldsize.plan.run_paths import RunPaths
+from worldsize.service.ownership import danger_of_run, is_own, why_foreign
 from worldsize.service.runs.array_status import Elements
-from worldsize.service.runs.ownership import danger_of_run, is_own, why_foreign
 from worldsize.service.runs.run import Run
 from worldsize.state.array import array_status, array_summary, count_states
 from worldsize.state.records import RunState, Status

@@ -15,9 +15,9 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import write_result
 from worldsize.service.computes import compute_of_run
+from worldsize.service.ownership import is_own
 from worldsize.service.runs import status as gather
 from worldsize.service.runs.attempts import latest
-from worldsize.service.runs.ownership import is_own
 from worldsize.service.runs.settle import settle, settle_alike
 from worldsize.state.array import array_result
 from worldsize.state.records import Observation, RunState, Status

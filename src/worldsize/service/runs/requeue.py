@@ -17,7 +17,7 @@ from worldsize.plan.array import array_of
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import forget_secrets
 from worldsize.service.runs.run import Run
-from worldsize.service.submission.secrets import renew_secrets
+from worldsize.service.secrets import renew_secrets
 from worldsize.state.records import RunState, Status
 
 _ENDED = (RunState.FAILED, RunState.CANCELLED, RunState.LOST)

@@ -12,9 +12,9 @@ from worldsize.errors import Damaged, NotFound, RunFailed, UsageError, Worldsize
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.computes import compute_of_run
+from worldsize.service.ownership import danger_of_run, is_own, why_foreign
 from worldsize.service.runs import status as gather
 from worldsize.service.runs.attempts import latest
-from worldsize.service.runs.ownership import danger_of_run, is_own, why_foreign
 from worldsize.state.records import Observation, RunState, Status
 from worldsize.trust.directories import refuse_foreign
 
@@ -183,8 +183,8 @@ class Run:
     @property
     def outputs(self) -> RunOutputs:
         """Where the job's outputs are; they may be read before the run has ended."""
+        from worldsize.jobspec.paths import output_path
         from worldsize.jobspec.reading.job_file import load_job
-        from worldsize.service.submission.make_plan import output_path
 
         job = load_job(self.paths.job).job
         return RunOutputs(

@@ -13,7 +13,7 @@ from worldsize.common.atomic_files import write_json, write_once
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import forget_secrets, write_result
-from worldsize.service.runs.ownership import is_own
+from worldsize.service.ownership import is_own
 from worldsize.state.records import Status
 from worldsize.state.result import result
 

@@ -13,8 +13,8 @@ from worldsize.errors import Damaged, Newer
 from worldsize.plan.handle import read_handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.service.ownership import is_own
 from worldsize.service.runs.attempts import of_observation
-from worldsize.service.runs.ownership import is_own
 from worldsize.service.runs.preparation_mark import is_being_prepared
 from worldsize.service.runs.settle import settle, supersede
 from worldsize.state.exit_records import ranks_started, read_exits

@@ -12,6 +12,7 @@ from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.expressions import input_text, resolve
 from worldsize.jobspec.job import Input, Job, Output
+from worldsize.jobspec.paths import output_path
 from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.rank_packages import PROGRAMS, packages_of
@@ -215,16 +216,6 @@ def _resolved(job: Job, paths: RunPaths, mapped: Mapped, text: str, where: str) 
     inputs, outputs = _inputs(job, mapped), _outputs(job, paths, mapped)
     absent = [name for name, value in job.inputs.items() if _absent(value)]
     return resolve(text, inputs, outputs, where, absent)
-
-
-def output_path(paths: RunPaths, name: str, output: Output) -> str:
-    """Where a named output is written: its own local path, else a place under the run's outputs/."""
-    if output.path:
-        from worldsize.jobspec.paths import is_remote
-
-        if not is_remote(output.path):
-            return output.path
-    return os.path.join(paths.outputs, name)
 
 
 def _absent(value: object) -> bool:

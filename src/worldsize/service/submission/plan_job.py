@@ -14,9 +14,9 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import values_of
 from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.request import Prepared, Request
+from worldsize.service.secrets import check_secrets, closed_variables, environ_of_builds, named_secrets
 from worldsize.service.submission.make_plan import as_here, make_plan
 from worldsize.service.submission.preflight import offline_findings, preflight
-from worldsize.service.submission.secrets import check_secrets, closed_variables, environ_of_builds, named_secrets
 from worldsize.trust.directories import require_shared_place
 from worldsize.trust.secrets import mask_values
 
@@ -82,7 +82,7 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
     if errors:
         raise _problems(errors)
     if not (facts.shared_host or facts.mapped):  # nodes that are other machines, and call paths as this one does
-        from worldsize.service.submission.loaded_paths import names_on_nodes
+        from worldsize.service.environments.loaded_paths import names_on_nodes
 
         plan = plan._replace(named=names_on_nodes(plan, path, environment, found))
     if local is not None:

@@ -17,10 +17,10 @@ from worldsize.common.path_mapping import there
 from worldsize.common.source_files import source_file
 from worldsize.errors import JobError, StorageError
 from worldsize.jobspec.job import Job
+from worldsize.jobspec.paths import output_path
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, Request
-from worldsize.service.submission.make_plan import output_path
 from worldsize.service.submission.preflight import script_of
 from worldsize.service.submission.rank_packages import package_sources, packages_of, place_packages
 from worldsize.trust.procfs import closed, without
@@ -191,7 +191,7 @@ def hook_source() -> str:
 
 def travelling(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
     """The files by their names in the run directory."""
-    from worldsize.service.submission.secrets import hide, masked_text
+    from worldsize.service.secrets import hide, masked_text
     from worldsize.snapshot.agent_bundle import agent_bundle
 
     script: Mapping[str, bytes] = {}

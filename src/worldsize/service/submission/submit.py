@@ -112,7 +112,7 @@ def _conclude(paths: RunPaths, plan: Plan, status: Status) -> None:
 
 def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progress) -> Submission:
     """The whole run directory, record last: a run with a record is complete."""
-    from worldsize.service.submission.secrets import hide, masked_text
+    from worldsize.service.secrets import hide, masked_text
 
     job, plan = prepared.job, prepared.plan
     shown, secrets = hide(plan)

@@ -21,11 +21,11 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import values_of, write_result, write_secrets
 from worldsize.service.provisioning.inputs import with_paths
 from worldsize.service.request import Prepared, Progress, Request
+from worldsize.service.secrets import hide, masked_text, secrets_of
 from worldsize.service.submission.creation import new_run
 from worldsize.service.submission.make_plan import with_inputs
 from worldsize.service.submission.plan_job import check_after, needs_more, plan_job, said
 from worldsize.service.submission.run_directory import lay_out, travelling, write_after, write_record
-from worldsize.service.submission.secrets import hide, masked_text, secrets_of
 from worldsize.state.array import array_result
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
@@ -98,7 +98,7 @@ def _named_by_all(
     plan: Plan, prepared: Prepared, varied: Sequence[Values], paths: RunPaths, mapped: Mapped
 ) -> tuple[str, ...]:
     """What the elements name, all of which have one script."""
-    from worldsize.service.submission.loaded_paths import named_by, without_secrets
+    from worldsize.service.environments.loaded_paths import named_by, without_secrets
 
     named = dict.fromkeys(plan.named)
     for values in varied[1:]:

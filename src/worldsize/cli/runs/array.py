@@ -26,7 +26,7 @@ from worldsize.plan.secrets_file import values_of
 from worldsize.service.request import Prepared, Request
 from worldsize.service.runs.array import RunArray
 from worldsize.service.runs.run import Run
-from worldsize.service.submission.secrets import secrets_of
+from worldsize.service.secrets import secrets_of
 from worldsize.service.submission.submit_array import plan_array
 from worldsize.state.array import array_status, count_states
 from worldsize.state.records import RunState, Status
