@@ -178,7 +178,7 @@ def test_a_reader_that_leaves_lets_the_run_go_on(cli: Cli) -> None:
 
 COPYING = """
 import os, sys, time
-from worldsize.environment import snapshot
+from worldsize.snapshot import snapshot
 
 take = snapshot.take_snapshot
 

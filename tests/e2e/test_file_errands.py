@@ -23,10 +23,10 @@ from worldsize.errors import SubmitRejected
 
 _CLIENT = """
 import json, sys, time
-from worldsize.compute.abilities import Errand
-from worldsize.compute.file_errands import execute_beside
-from worldsize.plan.launch import Plan
-from worldsize.plan.paths import RunPaths
+from worldsize.compute.capabilities import Errand
+from worldsize.compute.node_commands.by_files import execute_beside
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
 paths = RunPaths(sys.argv[1])
 plan = Plan.from_json(open(paths.plan).read())
 errands = execute_beside(Errand(tuple(sys.argv[2:]), tuple(range(len(plan.nodes))), paths.code, plan, paths), str)

@@ -15,7 +15,7 @@ from driver import Cli, wait_for
 
 STARTER = """
 import json, os, signal, sys, threading, time
-from worldsize.compute.local import LocalCompute
+from worldsize.compute.local.compute import LocalCompute
 
 how, cancelled = sys.argv[1:3]
 del sys.argv[1:3]

@@ -416,7 +416,7 @@ FULL_DISK = """
 import json, os, sys
 sys.path[:0] = [%(helpers)r, %(src)r]
 from local_runs import LocalRuns
-from worldsize.state.exits import read_exits
+from worldsize.state.exit_records import read_exits
 run = LocalRuns(%(home)r).sh(%(script)r, nodes=2)
 result = run.ended()
 print(json.dumps([result, [record.stop for record in read_exits(run.paths, 2)]]))

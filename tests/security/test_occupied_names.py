@@ -25,7 +25,7 @@ else:
 """
 FIND = """
 import sys
-from worldsize.agent.local import own_directory
+from worldsize.agent.node_disk.directory import own_directory
 print(own_directory(sys.argv[1]))
 """
 Occupy = Callable[..., None]

@@ -48,7 +48,7 @@ at("the end")
 """
 
 VICTIM = """
-import worldsize.service.run as run
+import worldsize.service.runs.run as run
 
 box = sys.argv.pop(1)
 # Only the moments are marked; nothing that is done in them is another.

@@ -22,7 +22,7 @@ from worldsize.errors import BuildError, StorageError, WorldsizeError
 FILES = 40
 BUILDER = """
 import os, subprocess, sys, time
-from worldsize.environment import builder, prefixes
+from worldsize.environment.workspace import builder, prefixes
 
 prefix, count, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 

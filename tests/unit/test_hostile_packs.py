@@ -29,7 +29,7 @@ DESCRIBED = {"version": VERSION, "kind": "venv", "prefix": "/x", "python": [3, 1
 
 LOOK = """
 import resource, sys
-from worldsize.environment.packed import existing_of
+from worldsize.environment.pack.cache import existing_of
 from worldsize.errors import UsageError
 
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

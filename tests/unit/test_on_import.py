@@ -58,8 +58,8 @@ def test_a_submodule_and_a_module_that_fails_at_first(importing: Path) -> None:
 def test_packages_that_a_variable_names_are_told_of_the_start_and_of_torch(tmp_path: Path) -> None:
     packages = tmp_path / "worldsize_inrank"
     packages.mkdir()
-    for name in ("sitecustomize.py", "on_import.py"):
-        place = packages if name == "on_import.py" else tmp_path
+    for name in ("sitecustomize.py", "import_hook.py"):
+        place = packages if name == "import_hook.py" else tmp_path
         (place / name).write_text((SOURCE / name).read_text())
     for name in ("one", "two"):
         (packages / (name + ".py")).write_text("def on_torch(torch): torch.said.append('%s')\n" % name)

@@ -12,8 +12,8 @@ import pytest
 
 SCRIPT = """
 import os, signal, sys, threading
-from worldsize.environment.builder import Scratch
-from worldsize.environment.programs import execute
+from worldsize.environment.workspace.builder import Scratch
+from worldsize.environment.workspace.programs import execute
 
 def end(number, frame):
     raise SystemExit(128 + number)

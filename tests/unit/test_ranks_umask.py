@@ -87,7 +87,7 @@ def test_ours_is_back_where_nothing_could_be_started(tmp_path: Path) -> None:
 
 STARTED_WITHOUT = """
 import os, sys
-from worldsize.agent import processes
+from worldsize.agent.posix import processes
 os.close(int(sys.argv[1]))
 pid = processes.spawn("/bin/sh", ("sh", "-c", "cat; echo told; echo trouble >&2"), {}, sys.argv[2])
 sys.exit(os.waitpid(pid, 0)[1])

@@ -63,7 +63,7 @@ def test_versions_are_read_off_directory_names(tmp_path):
 
 def test_the_record_loads_no_subprocess():
     code = (
-        "import sys; from worldsize.environment import record, git; "
+        "import sys; from worldsize.snapshot import run_record, git; "
         "assert not {'subprocess', 'shutil', 'pathlib', 'logging'} & set(sys.modules), sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": SOURCE})

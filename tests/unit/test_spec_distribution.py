@@ -104,8 +104,8 @@ def test_classes_without_extras_say_nothing() -> None:
 
 KIND = """
 from typing import NamedTuple
-from worldsize.plan.layout import node_major
-from worldsize.spec.distributions.base import Arrangement, count_key
+from worldsize.plan.rank_layout import node_major
+from worldsize.jobspec.distributions.base import Arrangement, count_key
 
 class Own(NamedTuple):
     pairs: int = 1

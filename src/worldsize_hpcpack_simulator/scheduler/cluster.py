@@ -24,7 +24,7 @@ GROUPS = {
 _OWN_GROUPS = ("ComputeNodes", "LinuxNodes")
 _BOOT = """import sys
 sys.path.insert(0, sys.argv[1])
-from worldsize.compute.hpcpack.simulator.worker import main
+from worldsize_hpcpack_simulator.nodes.worker import main
 main(sys.argv[2])"""
 _READY = 30.0
 
