@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.compute.hpcpack.render import _START as START
-from worldsize.compute.hpcpack.render import LONGEST_LINE, Asked, preview, requests
-from worldsize.compute.hpcpack.requeue import parents
+from worldsize.compute.hpcpack.render import LONGEST_LINE, Asked, parents, preview, requests
 from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import JobError
 from worldsize.plan.plan import Plan

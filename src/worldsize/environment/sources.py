@@ -1,7 +1,5 @@
-"""What files say of an environment: environment.yml, requirements.txt, pyproject.toml, uv.lock, our lock files.
-
-Lock files: what an environment holds, without what is of one machine alone.
-"""
+"""What files say of an environment: environment.yml, requirements.txt, pyproject.toml, uv.lock, our lock files,
+which hold all packages without what is of one machine alone."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
 """The plan: what every node must start, as one versioned JSON file.
 
-A pure value. The agents of all nodes read the same plan and each starts its own node's ranks.
-Standard library only: travels inside agent.pyz (Python >= 3.8).
-
-A batch script in place of a command for every rank: what the node needs that runs it.
-
-Standard library only: travels inside agent.pyz (Python >= 3.8).
-"""
+A pure value. The agents of all nodes read the same plan and each starts its own node's ranks; a plan with a `batch` has
+one agent, which runs the user's batch script.
+Standard library only: travels inside agent.pyz (Python >= 3.8)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a submission begins with, what its preparation makes of it, and who is told meanwhile.
-
-Where a key of a job was said, for messages.
-"""
+"""What a submission begins with, what its preparation makes of it, and the progress that is reported meanwhile."""
 
 from __future__ import annotations
 

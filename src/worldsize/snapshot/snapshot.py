@@ -1,15 +1,10 @@
 """The code of a run: a snapshot whose content is stored once for all runs, and its manifest.
 
-What each file of a code directory held when it was last read, so that unchanged files are not read again.
-
-A file counts as unchanged while size, both times and inode are the same. One that was modified less than two seconds
-before it was looked at is not remembered: a second change within the file system's clock tick would not show.
-
-The manifest of a snapshot, `code.json`: what the code of a run was, and how two runs' code differs.
-
-`{"version": 1, "digest": …, "files": {path: [kind, size, digest]}}`; kind is "file", "exec" or "link", and a link's
-digest is its target.
-"""
+The manifest `code.json` is `{"version": 1, "digest": …, "files": {path: [kind, size, digest]}}`; kind is "file",
+"exec" or "link", and a link's digest is its target. An index per code directory remembers what each file held when
+it was last read, so that unchanged files are not read again. A file counts as unchanged while size, both times and
+inode are the same. One that was modified less than two seconds before it was looked at is not remembered: a second
+change within the file system's clock tick would not show."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Downloads by http and https: resumed where they broke off, asked for again only where they have changed.
+"""Downloads by http and https: resumed where they broke off, repeated only where the file has changed.
 
-Nothing of a URL that could be a secret is ever shown: neither user and password nor what stands behind a `?`.
-
-URLs: what may be shown of them, and what of them is a secret.
-"""
+No part of a URL that could be a secret is ever shown: neither user and password nor what follows a `?`."""
 
 from __future__ import annotations
 

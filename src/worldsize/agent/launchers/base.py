@@ -1,7 +1,5 @@
-"""Nodes whose ranks another program starts: which one that is, and what it needs to lie ready.
-
-Which programs a node starts: its ranks, a launcher that starts them, or the user's batch script.
-"""
+"""Which processes a node starts: its ranks, a launcher that starts them, or the user's batch script; and the files that
+a launcher needs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Following a run on a terminal: its log as it comes, the keys that end or leave it, how it ended.
-
-The log of a run that its scheduler may start again: one attempt after the other.
-"""
+"""Follows a run on a terminal: its log as it comes, one attempt after the other, the keys that end or leave it, how
+it ended."""
 
 from __future__ import annotations
 

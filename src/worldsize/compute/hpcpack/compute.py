@@ -8,8 +8,7 @@ from typing import Any
 
 from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
 from worldsize.compute.hpcpack.client import PATIENCE, Head
-from worldsize.compute.hpcpack.render import Asked, preview, requests, words_of
-from worldsize.compute.hpcpack.requeue import parents
+from worldsize.compute.hpcpack.render import Asked, parents, preview, requests, words_of
 from worldsize.compute.hpcpack.settings import Share, access_of, has_account_of, in_handle, said_of_jobs, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
 from worldsize.jobspec.config.config import Compute as Settings

@@ -1,7 +1,5 @@
-"""What the head node can be asked before a run is submitted: the account, the nodes, groups and templates.
-
-Whether the nodes will see what a run needs, and whether HPC Pack takes the line that starts it.
-"""
+"""Checks before a run is submitted: the account, nodes, groups and templates, which the head node is asked for;
+whether the nodes will see what the run needs; whether HPC Pack takes the line that starts it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import display
@@ -17,6 +17,8 @@ from worldsize.trust.secrets import mask_tree, mask_values
 
 LONGEST_LINE = 480
 """Characters of a task's command line: HPC Pack's own limit."""
+
+_MOST_PARENTS = 100
 
 _START = (
     "import os,runpy,sys;f=os.open(sys.argv[1],os.O_NOFOLLOW|os.O_DIRECTORY);s=os.fstat(f);p=os.stat('.');m=p.st_mode;"
@@ -184,3 +186,14 @@ def words_of(value: Any) -> list[str]:
     """A list, or text with commas."""
     words = value.split(",") if isinstance(value, str) else [str(word) for word in value]
     return [word.strip() for word in words if word.strip()]
+
+
+def parents(jobs: Sequence[int], at_once: int | None) -> tuple[int, ...]:
+    """Those of `jobs`, the elements before it, that have to end before the next element may start.
+
+    All but the last `at_once - 1`, and not only the one that is `at_once` before it: when a waiting one is cancelled,
+    its own parents still run. Of long arrays the last hundred stand for all.
+    """
+    if not at_once:
+        return ()
+    return tuple(jobs[: len(jobs) - at_once + 1][-_MOST_PARENTS:]) if len(jobs) >= at_once else ()

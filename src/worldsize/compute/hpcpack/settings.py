@@ -1,7 +1,5 @@
-"""Which head node, and as whom: read from a compute's table, and kept in handles without its password.
-
-The share: one directory under three names. This is the only place that knows them all. Pure, but for `mapped`.
-"""
+"""Settings of an HPC Pack compute: the head node and the account, kept in handles without the password; and the
+share, one directory under three names, which no other module knows. Pure, but for `mapped`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Runs one of Slurm's programs. What can go wrong is sorted: try again, refused for good, no Slurm here.
-
-Whether a cluster's srun starts tasks in containers: NVIDIA's plug-in Pyxis adds options to it.
-"""
+"""Runs one of Slurm's programs, and classifies its failures: try again, refused for good, no Slurm on this machine."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""What Slurm says of one job, and the small texts that it says it in: times, durations, exit codes, array ids.
-
-Slurm's short way to name many elements of one job array: `1234_[0-2,7]`. Pure.
-
-Small words for people: spans of time, signals, users.
-"""
+"""What Slurm reports of one job, and the short texts in which it does: times, durations, exit codes, ids of array
+elements (`1234_[0-2,7]`). Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""What a job and its compute say of Slurm, as sbatch's options. Pure.
-
-A user's own batch script on a real cluster: its #SBATCH lines are said to sbatch as they are. Pure.
-"""
+"""The options of sbatch that a job and its compute ask for; the #SBATCH lines of a user's own script stay as they are.
+Pure."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """What a login node can find wrong with a run before it is submitted.
 
-Whether a partition that a job may go to can ever take it. Pure.
-
-Slurm itself may not say: unless the cluster sets EnforcePartLimits, it takes a job that exceeds its partition's limits,
-and lets it wait for ever.
-"""
+This includes limits of the partitions that a job may go to: unless the cluster sets EnforcePartLimits, Slurm takes a
+job that exceeds them, and lets it wait for ever."""
 
 from __future__ import annotations
 

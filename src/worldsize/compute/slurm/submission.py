@@ -1,7 +1,5 @@
-"""Giving a script to Slurm exactly once, however bad the connection to slurmctld is.
-
-How often a scheduler may be asked: every query costs slurmctld the lock that scheduling needs too.
-"""
+"""Gives a script to Slurm exactly once, however bad the connection to slurmctld is; and how often slurmctld may be
+asked: every query takes the lock that scheduling needs too."""
 
 from __future__ import annotations
 

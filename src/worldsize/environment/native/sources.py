@@ -1,7 +1,5 @@
-"""What build steps would download, fetched ahead: for steps that are executed where nothing can be downloaded.
-
-Downloads that a native build starts from: checked, kept, and unpacked where the spec says.
-"""
+"""Downloads of native builds: checked, kept, and unpacked where the spec says; and what build steps would download,
+fetched ahead for steps that run where nothing can be downloaded."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""What the compute of a run can add to its status: why it waits, and what it used.
-
-Looking at many runs: each scheduler is asked once, for all of its own.
-"""
+"""Reports of computes about runs: why a run waits, what it used; and the states of many runs, for which each
+scheduler is asked once."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""What a run that failed before its ranks could speak says in other places: the batch script's log, the agents'.
+"""Causes of a run that failed before its ranks could write: from the batch script's log and the agents' logs, in the
+words of srun, of the shell that starts an agent, and of the agent.
 
-Why our agents did not start on a node, from what srun, the shell before them and they themselves said. Pure.
-
-Texts of Slurm are those of src/api/step_launch.c and src/srun, 20.11 to 26.05.
-"""
+Texts of Slurm are those of src/api/step_launch.c and src/srun, 20.11 to 26.05."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Writing down how runs have ended, by whoever sees it first.
-
-Asking for the end of a run or an array, so that its directory says so exactly when somebody was told.
-"""
+"""Writes down how runs have ended, once for all clients; and asks for the end of a run or an array."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""What a run directory holds before its compute gets it: code, places for outputs, the hook, the agent, the record.
-
-What a run directory must hold before its agents start, code apart: where each file comes from.
-
-`share: group`: a run that the members of its group may read.
-"""
+"""Writes what a run directory holds before its compute gets it: code, directories for outputs, the hook, the agent, the
+record; with `share: group` readable by the members of its group."""
 
 from __future__ import annotations
 
