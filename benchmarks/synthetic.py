@@ -7,7 +7,7 @@ import random
 
 from worldsize.common.atomic_files import write_json, write_text
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
@@ -42,7 +42,7 @@ def _write(paths: RunPaths, created: float, draw: random.Random) -> None:
         compute="local",
         created=created,
         attempt=0,
-        nodes=node_major(draw.choice((1, 2, 4)), draw.choice((1, 2, 8))),
+        nodes=node_major_layout(draw.choice((1, 2, 4)), draw.choice((1, 2, 8))),
         argv=("python", "train.py", "--lr", "0.1"),
         environment={"WORLDSIZE_INPUT_LR": "0.1"},
     )

@@ -85,11 +85,11 @@ class RendezvousError(WorldsizeError):
     pass
 
 
-class Damaged(WorldsizeError, ValueError):
+class DamagedRun(WorldsizeError, ValueError):
     """A file of a run that says nothing, such as one that a power failure left empty. `where` is its path."""
 
 
-class Newer(Damaged):
+class NewerFormat(DamagedRun):
     """A file of a format that only a newer worldsize reads."""
 
 

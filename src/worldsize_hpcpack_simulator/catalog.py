@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from worldsize_hpcpack_simulator.wire import Refused, date, moment_of
+from worldsize_hpcpack_simulator.wire import RequestRefused, date_text, parse_date
 
 PRIORITIES = ("Lowest", "BelowNormal", "Normal", "AboveNormal", "Highest")
 UNITS = ("Core", "Socket", "Node", "GPU")
@@ -112,50 +112,50 @@ TASK_READ = (
     *("ErrorMessage", "AllocatedNodes", "AllocatedCoreIds", "RequeueCount", "CreateTime", "SubmitTime", "StartTime"),
     *("EndTime", "ChangeTime", "Id", "HasRuntime", "IsServiceConcluded"),
 )
-SAME = (("Runtime", "RuntimeSeconds"),)
+SYNONYMS = (("Runtime", "RuntimeSeconds"),)
 """Two names of one thing: what is set under the first is kept under the second too, and the other way round."""
 
 
-def canonical(name: str, known: Iterable[str]) -> str | None:
+def canonical_name(name: str, known: Iterable[str]) -> str | None:
     """The name as it is written in the tables, whatever its letter case."""
     return {each.lower(): each for each in known}.get(name.strip().lower())
 
 
-def checked(given: Mapping[str, str], table: Mapping[str, Property], what: str) -> dict[str, str]:
+def parse_properties(given: Mapping[str, str], table: Mapping[str, Property], what: str) -> dict[str, str]:
     """The properties under their own names, the values in their own spelling. Refused: a name or value that is none."""
     values: dict[str, str] = {}
     for word, text in given.items():
-        name = canonical(word, table)
+        name = canonical_name(word, table)
         if name is None:
-            raise Refused(400, "%s is not a property of a %s that can be set." % (word, what))
-        values[name] = _value(name, text, table[name].kind)
-    for one, other in (*SAME, *((there, here) for here, there in SAME)):
+            raise RequestRefused(400, "%s is not a property of a %s that can be set." % (word, what))
+        values[name] = _parse_value(name, text, table[name].kind)
+    for one, other in (*SYNONYMS, *((there, here) for here, there in SYNONYMS)):
         if one in values:
             values[other] = values[one]
     return values
 
 
-def _value(name: str, text: str, kind: str | tuple[str, ...]) -> str:
+def _parse_value(name: str, text: str, kind: str | tuple[str, ...]) -> str:
     plain = text.strip()
     if kind == "text" or not plain:
         return text
     if kind == "date":
-        return date(moment_of(plain))
+        return date_text(parse_date(plain))
     if kind == "flag" and plain.lower() in (*_TRUE, *_FALSE):
         return "True" if plain.lower() in _TRUE else "False"
     if kind == "number" and plain.lstrip("-").isascii() and plain.lstrip("-").isdigit() and abs(int(plain)) <= _LARGEST:
         return str(int(plain))
     if isinstance(kind, tuple):
-        found = canonical(plain, kind)
+        found = canonical_name(plain, kind)
         if found is None and plain.isascii() and plain.isdigit() and int(plain) < len(kind):
             found = kind[int(plain)]
         if found is not None:
             return found
-    raise Refused(400, "%r is not a value of property %s." % (text[:80], name))
+    raise RequestRefused(400, "%r is not a value of property %s." % (text[:80], name))
 
 
-def settable(values: Mapping[str, str], table: Mapping[str, Property], phase: str, state: str) -> None:
+def check_settable(values: Mapping[str, str], table: Mapping[str, Property], phase: str, state: str) -> None:
     """Refused unless all of them may be set while the job is in this phase: "configuring", "queued", "running"."""
     for name in values:
         if phase != "configuring" and phase not in table[name].later:
-            raise Refused(400, "Property %s cannot be changed in the %s state." % (name, state))
+            raise RequestRefused(400, "Property %s cannot be changed in the %s state." % (name, state))

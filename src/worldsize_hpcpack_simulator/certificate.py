@@ -41,9 +41,9 @@ def issue(days: float) -> Certificate:
     authority = certificate(root_name, root.public_key(), max(now, end) + _YEAR)
     authority = authority.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     signer = x509.SubjectKeyIdentifier.from_public_key(root.public_key())
-    authority = authority.add_extension(signer, critical=False).add_extension(_signs(), critical=True)
+    authority = authority.add_extension(signer, critical=False).add_extension(_signing_usage(), critical=True)
     server = certificate(own_name, own.public_key(), end)
-    hosts = [*map(x509.DNSName, names()), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    hosts = [*map(x509.DNSName, host_names()), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     server = server.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
     server = server.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     server = server.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -58,13 +58,13 @@ def issue(days: float) -> Certificate:
     )
 
 
-def _signs() -> x509.KeyUsage:
+def _signing_usage() -> x509.KeyUsage:
     from cryptography import x509
 
     return x509.KeyUsage(True, False, False, False, False, True, True, False, False)
 
 
-def names() -> list[str]:
+def host_names() -> list[str]:
     """The names of this machine that a certificate can hold."""
     host = socket.gethostname()
     plain = host.isascii() and all(part and not part.startswith("-") for part in host.replace("_", "-").split("."))

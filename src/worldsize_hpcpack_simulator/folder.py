@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from worldsize.common.atomic_files import read_file
 from worldsize.errors import ConfigError, UsageError
-from worldsize.trust.directories import require_shared_place
+from worldsize.trust.directories import require_shared_directory
 from worldsize.trust.documents import write_document
-from worldsize_hpcpack_simulator.options import Options
+from worldsize_hpcpack_simulator.options import SimulatorOptions
 from worldsize_hpcpack_simulator.scheduler.cluster import Cluster
 
 MARK = "# Written by `worldsize simulate hpcpack`, which replaces it at each start and removes it at its end."
 
 
-class Place(NamedTuple):
+class SimulatorPaths(NamedTuple):
     """Absolute paths: the shared directory, `worldsize.toml`, and the certificates to trust."""
 
     share: str
@@ -28,15 +28,15 @@ class Place(NamedTuple):
 
 
 @contextlib.contextmanager
-def taken(share: str) -> Iterator[Place]:
+def hold_share(share: str) -> Iterator[SimulatorPaths]:
     """The share is there and nobody else's simulator uses it. At the end the two files are gone, and so is the share
     if it was made for us and is empty. ConfigError, UsageError: it cannot be had, and nothing was changed. StorageError
     where others could replace the two files."""
     where = os.path.dirname(share)
-    place = Place(share, os.path.join(where, "worldsize.toml"), os.path.join(where, "hpcpack-ca.pem"))
+    place = SimulatorPaths(share, os.path.join(where, "worldsize.toml"), os.path.join(where, "hpcpack-ca.pem"))
     new = [path for path in (share, where) if not os.path.lexists(path)]
     try:
-        require_shared_place(where)
+        require_shared_directory(where)
         os.makedirs(share, exist_ok=True)
         lock = os.open(share, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
@@ -60,24 +60,24 @@ def _remove(remove: Callable[[str], None], *paths: str) -> None:
             remove(path)
 
 
-def _lock(lock: int, place: Place) -> None:
+def _lock(lock: int, place: SimulatorPaths) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UsageError("another simulator uses this share", place.share, "--share elsewhere") from None
     for path in (place.config, place.authority):
-        if os.path.lexists(path) and not _ours(place.config):
+        if os.path.lexists(path) and not _is_ours(place.config):
             raise ConfigError("this file is not the simulator's", path, "--share elsewhere")
 
 
-def _ours(path: str) -> bool:
+def _is_ours(path: str) -> bool:
     try:
         return read_file(path, len(MARK) + 1) == MARK.encode() + b"\n"
     except OSError:
         return False
 
 
-def write(place: Place, authority: bytes, text: str) -> None:
+def write(place: SimulatorPaths, authority: bytes, text: str) -> None:
     """Both files, each whole or not at all. UsageError: they cannot be written."""
     for path, data in ((place.authority, authority), (place.config, text.encode())):
         try:
@@ -86,7 +86,7 @@ def write(place: Place, authority: bytes, text: str) -> None:
             raise UsageError("it cannot be written: %s" % error.strerror, path, "--share DIR") from None
 
 
-def configuration(place: Place, options: Options, url: str, cluster: Cluster) -> str:
+def configuration(place: SimulatorPaths, options: SimulatorOptions, url: str, cluster: Cluster) -> str:
     """A worldsize.toml that makes this cluster the default compute. No password is in it."""
     node = options.at if cluster.isolated else cluster.link
     lines = [

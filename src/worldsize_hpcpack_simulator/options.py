@@ -16,7 +16,7 @@ class Account(NamedTuple):
     role: str = "User"
 
 
-class Options(NamedTuple):
+class SimulatorOptions(NamedTuple):
     """nodes         how many compute nodes
     port             of the head node on 127.0.0.1; 0: any that is free
     share            the shared directory, an absolute path; `at` is its name on the nodes

@@ -15,10 +15,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 from worldsize.errors import UsageError
 from worldsize_hpcpack_simulator import folder as place
-from worldsize_hpcpack_simulator.api.head import Head
+from worldsize_hpcpack_simulator.api.head import HeadNode
 from worldsize_hpcpack_simulator.api.web import web_app
 from worldsize_hpcpack_simulator.certificate import Certificate, issue
-from worldsize_hpcpack_simulator.options import Options
+from worldsize_hpcpack_simulator.options import SimulatorOptions
 from worldsize_hpcpack_simulator.scheduler.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ KEEP_ALIVE = 120
 longer may send a request into one that has just been closed."""
 _IDLE, _STEPS, _LEAST = 0.2, 4, 0.002
 _GRACEFUL = 1
-Announce = Callable[[Head, str, str, str], None]
+Announce = Callable[[HeadNode, str, str, str], None]
 
 
-def run(options: Options, announce: Announce, log: IO[str] | None = None) -> None:
+def run(options: SimulatorOptions, announce: Announce, log: IO[str] | None = None) -> None:
     """Serves until SIGINT, SIGTERM or SIGHUP; nothing is left then, but what runs have written to the share.
 
     `announce(head, url, path, text)` is called once everything answers, with the configuration that was written.
     ConfigError, UsageError, StorageError: it cannot start.
     """
-    with place.taken(options.share) as where, _listen(options.port) as listener:
+    with place.hold_share(options.share) as where, _listen(options.port) as listener:
         asyncio.run(_simulate(options, where, listener, announce, log))
 
 
@@ -56,7 +56,11 @@ def _listen(port: int) -> socket.socket:
 
 
 async def _simulate(
-    options: Options, where: place.Place, listener: socket.socket, announce: Announce, log: IO[str] | None
+    options: SimulatorOptions,
+    where: place.SimulatorPaths,
+    listener: socket.socket,
+    announce: Announce,
+    log: IO[str] | None,
 ) -> None:
     stop, woken = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -66,20 +70,22 @@ async def _simulate(
     try:
         await cluster.start()
         _check_names(options, cluster)
-        head = Head(options, cluster)
+        head = HeadNode(options, cluster)
         head.scheduler.changed = woken.set
         issued = issue(options.days)
-        server = _server(head, _context(issued, folder), woken, log)
+        server = _make_server(head, _make_context(issued, folder), woken, log)
         url = "https://localhost:%d" % listener.getsockname()[1]
         text = place.configuration(where, options, url, cluster)
         place.write(where, issued.authority, text)
-        await _serve(server, listener, stop, _pace(head, woken), lambda: announce(head, url, where.config, text))
+        await _serve(
+            server, listener, stop, _run_scheduler(head, woken), lambda: announce(head, url, where.config, text)
+        )
     finally:
         await cluster.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _check_names(options: Options, cluster: Cluster) -> None:
+def _check_names(options: SimulatorOptions, cluster: Cluster) -> None:
     for name in options.unmounted:
         if not cluster.isolated:
             raise UsageError("no node can lack the share without namespaces (%s)" % cluster.why, "--unmounted")
@@ -87,12 +93,12 @@ def _check_names(options: Options, cluster: Cluster) -> None:
             raise UsageError("there is no node %s" % name, "--unmounted", "one of %s" % ", ".join(cluster.nodes))
 
 
-def _server(head: Head, context: ssl.SSLContext, woken: asyncio.Event, log: IO[str] | None) -> uvicorn.Server:
+def _make_server(head: HeadNode, context: ssl.SSLContext, woken: asyncio.Event, log: IO[str] | None) -> uvicorn.Server:
     """Signals stay ours."""
     import uvicorn
 
     config = uvicorn.Config(
-        web_app(head, woken.set, _logger(log)),
+        web_app(head, woken.set, _make_logger(log)),
         log_config=None,
         log_level="critical",
         access_log=False,
@@ -132,7 +138,7 @@ async def _serve(
             raise result
 
 
-async def _pace(head: Head, woken: asyncio.Event) -> None:
+async def _run_scheduler(head: HeadNode, woken: asyncio.Event) -> None:
     """Steps of the scheduler: at once when something has changed, and often while something is on its way."""
     while True:
         woken.clear()
@@ -142,7 +148,7 @@ async def _pace(head: Head, woken: asyncio.Event) -> None:
             await asyncio.wait_for(woken.wait(), wait)
 
 
-def _context(issued: Certificate, folder: str) -> ssl.SSLContext:
+def _make_context(issued: Certificate, folder: str) -> ssl.SSLContext:
     """The key is in a file only until it is loaded."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     path = os.path.join(folder, "key.pem")
@@ -155,7 +161,7 @@ def _context(issued: Certificate, folder: str) -> ssl.SSLContext:
     return context
 
 
-def _logger(log: IO[str] | None) -> Callable[[str], None]:
+def _make_logger(log: IO[str] | None) -> Callable[[str], None]:
     def write(line: str) -> None:
         if log is not None:
             log.write(line + "\n")

@@ -10,7 +10,7 @@ DATE_FORMAT = "M/d/yyyy h:mm:ss tt"
 _DATES = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request is answered with this status and message, and has changed nothing."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -19,37 +19,37 @@ class Refused(Exception):
         self.message = message
 
 
-def properties_of(body: object) -> dict[str, str]:
+def parse_property_list(body: object) -> dict[str, str]:
     """The names and values of `[{"Name": …, "Value": …}, …]`, the two words in any letter case; none for no body."""
     if body is None:
         return {}
     if not isinstance(body, list):
-        raise Refused(400, "The request body is not a list of properties, each with a Name and a Value.")
-    return dict(_property_of(item) for item in body)
+        raise RequestRefused(400, "The request body is not a list of properties, each with a Name and a Value.")
+    return dict(_parse_property(item) for item in body)
 
 
-def _property_of(item: object) -> tuple[str, str]:
+def _parse_property(item: object) -> tuple[str, str]:
     if not isinstance(item, dict) or not all(isinstance(word, str) for word in item):
-        raise Refused(400, "A property is an object with a Name and a Value.")
+        raise RequestRefused(400, "A property is an object with a Name and a Value.")
     words = {word.lower(): value for word, value in item.items()}
     name, value = words.get("name"), words.get("value", "")
     if not isinstance(name, str) or not name:
-        raise Refused(400, "A property lacks its Name.")
+        raise RequestRefused(400, "A property lacks its Name.")
     if value is not None and not isinstance(value, str):
-        raise Refused(400, "The value of property %s is not a string." % name)
+        raise RequestRefused(400, "The value of property %s is not a string." % name)
     if "\0" in name or "\0" in (value or ""):
-        raise Refused(400, "Property %s holds a character that cannot be stored." % name)
+        raise RequestRefused(400, "Property %s holds a character that cannot be stored." % name)
     return name, value or ""
 
 
-def listed(values: Mapping[str, str]) -> list[dict[str, str]]:
+def to_property_list(values: Mapping[str, str]) -> list[dict[str, str]]:
     """One object as it is sent: `[{"Name": "Id", "Value": "14"}, …]`."""
     return [{"Name": name, "Value": value} for name, value in values.items()]
 
 
-def objects(rows: Iterable[Mapping[str, str]]) -> list[dict[str, list[dict[str, str]]]]:
+def to_objects(rows: Iterable[Mapping[str, str]]) -> list[dict[str, list[dict[str, str]]]]:
     """Several objects as they are sent."""
-    return [{"Properties": listed(row)} for row in rows]
+    return [{"Properties": to_property_list(row)} for row in rows]
 
 
 def names_in(text: str | None) -> list[str]:
@@ -57,7 +57,7 @@ def names_in(text: str | None) -> list[str]:
     return [name for name in (part.strip() for part in (text or "").split(",")) if name]
 
 
-def date(moment: float | None) -> str:
+def date_text(moment: float | None) -> str:
     """`M/d/yyyy h:mm:ss tt` in UTC, rounded down; "" for no time."""
     if moment is None:
         return ""
@@ -67,13 +67,13 @@ def date(moment: float | None) -> str:
     return "%d/%d/%d %d:%02d:%02d %s" % (at.tm_mon, at.tm_mday, at.tm_year, hour, at.tm_min, at.tm_sec, half)
 
 
-def iso(moment: float) -> str:
+def iso_text(moment: float) -> str:
     """`2020-02-29T12:17:02.726141+00:00`."""
     at = time.gmtime(moment)
     return "%04d-%02d-%02dT%02d:%02d:%02d.%06d+00:00" % (*at[:6], int(moment % 1 * 1_000_000))
 
 
-def moment_of(text: str) -> float:
+def parse_date(text: str) -> float:
     """The time that a date names, UTC where it names no offset. Refused: it is none."""
     plain = text.strip()
     for pattern in _DATES:
@@ -87,4 +87,4 @@ def moment_of(text: str) -> float:
         found = datetime.fromisoformat(plain[:-1] + "+00:00" if plain[-1:] in ("Z", "z") else plain)
         return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
     except (ValueError, OverflowError):
-        raise Refused(400, "%r is no date and time such as 2/29/2020 1:17:02 PM." % text) from None
+        raise RequestRefused(400, "%r is no date and time such as 2/29/2020 1:17:02 PM." % text) from None

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from driver import Cli
 
-from worldsize.common.path_mapping import there
+from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import Compute, Handle
 from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job
 from worldsize.service.computes import open_compute
 from worldsize.service.runs.run import Run
-from worldsize.store.find import resolve
+from worldsize.store.find import find_run_paths
 
 
 class Target(NamedTuple):
@@ -68,7 +68,7 @@ class Place(Cli):
 
     def there(self, path: str) -> str:
         """What the nodes call it."""
-        return there(os.path.realpath(path), self.compute().facts(Job()).mapped)
+        return to_node_path(os.path.realpath(path), self.compute().facts(Job()).mapped)
 
     def forget(self, run: str) -> None:
         """The run's native job is unknown from now on."""
@@ -79,7 +79,7 @@ class Place(Cli):
                 json.dump(handle, file)
 
     def open(self, run: str) -> Run:
-        return Run(resolve(self.home, run), self.environ)
+        return Run(find_run_paths(self.home, run), self.environ)
 
     def ended(self, run: str) -> Mapping[str, Any]:
         """The status of a run, once it has ended."""

@@ -14,7 +14,7 @@ from targets import Place
 from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.request import Progress, Request
+from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.run import Run
 from worldsize.service.submission.plan_job import plan_job
 from worldsize.service.submission.submit import start
@@ -30,9 +30,9 @@ def running(place: Place, command: str = PATIENT, world: str = "2x1", **keys: An
     return run
 
 
-def request(place: Place, **keys: Any) -> Request:
+def request(place: Place, **keys: Any) -> SubmissionRequest:
     job = Job(command="true", compute=place.target.name, **keys)
-    return Request(job, load_config(place.project, place.environ), None, place.environ, place.project)
+    return SubmissionRequest(job, load_config(place.project, place.environ), None, place.environ, place.project)
 
 
 # logs

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from worldsize.inrank.data_parallel.batch_slices import cut, size_of  # noqa: E402
-from worldsize.inrank.data_parallel.loop_analysis import said, trains  # noqa: E402
-from worldsize.inrank.data_parallel.loss_graph import Reading, read_loss  # noqa: E402
+from worldsize.inrank.data_parallel.batch_slices import size_of, slice_of  # noqa: E402
+from worldsize.inrank.data_parallel.loop_analysis import printed_sizes, training_verdict  # noqa: E402
+from worldsize.inrank.data_parallel.loss_graph import LossReading, read_loss  # noqa: E402
 
 LOCAL, TOTAL = 8, 32
 weights = torch.randn(5, 3, requires_grad=True)
@@ -28,7 +28,7 @@ def out() -> Any:
     return x @ weights
 
 
-def reading(loss: Any) -> Reading:
+def reading(loss: Any) -> LossReading:
     return read_loss(loss.grad_fn, LOCAL, TOTAL)
 
 
@@ -100,7 +100,7 @@ class Asking:
         self.read: list[str] = []
 
     def __iter__(self) -> Any:
-        self.read.append(trains(sys._getframe(1)))
+        self.read.append(training_verdict(sys._getframe(1)))
         return iter([torch.ones(1, 2)])
 
 
@@ -142,7 +142,7 @@ def test_what_a_loop_is_for() -> None:
 def test_slices_of_whatever_a_batch_is() -> None:
     batch = {"x": torch.arange(8).view(4, 2), "names": ["a", "b", "c", "d"], "rest": [torch.arange(4), 3]}
     assert size_of(batch) == 4
-    half = cut(batch, 4, 2, 2)
+    half = slice_of(batch, 4, 2, 2)
     assert half["x"].tolist() == [[4, 5], [6, 7]] and half["names"] == ["c", "d"]
     assert half["rest"][0].tolist() == [2, 3] and half["rest"][1] == 3
     assert size_of((torch.zeros(3, 2), torch.zeros(2, 3))) is None
@@ -152,7 +152,7 @@ def test_what_a_loop_says_with_the_size_of_a_slice() -> None:
     found: list[str] = []
     loader = [(torch.zeros(4), torch.zeros(4))]
     for i, (inputs, targets) in enumerate(loader):
-        found = said(sys._getframe().f_code, sys._getframe().f_lineno)
+        found = printed_sizes(sys._getframe().f_code, sys._getframe().f_lineno)
         inputs = inputs.new_zeros(inputs.size(0))
         str.format("{} of {}", i * len(inputs), len(loader))
         str(f"{targets.shape[0]}")

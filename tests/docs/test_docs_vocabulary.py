@@ -11,7 +11,7 @@ import pytest
 from documents import PAGES, ROOT, blocks, prose
 
 from worldsize.cli.main import VERBS, build_parser
-from worldsize.jobspec.config.files import COMPUTE, TOP
+from worldsize.jobspec.config.files import COMPUTE_KEYS, TOP_KEYS
 from worldsize.jobspec.distribution import DISTRIBUTIONS
 from worldsize.jobspec.keys.environment import ENVIRONMENT
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
@@ -107,7 +107,7 @@ def test_every_job_key_is_documented(key: str) -> None:
     assert any(key in _CODE.findall(row) for row in rows)
 
 
-@pytest.mark.parametrize("key", [*TOP, *COMPUTE])
+@pytest.mark.parametrize("key", [*TOP_KEYS, *COMPUTE_KEYS])
 def test_every_configuration_key_is_documented(key: str) -> None:
     assert "`%s`" % key in prose(ROOT / "docs" / "configuration.md")
 

@@ -17,12 +17,12 @@ from worldsize.agent.local.detached import spawn_conductor
 from worldsize.agent.posix import processes
 from worldsize.compute.local.compute import LocalCompute
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.snapshot.agent_bundle import agent_bundle
+from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 from worldsize.state.exit_records import read_exits
 from worldsize.state.records import Observation, Status
-from worldsize.state.run_state import Facts, fold
+from worldsize.state.run_state import AttemptFacts, fold
 from worldsize.store.runs import create_run
 
 HOOK = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize", "inrank", "sitecustomize.py")
@@ -54,7 +54,9 @@ class LocalRun:
         self.paths: RunPaths = create_run(home)
         shutil.copy(HOOK, self.paths.inrank)
         values: dict[str, Any] = {"environment": {}, "grace": 0.5, "silence": 20.0, **fields}
-        self.plan = Plan(self.paths.run_id, "t", "local", time.time(), 0, node_major(nodes, ranks), argv, **values)
+        self.plan = Plan(
+            self.paths.run_id, "t", "local", time.time(), 0, node_major_layout(nodes, ranks), argv, **values
+        )
         with open(self.paths.plan, "w") as file:
             file.write(self.plan.to_json())
         self.compute = LocalCompute("local", {**ENVIRON, **environ})
@@ -138,7 +140,7 @@ class LocalRun:
         gone = Observation("absent") if self.over() else Observation("running")
         exits = read_exits(self.paths, len(self.plan.nodes))
         cancelled = os.path.exists(self.paths.cancel)
-        return fold(Facts(len(self.plan.nodes), True, True, None, cancelled, True, exits, gone, settled))
+        return fold(AttemptFacts(len(self.plan.nodes), True, True, None, cancelled, True, exits, gone, settled))
 
     def destroy(self) -> None:
         """Whatever a failed test left."""
@@ -151,7 +153,7 @@ class SpawnedRun(LocalRun):
     """One whose conductor is a program of its own, started from agent.pyz."""
 
     def _start(self, environ: dict[str, str]) -> int:
-        os.link(agent_bundle(os.path.join(os.path.dirname(self.paths.root), "..", "cache")), self.paths.agent)
+        os.link(ensure_agent_bundle(os.path.join(os.path.dirname(self.paths.root), "..", "cache")), self.paths.agent)
         return spawn_conductor(self.paths, environ)
 
 

@@ -17,18 +17,18 @@ from pythons import SUPPORTED, TOO_OLD
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import read_json
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.snapshot.agent_bundle import agent_bundle
+from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 from worldsize.state.exit_records import read_exits
 from worldsize.state.records import Observation
-from worldsize.state.run_state import Facts, fold
+from worldsize.state.run_state import AttemptFacts, fold
 from worldsize.store.runs import create_run
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory) -> str:
-    return agent_bundle(str(tmp_path_factory.mktemp("cache")))
+    return ensure_agent_bundle(str(tmp_path_factory.mktemp("cache")))
 
 
 class Agents:
@@ -40,7 +40,7 @@ class Agents:
         shutil.copy(HOOK, self.paths.inrank)
         values = {"environment": {}, "grace": 0.5, "silence": 20.0, **fields}
         argv = ("/bin/sh", "-c", script)
-        self.plan = Plan(self.paths.run_id, "t", "lab", time.time(), 0, node_major(nodes, ranks), argv, **values)
+        self.plan = Plan(self.paths.run_id, "t", "lab", time.time(), 0, node_major_layout(nodes, ranks), argv, **values)
         with open(self.paths.plan, "w") as file:
             file.write(self.plan.to_json())
         self.started: list[subprocess.Popen[str]] = []
@@ -65,7 +65,9 @@ class Agents:
 
     def state(self, attempt: int = 0) -> tuple[str, str | None]:
         exits = read_exits(RunPaths(self.paths.root, attempt), len(self.plan.nodes))
-        status = fold(Facts(len(self.plan.nodes), True, True, None, False, True, exits, Observation("ended"), True))
+        status = fold(
+            AttemptFacts(len(self.plan.nodes), True, True, None, False, True, exits, Observation("ended"), True)
+        )
         return status.state, status.reason
 
     def pid_of_first_rank(self) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from local_runs import LocalRuns
 
-from worldsize.agent.launchers.cpu_binding import own_shares
+from worldsize.agent.launchers.cpu_binding import own_cpu_shares
 
 TELL = "import json, os; print(json.dumps([sorted(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS']]))"
 CPUS = len(os.sched_getaffinity(0))
@@ -26,7 +26,7 @@ def start(tmp_path) -> Iterator[LocalRuns]:
 def test_each_rank_has_its_share(start, nodes):
     run = start.python(TELL, nodes=nodes, ranks=CPUS, bind="node")
     assert run.ended()["state"] == "SUCCEEDED"
-    shares = own_shares(CPUS)
+    shares = own_cpu_shares(CPUS)
     for node in run.plan.nodes:
         recorded = run.event(node.node_rank, "ranks_started")["cpus"]
         for rank in node.ranks:

@@ -15,21 +15,21 @@ from local_runs import LocalRun, LocalRuns, until
 from pythons import SUPPORTED
 
 from worldsize.agent.node_programs import run_command
-from worldsize.compute.capabilities import Errand, Errands, Said
-from worldsize.compute.node_commands.by_files import FileErrands, Outlook, execute_beside
-from worldsize.compute.node_commands.by_process import order
-from worldsize.compute.node_commands.files import stage
+from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeEvent
+from worldsize.compute.node_commands.by_files import FileCommandStream, NodeOutlook, execute_on_run
+from worldsize.compute.node_commands.by_process import command_spec
+from worldsize.compute.node_commands.files import write_command_directory
 from worldsize.errors import SubmitRejected
 
 _CLIENT = """
 import json, sys, time
-from worldsize.compute.capabilities import Errand
-from worldsize.compute.node_commands.by_files import execute_beside
+from worldsize.compute.capabilities import NodeCommand
+from worldsize.compute.node_commands.by_files import execute_on_run
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 paths = RunPaths(sys.argv[1])
 plan = Plan.from_json(open(paths.plan).read())
-errands = execute_beside(Errand(tuple(sys.argv[2:]), tuple(range(len(plan.nodes))), paths.code, plan, paths), str)
+errands = execute_on_run(NodeCommand(tuple(sys.argv[2:]), tuple(range(len(plan.nodes))), paths.code, plan, paths), str)
 while (said := errands.hear(0.1)) is not None:
     for each in said:
         print(each.node, each.kind, flush=True)
@@ -58,14 +58,14 @@ def running(runs: LocalRuns, nodes: int = 2, script: str = "echo up; sleep 60 & 
     return run
 
 
-def begun(run: LocalRun, *argv: str, nodes: Sequence[int] | None = None) -> Errands:
+def begun(run: LocalRun, *argv: str, nodes: Sequence[int] | None = None) -> NodeCommandStream:
     numbers = tuple(range(len(run.plan.nodes)) if nodes is None else nodes)
-    return execute_beside(Errand(argv, numbers, run.paths.code, run.plan, run.paths), str)
+    return execute_on_run(NodeCommand(argv, numbers, run.paths.code, run.plan, run.paths), str)
 
 
-def told(errands: Errands, before: Sequence[Said] = ()) -> Told:
+def told(errands: NodeCommandStream, before: Sequence[NodeEvent] = ()) -> Told:
     found = Told({}, {}, {}, [])
-    said: list[Said] | None = list(before)
+    said: list[NodeEvent] | None = list(before)
     deadline = time.monotonic() + 30
     while said is not None:
         assert time.monotonic() < deadline
@@ -82,8 +82,8 @@ def told(errands: Errands, before: Sequence[Said] = ()) -> Told:
     return found
 
 
-def until_said(errands: Errands, kind: str, nodes: int) -> list[Said]:
-    heard: list[Said] = []
+def until_said(errands: NodeCommandStream, kind: str, nodes: int) -> list[NodeEvent]:
+    heard: list[NodeEvent] = []
     until(lambda: heard.extend(errands.hear(0.1) or []) or sum(each.kind == kind for each in heard) >= nodes)
     return heard
 
@@ -242,8 +242,8 @@ def test_nodes_that_cannot_begin_it_say_why(runs: LocalRuns, monkeypatch) -> Non
 class ByHand:
     """A backing that has nothing to say."""
 
-    def look(self) -> Outlook:
-        return Outlook()
+    def look(self) -> NodeOutlook:
+        return NodeOutlook()
 
     def release(self, ended: bool) -> None:
         pass
@@ -253,8 +253,11 @@ class ByHand:
 def test_a_node_of_its_own_on_every_python(python: str, tmp_path) -> None:
     """Its exit code is the command's, for whoever started it."""
     directory = str(tmp_path / "errand")
-    stage(directory, order(Errand(("sh", "-c", "echo $WORLDSIZE_NODE_RANK; pwd; exit 5"), (0,), str(tmp_path))))
-    errands = FileErrands(directory, [0], ByHand())
+    write_command_directory(
+        directory,
+        command_spec(NodeCommand(("sh", "-c", "echo $WORLDSIZE_NODE_RANK; pwd; exit 5"), (0,), str(tmp_path))),
+    )
+    errands = FileCommandStream(directory, [0], ByHand())
     node = subprocess.Popen([python, "-I", "-S", os.path.join(directory, "visit.py"), directory, "0"])
     found = told(errands)
     assert found.codes == {0: 5} and found.out == {0: b"0\n%s\n" % os.fsencode(tmp_path)}

@@ -15,7 +15,7 @@ from webserver import serve
 from wheels import Links
 
 from worldsize.jobspec.job import Job
-from worldsize.service.secrets import environ_of_builds, environ_of_stages
+from worldsize.service.secrets import build_environ, staging_environ
 
 HARMLESS = "--with-auth=pam --sort-key loss KEY=Release"
 
@@ -58,12 +58,12 @@ def test_what_a_job_names_is_told_to_requirements_that_ask_for_it(tmp_path: Path
     listed = str(tmp_path / "requirements.txt")
     environ = {"GH_TOKEN": "a", "EXPERIMENT": "b", "PATH": "c"}
     for wanted in ({"pip": ["-r " + listed]}, listed, {"pip": ["git+https://${GH_TOKEN}@h/x"]}):
-        found = environ_of_builds(Job(environment=wanted, secrets=tuple(environ)[:2]), environ)
+        found = build_environ(Job(environment=wanted, secrets=tuple(environ)[:2]), environ)
         assert found == {"GH_TOKEN": "a", "PATH": "c"}
     staged = Job(stage={"pip": ["git+https://${GH_TOKEN}@h/x"]}, secrets=("EXPERIMENT", "GH_TOKEN"))
-    assert environ_of_stages(staged, environ) == {"GH_TOKEN": "a", "PATH": "c"}
-    assert environ_of_builds(staged, environ) == {"PATH": "c"}  # found by review
-    assert environ_of_builds(Job(secrets=("EXPERIMENT", "GH_TOKEN")), environ) == {"PATH": "c"}
+    assert staging_environ(staged, environ) == {"GH_TOKEN": "a", "PATH": "c"}
+    assert build_environ(staged, environ) == {"PATH": "c"}  # found by review
+    assert build_environ(Job(secrets=("EXPERIMENT", "GH_TOKEN")), environ) == {"PATH": "c"}
 
 
 def test_what_a_job_names_is_kept_from_builds_on_a_node(cli: Cli) -> None:
@@ -283,5 +283,5 @@ def test_a_value_that_no_shape_takes_whole(cli: Cli, value: str) -> None:
 def test_the_password_of_an_account_is_in_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by review: programs that a build starts inherited it, where Python had asked for the run."""
     environ = {"WORLDSIZE_HPCPACK_PASSWORD": "hunter2", "A": "1", "B": "2"}
-    assert environ_of_builds(Job(), environ) == {"A": "1", "B": "2"}
-    assert environ_of_builds(Job(secrets=("B",)), environ) == {"A": "1"}
+    assert build_environ(Job(), environ) == {"A": "1", "B": "2"}
+    assert build_environ(Job(secrets=("B",)), environ) == {"A": "1"}

@@ -13,7 +13,7 @@ from driver import Cli
 from server import serve
 from wheels import Links
 
-from worldsize.environment.conda.packages import refuse_touched
+from worldsize.environment.conda.packages import refuse_pip_packages
 from worldsize.errors import UsageError
 
 VERSION = "%d.%d" % sys.version_info[:2]
@@ -113,8 +113,8 @@ def test_conda_refuses_an_environment_that_pip_has_touched(cli: Cli, channel: Pa
     touched = build(cli, conda_file(channel, "alpha", pip=(*links.lines, "demo")))
     clean = build(cli, conda_file(channel, "alpha"), "clean.yml")
     with pytest.raises(UsageError, match="pip has installed demo there"):
-        refuse_touched(touched)
-    refuse_touched(clean)
+        refuse_pip_packages(touched)
+    refuse_pip_packages(clean)
     for prefix, said in ((touched, "pip has installed demo there"), (clean, "conda packages cannot be added to it")):
         cli.write("job.yml", "command: 'true'\nenvironment: {python: %s, conda: [beta]}\n" % prefix)
         result = cli("run", "job.yml")

@@ -232,16 +232,20 @@ def test_versions_of_tools(tmp_path: Path, wanted: str, found: str, fits: bool) 
 
 
 def test_tools_of_this_machine() -> None:
-    found = toolchain.versions(dict(os.environ))
-    assert toolchain.numbers(found["gcc"]) >= (7,)
-    assert toolchain.numbers(found["mpi"]) >= (1,)
+    found = toolchain.tool_versions(dict(os.environ))
+    assert toolchain.version_numbers(found["gcc"]) >= (7,)
+    assert toolchain.version_numbers(found["mpi"]) >= (1,)
     assert toolchain.problem("mpicc", dict(os.environ)) is None
     with pytest.raises(UsageError, match="is no prerequisite"):
         toolchain.problem("gcc >> 7", dict(os.environ))
 
 
 def test_what_conda_brings_need_not_be_here() -> None:
-    assert toolchain.brought(["python=3.11", "conda-forge::openmpi >=4", "gxx_linux-64=12.*"]) == ["gcc", "g++", "mpi"]
+    assert toolchain.tools_from_conda(["python=3.11", "conda-forge::openmpi >=4", "gxx_linux-64=12.*"]) == [
+        "gcc",
+        "g++",
+        "mpi",
+    ]
     assert sys.version_info >= (3, 10)
 
 

@@ -17,7 +17,7 @@ from worldsize.agent.launchers.torchrun import torchrun_argv, torchrun_environme
 from worldsize.errors import PlanError
 from worldsize.jobspec.distribution import PyTorchDistribution
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, World
+from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
 
@@ -28,7 +28,7 @@ def plan_of(instances: int, *words: Any) -> Plan:
 
 
 def argv(plan: Plan, node: int, environment: dict[str, str] | None = None) -> tuple[str, ...]:
-    world = World("10.0.0.1", 7777, tuple(Host("n%d" % each, 8) for each in range(len(plan.nodes))))
+    world = RendezvousResult("10.0.0.1", 7777, tuple(Host("n%d" % each, 8) for each in range(len(plan.nodes))))
     return torchrun_argv(plan, world, plan.nodes[node], RunPaths("/runs/r"), environment or {})
 
 

@@ -16,7 +16,7 @@ from security.people import STRANGER, Machine, Person
 from worldsize.environment.pip import wheels
 from worldsize.environment.workspace.prefixes import write_description
 from worldsize.jobspec.environment import EnvironmentSpec
-from worldsize.service.environments.location import place
+from worldsize.service.environments.location import find_prefix
 
 
 @pytest.fixture
@@ -115,10 +115,10 @@ def test_a_lock_names_another_users_environment(tmp_path: Path, machine: Machine
     write_description(prefix, {"digest": "0" * 64})
     lock = {"prefix": prefix, "digest": "0" * 64, "name": "x", "pip": []}
     recipe: Any = SimpleNamespace(lock=lock, spec=EnvironmentSpec(name="x"), fingerprint="2" * 64)
-    assert place(str(tmp_path), recipe) == prefix
+    assert find_prefix(str(tmp_path), recipe) == prefix
     for path in (prefix, *map(str, Path(prefix).rglob("*"))):
         os.chown(path, nobody.uid, nobody.uid)
-    assert place(str(tmp_path), recipe) != prefix
+    assert find_prefix(str(tmp_path), recipe) != prefix
 
 
 def test_python_is_asked_in_no_directory_of_anothers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,5 +127,5 @@ def test_python_is_asked_in_no_directory_of_anothers(tmp_path: Path, monkeypatch
     (tmp_path / "sysconfig.py").write_text("open(%r, 'w')\n" % str(mark))
     monkeypatch.chdir(tmp_path)
     assert wheels._tags(sys.executable, os.environ)
-    assert wheels._works([sys.executable, "-m", "pip", "--version"], os.environ) is not None
+    assert wheels._is_runnable([sys.executable, "-m", "pip", "--version"], os.environ) is not None
     assert not mark.exists()

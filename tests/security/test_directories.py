@@ -10,13 +10,13 @@ import pytest
 from security.people import ANNA, BEN, STRANGER, Machine, Person
 
 from worldsize.errors import StorageError
-from worldsize.trust.decisions import decide
+from worldsize.trust.decisions import write_decision
 from worldsize.trust.directories import (
     make_private_directory,
-    others_could_make,
+    may_others_create,
     real_path,
     require_reliable_directory,
-    require_shared_place,
+    require_shared_directory,
 )
 
 
@@ -33,7 +33,7 @@ def made(root: str, name: str, mode: int = 0o755, uid: int = 0, gid: int = 0) ->
     return path
 
 
-@pytest.mark.parametrize("check", [make_private_directory, require_reliable_directory, require_shared_place])
+@pytest.mark.parametrize("check", [make_private_directory, require_reliable_directory, require_shared_directory])
 @pytest.mark.parametrize(
     ("mode", "uid", "gid", "why"),
     [
@@ -54,7 +54,7 @@ def test_directories_above_count(machine: Machine, check, mode: int, uid: int, g
     assert os.listdir(own) == []
 
 
-@pytest.mark.parametrize("check", [make_private_directory, require_reliable_directory, require_shared_place])
+@pytest.mark.parametrize("check", [make_private_directory, require_reliable_directory, require_shared_directory])
 def test_a_sticky_directory_of_roots_above(machine: Machine, check) -> None:
     own = made(machine.directory(0o1777), "own", 0o700)
     assert check(own) == own
@@ -68,7 +68,7 @@ def test_another_users_link_on_the_way(machine: Machine, name: str) -> None:
     os.symlink(target, place + "/link")
     os.chown(place + "/link", ANNA, ANNA, follow_symlinks=False)
     os.symlink("link", place + "/chain")
-    for check in (make_private_directory, require_reliable_directory, require_shared_place):
+    for check in (make_private_directory, require_reliable_directory, require_shared_directory):
         with pytest.raises(StorageError, match="the link belongs to uid %d|it is a link" % ANNA):
             check(os.path.join(place, name))
 
@@ -103,10 +103,10 @@ def test_links_of_roots_are_followed(machine: Machine, tmp_path: Path) -> None:
 
 
 def test_what_is_trusted_covers_no_more_than_it_says(machine: Machine) -> None:
-    from worldsize.trust.decisions import decide
+    from worldsize.trust.decisions import write_decision
 
     lab = machine.directory(0o2775, 0, BEN)
-    decide(lab, True, os.environ)
+    write_decision(lab, True, os.environ)
     assert require_reliable_directory(made(lab, "of-the-group", 0o2775, 0, BEN))
     incoming = made(lab, "incoming", 0o1777)
     for mode, uid, gid in ((0o755, ANNA, ANNA), (0o775, 0, ANNA), (0o777, 0, 0)):
@@ -117,10 +117,10 @@ def test_what_is_trusted_covers_no_more_than_it_says(machine: Machine) -> None:
 
 def test_a_group_that_cannot_write_to_what_is_trusted(machine: Machine) -> None:
     """Found by review: below it the same group could."""
-    from worldsize.trust.decisions import decide
+    from worldsize.trust.decisions import write_decision
 
     lab = machine.directory(0o2755, 0, BEN)
-    decide(lab, True, os.environ)
+    write_decision(lab, True, os.environ)
     assert require_reliable_directory(made(lab, "of-root", 0o2755, 0, BEN))
     with pytest.raises(StorageError, match="group"):
         require_reliable_directory(made(lab, "of-the-group", 0o2775, 0, BEN))
@@ -141,14 +141,14 @@ def test_an_access_list_below_what_is_trusted(machine: Machine) -> None:
     """Found by review: the mask's right to write counted as the group's, which was trusted."""
     lab = made(machine.directory(0o755), "lab", 0o775, 0, BEN)
     below = made(lab, "runs", 0o770, 0, BEN)
-    decide(lab, True, os.environ)
+    write_decision(lab, True, os.environ)
     assert require_reliable_directory(below)
     entries = ((1, 7, 0xFFFFFFFF), (2, 7, ANNA), (4, 7, 0xFFFFFFFF), (16, 7, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF))
     packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
     os.setxattr(below, "system.posix_acl_access", packed)
     with pytest.raises(StorageError):
         require_reliable_directory(below)
-    decide(below, True, os.environ)
+    write_decision(below, True, os.environ)
     assert require_reliable_directory(below)
     os.setxattr(below, "system.posix_acl_access", packed.replace(struct.pack("<I", ANNA), struct.pack("<I", STRANGER)))
     with pytest.raises(StorageError):
@@ -161,7 +161,7 @@ def test_the_group_of_what_is_trusted_has_only_a_list(machine: Machine) -> None:
     entries = ((1, 7, 0xFFFFFFFF), (2, 7, ANNA), (4, 5, 0xFFFFFFFF), (16, 7, 0xFFFFFFFF), (32, 5, 0xFFFFFFFF))
     packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
     os.setxattr(lab, "system.posix_acl_access", packed)
-    decide(lab, True, os.environ)
+    write_decision(lab, True, os.environ)
     assert require_reliable_directory(lab)
     with pytest.raises(StorageError, match="group"):
         require_reliable_directory(made(lab, "of-the-group", 0o775, 0, BEN))
@@ -188,6 +188,6 @@ def test_what_others_could_make_sooner(machine: Machine, tmp_path: Path) -> None
     os.symlink(sticky + "/later/more", tmp_path / "on the way")
     os.symlink(own + "/later", tmp_path / "own")
     for path in (sticky + "/new", sticky + "/a/b/c", tmp_path / "to the end", tmp_path / "on the way" / "x"):
-        assert others_could_make(str(path)), path
+        assert may_others_create(str(path)), path
     for path in (sticky, own + "/new", own + "/a/b", tmp_path / "own", tmp_path / "own" / "x", "/proc/none"):
-        assert not others_could_make(str(path)), path
+        assert not may_others_create(str(path)), path

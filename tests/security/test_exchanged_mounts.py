@@ -24,11 +24,13 @@ MOST_MOMENTS = 2000
 
 
 def namespace() -> None:
-    mounts.separate(mounts.NEW_MOUNTS)
+    mounts.unshare_namespaces(mounts.NEW_MOUNTS)
     mounts.detach_mounts(mounts.PRIVATE)
 
 
-pytestmark = pytest.mark.skipif(bool(mounts.why_not(namespace)), reason="this system allows no mounts of one's own")
+pytestmark = pytest.mark.skipif(
+    bool(mounts.find_obstacle(namespace)), reason="this system allows no mounts of one's own"
+)
 
 
 class Theirs:
@@ -144,7 +146,7 @@ def test_nodes_of_a_rehearsal(root: Path, lay: Callable[[Theirs, Path], None]) -
     def look(theirs: Theirs) -> object:
         refused = ""
         try:
-            namespaces.own_disks(str(theirs.run / "disks"), str(theirs.run), [str(theirs.input)], {})
+            namespaces.mount_own_disks(str(theirs.run / "disks"), str(theirs.run), [str(theirs.input)], {})
         except OSError as error:
             refused = errno.errorcode[error.errno or 0]
         return [(theirs.own / "words").read_text(), refused]
@@ -186,4 +188,4 @@ def test_no_mount_of_an_input_is_by_its_name(root: Path, monkeypatch: pytest.Mon
         raise OSError(0, " ".join(sorted({name.rstrip("0123456789") for name in named})))
 
     monkeypatch.setattr(mounts, "_call", recorded)
-    assert mounts.why_not(attempt) == "/ /proc/self/fd/ none"
+    assert mounts.find_obstacle(attempt) == "/ /proc/self/fd/ none"

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from security.people import BEN, Machine
 
-from worldsize.environment.native.sources import fetch_all
-from worldsize.environment.workspace.builder import Scratch
+from worldsize.environment.native.sources import fetch_downloads
+from worldsize.environment.workspace.builder import ScratchBuild
 from worldsize.errors import BuildError, StorageError
-from worldsize.jobspec.environment import Fetch
+from worldsize.jobspec.environment import FetchStep
 
 GOOD = "good"
 
@@ -34,8 +34,8 @@ def fetch(tmp_path: Path, archive: Path, target: str) -> str:
     """What lies in the place of the library then."""
     place = tmp_path / "env"
     place.mkdir(exist_ok=True)
-    wanted = Fetch(str(archive), hashlib.sha256(archive.read_bytes()).hexdigest(), target)
-    fetch_all(Scratch(str(place), lambda what: None), [wanted], str(tmp_path / "cache"), os.environ)
+    wanted = FetchStep(str(archive), hashlib.sha256(archive.read_bytes()).hexdigest(), target)
+    fetch_downloads(ScratchBuild(str(place), lambda what: None), [wanted], str(tmp_path / "cache"), os.environ)
     return Path(target, "nccl", "libnccl.so").read_text()
 
 

@@ -20,7 +20,7 @@ from webserver import Site, serve
 
 from worldsize.errors import UsageError
 from worldsize.staging import archives, limits
-from worldsize.staging.fetch import Data
+from worldsize.staging.fetch import DataStore
 from worldsize_hpcpack_simulator.certificate import issue
 
 CHUNK = b"x" * (1 << 20)
@@ -45,8 +45,8 @@ def told() -> Told:
 
 
 @pytest.fixture
-def data(tmp_path: Path, told: Told) -> Data:
-    return Data(str(tmp_path / "data"), told)
+def data(tmp_path: Path, told: Told) -> DataStore:
+    return DataStore(str(tmp_path / "data"), told)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def low_floor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "FLOOR", FLOOR)
+    monkeypatch.setattr(limits, "MIN_UNPACK_LIMIT", FLOOR)
 
 
 class Endless:
@@ -103,7 +103,7 @@ def sizes(root: Path) -> int:
     return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
 
 
-def test_a_download_without_an_end(endless: Endless, data: Data, tmp_path: Path) -> None:
+def test_a_download_without_an_end(endless: Endless, data: DataStore, tmp_path: Path) -> None:
     """Found by review: it went on until the disk was full."""
     with pytest.raises(UsageError, match=r"is larger than max_size, 4 MB") as refused:
         data.fetch(endless.url + "/data.bin", max_size=4_000_000)
@@ -111,7 +111,7 @@ def test_a_download_without_an_end(endless: Endless, data: Data, tmp_path: Path)
     assert endless.sent < 100 * len(CHUNK) and sizes(tmp_path) < len(CHUNK)
 
 
-def test_a_length_that_is_too_large_and_what_is_here_already(site: Site, data: Data, tmp_path: Path) -> None:
+def test_a_length_that_is_too_large_and_what_is_here_already(site: Site, data: DataStore, tmp_path: Path) -> None:
     site.files["/data.bin"] = CHUNK * 3
     url, most = site.url + "/data.bin", 2 * len(CHUNK)
     digest = hashlib.sha256(CHUNK * 3).hexdigest()
@@ -126,7 +126,7 @@ def test_a_length_that_is_too_large_and_what_is_here_already(site: Site, data: D
 
 
 @pytest.mark.slow
-def test_other_services(data: Data) -> None:
+def test_other_services(data: DataStore) -> None:
     import fsspec
 
     memory = fsspec.filesystem("memory")
@@ -163,7 +163,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_an_archive_that_grows_without_measure(
-    low_floor: None, site: Site, data: Data, tmp_path: Path, name: str
+    low_floor: None, site: Site, data: DataStore, tmp_path: Path, name: str
 ) -> None:
     """Found by review. Whoever knows its content, or says how much it may be, is believed."""
     site.files["/" + name] = BOMBS[name]
@@ -178,23 +178,23 @@ def test_an_archive_that_grows_without_measure(
     assert os.listdir(data.fetch(url, folder=True, sha256=digest).path)
 
 
-def test_max_size_in_place_of_a_checksum(low_floor: None, site: Site, data: Data) -> None:
+def test_max_size_in_place_of_a_checksum(low_floor: None, site: Site, data: DataStore) -> None:
     site.files["/bomb.zip"] = BOMBS["bomb.zip"]
     found = data.fetch(site.url + "/bomb.zip", folder=True, max_size=20 * FLOOR)
     assert os.path.getsize(os.path.join(found.path, "zeros")) == 16 * FLOOR
 
 
-def test_an_ordinary_archive_has_room(site: Site, data: Data) -> None:
+def test_an_ordinary_archive_has_room(site: Site, data: DataStore) -> None:
     """Text shrinks tenfold; and what is less than a gigabyte fills no disk."""
     site.files["/zeros.zip"] = zeros_in_a_zip(64 << 20)
     assert data.fetch(site.url + "/zeros.zip", folder=True).path
-    assert archives.is_archive("zeros.zip") and limits.FLOOR == 1 << 30
+    assert archives.is_archive("zeros.zip") and limits.MIN_UNPACK_LIMIT == 1 << 30
 
 
 # addresses
 
 
-def test_http_without_a_checksum_is_spoken_of(site: Site, data: Data, told: Told) -> None:
+def test_http_without_a_checksum_is_spoken_of(site: Site, data: DataStore, told: Told) -> None:
     site.files["/a.bin"] = b"a"
     abroad = site.url.replace("127.0.0.1", "0.0.0.0")  # this machine, by an address that does not say so
     data.fetch(abroad + "/a.bin", what="inputs.a")
@@ -238,7 +238,9 @@ class Redirecting:
         self._thread.join()
 
 
-def test_https_is_not_left_for_http(site: Site, data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_https_is_not_left_for_http(
+    site: Site, data: DataStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Found by review: whoever answers the second question could send anything. A known content is no danger."""
     site.files["/a.bin"] = b"a"
     server = Redirecting(site.url + "/a.bin", tmp_path)

@@ -9,7 +9,7 @@ import os
 import pytest
 from security.people import ANNA, BEN, Machine
 
-from worldsize.environment.pack.cache import described
+from worldsize.environment.pack.cache import describe_pack
 
 CONTENT = b"as good as a packed environment"
 TRUE = hashlib.sha256(CONTENT).hexdigest()
@@ -37,14 +37,14 @@ def test_a_note_of_ones_own(machine: Machine) -> None:
     """It is believed: the pack is not read again."""
     pack = a_pack(machine.directory(0o1777))
     noted(pack)
-    assert described(pack).digest == CLAIMED
+    assert describe_pack(pack).digest == CLAIMED
 
 
 def test_a_note_of_somebody_elses(machine: Machine) -> None:
     """Found by review: in a directory where everybody may make files, it decided what the nodes execute."""
     pack = a_pack(machine.directory(0o1777))
     os.chown(noted(pack), BEN, BEN)
-    assert described(pack).digest == TRUE
+    assert describe_pack(pack).digest == TRUE
 
 
 @pytest.mark.parametrize(("mode", "gid"), [(0o666, 0), (0o664, BEN)])
@@ -54,14 +54,14 @@ def test_a_note_that_others_can_write_to(machine: Machine, mode: int, gid: int) 
     note = noted(pack)
     os.chown(note, 0, gid)
     os.chmod(note, mode)
-    assert described(pack).digest == TRUE
+    assert describe_pack(pack).digest == TRUE
 
 
 def test_a_note_that_others_could_replace(machine: Machine) -> None:
     """Found by review: nobody asked who may write to its directory."""
     pack = a_pack(machine.directory(0o777))
     noted(pack)
-    assert described(pack).digest == TRUE
+    assert describe_pack(pack).digest == TRUE
 
 
 def test_a_link_of_somebody_elses_in_the_place_of_a_note(machine: Machine) -> None:
@@ -70,7 +70,7 @@ def test_a_link_of_somebody_elses_in_the_place_of_a_note(machine: Machine) -> No
     os.rename(noted(pack), elsewhere + "/note.json")
     os.symlink(elsewhere + "/note.json", pack + ".json")
     os.chown(pack + ".json", BEN, BEN, follow_symlinks=False)
-    assert described(pack).digest == TRUE
+    assert describe_pack(pack).digest == TRUE
 
 
 @pytest.mark.parametrize("digest", ["../../evil", "../../evil".ljust(64, "a"), CLAIMED.upper(), CLAIMED[:-1], 7, None])
@@ -78,7 +78,7 @@ def test_a_note_without_a_checksum(machine: Machine, digest: object) -> None:
     """Found by review: the digest becomes a part of a path."""
     pack = a_pack(machine.directory(0o1777))
     noted(pack, digest)
-    assert described(pack).digest == TRUE
+    assert describe_pack(pack).digest == TRUE
 
 
 def test_between_two_ordinary_users(machine: Machine) -> None:
@@ -90,7 +90,8 @@ def test_between_two_ordinary_users(machine: Machine) -> None:
     status = os.stat(shared + "/env.tar.gz")
     note = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "digest": "../../evil"}
     ben.python(script, shared + "/env.tar.gz.json", json.dumps(note))
-    ask = "import sys; from worldsize.environment.pack.cache import described; print(described(sys.argv[1]).digest)"
+    ask = "import sys; from worldsize.environment.pack.cache import describe_pack"
+    ask += "; print(describe_pack(sys.argv[1]).digest)"
     assert anna.python(ask, shared + "/env.tar.gz").strip() == hashlib.sha256(b"of anna's").hexdigest()
     for person in (anna, ben):
         person.close()

@@ -25,8 +25,8 @@ else:
 """
 FIND = """
 import sys
-from worldsize.agent.node_disk.directory import own_directory
-print(own_directory(sys.argv[1]))
+from worldsize.agent.node_disk.directory import ensure_own_directory
+print(ensure_own_directory(sys.argv[1]))
 """
 Occupy = Callable[..., None]
 KINDS = pytest.mark.parametrize("kind", ["directory", "closed", "link", "file"])

@@ -11,7 +11,9 @@ from security.people import ANNA, Machine
 from worldsize.agent.posix import mounts
 
 
-@pytest.mark.skipif(bool(mounts.why_not(lambda: mounts.separate(mounts.NEW_USER))), reason="no user namespaces")
+@pytest.mark.skipif(
+    bool(mounts.find_obstacle(lambda: mounts.unshare_namespaces(mounts.NEW_USER))), reason="no user namespaces"
+)
 @pytest.mark.parametrize("mode", ["direct", "ro_mount", "download"])
 def test_inputs_of_each_mode(machine: Machine, mode: str) -> None:
     """Found by review: where owners could no longer be told, the node's own directory was refused."""

@@ -12,9 +12,9 @@ import pytest
 from driver import Cli, wait_for
 from security.people import Machine, Person
 
-from worldsize.agent.node_programs.command_watcher import find_errands
+from worldsize.agent.node_programs.command_watcher import find_node_commands
 from worldsize.agent.startup import prerequisites
-from worldsize.agent.startup.prerequisites import unmet
+from worldsize.agent.startup.prerequisites import unmet_dependency
 from worldsize.common.atomic_files import access_of, write_json
 from worldsize.plan.array import after_file
 from worldsize.plan.run_paths import RunPaths
@@ -135,9 +135,9 @@ def test_a_run_that_a_batch_job_waited_for(tmp_path: Path, monkeypatch: pytest.M
     ended = {"state": RunState.SUCCEEDED, "reason": None, "exit_code": 0}
     write_json(RunPaths(roots[0]).result, {"summary": ended, "message": "", "failure": None})
     write_json(after_file(roots[1]), [{"run": "first", "roots": roots[:1], "any_end": False}])
-    assert unmet(RunPaths(roots[1])) == ""
+    assert unmet_dependency(RunPaths(roots[1])) == ""
     os.chown(roots[0], 65534, 65534)
-    assert unmet(RunPaths(roots[1])) == "first had SUCCEEDED, and that is LOST"
+    assert unmet_dependency(RunPaths(roots[1])) == "first had SUCCEEDED, and that is LOST"
 
 
 def test_a_run_whose_setup_takes_its_time(victim: Cli, place: Place) -> None:
@@ -158,13 +158,13 @@ def test_errands_in_a_directory_of_somebody_elses(tmp_path: Path) -> None:
     paths = RunPaths(str(tmp_path / "run"))
     os.makedirs(paths.attempt_dir)
     access = access_of(paths.root)
-    assert find_errands(paths, access) == set() and os.path.isdir(paths.errands)
+    assert find_node_commands(paths, access) == set() and os.path.isdir(paths.errands)
     os.mkdir(os.path.join(paths.errands, "x"))
-    assert find_errands(paths, access) == {"x"}
+    assert find_node_commands(paths, access) == {"x"}
     os.chmod(paths.root, 0o775)
-    assert find_errands(paths, access) == set(), "others can move a directory there that they can write to"
+    assert find_node_commands(paths, access) == set(), "others can move a directory there that they can write to"
     os.chmod(paths.root, 0o755)
     os.chown(paths.root, 65534, 65534)
-    assert find_errands(paths, access) == set()
+    assert find_node_commands(paths, access) == set()
     shutil.rmtree(paths.root)
-    assert find_errands(paths, access) == set() and not os.path.exists(paths.root)
+    assert find_node_commands(paths, access) == set() and not os.path.exists(paths.root)

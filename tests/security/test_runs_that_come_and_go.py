@@ -52,7 +52,7 @@ import worldsize.service.runs.run as run
 
 box = sys.argv.pop(1)
 # Only the moments are marked; nothing that is done in them is another.
-is_own, why_foreign, look = run.is_own, run.why_foreign, run.Run.look
+is_own, why_foreign, look = run.is_own, run.foreign_reason, run.Run.look
 judged = []
 
 def first_look(paths):
@@ -75,7 +75,7 @@ def later_look(self, *words, **more):
         tell("seen running")
     return status
 
-run.is_own, run.why_foreign, run.Run.look = first_look, second_look, later_look
+run.is_own, run.foreign_reason, run.Run.look = first_look, second_look, later_look
 
 from worldsize.cli.main import main
 

@@ -18,7 +18,7 @@ import pytest
 from driver import wait_for
 
 from slurm.login import OVER, PATIENCE, UP, Login
-from worldsize.compute.slurm.script_trust import LOOK
+from worldsize.compute.slurm.script_trust import TRUST_FUNCTIONS
 
 ALL = 0xFFFFFFFF
 
@@ -161,7 +161,7 @@ def test_a_directory_of_somebody_elses_is_no_run_of_ours(login: Login, taken: st
 
 def is_ours(run: Path) -> bool:
     """As the script asks it of its run's directory, on its first node and on all others."""
-    script = "\n".join((*LOOK, "OWN=%d" % os.geteuid(), "ours"))
+    script = "\n".join((*TRUST_FUNCTIONS, "OWN=%d" % os.geteuid(), "ours"))
     environ = {**os.environ, "RUN": str(run)}
     codes = [subprocess.run([shell, "-c", script], env=environ).returncode for shell in ("bash", "sh")]
     assert codes in ([0, 0], [1, 1])

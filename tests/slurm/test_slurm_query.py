@@ -15,9 +15,9 @@ from worldsize.compute.slurm.accounting import account_rows
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import code_of
 from worldsize.compute.slurm.observe import observation
-from worldsize.compute.slurm.pending import explain, sooner, trial_of
-from worldsize.compute.slurm.queue import NOWHERE, QUEUE, UNANSWERED, JobRow, Run, find, query
-from worldsize.compute.slurm.usage import held_by, usage
+from worldsize.compute.slurm.pending import explain, find_earlier_starts, make_start_estimator
+from worldsize.compute.slurm.queue import NOWHERE, QUEUE, UNANSWERED, JobRow, SlurmRunner, find_jobs, query
+from worldsize.compute.slurm.usage import usage, usage_of_row
 from worldsize.errors import SubmitRejected
 from worldsize.state.records import Reason
 
@@ -25,7 +25,7 @@ PATIENCE = 20.0
 
 
 @pytest.fixture
-def run(slurm: Cluster) -> Run:
+def run(slurm: Cluster) -> SlurmRunner:
     return partial(run_slurm, environ=slurm.environ)
 
 
@@ -35,7 +35,7 @@ def submit(cluster: Cluster, body: str, *options: str, name: str = "query") -> s
     return run_slurm(argv, environ=cluster.environ, input="#!/bin/sh\n%s\n" % body).strip()
 
 
-def wait_for(run: Run, job: str, good: Callable[[JobRow], bool], patience: float = PATIENCE) -> JobRow:
+def wait_for(run: SlurmRunner, job: str, good: Callable[[JobRow], bool], patience: float = PATIENCE) -> JobRow:
     deadline = time.monotonic() + patience
     while True:
         row = query([job], run)[job]
@@ -53,7 +53,7 @@ def running(row: JobRow) -> bool:
     return row.state == "RUNNING"
 
 
-def test_how_jobs_end_according_to_the_queue_and_to_accounting(slurm: Cluster, run: Run) -> None:
+def test_how_jobs_end_according_to_the_queue_and_to_accounting(slurm: Cluster, run: SlurmRunner) -> None:
     fine = submit(slurm, "exit 0")
     seven = submit(slurm, "exit 7")
     killed = submit(slurm, "kill -9 $$")
@@ -85,7 +85,7 @@ def test_how_jobs_end_according_to_the_queue_and_to_accounting(slurm: Cluster, r
     assert {row.seen for row in queued.values()} == {QUEUE}
 
 
-def test_what_runs_and_what_waits(slurm: Cluster, run: Run) -> None:
+def test_what_runs_and_what_waits(slurm: Cluster, run: SlurmRunner) -> None:
     wide = submit(slurm, "exec sleep 100", "-N2", "--gpus-per-node=2", "--time=10")
     held = submit(slurm, "true", "--hold")
     broken = submit(slurm, "exit 1")
@@ -111,7 +111,7 @@ def test_what_runs_and_what_waits(slurm: Cluster, run: Run) -> None:
     assert query(["999999"], run)["999999"].seen == NOWHERE
 
 
-def test_an_arrays_elements_are_told_apart(slurm: Cluster, run: Run) -> None:
+def test_an_arrays_elements_are_told_apart(slurm: Cluster, run: SlurmRunner) -> None:
     base = submit(slurm, 'test "$SLURM_ARRAY_TASK_ID" != 1 || exit 5; exec sleep 100', "--array=0-99%4", "--mem=10")
     wait_for(run, base + "_1", ended)
     wait_for(run, base + "_2", running)
@@ -131,7 +131,7 @@ def test_an_arrays_elements_are_told_apart(slurm: Cluster, run: Run) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_preempted_job_is_put_back_and_says_so(slurm: Cluster, run: Run) -> None:
+def test_a_preempted_job_is_put_back_and_says_so(slurm: Cluster, run: SlurmRunner) -> None:
     low = submit(slurm, "exec sleep 100", "-p", "low", "-N4", "--exclusive", "--requeue")
     wait_for(run, low, running)
     high = submit(slurm, "exec sleep 100", "-p", "high", "-N4", "--exclusive")
@@ -143,7 +143,7 @@ def test_a_preempted_job_is_put_back_and_says_so(slurm: Cluster, run: Run) -> No
     assert observation(row).restarts == 1
 
 
-def test_a_node_that_fails(slurm: Cluster, run: Run) -> None:
+def test_a_node_that_fails(slurm: Cluster, run: SlurmRunner) -> None:
     final = submit(slurm, "exec sleep 100", "-w", "node3", "--no-requeue")
     again = submit(slurm, "exec sleep 100", "-w", "node4", "--requeue")
     wait_for(run, final, running)
@@ -157,7 +157,7 @@ def test_a_node_that_fails(slurm: Cluster, run: Run) -> None:
     assert observation(row).message.startswith("put back into the queue when a node failed")
 
 
-def test_a_controller_that_is_away_for_a_while(slurm: Cluster, run: Run) -> None:
+def test_a_controller_that_is_away_for_a_while(slurm: Cluster, run: SlurmRunner) -> None:
     job = submit(slurm, "exec sleep 100")
     wait_for(run, job, running)
     slurm.stop_controller(signal.SIGSTOP)
@@ -170,7 +170,7 @@ def test_a_controller_that_is_away_for_a_while(slurm: Cluster, run: Run) -> None
     assert wait_for(run, job, running).seen == QUEUE
 
 
-def test_nodes_and_partitions(slurm: Cluster, run: Run) -> None:
+def test_nodes_and_partitions(slurm: Cluster, run: SlurmRunner) -> None:
     job = submit(slurm, "exec sleep 100", "-N2", "--gpus-per-node=3")
     wait_for(run, job, running)
     nodes = {row.name: row for row in slurm_cluster.nodes(run)}
@@ -192,7 +192,7 @@ def test_nodes_and_partitions(slurm: Cluster, run: Run) -> None:
     assert (partitions["cpu"].max_time, partitions["cpu"].max_nodes) == (3600, 2)
 
 
-def test_what_would_start_sooner(slurm: Cluster, run: Run) -> None:
+def test_what_would_start_sooner(slurm: Cluster, run: SlurmRunner) -> None:
     script = "#!/bin/sh\n#SBATCH --nodes=4 --exclusive --time=60 --partition=low --output=/dev/null\nexec sleep 100\n"
     first = submit(slurm, "exec sleep 100", "-N4", "--exclusive", "--time=30", "-p", "low")
     wait_for(run, first, running)
@@ -201,7 +201,9 @@ def test_what_would_start_sooner(slurm: Cluster, run: Run) -> None:
     expected = explain(row, time.time()).expected
     assert expected is not None
     assert 1500 < expected - time.time() <= 1900
-    found = sooner(row, slurm_cluster.partitions(run), trial_of(script, slurm.environ), time.time())
+    found = find_earlier_starts(
+        row, slurm_cluster.partitions(run), make_start_estimator(script, slurm.environ), time.time()
+    )
     assert found, "a partition whose jobs go first starts at once"
     assert found[0].change["partition"] in ("main", "high", "short")
     assert found[0].words.endswith("at once")
@@ -211,7 +213,7 @@ def test_what_would_start_sooner(slurm: Cluster, run: Run) -> None:
 
 
 @pytest.mark.exhaustive
-def test_gpu_hours_and_cpu_efficiency(slurm: Cluster, run: Run) -> None:
+def test_gpu_hours_and_cpu_efficiency(slurm: Cluster, run: SlurmRunner) -> None:
     job = submit(slurm, "timeout 3 sh -c 'while :; do :; done'; exit 0", "--gpus-per-node=2")
     wait_for(run, job, ended)
     deadline = time.monotonic() + PATIENCE
@@ -224,13 +226,13 @@ def test_gpu_hours_and_cpu_efficiency(slurm: Cluster, run: Run) -> None:
     assert 0.05 < found.cpu_efficiency <= 1.2
 
 
-def test_a_cluster_can_be_named(slurm: Cluster, run: Run) -> None:
+def test_a_cluster_can_be_named(slurm: Cluster, run: SlurmRunner) -> None:
     config = run(["scontrol", "show", "config"])
     name = next(line.split("=")[1].strip() for line in config.splitlines() if line.startswith("ClusterName"))
     job = submit(slurm, "exec sleep 100", name="named-cluster")
     wait_for(run, job, running)
     assert query([job], run, name)[job].state == "RUNNING"
-    assert find("named-cluster", run, name) == [job]
+    assert find_jobs("named-cluster", run, name) == [job]
     assert len(slurm_cluster.nodes(run, name)) == 4
     deadline = time.monotonic() + PATIENCE
     while job not in (accounts := account_rows([job], run, name)):
@@ -239,12 +241,12 @@ def test_a_cluster_can_be_named(slurm: Cluster, run: Run) -> None:
     assert accounts[job].job == job
 
 
-def test_a_job_is_found_by_its_name(slurm: Cluster, run: Run) -> None:
+def test_a_job_is_found_by_its_name(slurm: Cluster, run: SlurmRunner) -> None:
     job = submit(slurm, "true", name="run-of-its-own")
     base = submit(slurm, "true", "--array=0-3", name="array-of-its-own")
-    assert find("run-of-its-own", run) == [job]
-    assert find("array-of-its-own", run) == [base]
-    assert find("nobody", run) == []
+    assert find_jobs("run-of-its-own", run) == [job]
+    assert find_jobs("array-of-its-own", run) == [base]
+    assert find_jobs("nobody", run) == []
 
 
 @pytest.mark.parametrize(
@@ -278,7 +280,7 @@ def test_a_cluster_without_accounting(slurm_without_accounting: Cluster) -> None
     row = wait_for(run, job, ended)
     assert observation(row).code == 3
     assert usage([job], run) == {job: None}
-    held = held_by(row)
+    held = usage_of_row(row)
     assert held is not None
     assert held.gpus == 2
     gone = query(["999999"], run)["999999"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from worldsize.jobspec.distribution import Distribution
 from worldsize.jobspec.reading.job import read_distribution
-from worldsize.jobspec.reading.problems import Report
+from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import to_node
 
 
@@ -16,7 +16,7 @@ def parse_distribution(value: Any, where: str, warnings: list[str]) -> Distribut
     Keys that the kind does not know, at any depth, are appended to `warnings`.
     Raises JobError, at `where`, for a missing or unknown type and for values of a wrong type or size.
     """
-    report = Report()
+    report = Problems()
     distribution = read_distribution(to_node(value, where), "distribution", report)
     report.check()
     warnings.extend(report.warnings)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from worldsize.compute.hpcpack.client import Head
+from worldsize.compute.hpcpack.client import HeadNodeClient
 from worldsize.compute.hpcpack.settings import Access
 
 
@@ -44,7 +44,7 @@ class Server:
         self.slept: list[float] = []
         self.url = ""
 
-    def head(self, patience: float = 10.0, **access: Any) -> Head:
+    def head(self, patience: float = 10.0, **access: Any) -> HeadNodeClient:
         """Its client. Time passes as it sleeps, and only so."""
         clock = [0.0]
 
@@ -54,7 +54,7 @@ class Server:
 
         self.sleep = sleep
         account = Access(self.url, "CORP\\me", **access)
-        return Head(account, lambda: "pass:wörd", patience, now=lambda: clock[0], sleep=sleep)
+        return HeadNodeClient(account, lambda: "pass:wörd", patience, now=lambda: clock[0], sleep=sleep)
 
     def lines(self) -> list[str]:
         return ["%s %s" % (each.method, each.path) for each in self.asked]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.staging.http import shown
+from worldsize.staging.http import display_url
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from worldsize.staging.http import shown
     ],
 )
 def test_without_secrets(url: str, said: str) -> None:
-    assert shown(url) == said
+    assert display_url(url) == said

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.outcome.node_record import write_unstarted
-from worldsize.agent.startup.attempt_number import begin, refuse_others
+from worldsize.agent.outcome.node_record import write_unstarted_record
+from worldsize.agent.startup.attempt_number import choose_attempt, require_own_attempt
 from worldsize.errors import RunFailed, UsageError
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.attempts import of_observation
+from worldsize.service.runs.attempts import observed_attempt
 from worldsize.state.records import Observation
 
 
@@ -37,8 +37,8 @@ def started(paths: RunPaths, node_rank: int) -> None:
 
 
 def attempt(paths: RunPaths, node_rank: int, least: str = "") -> int:
-    plan = Plan("r", "n", "lab", 1.0, 0, node_major(3, 1), ("true",), {})
-    plan, begun = begin(plan, paths, node_rank, least)
+    plan = Plan("r", "n", "lab", 1.0, 0, node_major_layout(3, 1), ("true",), {})
+    plan, begun = choose_attempt(plan, paths, node_rank, least)
     assert plan.attempt == begun.attempt
     return begun.attempt
 
@@ -60,14 +60,14 @@ def test_a_node_that_has_begun_one_begins_the_next(paths: RunPaths) -> None:
 
 
 def test_setup_that_failed_counts_as_begun(paths: RunPaths) -> None:
-    plan = Plan("r", "n", "lab", 1.0, 0, node_major(2, 1), ("true",), {})
-    write_unstarted(plan, paths, 1, "setup failed")
+    plan = Plan("r", "n", "lab", 1.0, 0, node_major_layout(2, 1), ("true",), {})
+    write_unstarted_record(plan, paths, 1, "setup failed")
     assert (attempt(paths, 0), attempt(paths, 1)) == (0, 1)
 
 
 def test_who_comes_long_after_the_head_has_ended_begins_the_next(paths: RunPaths) -> None:
-    plan = Plan("r", "n", "lab", 1.0, 0, node_major(2, 1), ("true",), {})
-    write_unstarted(plan, paths, 0, "no meeting")
+    plan = Plan("r", "n", "lab", 1.0, 0, node_major_layout(2, 1), ("true",), {})
+    write_unstarted_record(plan, paths, 0, "no meeting")
     assert attempt(paths, 1) == 0
     long_ago = time.time() - 1000
     os.utime(paths.exit_record(0), (long_ago, long_ago))
@@ -91,8 +91,8 @@ def test_a_run_that_has_ended_stays_so(paths: RunPaths, name: str) -> None:
 
 def test_a_run_that_succeeded_unseen_ends_so_again(paths: RunPaths) -> None:
     """Its native job was started again before anybody heard of its end."""
-    plan = Plan("r", "n", "lab", 1.0, 0, node_major(2, 1), ("true",), {})
-    write_unstarted(plan, paths, 0, "", None, 0)
+    plan = Plan("r", "n", "lab", 1.0, 0, node_major_layout(2, 1), ("true",), {})
+    write_unstarted_record(plan, paths, 0, "", None, 0)
     with pytest.raises(RunFailed) as caught:
         attempt(paths, 0)
     assert caught.value.exit_code == 0
@@ -103,20 +103,20 @@ AGAIN = Observation("running", restarts=1, counted=False)
 
 
 def test_restarts_are_attempts_where_they_are_counted(paths: RunPaths) -> None:
-    assert of_observation(paths, COUNTED).attempt == 2
-    assert of_observation(RunPaths(paths.root, 3), COUNTED).attempt == 3
-    assert of_observation(paths, Observation("running")) is paths
+    assert observed_attempt(paths, COUNTED).attempt == 2
+    assert observed_attempt(RunPaths(paths.root, 3), COUNTED).attempt == 3
+    assert observed_attempt(paths, Observation("running")) is paths
 
 
 def test_elsewhere_an_attempt_that_has_begun_is_over_when_the_job_waits_or_started_again(paths: RunPaths) -> None:
     now = time.time()
-    assert of_observation(paths, AGAIN._replace(started=now)).attempt == 0, "no agent had begun the first"
+    assert observed_attempt(paths, AGAIN._replace(started=now)).attempt == 0, "no agent had begun the first"
     started(paths, 0)
-    assert of_observation(paths, Observation("queued", counted=False)).attempt == 1
-    assert of_observation(paths, AGAIN._replace(started=now + 60)).attempt == 1
-    assert of_observation(paths, AGAIN._replace(started=now - 1)).attempt == 0, "it is the one that runs"
+    assert observed_attempt(paths, Observation("queued", counted=False)).attempt == 1
+    assert observed_attempt(paths, AGAIN._replace(started=now + 60)).attempt == 1
+    assert observed_attempt(paths, AGAIN._replace(started=now - 1)).attempt == 0, "it is the one that runs"
     first = Observation("running", counted=False, started=now + 60)
-    assert of_observation(paths, first).attempt == 0, "it was never put back, whatever the clocks say"
+    assert observed_attempt(paths, first).attempt == 0, "it was never put back, whatever the clocks say"
 
 
 @pytest.mark.parametrize(
@@ -125,23 +125,23 @@ def test_elsewhere_an_attempt_that_has_begun_is_over_when_the_job_waits_or_start
 def test_what_others_may_have_prepared_is_not_begun(paths: RunPaths, name: str, mode: int) -> None:
     """Found by review: the group wrote where the head is said to be, and a wrapper that starts the ranks."""
     os.chmod(paths.root, 0o750)
-    refuse_others(paths)
+    require_own_attempt(paths)
     os.chmod(os.path.join(paths.root, name), mode)
     with pytest.raises(UsageError, match="others may write to it"):
-        refuse_others(paths)
+        require_own_attempt(paths)
     os.chmod(paths.root, 0o777)  # a mount that shows everything so
-    refuse_others(paths)
+    require_own_attempt(paths)
 
 
 def test_nor_through_a_link(paths: RunPaths) -> None:
     os.rename(paths.events_dir, paths.root + "/elsewhere")
     os.symlink(paths.root + "/elsewhere", paths.events_dir)
     with pytest.raises(UsageError, match="somebody else"):
-        refuse_others(paths)
+        require_own_attempt(paths)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_nor_in_somebody_elses_directory(paths: RunPaths) -> None:
     os.chown(paths.attempt_dir, 12345, -1)
     with pytest.raises(UsageError, match="somebody else"):
-        refuse_others(paths)
+        require_own_attempt(paths)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.agent.launchers.cpu_binding import Place, own_shares, read_places, share_out
+from worldsize.agent.launchers.cpu_binding import CpuLocation, equal_cpu_shares, own_cpu_shares, read_cpu_locations
 
 
-def machine(sockets: int, cores: int, threads: int = 2, numa_per_socket: int = 1) -> dict[int, Place]:
+def machine(sockets: int, cores: int, threads: int = 2, numa_per_socket: int = 1) -> dict[int, CpuLocation]:
     """As Linux numbers them: the first thread of every core, then the second ones; cores go through the sockets."""
     total = sockets * cores
     per_numa = cores // numa_per_socket
     return {
-        thread * total + core: Place(core // per_numa, core // cores, core)
+        thread * total + core: CpuLocation(core // per_numa, core // cores, core)
         for thread in range(threads)
         for core in range(total)
     }
@@ -38,7 +38,7 @@ def machine(sockets: int, cores: int, threads: int = 2, numa_per_socket: int = 1
          "too few", "none"],
 )  # fmt: skip
 def test_shares(places, ranks, shares):
-    assert list(share_out(places, ranks)) == shares
+    assert list(equal_cpu_shares(places, ranks)) == shares
 
 
 @st.composite
@@ -52,7 +52,7 @@ def parts(draw):
 @given(parts())
 def test_shares_are_disjoint_equal_and_of_whole_cores_where_there_are_enough(part):
     places, ranks = part
-    shares = share_out(places, ranks)
+    shares = equal_cpu_shares(places, ranks)
     if len(places) < ranks:
         assert shares == ()
         return
@@ -82,22 +82,22 @@ def test_a_machine_is_read(tmp_path):
         files["cpu/cpu%d/topology/physical_package_id" % cpu] = str(cpu % 2)
         files["cpu/cpu%d/topology/thread_siblings_list" % cpu] = "%d,%d" % (cpu % 4, cpu % 4 + 4)
     system = tree(tmp_path, files)
-    assert read_places([1, 6], system) == {1: Place(1, 1, 1), 6: Place(0, 0, 2)}
-    assert share_out(read_places(range(8), system), 2) == ((0, 4, 2, 6), (1, 5, 3, 7))
+    assert read_cpu_locations([1, 6], system) == {1: CpuLocation(1, 1, 1), 6: CpuLocation(0, 0, 2)}
+    assert equal_cpu_shares(read_cpu_locations(range(8), system), 2) == ((0, 4, 2, 6), (1, 5, 3, 7))
 
 
 def test_siblings_may_be_a_range(tmp_path):
     siblings = {"cpu/cpu%d/topology/thread_siblings_list" % cpu: "0-1" if cpu < 2 else "2-3" for cpu in range(4)}
-    assert share_out(read_places(range(4), tree(tmp_path, siblings)), 2) == ((0, 1), (2, 3))
+    assert equal_cpu_shares(read_cpu_locations(range(4), tree(tmp_path, siblings)), 2) == ((0, 1), (2, 3))
 
 
 @pytest.mark.parametrize("files", [{}, {"node/node0/cpulist": "nonsense"}, {"cpu/cpu0/topology/core_id": "x"}])
 def test_without_a_word_of_the_kernel_the_numbers_are_the_order(tmp_path, files):
-    assert share_out(read_places([9, 3, 5, 4], tree(tmp_path, files)), 2) == ((3, 4), (5, 9))
+    assert equal_cpu_shares(read_cpu_locations([9, 3, 5, 4], tree(tmp_path, files)), 2) == ((3, 4), (5, 9))
 
 
 def test_this_machine():
     cpus = os.sched_getaffinity(0)
-    shares = own_shares(1)
+    shares = own_cpu_shares(1)
     assert {cpu for share in shares for cpu in share} == cpus
-    assert own_shares(len(cpus) + 1) == ()
+    assert own_cpu_shares(len(cpus) + 1) == ()

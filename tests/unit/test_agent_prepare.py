@@ -13,14 +13,14 @@ import pytest
 from driver import wait_for
 
 from worldsize.agent.launchers.torchrun import torchrun_argv
-from worldsize.agent.outcome.node_record import write_unstarted
-from worldsize.agent.startup.prerequisites import prepare, unmet
+from worldsize.agent.outcome.node_record import write_unstarted_record
+from worldsize.agent.startup.prerequisites import run_prerequisites, unmet_dependency
 from worldsize.common.atomic_files import write_json
 from worldsize.errors import RunFailed
 from worldsize.plan.array import after_file
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, World
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_environment import Host, RendezvousResult
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
 from worldsize.state.records import Status
@@ -31,7 +31,7 @@ SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.ab
 
 def a_run(folder: Path, name: str = "20260101-000000-000abc", **fields) -> tuple[Plan, RunPaths]:
     paths = RunPaths(str(folder / name))
-    plan = Plan(name, "n", "lab", 1.0, 0, node_major(2, 1), ("true",), {}, **fields)
+    plan = Plan(name, "n", "lab", 1.0, 0, node_major_layout(2, 1), ("true",), {}, **fields)
     os.makedirs(paths.root)
     for directory in paths.directories():
         os.makedirs(directory, exist_ok=True)
@@ -48,7 +48,7 @@ def waits_for(paths: RunPaths, *others: RunPaths, any_end: bool = False) -> None
 def test_nothing_to_prepare(tmp_path: Path) -> None:
     plan, paths = a_run(tmp_path)
     environ = {"A": "1"}
-    assert prepare(plan, paths, 0, environ) is environ
+    assert run_prerequisites(plan, paths, 0, environ) is environ
 
 
 def test_a_run_starts_once_those_before_it_have_succeeded(tmp_path: Path) -> None:
@@ -56,26 +56,26 @@ def test_a_run_starts_once_those_before_it_have_succeeded(tmp_path: Path) -> Non
     other, before = a_run(tmp_path, "before")
     waits_for(paths, before)
     for node in (0, 1):
-        write_unstarted(other, before, node, "", None, 0)
-    assert unmet(paths) == ""
+        write_unstarted_record(other, before, node, "", None, 0)
+    assert unmet_dependency(paths) == ""
     write_json(before.result, result(other, Status("CANCELLED", "CANCELLED_BY_USER", 130)))
-    assert unmet(paths) == "before had SUCCEEDED, and that is CANCELLED"
+    assert unmet_dependency(paths) == "before had SUCCEEDED, and that is CANCELLED"
     waits_for(paths, before, any_end=True)
-    assert unmet(paths) == ""
+    assert unmet_dependency(paths) == ""
 
 
 def test_the_latest_attempt_of_another_run_counts(tmp_path: Path) -> None:
     _, paths = a_run(tmp_path)
     other, before = a_run(tmp_path, "before")
     waits_for(paths, before)
-    write_unstarted(other, before, 0, "lost a node")
-    assert unmet(paths) == "before had SUCCEEDED, and that is FAILED"
+    write_unstarted_record(other, before, 0, "lost a node")
+    assert unmet_dependency(paths) == "before had SUCCEEDED, and that is FAILED"
     again = RunPaths(before.root, 1)
     for directory in again.directories():
         os.makedirs(directory, exist_ok=True)
     for node in (0, 1):
-        write_unstarted(other, again, node, "", None, 0)
-    assert unmet(paths) == ""
+        write_unstarted_record(other, again, node, "", None, 0)
+    assert unmet_dependency(paths) == ""
 
 
 def test_what_is_never_to_start_says_why_and_is_on_record(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_what_is_never_to_start_says_why_and_is_on_record(tmp_path: Path) -> Non
     waits_for(paths, before)
     write_json(before.result, {"summary": {"state": "FAILED"}})
     with pytest.raises(RunFailed, match="before had SUCCEEDED"):
-        prepare(plan, paths, 1, {})
+        run_prerequisites(plan, paths, 1, {})
     record = read_exit(paths, 1)
     assert record is not None and record.failure is not None and record.failure.reason == "DEPENDENCY"
 
@@ -92,7 +92,7 @@ def test_what_is_never_to_start_says_why_and_is_on_record(tmp_path: Path) -> Non
 def test_setup_gives_its_environment_and_has_a_log_on_each_node(tmp_path: Path) -> None:
     plan, paths = a_run(tmp_path, setup=("echo here", "export FOUND=$PWD"))
     for node, name in ((0, "batch.log"), (1, "batch-0001.log")):
-        found = prepare(plan, paths, node, {"PATH": os.environ["PATH"]})
+        found = run_prerequisites(plan, paths, node, {"PATH": os.environ["PATH"]})
         assert found["FOUND"] == paths.code and "RUN" not in found
         with open(os.path.join(paths.root, name)) as file:
             assert file.read() == "here\n"
@@ -102,7 +102,7 @@ def test_setup_gives_its_environment_and_has_a_log_on_each_node(tmp_path: Path) 
 def test_setup_that_fails_is_on_record(tmp_path: Path) -> None:
     plan, paths = a_run(tmp_path, setup=("true", "sh -c 'exit 5'"))
     with pytest.raises(RunFailed) as caught:
-        prepare(plan, paths, 1, {"PATH": os.environ["PATH"]})
+        run_prerequisites(plan, paths, 1, {"PATH": os.environ["PATH"]})
     record = read_exit(paths, 1)
     assert caught.value.exit_code == 5 and record is not None and record.failure is not None
     assert (record.code, record.failure.reason) == (5, "ENVIRONMENT") and "exit 5" in record.failure.message
@@ -112,7 +112,7 @@ def test_setup_that_fails_is_on_record(tmp_path: Path) -> None:
 def test_setup_that_leaves_its_shell_is_on_record(tmp_path: Path, line: str, code: int) -> None:
     plan, paths = a_run(tmp_path, setup=("true", line, "echo never"))
     with pytest.raises(RunFailed) as caught:
-        prepare(plan, paths, 1, {"PATH": os.environ["PATH"]})
+        run_prerequisites(plan, paths, 1, {"PATH": os.environ["PATH"]})
     record = read_exit(paths, 1)
     assert caught.value.exit_code == code and record is not None and record.failure is not None
     assert record.failure.message.endswith("setup ended with code %d: %s" % (0 if code == 1 else code, line))
@@ -132,8 +132,10 @@ def test_a_signal_during_setup_cancels(tmp_path: Path, number: int) -> None:
 
 
 def endpoint(said: str | None, node: int, hosts: tuple[str, ...] = ("N1", "n2.corp.local")) -> list[str]:
-    plan = Plan("r", "n", "lab", 1.0, 0, node_major(2, 4), ("/app/run.sh",), {}, python="python3", rdzv_endpoint=said)
-    world = World("10.0.0.1", 7777, tuple(Host(name, 8) for name in hosts))
+    plan = Plan(
+        "r", "n", "lab", 1.0, 0, node_major_layout(2, 4), ("/app/run.sh",), {}, python="python3", rdzv_endpoint=said
+    )
+    world = RendezvousResult("10.0.0.1", 7777, tuple(Host(name, 8) for name in hosts))
     argv = torchrun_argv(plan, world, plan.nodes[node], RunPaths("/app/runs/r"), {})
     assert argv[:5] == ("python3", "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=4")
     assert "--rdzv-backend=c10d" in argv and argv[-1] == "/app/run.sh"
@@ -158,7 +160,7 @@ def test_torchrun_meets_where_the_job_says(said: str | None, first: list[str], s
 def test_ranks_are_kept_from_what_is_meant_for_the_agent(tmp_path: Path) -> None:
     """INT comes from the cluster to all processes of a task; TERM from the agent."""
     plan, paths = a_run(tmp_path, shielded=True)
-    plan = plan._replace(nodes=node_major(1, 1), argv=("grep", "SigBlk", "/proc/self/status"))
+    plan = plan._replace(nodes=node_major_layout(1, 1), argv=("grep", "SigBlk", "/proc/self/status"))
     write_json(paths.plan, json.loads(plan.to_json()))
     words = [sys.executable, "-m", "worldsize.agent", paths.root, "--node-rank", "0"]
     subprocess.run(words, env={**os.environ, "PYTHONPATH": SOURCE}, check=True)

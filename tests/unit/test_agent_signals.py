@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.posix.signals import are_told_alone
+from worldsize.agent.posix.signals import is_in_step_cgroup
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ def test_where_slurm_tracks_a_step_by_its_control_group_it_tells_tasks_alone(
     tmp_path: Path, groups: str, alone: bool
 ) -> None:
     (tmp_path / "cgroup").write_text(groups)
-    assert are_told_alone(str(tmp_path / "cgroup")) == alone
+    assert is_in_step_cgroup(str(tmp_path / "cgroup")) == alone
 
 
 def test_without_control_groups_all_are_told(tmp_path: Path) -> None:
-    assert not are_told_alone(str(tmp_path / "cgroup"))
+    assert not is_in_step_cgroup(str(tmp_path / "cgroup"))

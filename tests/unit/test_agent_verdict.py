@@ -8,13 +8,22 @@ import json
 import pytest
 
 from worldsize.agent.outcome.rank_failure import (
-    for_want_of_space,
     is_peer_loss,
     rank_failure,
     read_error,
     start_failure,
+    with_storage_reason,
 )
-from worldsize.agent.outcome.verdict import CANCEL, FAILURE, HANG, HEAD_LOST, NODE_LOST, TIMEOUT, Verdict, weigh
+from worldsize.agent.outcome.verdict import (
+    CANCEL,
+    FAILURE,
+    HANG,
+    HEAD_LOST,
+    NODE_LOST,
+    TIMEOUT,
+    Verdict,
+    stronger_verdict,
+)
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
 
@@ -52,7 +61,7 @@ LOST = Verdict(NODE_LOST, failure("its agent is gone", time=1.5))
     ],
 )
 def test_weigh(known, heard, counts):
-    assert weigh(known, heard) == counts
+    assert stronger_verdict(known, heard) == counts
 
 
 def test_of_several_failures_the_order_of_arrival_does_not_matter():
@@ -60,7 +69,7 @@ def test_of_several_failures_the_order_of_arrival_does_not_matter():
     for order in itertools.permutations([EARLY, LATE, PEER, LOST, head]):
         found = None
         for heard in order:
-            found = weigh(found, heard)
+            found = stronger_verdict(found, heard)
         assert found == EARLY
 
 
@@ -130,13 +139,13 @@ def test_lost_peers_are_known_by_their_words(message, lost):
 
 @pytest.mark.parametrize("known", [failure("rank 1 on node 0 (h) exited with code 1"), failure("E: m")])
 def test_a_failure_for_want_of_space_says_so(known):
-    found = for_want_of_space(known, "/runs/x")
+    found = with_storage_reason(known, "/runs/x")
     assert found == known._replace(reason=Reason.STORAGE, message=known.message + ": no space left on /runs/x")
 
 
 def test_want_of_space_is_said_once():
     said = failure("OSError: [Errno 28] No space left on device")
-    assert for_want_of_space(said, "/runs/x") == said._replace(reason=Reason.STORAGE)
+    assert with_storage_reason(said, "/runs/x") == said._replace(reason=Reason.STORAGE)
 
 
 def test_a_command_that_cannot_start():

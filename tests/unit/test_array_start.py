@@ -14,22 +14,22 @@ from worldsize.compute.local.compute import LocalCompute
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job, Output
-from worldsize.plan.array import is_new
+from worldsize.plan.array import is_untouched
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.request import Progress, Request
+from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.array import RunArray
 from worldsize.service.submission.submit import start
 
 
 @pytest.fixture
-def request_of_three(tmp_path: Path) -> Request:
+def request_of_three(tmp_path: Path) -> SubmissionRequest:
     environ = {"WORLDSIZE_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     (tmp_path / "code").mkdir()
     job = Job(command="true", code=str(tmp_path / "code"), count=3, outputs={"model": Output()})
-    return Request(job, load_config(str(tmp_path), environ), None, environ, str(tmp_path))
+    return SubmissionRequest(job, load_config(str(tmp_path), environ), None, environ, str(tmp_path))
 
 
-def runs(request: Request) -> list[str]:
+def runs(request: SubmissionRequest) -> list[str]:
     folder = os.path.join(request.config.home, "runs")
     return [name for name in os.listdir(folder) if not name.startswith(".")]
 
@@ -39,7 +39,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[Sequence
 
     def submit(self: LocalCompute, submissions: Sequence[Submission]) -> list[Handle]:
         asked.append(submissions)
-        assert all(is_new(each.paths.root) for each in submissions)
+        assert all(is_untouched(each.paths.root) for each in submissions)
         raise error
 
     monkeypatch.setattr(LocalCompute, "submit", submit)
@@ -47,7 +47,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[Sequence
 
 
 def test_a_compute_gets_all_in_one_call_and_what_it_refuses_has_failed(
-    request_of_three: Request, monkeypatch: pytest.MonkeyPatch
+    request_of_three: SubmissionRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = refusing(monkeypatch, SubmitRejected("no such account"))
     with pytest.raises(SubmitRejected):
@@ -63,14 +63,16 @@ def test_a_compute_gets_all_in_one_call_and_what_it_refuses_has_failed(
     assert read_json(array.paths.result)["summary"]["states"] == {"FAILED": 3}
 
 
-def test_where_trying_again_is_safe_nothing_is_left(request_of_three: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_trying_again_is_safe_nothing_is_left(
+    request_of_three: SubmissionRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refusing(monkeypatch, SubmitAgain("the controller is away"))
     with pytest.raises(SubmitAgain):
         start(request_of_three, Progress())
     assert runs(request_of_three) == []
 
 
-def test_interrupted_before_it_is_complete_nothing_is_left(request_of_three: Request) -> None:
+def test_interrupted_before_it_is_complete_nothing_is_left(request_of_three: SubmissionRequest) -> None:
     class Impatient(Progress):
         def step(self, what: str, done: int, total: int) -> None:
             if what == "elements" and done == 2:
@@ -81,7 +83,7 @@ def test_interrupted_before_it_is_complete_nothing_is_left(request_of_three: Req
     assert runs(request_of_three) == []
 
 
-def test_cancelled_before_it_is_submitted(request_of_three: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_before_it_is_submitted(request_of_three: SubmissionRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = refusing(monkeypatch, AssertionError("submitted all the same"))
     paths = start(request_of_three, Progress(), lambda paths: write_json(paths.cancel, {}))
     array = RunArray(paths, {})
@@ -89,7 +91,7 @@ def test_cancelled_before_it_is_submitted(request_of_three: Request, monkeypatch
     assert array[1].look().message == "cancelled before it was submitted"
 
 
-def test_while_it_is_prepared_and_when_whoever_did_is_gone(request_of_three: Request) -> None:
+def test_while_it_is_prepared_and_when_whoever_did_is_gone(request_of_three: SubmissionRequest) -> None:
     seen: list[dict[str, int]] = []
 
     def submitting(paths: RunPaths) -> None:
@@ -104,7 +106,7 @@ def test_while_it_is_prepared_and_when_whoever_did_is_gone(request_of_three: Req
     assert seen == [{"PREPARING": 3}, {"LOST": 3}]
 
 
-def test_an_element_needs_little_on_disk(request_of_three: Request) -> None:
+def test_an_element_needs_little_on_disk(request_of_three: SubmissionRequest) -> None:
     held: list[list[str]] = []
 
     def submitting(paths: RunPaths) -> None:

@@ -7,16 +7,16 @@ import os
 
 import pytest
 
-from worldsize.agent.startup.array_element import complete
+from worldsize.agent.startup.array_element import complete_element
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan import array as arrays
 from worldsize.plan.array import Array, array_of, element_root, split_element
 from worldsize.plan.handle import read_handle
 from worldsize.plan.run_paths import RunPaths
-from worldsize.state.array import array_result, array_status, count_states, overall
+from worldsize.state.array import array_result, array_status, count_states, overall_state
 from worldsize.state.records import Failure, Status
 from worldsize.state.result import status_of
-from worldsize.store.find import is_array, list_ids, resolve
+from worldsize.store.find import find_run_paths, is_array, list_ids
 from worldsize.store.runs import create_run
 from worldsize.store.summaries import final_summary
 
@@ -116,7 +116,7 @@ def test_cancelled_with_its_array_or_alone(tmp_path) -> None:
     ],
 )
 def test_the_state_of_the_whole(states: dict[str, int], whole: str) -> None:
-    assert overall(states) == whole
+    assert overall_state(states) == whole
 
 
 def test_the_whole_ends_as_its_first_failing_element() -> None:
@@ -150,25 +150,25 @@ def test_found_by_what_a_user_types(tmp_path, monkeypatch) -> None:
     paths = make(home)
     run_id = paths.run_id
     assert list_ids(home) == [run_id] and is_array(paths)
-    assert resolve(home, None).root == resolve(home, run_id[-6:]).root == paths.root
+    assert find_run_paths(home, None).root == find_run_paths(home, run_id[-6:]).root == paths.root
     for text in (run_id + "_2", run_id[:15] + "_2", run_id[-6:] + "_2", element_root(paths.root, 2)):
-        found = resolve(home, text)
+        found = find_run_paths(home, text)
         assert found.root == element_root(paths.root, 2) and found.run_id == run_id + "_2", text
-    assert resolve(home, paths.root).root == paths.root
+    assert find_run_paths(home, paths.root).root == paths.root
     with pytest.raises(NotFound, match="has no element 3"):
-        resolve(home, run_id + "_3")
+        find_run_paths(home, run_id + "_3")
     with pytest.raises(NotFound):
-        resolve(home, "zzz_1")
+        find_run_paths(home, "zzz_1")
     single = create_run(home, now=lambda: NOW + 1)
     open(single.plan, "w").close()
     with pytest.raises(NotFound):
-        resolve(home, single.run_id + "_0")
+        find_run_paths(home, single.run_id + "_0")
     with pytest.raises(UsageError, match="names 2 runs"):
-        resolve(home, "2026_0")
+        find_run_paths(home, "2026_0")
     monkeypatch.chdir(tmp_path)
     os.makedirs(tmp_path / "copy_1")
     (tmp_path / "copy_1" / "plan.json").write_text("{}")
-    assert resolve(home, "copy_1").root == str(tmp_path / "copy_1")
+    assert find_run_paths(home, "copy_1").root == str(tmp_path / "copy_1")
 
 
 def test_an_element_gets_all_that_its_array_has_and_keeps_what_it_has(tmp_path) -> None:
@@ -180,7 +180,7 @@ def test_an_element_gets_all_that_its_array_has_and_keeps_what_it_has(tmp_path) 
             file.write(text)
     os.makedirs(os.path.join(paths.code, "empty"))
     os.symlink("sub", os.path.join(paths.code, "link"))
-    complete(paths, element)
+    complete_element(paths, element)
     assert os.path.samefile(os.path.join(element.code, "sub", "b.py"), os.path.join(paths.code, "sub", "b.py"))
     assert os.path.isdir(os.path.join(element.code, "empty"))
     assert os.readlink(os.path.join(element.code, "link")) == "sub"
@@ -194,7 +194,7 @@ def test_an_element_gets_all_that_its_array_has_and_keeps_what_it_has(tmp_path) 
     with open(mine, "w") as file:
         file.write("mine")
     os.unlink(os.path.join(element.code, "a.py"))
-    complete(paths, element)
+    complete_element(paths, element)
     with open(mine) as file:
         assert file.read() == "mine"
     assert os.path.exists(os.path.join(element.code, "a.py"))
@@ -210,6 +210,6 @@ def test_code_is_copied_where_it_cannot_be_linked(tmp_path, monkeypatch) -> None
         raise OSError(31, "Too many links")
 
     monkeypatch.setattr(os, "link", refuse)
-    complete(paths, element)
+    complete_element(paths, element)
     with open(os.path.join(element.code, "a.py")) as file:
         assert file.read() == "a"

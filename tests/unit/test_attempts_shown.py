@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from worldsize.cli.runs.follow import Attempts
+from worldsize.cli.runs.follow import AttemptReader
 from worldsize.plan.run_paths import RunPaths
 
 
@@ -17,7 +17,7 @@ class Shown:
     def __init__(self) -> None:
         self.said: list[str] = []
         self.run: Any = SimpleNamespace(id="r", paths=RunPaths("/runs/r"))
-        self.attempts = Attempts(cast(Any, self.run), self.reader)
+        self.attempts = AttemptReader(cast(Any, self.run), self.reader)
 
     def reader(self, paths: RunPaths) -> Any:
         def note(what: str) -> bool:

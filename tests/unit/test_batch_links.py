@@ -10,7 +10,7 @@ import pytest
 from worldsize.jobspec.batch_script.job import load_script
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.submission.batch_script import link_left_out
+from worldsize.service.submission.batch_script import link_left_out_paths
 from worldsize.snapshot.snapshot import take_snapshot
 from worldsize.store.runs import objects_dir
 
@@ -45,7 +45,7 @@ def snapshot(job: Job, tmp_path: Path) -> RunPaths:
 
 def test_a_link_of_ones_own_in_the_code_is_entered(job: Job, tmp_path: Path) -> None:
     paths = snapshot(job, tmp_path)
-    assert link_left_out(job, paths) == ["latest/big.bin"]
+    assert link_left_out_paths(job, paths) == ["latest/big.bin"]
     assert (Path(paths.code) / "v3" / "big.bin").read_text() == "big"
 
 
@@ -75,5 +75,5 @@ def test_a_link_of_anothers_is_not_entered(
     paths = snapshot(job, tmp_path)
     exists = os.path.exists
     monkeypatch.setattr(os.path, "exists", exists_and_exchange)
-    assert link_left_out(job, paths) == ["latest/big.bin"]
+    assert link_left_out_paths(job, paths) == ["latest/big.bin"]
     assert os.readlink(theirs) == str(tmp_path / "home") and os.listdir(tmp_path / "home") == []

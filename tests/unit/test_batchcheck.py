@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.jobspec.batch_script.check import Finding, check_script, most_tasks, script_launches
+from worldsize.jobspec.batch_script.check import Finding, check_script, max_tasks_per_node, script_launches
 from worldsize.jobspec.batch_script.job import load_script
 from worldsize.jobspec.batch_script.parse import parse_script
-from worldsize.jobspec.batch_script.size import asked
+from worldsize.jobspec.batch_script.size import parse_allocation_request
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.service.submission.preflight_batch import check_batch
 
 
 def findings(options: str, *body: str) -> list[Finding]:
     """Line 2 holds the options, the body begins in line 3."""
     script = parse_script("\n".join(["#!/bin/bash", "#SBATCH " + options, *body, ""]), "job.slurm")
-    return check_script(script, asked(script, "job.slurm"))
+    return check_script(script, parse_allocation_request(script, "job.slurm"))
 
 
 TWO_BY_FOUR = "-N 2 --ntasks-per-node=4"
@@ -104,7 +104,7 @@ def test_one_process_for_many_tasks_is_noticed() -> None:
 def test_gpus_may_be_shared() -> None:
     text = "#!/bin/bash\n#SBATCH --gpus-per-node=1\nsrun torchrun --standalone --nproc_per_node=2 a.py\n"
     script = parse_script(text, "job.slurm")
-    size = asked(script, "job.slurm")
+    size = parse_allocation_request(script, "job.slurm")
     assert check_script(script, size) and not check_script(script, size, share_gpus=True)
 
 
@@ -114,8 +114,8 @@ def test_gpus_may_be_shared() -> None:
 )
 def test_ranks_of_a_run_are_those_of_its_largest_step(options: str, line: str, most: int) -> None:
     script = parse_script("#!/bin/bash\n#SBATCH %s\n%s\n" % (options, line), "job.slurm")
-    size = asked(script, "job.slurm")
-    assert most_tasks(script_launches(script, size), size) == most
+    size = parse_allocation_request(script, "job.slurm")
+    assert max_tasks_per_node(script_launches(script, size), size) == most
 
 
 def missing(tmp_path: Path, *body: str, interpreter: str = "/bin/bash") -> list[int]:
@@ -123,7 +123,7 @@ def missing(tmp_path: Path, *body: str, interpreter: str = "/bin/bash") -> list[
     path = tmp_path / "job.slurm"
     path.write_text("\n".join(["#!" + interpreter, *body, ""]))
     job = load_script(str(path), str(tmp_path)).job
-    found = check_batch(job, Plan("-", "x", "local", 0.0, 0, node_major(1, 1), ("true",), {}))
+    found = check_batch(job, Plan("-", "x", "local", 0.0, 0, node_major_layout(1, 1), ("true",), {}))
     return [int((each.where or "").rpartition(":")[2]) for each in found if "script not found" in each.what]
 
 

@@ -14,7 +14,7 @@ from worldsize.errors import JobError
 from worldsize.jobspec.batch_script.parse import MAX_BYTES
 from worldsize.jobspec.distribution import PlainDistribution, PyTorchDistribution
 from worldsize.jobspec.dump import dump_job
-from worldsize.jobspec.job import Job, Loaded
+from worldsize.jobspec.job import Job, LoadedJob
 from worldsize.jobspec.reading.job_file import load_job, parse_job
 from worldsize.jobspec.reading.overrides import apply_overrides, with_world
 from worldsize.plan.plan import Plan
@@ -34,7 +34,7 @@ def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     return tmp_path
 
 
-def loaded(keys: str = "", script: str | None = None) -> Loaded:
+def loaded(keys: str = "", script: str | None = None) -> LoadedJob:
     if script is not None:
         pathlib.Path("jobs/job.slurm").write_text(script)
     return parse_job("batch_script: job.slurm\n" + keys, "jobs/job.yml")

@@ -12,7 +12,7 @@ from spec_strategies import fuzz
 from worldsize.errors import JobError
 from worldsize.jobspec.batch_script.job import load_script
 from worldsize.jobspec.batch_script.parse import BatchScript, looks_like_batch_script, parse_script, split_words
-from worldsize.jobspec.batch_script.size import Asked, array_of, asked
+from worldsize.jobspec.batch_script.size import AllocationRequest, parse_allocation_request, parse_sbatch_array
 from worldsize.jobspec.batch_script.variables import sbatch_variables
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.reading.job_file import parse_job
@@ -171,7 +171,7 @@ def test_which_files_are_taken_for_one(name: str, head: str, is_one: bool) -> No
     ],
 )
 def test_sizes(lines: list[str], tasks: tuple[int, ...], gpus: int | None, cpus: int) -> None:
-    found = asked(script(*lines), "job.slurm")
+    found = parse_allocation_request(script(*lines), "job.slurm")
     assert (found.tasks, found.gpus, found.cpus) == (tasks, gpus, cpus)
 
 
@@ -183,7 +183,7 @@ def test_sizes(lines: list[str], tasks: tuple[int, ...], gpus: int | None, cpus:
     ],
 )  # fmt: skip
 def test_time_limits(text: str, seconds: float | None) -> None:
-    assert asked(script("-t " + text), "job.slurm").seconds == seconds
+    assert parse_allocation_request(script("-t " + text), "job.slurm").seconds == seconds
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_time_limits(text: str, seconds: float | None) -> None:
     [("0-3", (0, 1, 2, 3), None), ("1,5,3", (1, 3, 5), None), ("0-9:3,12%2", (0, 3, 6, 9, 12), 2), ("7", (7,), None)],
 )
 def test_arrays(text: str, indices: tuple[int, ...], at_once: int | None) -> None:
-    array = array_of(script("-a " + text), "job.slurm")
+    array = parse_sbatch_array(script("-a " + text), "job.slurm")
     assert array is not None and (array.indices, array.at_once) == (indices, at_once)
 
 
@@ -201,8 +201,8 @@ def test_arrays(text: str, indices: tuple[int, ...], at_once: int | None) -> Non
 def test_values_that_are_none_are_named_with_their_line(line: str) -> None:
     with pytest.raises(JobError, match=r"job\.slurm:2"):
         read = script(line)
-        asked(read, "job.slurm")
-        array_of(read, "job.slurm")
+        parse_allocation_request(read, "job.slurm")
+        parse_sbatch_array(read, "job.slurm")
 
 
 def refused(line: str, option: str) -> None:
@@ -211,8 +211,8 @@ def refused(line: str, option: str) -> None:
     try:
         read = script(line)
         with pytest.raises(JobError, match=r"job\.slurm:2: --%s=" % option):
-            asked(read, "job.slurm")
-            array_of(read, "job.slurm")
+            parse_allocation_request(read, "job.slurm")
+            parse_sbatch_array(read, "job.slurm")
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
@@ -232,9 +232,9 @@ def test_an_array_without_an_end(indices: str) -> None:
 
 def test_an_array_as_long_as_can_be() -> None:
     for indices in ("0-99999", "1-999990:10,7%50"):
-        array = array_of(script("--array=" + indices), "job.slurm")
+        array = parse_sbatch_array(script("--array=" + indices), "job.slurm")
         assert array is not None and len(set(array.indices)) == len(array.indices) == 100_000
-    assert array_of(script("--array=0-99999"), "job.slurm") == (tuple(range(100_000)), None)
+    assert parse_sbatch_array(script("--array=0-99999"), "job.slurm") == (tuple(range(100_000)), None)
 
 
 @pytest.mark.parametrize("number", ["9" * 12, "9" * 5000, "\xb2"])
@@ -269,18 +269,18 @@ def test_numbers_that_make_too_many(lines: list[str], option: str) -> None:
 
 def test_memory_and_gpus_of_people() -> None:
     read = script("-N2 --gpus-per-node=a100:8 --mem=1.5T --mem-per-cpu=4000")
-    found = sbatch_variables(read, asked(read, "job.slurm"), ("a", "b"))
+    found = sbatch_variables(read, parse_allocation_request(read, "job.slurm"), ("a", "b"))
     assert (found["SLURM_JOB_GPUS"], found["SLURM_MEM_PER_CPU"]) == ("0,1,2,3,4,5,6,7", "4000")
     assert "SLURM_MEM_PER_NODE" not in found
     read = script("-N2 --gpus=20000 -N 10000 --mem=4G")
-    assert asked(read, "job.slurm").gpus == 2
-    assert sbatch_variables(read, asked(read, "job.slurm"), ("a",))["SLURM_MEM_PER_NODE"] == "4096"
+    assert parse_allocation_request(read, "job.slurm").gpus == 2
+    assert sbatch_variables(read, parse_allocation_request(read, "job.slurm"), ("a",))["SLURM_MEM_PER_NODE"] == "4096"
 
 
 @pytest.mark.parametrize("size", ["\xb2", "9" * 400 + "G", "9" * 5000])
 def test_memory_that_is_no_number_is_no_variable(size: str) -> None:
     """Found by review: a traceback."""
-    found = sbatch_variables(script("--mem=" + size), Asked((1,)), ("a",))
+    found = sbatch_variables(script("--mem=" + size), AllocationRequest((1,)), ("a",))
     assert "SLURM_MEM_PER_NODE" not in found
 
 
@@ -303,8 +303,8 @@ def test_as_a_job(tmp_path) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         read = parse_script("#!/bin/bash\n#SBATCH " + text, "job.slurm")
-        asked(read, "job.slurm")
-        array_of(read, "job.slurm")
+        parse_allocation_request(read, "job.slurm")
+        parse_sbatch_array(read, "job.slurm")
     except JobError:
         pass
 

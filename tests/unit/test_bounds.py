@@ -20,27 +20,32 @@ from in_process import InProcess
 from worldsize.agent.launchers import mpirun, slurm_srun
 from worldsize.agent.launchers.torchrun import root_cause
 from worldsize.agent.virtual_srun.multi_prog import read_programs
-from worldsize.agent.virtual_srun.options import Refused, read_words
-from worldsize.agent.virtual_srun.task_environment import Step, Task, task_environment
-from worldsize.agent.virtual_srun.task_output import Files, file_name, target
+from worldsize.agent.virtual_srun.options import SrunError, parse_srun_words
+from worldsize.agent.virtual_srun.task_environment import Step, StepTask, task_environment
+from worldsize.agent.virtual_srun.task_output import OutputFiles, file_name, output_target
 from worldsize.cli.run.import_script import job_text
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError, UsageError
 from worldsize.jobspec.batch_script.check import check_script
 from worldsize.jobspec.batch_script.importer import import_script
-from worldsize.jobspec.batch_script.launches import launches
+from worldsize.jobspec.batch_script.launches import find_launches
 from worldsize.jobspec.batch_script.parse import BatchScript, parse_script, split_words
-from worldsize.jobspec.batch_script.shell_values import scan
-from worldsize.jobspec.batch_script.shell_words import commands
-from worldsize.jobspec.batch_script.size import MAX_NODES, Asked, array_of, asked
+from worldsize.jobspec.batch_script.shell_values import expanded_commands
+from worldsize.jobspec.batch_script.shell_words import parse_commands
+from worldsize.jobspec.batch_script.size import (
+    MAX_NODES,
+    AllocationRequest,
+    parse_allocation_request,
+    parse_sbatch_array,
+)
 from worldsize.jobspec.batch_script.variables import sbatch_variables
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.jobspec.reading.overrides import apply_overrides, with_world
 from worldsize.jobspec.sizes import bytes_of
 from worldsize.plan.array import split_element
-from worldsize.plan.slurm.hostlist import LIMIT, expand
-from worldsize.plan.slurm.step_size import MOST_TASKS, Allocation, places, step_size
+from worldsize.plan.slurm.hostlist import MAX_NAMES, expand_hostlist
+from worldsize.plan.slurm.step_size import MAX_STEP_TASKS, Allocation, step_size, task_node_indexes
 from worldsize.plan.slurm.time_limit import limit_seconds
 
 SECONDS = 10
@@ -75,7 +80,7 @@ def bounded(what: object) -> Iterator[None]:
 def attempted(what: object, *acts: Callable[[], object]) -> None:
     """Each act gives a value, or refuses in words."""
     for act in acts:
-        with bounded(what), contextlib.suppress(UsageError, Refused):
+        with bounded(what), contextlib.suppress(UsageError, SrunError):
             act()
 
 
@@ -86,19 +91,19 @@ def shaped(shape: str, number: str) -> str:
 def is_read(text: str) -> None:
     """All that the command line does with a script before anything is started."""
 
-    def imported(script: BatchScript, size: Asked) -> str:
+    def imported(script: BatchScript, size: AllocationRequest) -> str:
         return job_text(import_script(script, size, "job.slurm"), "job.slurm")
 
     with bounded(text):
         try:
             script = parse_script(text, "job.slurm")
-            size = asked(script, "job.slurm")
+            size = parse_allocation_request(script, "job.slurm")
         except JobError as error:
             assert "job.slurm" in str(error), error
             return
     attempted(
         text,
-        lambda: array_of(script, "job.slurm"),
+        lambda: parse_sbatch_array(script, "job.slurm"),
         lambda: sbatch_variables(script, size, ("a", "b")),
         lambda: check_script(script, size),
         lambda: imported(script, size),
@@ -145,7 +150,7 @@ def test_all_of_unicode() -> None:
     for start in range(0, len(everything), 1 << 14):
         text = "".join(everything[start : start + (1 << 14)])
         with bounded(text), contextlib.suppress(ValueError):
-            commands(text)
+            parse_commands(text)
             split_words(text)
     rare = [each for each in everything if unicodedata.category(each) not in ("Lo", "Co", "Cn", "Cs")]
     for start in range(0, len(rare), 1 << 14):
@@ -175,20 +180,20 @@ def test_numbers_of_a_step(name: str) -> None:
         for options in ({name: text}, {name: text, "ntasks": "2"}, {name: text, "nodelist": "node0"}):
             with bounded(options), contextlib.suppress(ValueError):
                 found = step_size(options, {}, TWO)
-                assert found.total <= MOST_TASKS
-                places(found, "cyclic")
+                assert found.total <= MAX_STEP_TASKS
+                task_node_indexes(found, "cyclic")
 
 
 @pytest.mark.parametrize("name", ["SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES"])
 def test_numbers_of_a_steps_environment(name: str) -> None:
     for number, options in itertools.product(HUGE, ({}, {"nodelist": "node0"})):
         with bounded((name, number)), contextlib.suppress(ValueError):
-            assert step_size(options, {name: number}, TWO).total <= MOST_TASKS
+            assert step_size(options, {name: number}, TWO).total <= MAX_STEP_TASKS
 
 
 def step(*words: str) -> Step:
-    said = read_words([*words, "python"], {})
-    return Step(0, said, step_size(said.said, {}, TWO), TWO.hosts, (Task(3, 0, 0, "node0", 0),), 0o022)
+    said = parse_srun_words([*words, "python"], {})
+    return Step(0, said, step_size(said.said, {}, TWO), TWO.hosts, (StepTask(3, 0, 0, "node0", 0),), 0o022)
 
 
 def environment(words: tuple[str, ...]) -> None:
@@ -198,7 +203,7 @@ def environment(words: tuple[str, ...]) -> None:
         assert "error: " in str(error)
         return
     task_environment(made, made.tasks[0], {"CUDA_VISIBLE_DEVICES": "0,1"}, TWO, "")
-    places(made.size, made.asked.options.get("distribution"))
+    task_node_indexes(made.size, made.asked.options.get("distribution"))
 
 
 @pytest.mark.parametrize("number", HUGE)
@@ -214,7 +219,7 @@ def test_numbers_of_a_tasks_files(number: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     written = step("-n2", "--output=%s" % number)
     with bounded(number), contextlib.suppress(OSError):
-        target(written, written.tasks[0], "output", 1, Files(False, 0o022), False)
+        output_target(written, written.tasks[0], "output", 1, OutputFiles(False, 0o022), False)
     with bounded(number):
         digits = number if number.isascii() and number.isdigit() else "7"
         assert len(file_name("log-%%%st" % digits, written, written.tasks[0], {})) <= len("log-") + 10
@@ -224,8 +229,8 @@ def test_numbers_of_a_tasks_files(number: str, tmp_path: Path, monkeypatch: pyte
 def test_numbers_of_a_file_of_programs(number: str, tmp_path: Path) -> None:
     file = tmp_path / "programs"
     file.write_text("%s true\n0-%s echo '\n%s-%s echo %%t %%o\n* echo %%t\n" % ((number,) * 4))
-    said = read_words(["-n2", "--multi-prog", str(file)], {})
-    attempted(number, lambda: read_programs(said).argv(Task(3, 0, 0, "node0", 0)))
+    said = parse_srun_words(["-n2", "--multi-prog", str(file)], {})
+    attempted(number, lambda: read_programs(said).argv(StepTask(3, 0, 0, "node0", 0)))
 
 
 @pytest.mark.parametrize("number", HUGE)
@@ -243,7 +248,7 @@ def test_other_numbers(number: str) -> None:
         attempted(number, partial(apply_overrides, job, ["%s=%s" % (key, number)]))
     for shape in ("%s", "n[1-%s]", "n[%s]", "n%s", "[1-%s][1-%s]", "n[0-%s],m"):
         with bounded(number), contextlib.suppress(ValueError):
-            assert len(expand(shaped(shape, number))) <= LIMIT
+            assert len(expand_hostlist(shaped(shape, number))) <= MAX_NAMES
     for shape in ("%s", "%s:%s", "1-%s", "%s-1", "%s-%s:%s"):
         with bounded(number), contextlib.suppress(ValueError):
             limit_seconds(shaped(shape, number))
@@ -251,16 +256,16 @@ def test_other_numbers(number: str) -> None:
         for shape in ("%s", "%s GiB", "%s.5 TB"):
             bytes_of(shaped(shape, number))
         split_element("run_" + number)
-        assert whole(number) is None or str(whole(number)) == number.lstrip("0") or number == "0"
+        assert parse_digits(number) is None or str(parse_digits(number)) == number.lstrip("0") or number == "0"
 
 
 @pytest.mark.parametrize("character", ["\xa0", "\u2028", "\x85", "\x0b", "\x0c", "\x1c", "\u3000"])
 def test_only_a_shells_blanks_are_blanks(character: str) -> None:
     """As bash reads it: another blank is a part of a word, and ends no line."""
-    (command,) = commands("echo%sa b%sc" % (character, character))
+    (command,) = parse_commands("echo%sa b%sc" % (character, character))
     assert [word.text for words in command.words for word in words][4] == character
     assert len(command.words) == 2
-    assert scan("A='x%sy'\necho $A" % character, {})[-1].words == ("echo", "x%sy" % character)
+    assert expanded_commands("A='x%sy'\necho $A" % character, {})[-1].words == ("echo", "x%sy" % character)
     read = parse_script("#!/bin/bash\n# %s#SBATCH -N 3\n#SBATCH -N 2\n" % character, "job.slurm")
     assert read.line("nodes") == 3 and read.value("nodes") == "2"
 
@@ -269,7 +274,7 @@ def test_a_no_break_space_in_an_option_is_named() -> None:
     script = parse_script("#!/bin/bash\n#SBATCH\xa0--nodes=2\n", "job.slurm")
     assert script.faults[0].line == 2 and "U+00A0 (NO-BREAK SPACE)" in (script.faults[0].hint or "")
     with pytest.raises(JobError, match=r"job\.slurm:2: --nodes=2\\xa0 is no number of nodes"):
-        asked(parse_script("#!/bin/bash\n#SBATCH --nodes=2\xa0\n", "job.slurm"), "job.slurm")
+        parse_allocation_request(parse_script("#!/bin/bash\n#SBATCH --nodes=2\xa0\n", "job.slurm"), "job.slurm")
 
 
 @pytest.mark.parametrize(
@@ -287,8 +292,8 @@ def test_a_no_break_space_in_an_option_is_named() -> None:
 def test_what_is_too_much_is_named_with_its_line_and_the_bound(line: str, says: str) -> None:
     script = parse_script("#!/bin/bash\n#SBATCH %s\nsrun python x\n" % line, "job.slurm")
     with bounded(line), pytest.raises(JobError, match=r"job\.slurm:2: " + says):
-        size = asked(script, "job.slurm")
-        array_of(script, "job.slurm")
+        size = parse_allocation_request(script, "job.slurm")
+        parse_sbatch_array(script, "job.slurm")
         raise AssertionError(size)
 
 
@@ -296,15 +301,15 @@ def test_names_as_long_as_a_script() -> None:
     """65536 names of a megabyte each take all memory."""
     for text in ("x" * 1_000_000 + "[0-65535]", "[0]" * 300_000, "[%s]" % ("1" * 18) * 100, "a" * 256):
         with bounded(text), pytest.raises(ValueError, match="a name of more than 255 characters"):
-            expand(text)
+            expand_hostlist(text)
 
 
 def test_a_step_on_as_many_nodes_as_there_can_be() -> None:
     """Each name was looked for among all nodes."""
-    there = Allocation(tuple("node%d" % index for index in range(LIMIT)), 1)
-    names = "node[0-%d]" % (LIMIT - 1)
+    there = Allocation(tuple("node%d" % index for index in range(MAX_NAMES)), 1)
+    names = "node[0-%d]" % (MAX_NAMES - 1)
     with bounded(names):
-        assert step_size({"nodelist": names}, {}, there).total == LIMIT
+        assert step_size({"nodelist": names}, {}, there).total == MAX_NAMES
         with pytest.raises(ValueError, match="Only allocated 0 nodes"):
             step_size({"exclude": names}, {}, there)
 
@@ -312,9 +317,9 @@ def test_a_step_on_as_many_nodes_as_there_can_be() -> None:
 def test_long_scripts() -> None:
     """The time grows with the length, and not with its square, nor with the number of nodes for each line."""
     with bounded("many keywords"):
-        assert len(commands("! " * 400_000 + "x")) == 1
+        assert len(parse_commands("! " * 400_000 + "x")) == 1
     with bounded("many wrappers"):
-        assert launches("env " * 100_000 + "python x.py", {}, TWO)[0].program == ("python", "x.py")
+        assert find_launches("env " * 100_000 + "python x.py", {}, TWO)[0].program == ("python", "x.py")
     is_read("#!/bin/bash\n%ssrun python x\n" % ("A=$(squeue)\nB=$(x)\n" * 2500))
     is_read("#!/bin/bash\n#SBATCH -N 65000\n%s" % ("srun python x\n" * 2000))
 

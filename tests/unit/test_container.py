@@ -10,16 +10,16 @@ from runtimes import APPTAINER, install
 from test_uris import Told
 
 from worldsize.environment.pack.image import (
-    apptainer_words,
-    for_apptainer,
-    for_enroot,
+    apptainer_address,
+    apptainer_command,
+    enroot_address,
     has_password,
     is_file,
-    pulled,
+    pull_image,
     pyxis_options,
 )
 from worldsize.errors import UsageError
-from worldsize.staging.content_store import Store
+from worldsize.staging.content_store import ContentStore
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ from worldsize.staging.content_store import Store
     ],
 )
 def test_names(image: str, apptainer: str, enroot: str) -> None:
-    assert for_apptainer(image) == apptainer
+    assert apptainer_address(image) == apptainer
     if "oras" not in image:
-        assert for_enroot(image) == enroot
+        assert enroot_address(image) == enroot
     assert is_file(image) is image.endswith(("sif", "sqsh"))
 
 
@@ -61,13 +61,13 @@ def test_an_address_with_a_password(login: str, image: str) -> None:
 
 def test_the_words_of_apptainer() -> None:
     binds = ["/runs/r", "/runs/r/outputs", "/data", "/data"]
-    words = apptainer_words("apptainer", "/i.sif", binds, True, ["--writable-tmpfs"])
+    words = apptainer_command("apptainer", "/i.sif", binds, True, ["--writable-tmpfs"])
     assert words == (
         *("apptainer", "exec", "--nv", "--bind", "/data", "--bind", "/runs/r"),
         *("--writable-tmpfs", "/i.sif"),
     )
-    assert "--nv" not in apptainer_words("apptainer", "/i.sif", binds, False, [])
-    assert apptainer_words("x", "i", ["/a:b"], False, ()) == ("x", "exec", "--bind", "/a\\:b", "i")
+    assert "--nv" not in apptainer_command("apptainer", "/i.sif", binds, False, [])
+    assert apptainer_command("x", "i", ["/a:b"], False, ()) == ("x", "exec", "--bind", "/a\\:b", "i")
 
 
 def test_the_words_of_pyxis() -> None:
@@ -82,13 +82,13 @@ def test_the_words_of_pyxis() -> None:
 def test_an_image_is_fetched_once(tmp_path: Path) -> None:
     program = os.path.join(install(str(tmp_path / "bin"), "apptainer", APPTAINER), "apptainer")
     told = Told()
-    store = Store(str(tmp_path / "data"), told)
+    store = ContentStore(str(tmp_path / "data"), told)
     environ = {"PATH": os.environ["PATH"], "SAID": str(tmp_path / "said")}
-    paths = {pulled("pytorch/pytorch:2.3", "apptainer", program, store, environ) for _ in range(2)}
+    paths = {pull_image("pytorch/pytorch:2.3", "apptainer", program, store, environ) for _ in range(2)}
     (path,) = paths
     assert Path(path).read_text() == "docker://pytorch/pytorch:2.3" and path.endswith(".sif")
     assert (tmp_path / "said").read_text().count("pull") == 1 and len(told.notices) == 1
     with pytest.raises(UsageError, match="no such image: docker://no-such"):
-        pulled("no-such", "apptainer", program, store, environ)
+        pull_image("no-such", "apptainer", program, store, environ)
     with pytest.raises(UsageError, match="No such file"):
-        pulled("other", "apptainer", "/no/apptainer", store, environ)
+        pull_image("other", "apptainer", "/no/apptainer", store, environ)

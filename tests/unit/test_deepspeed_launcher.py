@@ -10,17 +10,21 @@ import sys
 import pytest
 
 from worldsize.agent.launchers.base import node_processes
-from worldsize.agent.launchers.deepspeed import deepspeed_environment, own_code, write_launch
-from worldsize.agent.launchers.failures import launched_failures
+from worldsize.agent.launchers.deepspeed import deepspeed_environment, rank_exit_code, write_launch_files
+from worldsize.agent.launchers.failures import launcher_failures
 from worldsize.agent.launchers.rank_process import Process, rank_processes
-from worldsize.agent.supervision.rank_processes import Ended
+from worldsize.agent.supervision.rank_processes import EndedProcess
 from worldsize.errors import PlanError
-from worldsize.jobspec.distributions.deepspeed import DeepSpeedDistribution, by_its_launcher, starts_deepspeed
+from worldsize.jobspec.distributions.deepspeed import (
+    DeepSpeedDistribution,
+    is_deepspeed_command,
+    with_deepspeed_launcher,
+)
 from worldsize.jobspec.distributions.mpi import MpiDistribution
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, World
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_environment import Host, RendezvousResult
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 
 SITE = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize", "inrank", "sitecustomize.py")
@@ -42,12 +46,14 @@ SITE = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize", "
     ],
 )
 def test_commands_of_deepspeeds_launcher(command, found):
-    assert starts_deepspeed(command, ()) == found
+    assert is_deepspeed_command(command, ()) == found
 
 
 def test_words_of_deepspeeds_launcher():
-    assert starts_deepspeed("", ("deepspeed", "train.py")) and starts_deepspeed("", ("/e/bin/deepspeed", "t.py"))
-    assert not starts_deepspeed("deepspeed x", ("python", "deepspeed"))
+    assert is_deepspeed_command("", ("deepspeed", "train.py")) and is_deepspeed_command(
+        "", ("/e/bin/deepspeed", "t.py")
+    )
+    assert not is_deepspeed_command("deepspeed x", ("python", "deepspeed"))
 
 
 @pytest.mark.parametrize(
@@ -62,9 +68,9 @@ def test_words_of_deepspeeds_launcher():
     ],
 )
 def test_it_is_started_once_per_node_unless_another_launcher_is_asked_for(distribution, gpus, found):
-    arrangement = by_its_launcher(distribution.arrange(2), "deepspeed train.py", (), gpus)
+    arrangement = with_deepspeed_launcher(distribution.arrange(2), "deepspeed train.py", (), gpus)
     assert (arrangement.launcher, [len(node.ranks) for node in arrangement.nodes]) == found
-    assert by_its_launcher(distribution.arrange(2), "python train.py", (), gpus) == distribution.arrange(2)
+    assert with_deepspeed_launcher(distribution.arrange(2), "python train.py", (), gpus) == distribution.arrange(2)
 
 
 @pytest.mark.parametrize(
@@ -73,15 +79,15 @@ def test_it_is_started_once_per_node_unless_another_launcher_is_asked_for(distri
 )
 def test_a_launcher_that_could_not_be_told_of_the_other_nodes_is_refused(command, argv):
     with pytest.raises(PlanError, match="named by a path"):
-        by_its_launcher(PyTorchDistribution(2).arrange(2), command, argv, None)
+        with_deepspeed_launcher(PyTorchDistribution(2).arrange(2), command, argv, None)
 
 
 def plan_of(**fields) -> Plan:
     values = {"environment": {"A": "job"}, "framework": "deepspeed", "launcher": "deepspeed", **fields}
-    return Plan("run-7", "t", "lab", 1_795_000_000.5, 0, node_major(2, 2), ("deepspeed", "train.py"), **values)
+    return Plan("run-7", "t", "lab", 1_795_000_000.5, 0, node_major_layout(2, 2), ("deepspeed", "train.py"), **values)
 
 
-WORLD = World("10.1.2.3", 29871, (Host("a", 8), Host("b", 8)))
+WORLD = RendezvousResult("10.1.2.3", 29871, (Host("a", 8), Host("b", 8)))
 
 
 def test_the_launcher_has_what_all_its_ranks_share_and_nothing_of_one_of_them():
@@ -97,7 +103,7 @@ def test_the_launcher_has_what_all_its_ranks_share_and_nothing_of_one_of_them():
 
 
 def test_even_a_single_rank_is_not_taken_for_its_launcher():
-    plan = plan_of()._replace(nodes=node_major(1, 1))
+    plan = plan_of()._replace(nodes=node_major_layout(1, 1))
     (process,) = node_processes(plan, WORLD, plan.nodes[0], RunPaths("/runs/r"), {"PATH": "/bin"})
     assert not {"RANK", "SLURM_PROCID", "WORLDSIZE_ERROR_FILE"} & set(process.environment)
 
@@ -111,7 +117,7 @@ def test_what_it_starts_becomes_the_rank(tmp_path):
     os.makedirs(paths.logs_dir)
     ranks = list(rank_processes(plan, WORLD, plan.nodes[1], paths, {"PATH": "/bin", "LC_ALL": "C.UTF-8"}))
     launcher = deepspeed_environment(ranks, paths, plan.nodes[1])
-    write_launch(ranks, launcher, paths, plan.nodes[1])
+    write_launch_files(ranks, launcher, paths, plan.nodes[1])
     hook = {"PYTHONPATH": os.path.dirname(os.path.abspath(SITE))}
     said = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "CUDA_VISIBLE_DEVICES": "0,1"}
     environment = {**launcher, **said, **hook}
@@ -139,7 +145,7 @@ def test_the_program_that_stands_for_it_tells_the_real_one_of_the_allocation(tmp
     os.makedirs(paths.launch_dir)
     ranks = list(rank_processes(plan, WORLD, plan.nodes[1], paths, {"PATH": "%s:/usr/bin:/bin" % real}))
     launcher = deepspeed_environment(ranks, paths, plan.nodes[1])
-    write_launch(ranks, launcher, paths, plan.nodes[1])
+    write_launch_files(ranks, launcher, paths, plan.nodes[1])
     done = subprocess.run(
         ["sh", "-c", "deepspeed t.py 'a b'"], env=launcher, capture_output=True, text=True, check=True
     )
@@ -148,7 +154,7 @@ def test_the_program_that_stands_for_it_tells_the_real_one_of_the_allocation(tmp
     launcher = deepspeed_environment(ranks, paths, plan.nodes[1], "tune")
     done = subprocess.run(["sh", "-c", "deepspeed t.py"], env=launcher, capture_output=True, text=True, check=True)
     assert done.stdout == told + " --autotuning tune t.py\n"
-    write_launch(ranks, launcher, paths, plan.nodes[1])
+    write_launch_files(ranks, launcher, paths, plan.nodes[1])
     assert subprocess.run(["sh", "-c", "pdsh -w a pkill -f t.py"], env=launcher).returncode == 0
     (real / "deepspeed").unlink()
     assert subprocess.run(["sh", "-c", "deepspeed t.py"], env=launcher, capture_output=True).returncode == 127
@@ -156,7 +162,7 @@ def test_the_program_that_stands_for_it_tells_the_real_one_of_the_allocation(tmp
 
 @pytest.mark.parametrize(("code", "found"), [(1, 1), (3, 3), (247, 137), (245, 139), (143, 143)])
 def test_codes_of_its_ranks(code, found):
-    assert own_code(code) == found
+    assert rank_exit_code(code) == found
 
 
 def failures(tmp_path, code: int, *failed: int):
@@ -167,7 +173,7 @@ def failures(tmp_path, code: int, *failed: int):
             file.write('{"type": "ValueError", "message": "bad", "frames": [], "time": 5, "pid": 1}')
     (tmp_path / "log").write_text("…\n[ERROR] exits with return code = -9\n")
     process = Process((2, 3), ("deepspeed",), {}, str(tmp_path / "log"), ())
-    return launched_failures(plan, paths, 1, ["a", "b"], Ended(process, code, 99.0), False)
+    return launcher_failures(plan, paths, 1, ["a", "b"], EndedProcess(process, code, 99.0), False)
 
 
 def test_the_rank_of_this_node_that_left_an_exception_failed(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.startup.array_element import complete
+from worldsize.agent.startup.array_element import complete_element
 from worldsize.plan.run_paths import RunPaths
 
 
@@ -20,7 +20,7 @@ def array(tmp_path: Path) -> RunPaths:
 
 
 def made(array: RunPaths) -> Path:
-    complete(array, RunPaths(array.root + "/r_0"))
+    complete_element(array, RunPaths(array.root + "/r_0"))
     return Path(array.root, "r_0")
 
 

@@ -12,9 +12,9 @@ import pytest
 from worldsize.common.atomic_files import write_json, write_text
 from worldsize.plan.array import Array, element_root, handles_file
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.array_status import Elements
+from worldsize.service.runs.array_status import ArrayElements
 from worldsize.service.runs.status import read_result
 from worldsize.state.records import Observation, Reason, RunState
 
@@ -38,7 +38,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
     for number in range(NUMBER):
         element = RunPaths(element_root(found.root, number))
         os.makedirs(element.root)
-        plan = Plan(element.run_id, "train", "c", 1.0, 0, node_major(1, 1), ("true",), {})
+        plan = Plan(element.run_id, "train", "c", 1.0, 0, node_major_layout(1, 1), ("true",), {})
         write_text(element.plan, plan.to_json())
         write_json(element.record, {})
     write_json(handles_file(found.root), [{"type": "stub", "job": number} for number in range(NUMBER)])
@@ -46,7 +46,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
 
 
 def look(paths: RunPaths) -> list[str]:
-    elements = Elements(paths, ARRAY, {})
+    elements = ArrayElements(paths, ARRAY, {})
     elements.compute = Cancelled()  # type: ignore[assignment]
     return [status.state for status in elements.statuses()]
 

@@ -36,7 +36,7 @@ def make(work):
         time.sleep(pause)
     return {"files": count}
 
-built = builder.built(prefix, make, lambda what: None)
+built = builder.ensure_built(prefix, make, lambda what: None)
 assert prefixes.is_ready(prefix)
 assert len(os.listdir(prefix)) == count + 1
 print("built" if built else "found")
@@ -71,7 +71,7 @@ def prefix(tmp_path: Path) -> str:
     return prefixes.prefix_path(str(tmp_path / "envs"), "torch", "0123456789abcdef" * 4)
 
 
-def make_nothing(work: builder.Work) -> dict[str, Any]:
+def make_nothing(work: builder.Build) -> dict[str, Any]:
     work.step("nothing")
     return {"spec": "x"}
 
@@ -90,7 +90,7 @@ def test_a_killed_builder_leaves_nothing_that_counts(prefix: str) -> None:
         process.kill()
         process.communicate()
         if whole(prefix):
-            assert builder.removed(prefix), "nobody holds the lock of a builder that was killed"
+            assert builder.remove_if_idle(prefix), "nobody holds the lock of a builder that was killed"
         assert time.monotonic() - last < 30, number
     out, _ = build(prefix, pause=0).communicate()
     assert (out, whole(prefix)) == ("built\n", True)
@@ -130,7 +130,7 @@ def test_whoever_waits_hears_how_far_it_is(prefix: str, tmp_path: Path) -> None:
         while not prefixes.entries(os.path.dirname(prefix)):
             time.sleep(0.005)
         assert prefixes.entry(prefix).state == "building"
-        assert not builder.built(prefix, make_nothing, hear)
+        assert not builder.ensure_built(prefix, make_nothing, hear)
     finally:
         heard_of_it = go.exists()
         go.touch()
@@ -151,13 +151,13 @@ def test_what_a_killed_builder_started_keeps_the_lock(prefix: str, tmp_path: Pat
     process.send_signal(signal.SIGKILL)
     process.wait()
 
-    def make(work: builder.Work) -> dict[str, Any]:
+    def make(work: builder.Build) -> dict[str, Any]:
         assert late.exists()
         return make_nothing(work)
 
     try:
         assert prefixes.entry(prefix).state == "building"
-        assert builder.built(prefix, make, lambda what: go.touch())
+        assert builder.ensure_built(prefix, make, lambda what: go.touch())
     finally:
         go.touch()
     assert prefixes.entry(prefix).state == "ready"
@@ -165,66 +165,66 @@ def test_what_a_killed_builder_started_keeps_the_lock(prefix: str, tmp_path: Pat
 
 def test_the_next_builder_hears_what_the_killed_one_noted(prefix: str) -> None:
     process = build(prefix, pause=60)
-    while file_lock.noted(prefixes.lock_path(prefix)).get("step") != "file 0":
+    while file_lock.read_note(prefixes.lock_path(prefix)).get("step") != "file 0":
         time.sleep(0.005)
     process.kill()
     process.communicate()
     assert prefixes.entry(prefix).state == "broken"
     heard: list[dict[str, Any]] = []
-    builder.built(prefix, make_nothing, quietly, heard.append)
+    builder.ensure_built(prefix, make_nothing, quietly, heard.append)
     assert [(note["pid"], note["step"]) for note in heard] == [(process.pid, "file 0")]
 
 
 def test_a_failure_leaves_nothing_but_the_log(prefix: str) -> None:
-    def fail(work: builder.Work) -> dict[str, Any]:
+    def fail(work: builder.Build) -> dict[str, Any]:
         work.step("solving")
         Path(work.prefix, "half").write_text("x")
         raise BuildError("no such package")
 
     with pytest.raises(BuildError):
-        builder.built(prefix, fail, quietly)
+        builder.ensure_built(prefix, fail, quietly)
     assert not os.path.exists(prefix)
     assert not file_lock.is_held(prefixes.lock_path(prefix))
     assert "solving" in Path(prefixes.log_path(prefix)).read_text()
-    assert builder.built(prefix, make_nothing, quietly)
+    assert builder.ensure_built(prefix, make_nothing, quietly)
 
 
 def test_who_looks_whether_somebody_builds_is_not_taken_for_a_builder(
     prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert builder.built(prefix, make_nothing, quietly)
+    assert builder.ensure_built(prefix, make_nothing, quietly)
     looking = file_lock.acquire(prefixes.lock_path(prefix))
     assert looking is not None
     monkeypatch.setattr("worldsize.common.file_lock.time.sleep", lambda _: looking.release())
-    assert builder.removed(prefix) and not os.path.exists(prefix)
+    assert builder.remove_if_idle(prefix) and not os.path.exists(prefix)
 
 
 def test_removed_while_others_wait(prefix: str) -> None:
     """A lock file that was removed is nobody's lock any more."""
-    assert builder.built(prefix, make_nothing, quietly)
-    assert builder.removed(prefix)
+    assert builder.ensure_built(prefix, make_nothing, quietly)
+    assert builder.remove_if_idle(prefix)
     assert not os.path.exists(prefixes.lock_path(prefix))
     assert prefixes.entries(os.path.dirname(prefix)) == []
-    assert builder.built(prefix, make_nothing, quietly)
+    assert builder.ensure_built(prefix, make_nothing, quietly)
     held = file_lock.acquire(prefixes.lock_path(prefix))
     assert held is not None
-    assert not builder.removed(prefix)
+    assert not builder.remove_if_idle(prefix)
     held.release()
 
 
 def test_entries_and_their_descriptions(prefix: str) -> None:
     began = time.time()
-    builder.built(prefix, make_nothing, quietly)
+    builder.ensure_built(prefix, make_nothing, quietly)
     entry = prefixes.entries(os.path.dirname(prefix))[0]
     assert (entry.state, entry.label, entry.name) == ("ready", "torch", "torch-0123456789abcdef")
-    description = builder.described(prefix)
+    description = builder.require_description(prefix)
     assert (description["spec"], description["host"]) == ("x", os.uname().nodename)
     assert began <= description["created"] <= time.time()
-    assert prefixes.last_used(prefix) <= time.time()
+    assert prefixes.last_use_time(prefix) <= time.time()
 
 
 def test_a_description_that_cannot_be_read_is_said(prefix: str) -> None:
-    builder.built(prefix, make_nothing, quietly)
+    builder.ensure_built(prefix, make_nothing, quietly)
     path = os.path.join(prefix, prefixes.DESCRIPTION)
     for text in ('{"version": 99}', "{", "[]"):
         Path(path).write_text(text)
@@ -243,19 +243,19 @@ def test_a_prefix_is_one_name_of_plain_characters() -> None:
 def test_no_place_for_environments_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError):
-        builder.built(str(tmp_path / "file" / "x-0123456789abcdef"), make_nothing, quietly)
+        builder.ensure_built(str(tmp_path / "file" / "x-0123456789abcdef"), make_nothing, quietly)
 
 
 def test_read_only_directories_can_be_removed(prefix: str) -> None:
-    def make(work: builder.Work) -> dict[str, Any]:
+    def make(work: builder.Build) -> dict[str, Any]:
         directory = Path(work.prefix, "a", "b")
         directory.mkdir(parents=True)
         (directory / "c").write_text("")
         directory.chmod(0o500)
         return {}
 
-    builder.built(prefix, make, quietly)
-    assert builder.removed(prefix)
+    builder.ensure_built(prefix, make, quietly)
+    assert builder.remove_if_idle(prefix)
     assert os.listdir(os.path.dirname(prefix)) == []
 
 

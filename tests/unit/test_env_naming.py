@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from worldsize.environment.loaded_paths import searched, with_interpreters
+from worldsize.environment.loaded_paths import paths_in_variables, with_interpreters
 
 
 def test_each_variable_has_separators_of_its_own() -> None:
-    assert searched({"LD_PRELOAD": "/a.so /b.so:/c.so", "HOME": "/home"}) == ("/a.so", "/b.so", "/c.so")
-    assert searched({"LD_LIBRARY_PATH": "/a;/b c:d"}) == ("/a", "/b c")
-    assert searched({"PYTHONPATH": "/a b:", "BASH_ENV": "/e:f", "PATH": None}) == ("/a b", "/e:f")
+    assert paths_in_variables({"LD_PRELOAD": "/a.so /b.so:/c.so", "HOME": "/home"}) == ("/a.so", "/b.so", "/c.so")
+    assert paths_in_variables({"LD_LIBRARY_PATH": "/a;/b c:d"}) == ("/a", "/b c")
+    assert paths_in_variables({"PYTHONPATH": "/a b:", "BASH_ENV": "/e:f", "PATH": None}) == ("/a b", "/e:f")
 
 
 def test_the_interpreters_that_are_there(tmp_path: Path) -> None:

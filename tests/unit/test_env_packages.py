@@ -14,15 +14,31 @@ from typing import Any
 import pytest
 
 from worldsize.environment.conda import rattler_process
-from worldsize.environment.conda.clobbered_files import Clobbered, check, clobbered, seen
-from worldsize.environment.conda.packages import Source, channel_addresses, for_record, touched_by_pip, with_python
-from worldsize.environment.conda.split_requirements import as_yaml, propose, read_list, wanted
-from worldsize.environment.inspect.installed import Distribution, distributions, normalized, set_digest
+from worldsize.environment.conda.clobbered_files import (
+    ClobberedFile,
+    find_clobbered,
+    read_file_stamps,
+    refuse_clobbered,
+)
+from worldsize.environment.conda.packages import (
+    Source,
+    channel_addresses,
+    packages_from_pip,
+    with_masked_addresses,
+    with_python,
+)
+from worldsize.environment.conda.split_requirements import environment_yaml, parse_requirement, propose, read_list
+from worldsize.environment.inspect.installed import (
+    InstalledDistribution,
+    installed_distributions,
+    normalized_name,
+    package_set_digest,
+)
 from worldsize.environment.pip import install
 from worldsize.environment.pip.uv import find_uv
 from worldsize.environment.sources import lock_text
-from worldsize.environment.workspace.builder import Scratch
-from worldsize.environment.workspace.programs import bash, clean, environ_after, run
+from worldsize.environment.workspace.builder import ScratchBuild
+from worldsize.environment.workspace.programs import environ_after, run, run_bash, without_active_environment
 from worldsize.errors import BuildError, ConfigError
 from worldsize.trust.secrets import mask_channel
 
@@ -81,32 +97,32 @@ def prefix(tmp_path: Path) -> Prefix:
 
 def test_a_file_of_condas_that_pip_changed_is_found_with_both_names(prefix: Prefix) -> None:
     root = str(prefix.root)
-    before, were = seen(root), distributions(root)
+    before, were = read_file_stamps(root), installed_distributions(root)
     prefix.pip("opencv", {SITE + "/cv2/__init__.py": "pip", SITE + "/cv2/own.py": "own"})
-    found = clobbered(root, before, [each for each in distributions(root) if each not in were])
-    assert found == [Clobbered(SITE + "/cv2/__init__.py", "cv", "changed", "opencv 2.0")]
+    found = find_clobbered(root, before, [each for each in installed_distributions(root) if each not in were])
+    assert found == [ClobberedFile(SITE + "/cv2/__init__.py", "cv", "changed", "opencv 2.0")]
     with pytest.raises(BuildError, match=r"cv2/__init__.py of cv was changed by opencv 2.0"):
-        check(found, "fail")
-    check(found, "warn")
+        refuse_clobbered(found, "fail")
+    refuse_clobbered(found, "warn")
 
 
 def test_what_looks_the_same_is_read_only_when_asked(prefix: Prefix) -> None:
     """Size, time and inode as they were: as after a write that somebody took care to hide."""
     root, path = str(prefix.root), prefix.root / SITE / "cv2" / "__init__.py"
-    before, status = seen(root), path.stat()
+    before, status = read_file_stamps(root), path.stat()
     with open(path, "r+") as file:
         file.write("CONDA")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert clobbered(root, before, []) == []
-    assert clobbered(root, None, []) == [Clobbered(SITE + "/cv2/__init__.py", "cv", "changed", None)]
+    assert find_clobbered(root, before, []) == []
+    assert find_clobbered(root, None, []) == [ClobberedFile(SITE + "/cv2/__init__.py", "cv", "changed", None)]
 
 
 def test_removed_files_and_links_that_became_files(prefix: Prefix) -> None:
     root = str(prefix.root)
-    before = seen(root)
+    before = read_file_stamps(root)
     (prefix.root / "bin" / "cv").unlink()
     (prefix.root / "lib" / "libcv.so").unlink()
-    found = clobbered(root, before, [])
+    found = find_clobbered(root, before, [])
     assert [(each.file, each.what, each.by) for each in found] == [
         ("bin/cv", "removed", None),
         ("lib/libcv.so", "removed", None),
@@ -115,37 +131,37 @@ def test_removed_files_and_links_that_became_files(prefix: Prefix) -> None:
 
 
 def test_the_same_content_written_anew_is_no_change(prefix: Prefix) -> None:
-    before = seen(str(prefix.root))
+    before = read_file_stamps(str(prefix.root))
     prefix.write("bin/cv", "#!x")
-    assert clobbered(str(prefix.root), before, []) == []
+    assert find_clobbered(str(prefix.root), before, []) == []
 
 
 def test_many_changes_are_summed_up(prefix: Prefix) -> None:
-    found = [Clobbered("f%d" % number, "p", "changed", None) for number in range(15)]
+    found = [ClobberedFile("f%d" % number, "p", "changed", None) for number in range(15)]
     with pytest.raises(BuildError, match="and 5 more"):
-        check(found, "fail")
+        refuse_clobbered(found, "fail")
 
 
 def test_who_installed_what(prefix: Prefix) -> None:
     prefix.pip("mine", {SITE + "/mine.py": "x"})
-    (found,) = distributions(str(prefix.root))
+    (found,) = installed_distributions(str(prefix.root))
     assert (found.name, found.version, found.installer) == ("mine", "2.0", "uv")
-    assert touched_by_pip(str(prefix.root)) == ["mine"]
+    assert packages_from_pip(str(prefix.root)) == ["mine"]
     info = "%s/theirs-2.0.dist-info/METADATA" % SITE
     prefix.conda("theirs", {info: "Metadata-Version: 2.1\nName: theirs\nVersion: 2.0\n"})
-    assert touched_by_pip(str(prefix.root)) == ["mine"]
-    assert distributions("/nowhere") == []
+    assert packages_from_pip(str(prefix.root)) == ["mine"]
+    assert installed_distributions("/nowhere") == []
 
 
 def test_a_distributions_digest_is_of_its_files_and_not_of_its_installing(prefix: Prefix) -> None:
     prefix.pip("mine", {SITE + "/mine.py": "x"})
-    first = distributions(str(prefix.root))[0].digest
+    first = installed_distributions(str(prefix.root))[0].digest
     record = prefix.root / SITE / "mine-2.0.dist-info" / "RECORD"
     text = record.read_text()
     record.write_text(text + "../../../bin/mine,sha256=prefix,3\nmine-2.0.dist-info/INSTALLER,sha256=pip,4\n")
-    assert distributions(str(prefix.root))[0].digest == first
+    assert installed_distributions(str(prefix.root))[0].digest == first
     record.write_text(text.replace("mine.py,", "other.py,"))
-    assert distributions(str(prefix.root))[0].digest != first
+    assert installed_distributions(str(prefix.root))[0].digest != first
 
 
 def test_a_package_sets_digest() -> None:
@@ -154,11 +170,11 @@ def test_a_package_sets_digest() -> None:
         {"name": "My_Pkg", "version": "1", "digest": "d"},
         {"name": "b", "version": "2", "digest": None},
     ]
-    first = set_digest(conda, rows)
-    assert first == set_digest([{**conda[0], "url": "elsewhere"}], [rows[1], {**rows[0], "name": "my-pkg"}])
-    assert first != set_digest([{**conda[0], "sha256": "y"}], rows)
-    assert first != set_digest(conda, rows[:1])
-    assert normalized("My._Pkg") == "my-pkg"
+    first = package_set_digest(conda, rows)
+    assert first == package_set_digest([{**conda[0], "url": "elsewhere"}], [rows[1], {**rows[0], "name": "my-pkg"}])
+    assert first != package_set_digest([{**conda[0], "sha256": "y"}], rows)
+    assert first != package_set_digest(conda, rows[:1])
+    assert normalized_name("My._Pkg") == "my-pkg"
 
 
 def test_a_lock_file_holds_nothing_of_one_machine() -> None:
@@ -197,7 +213,7 @@ def test_passwords_and_tokens_are_hidden() -> None:
         assert mask_channel("see https://%s!" % (odd % "an-12345/")) == "see https://%s!" % (odd % "***/")
     assert mask_channel("https://t/c/x") == "https://t/c/x"
     row = {"name": "a", "url": "https://u:s@h/a", "channel": "https://h/t/tok/c"}
-    assert for_record([row]) == [{"name": "a", "url": "https://u:***@h/a", "channel": "https://h/t/***/c"}]
+    assert with_masked_addresses([row]) == [{"name": "a", "url": "https://u:***@h/a", "channel": "https://h/t/***/c"}]
 
 
 def test_an_order_names_what_the_nodes_have() -> None:
@@ -216,34 +232,34 @@ def test_where_packages_are_is_taken_from_included_files_too(tmp_path: Path) -> 
     assert found == ["-i https://u:p@h/simple", "--find-links %s/wheels" % tmp_path, "--no-index", "--pre"]
     written = install.without_secrets(found)
     assert written[0] == "-i https://u:***@h/simple"
-    assert install.usable(written) == found[1:]
+    assert install.unmasked_options(written) == found[1:]
 
 
 def test_a_lock_that_came_out_otherwise_is_an_error() -> None:
     lock = {"pip": [{"name": "A_b", "version": "1", "digest": "old"}, {"name": "made", "version": "1", "built": True}]}
-    there = Distribution("a-b", "1", "/x", "uv", "new")
-    assert install.relocked(lock, [there]) == [{"name": "A_b", "version": "1", "digest": "new"}]
+    there = InstalledDistribution("a-b", "1", "/x", "uv", "new")
+    assert install.with_installed_digests(lock, [there]) == [{"name": "A_b", "version": "1", "digest": "new"}]
     for wrong in ([there._replace(version="2")], [], [there, there._replace(name="c")]):
         with pytest.raises(BuildError, match="not what the lock says"):
-            install.relocked(lock, wrong)
+            install.with_installed_digests(lock, wrong)
 
 
 # programs
 
 
 @pytest.fixture
-def scratch(tmp_path: Path) -> Scratch:
-    return Scratch(str(tmp_path), lambda what: None)
+def scratch(tmp_path: Path) -> ScratchBuild:
+    return ScratchBuild(str(tmp_path), lambda what: None)
 
 
-def test_a_programs_words_are_heard_and_kept_without_secrets(scratch: Scratch) -> None:
+def test_a_programs_words_are_heard_and_kept_without_secrets(scratch: ScratchBuild) -> None:
     heard: list[str] = []
     out = run(scratch, ["sh", "-c", "echo out; echo line >&2; echo API_TOKEN=hush >&2"], os.environ, "it", heard.append)
     assert (out, heard) == ("out\n", ["line", "API_TOKEN=hush"])  # who hears it passes on what is masked
     assert Path(scratch.log_path).read_text() == "line\nAPI_TOKEN=***\nout\n"
 
 
-def test_a_program_that_fails_or_is_not_there(scratch: Scratch) -> None:
+def test_a_program_that_fails_or_is_not_there(scratch: ScratchBuild) -> None:
     with pytest.raises(BuildError, match=r"(?s)making failed with code 3.*no rule") as caught:
         run(scratch, ["sh", "-c", "echo no rule >&2; exit 3"], os.environ, "making")
     assert scratch.log_path in (caught.value.hint or "")
@@ -251,10 +267,10 @@ def test_a_program_that_fails_or_is_not_there(scratch: Scratch) -> None:
         run(scratch, ["/nowhere"], os.environ, "making")
 
 
-def test_lines_of_bash_end_at_the_first_that_fails(scratch: Scratch) -> None:
-    assert bash(scratch, ["echo shown", "echo kept >&3"], os.environ, "it") == "kept\n"
+def test_lines_of_bash_end_at_the_first_that_fails(scratch: ScratchBuild) -> None:
+    assert run_bash(scratch, ["echo shown", "echo kept >&3"], os.environ, "it") == "kept\n"
     with pytest.raises(BuildError, match=r"with code 1: false"):
-        bash(scratch, ["false", "touch never"], os.environ, "it")
+        run_bash(scratch, ["false", "touch never"], os.environ, "it")
     assert not os.path.exists(os.path.join(scratch.prefix, "never"))
     found = environ_after(scratch, ["export A='x\ny'", "unset HOME"], {"HOME": "/h", "PATH": os.environ["PATH"]}, "it")
     assert found["A"] == "x\ny" and "HOME" not in found
@@ -262,7 +278,7 @@ def test_lines_of_bash_end_at_the_first_that_fails(scratch: Scratch) -> None:
 
 
 def test_another_environments_variables_stay_out() -> None:
-    assert clean({"VIRTUAL_ENV": "/x", "PYTHONPATH": "/y", "A": "1"}) == {"A": "1"}
+    assert without_active_environment({"VIRTUAL_ENV": "/x", "PYTHONPATH": "/y", "A": "1"}) == {"A": "1"}
 
 
 def test_uv_beside_this_python_or_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +313,7 @@ def test_uv_beside_this_python_or_on_the_path(tmp_path: Path, monkeypatch: pytes
     ],
 )
 def test_a_requirement_as_conda_would_be_asked(line: str, spec: str | None) -> None:
-    found = wanted(line)
+    found = parse_requirement(line)
     assert found.spec == spec
     assert bool(found.why) is (spec is None)
 
@@ -305,7 +321,7 @@ def test_a_requirement_as_conda_would_be_asked(line: str, spec: str | None) -> N
 @pytest.mark.parametrize("text", ["a%sx", "a%s@", "a [b]%sx", "a ==1%s@", "a (%sx", "-e%sx"])
 def test_a_requirement_of_many_blanks(text: str) -> None:
     """Found by review: its blanks were shared out in all ways, for ever. The time limit of every test is the bound."""
-    assert wanted(text % (" " * 300_000)).spec is None
+    assert parse_requirement(text % (" " * 300_000)).spec is None
 
 
 def test_lists_are_read_with_what_they_include(tmp_path: Path) -> None:
@@ -325,7 +341,7 @@ def test_what_does_not_fit_goes_to_pip_until_the_rest_does() -> None:
             return "d cannot be installed"
         return "b conflicts with c" if {"b", "c"} <= names else None
 
-    lines = [wanted(each) for each in ("a", "b>=1", "c", "d", "none", "e[x]")]
+    lines = [parse_requirement(each) for each in ("a", "b>=1", "c", "d", "none", "e[x]")]
     found = propose(lines, "3.11", lambda specs: {each: ["1"] for each in specs if each != "none"}, trial)
     assert found.conda == ("python=3.11", "a", "b>=1")
     assert found.pip == ("c", "d", "none", "e[x]")
@@ -342,12 +358,12 @@ def test_a_proposal_is_an_environment_file() -> None:
     import yaml
 
     found = propose(
-        [wanted("a>=1"), wanted("b[x] ; python_version < '3'")],
+        [parse_requirement("a>=1"), parse_requirement("b[x] ; python_version < '3'")],
         None,
         lambda specs: {each: ["1"] for each in specs},
         lambda specs: None,
     )
-    assert yaml.safe_load(as_yaml(found, "mine", ["conda-forge"])) == {
+    assert yaml.safe_load(environment_yaml(found, "mine", ["conda-forge"])) == {
         "name": "mine",
         "channels": ["conda-forge"],
         "dependencies": ["python", "a>=1", {"pip": ["b[x] ; python_version < '3'"]}],

@@ -12,20 +12,20 @@ import pytest
 from worldsize.compute.base import ComputeFacts
 from worldsize.environment.activation import Activation, activation
 from worldsize.environment.fingerprint import fingerprint, lock_fingerprint
-from worldsize.environment.inspect.existing import Existing, find_existing, python_version
-from worldsize.environment.inspect.machine import completed_virtual, parse_virtual
-from worldsize.environment.resolve import resolve, spellings
-from worldsize.environment.sources import complete, of_lock
+from worldsize.environment.inspect.existing import ExistingEnvironment, find_existing, python_version
+from worldsize.environment.inspect.machine import all_virtual_packages, parse_virtual_package
+from worldsize.environment.resolve import name_spellings, resolve_environment
+from worldsize.environment.sources import with_file_contents, with_lock_spec
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.jobspec.config.config import Config
-from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, Fetch
+from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
-from worldsize.plan.secrets_file import values_of
-from worldsize.service.environments.in_plan import activated, unusable
+from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.secrets_file import plan_secret_values
+from worldsize.service.environments.in_plan import unusable_reason, with_activation
 from worldsize.service.environments.lookup import Environment
-from worldsize.service.secrets import hide
+from worldsize.service.secrets import split_secrets
 
 MACHINE = {"platform": "linux-64"}
 AZURE = "azureml://registries/azureml/environments/acpt-2.2/versions/11"
@@ -55,26 +55,26 @@ def write(path: Path, text: str) -> str:
 )
 def test_azures_names_are_mapped_however_they_are_spelt(name: str, pattern: str) -> None:
     config = Config(environments={"mine": {"conda": ("a",)}}, environment_map={pattern: "mine"})
-    assert resolve(name, config).spec == EnvironmentSpec(name="mine", conda=("a",))
+    assert resolve_environment(name, config).spec == EnvironmentSpec(name="mine", conda=("a",))
 
 
 def test_another_version_is_not_meant() -> None:
     config = Config(environment_map={"azureml:env:3": "/x"})
-    found = resolve("azureml:env:4", config)
+    found = resolve_environment("azureml:env:4", config)
     assert found.spec is None and "environment_map" in (found.notice or "")
-    assert spellings("env@latest") == ["env@latest", "azureml:env@latest", "azureml:env", "env"]
+    assert name_spellings("env@latest") == ["env@latest", "azureml:env@latest", "azureml:env", "env"]
 
 
 def test_names_that_lead_in_a_circle_are_told() -> None:
     config = Config(environments={"a": "b", "b": "a"})
     with pytest.raises(UsageError, match="circle"):
-        resolve("a", config)
+        resolve_environment("a", config)
 
 
 def test_a_name_of_nothing_else_is_one_that_exists_or_not() -> None:
-    assert resolve("torch", Config()).spec == EnvironmentSpec(python="torch")
-    assert resolve(None, Config()).spec is None
-    assert resolve({"name": "x", "version": "3"}, Config()).notice
+    assert resolve_environment("torch", Config()).spec == EnvironmentSpec(python="torch")
+    assert resolve_environment(None, Config()).spec is None
+    assert resolve_environment({"name": "x", "version": "3"}, Config()).notice
 
 
 # files
@@ -95,7 +95,7 @@ variables: {A: 1}
 modules: [cuda]
 """
     path = write(tmp_path / "environment.yml", text)
-    assert complete(EnvironmentSpec(file=path, pip=("extra",))) == EnvironmentSpec(
+    assert with_file_contents(EnvironmentSpec(file=path, pip=("extra",))) == EnvironmentSpec(
         name="mine",
         channels=("conda-forge", "defaults"),
         conda=("python=3.11",),
@@ -118,22 +118,22 @@ modules: [cuda]
 )
 def test_what_is_wrong_with_a_conda_file(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises((JobError, UsageError)) as caught:
-        complete(EnvironmentSpec(file=write(tmp_path / "environment.yml", text)))
+        with_file_contents(EnvironmentSpec(file=write(tmp_path / "environment.yml", text)))
     assert said in str(caught.value)
 
 
 def test_files_of_other_kinds(tmp_path: Path) -> None:
     path = write(tmp_path / "requirements.txt", "a\n")
-    assert complete(EnvironmentSpec(file=path)).pip == ("-r " + path,)
+    assert with_file_contents(EnvironmentSpec(file=path)).pip == ("-r " + path,)
     with pytest.raises(NotFound):
-        complete(EnvironmentSpec(file=str(tmp_path / "nowhere.txt")))
+        with_file_contents(EnvironmentSpec(file=str(tmp_path / "nowhere.txt")))
     with pytest.raises(UsageError, match="is a directory"):
-        complete(EnvironmentSpec(file=str(tmp_path)))
+        with_file_contents(EnvironmentSpec(file=str(tmp_path)))
 
 
 def test_a_lock_brings_back_what_was_said_beside_the_packages() -> None:
     said = EnvironmentSpec(
-        name="n", variables={"A": "1", "B_TOKEN": "***"}, modules=("cuda",), fetch=(Fetch("u", "0" * 64),),
+        name="n", variables={"A": "1", "B_TOKEN": "***"}, modules=("cuda",), fetch=(FetchStep("u", "0" * 64),),
         steps=(BuildStep(pip=("h",), variables={"X": "1"}),),
     )  # fmt: skip
     value: dict[str, Any] = {
@@ -145,7 +145,7 @@ def test_a_lock_brings_back_what_was_said_beside_the_packages() -> None:
             "from_a_newer_worldsize": 1,
         }
     }
-    found = of_lock(EnvironmentSpec(variables={"C": "2"}), value)
+    found = with_lock_spec(EnvironmentSpec(variables={"C": "2"}), value)
     assert found == said._replace(variables={"A": "1", "C": "2"})
 
 
@@ -175,7 +175,7 @@ def test_what_counts_for_the_fingerprint() -> None:
         spec._replace(steps=(step._replace(variables={"B": "1"}),)),
         spec._replace(steps=(step._replace(when="cuda"),)),
         spec._replace(variables={"A": "2"}),
-        spec._replace(fetch=(Fetch("u", "0" * 64),)),
+        spec._replace(fetch=(FetchStep("u", "0" * 64),)),
     ]
     prints = [fingerprint(each, MACHINE) for each in (spec, *others)]
     prints.append(fingerprint(spec, {"platform": "linux-aarch64"}))
@@ -278,7 +278,7 @@ def test_where_environments_are_looked_for_by_name(tmp_path: Path) -> None:
         assert find_existing(name, environ).prefix == str(tmp_path / place)
     assert find_existing("base", environ).prefix == str(tmp_path / "opt" / "conda")
     own = environment_at(tmp_path / "own" / "a-1", "venv")
-    assert find_existing("a", environ, {"a": own}) == Existing(own, "venv", (3, 9))
+    assert find_existing("a", environ, {"a": own}) == ExistingEnvironment(own, "venv", (3, 9))
     with pytest.raises(NotFound, match="did you mean 'aa'"):
         find_existing("aaa", environ, {"aa": own})
     with pytest.raises(NotFound, match="there are: "):
@@ -287,8 +287,8 @@ def test_where_environments_are_looked_for_by_name(tmp_path: Path) -> None:
 
 def test_what_a_path_holds(tmp_path: Path) -> None:
     conda = environment_at(tmp_path / "c", "conda", "3.12")
-    assert find_existing(conda, {}) == Existing(conda, "conda", (3, 12))
-    assert find_existing(conda + "/bin/python", {}) == Existing(conda, "conda", (3, 12))
+    assert find_existing(conda, {}) == ExistingEnvironment(conda, "conda", (3, 12))
+    assert find_existing(conda + "/bin/python", {}) == ExistingEnvironment(conda, "conda", (3, 12))
     (tmp_path / "c" / "lib" / "python3.11").mkdir()
     assert python_version(conda) is None
     (tmp_path / "c" / "bin" / "python").unlink()
@@ -310,7 +310,7 @@ def test_variables_and_directories_are_completed_without_a_shell() -> None:
         path=("~/bin", "$A"),
         ld_library_path=("$B",),
     )
-    found = activation(spec, Existing("/e", "venv", (3, 11)), {"HOME": "/home/u"})
+    found = activation(spec, ExistingEnvironment("/e", "venv", (3, 11)), {"HOME": "/home/u"})
     assert found.variables["B"] == "/home/u/a:/e:$NOBODY:$(rm -rf /)"
     assert found.path == ("/home/u/bin", "/home/u/a", "/e/bin")
     assert found.library_path == (found.variables["B"],)
@@ -322,8 +322,8 @@ def test_a_plan_hides_secrets_and_nothing_else() -> None:
     harmless = plan(activated={"SORT_KEY": "loss"})._replace(
         argv=("x", "--max-tokens", "100"), environment={"MAX_TOKENS": "100"}
     )
-    assert hide(harmless) == (harmless, {})
-    shown, hidden = hide(plan(activated={"HUB_TOKEN": "k3y-1A", "A": "x"}, secrets=("A",)))
+    assert split_secrets(harmless) == (harmless, {})
+    shown, hidden = split_secrets(plan(activated={"HUB_TOKEN": "k3y-1A", "A": "x"}, secrets=("A",)))
     assert shown.activated == {"HUB_TOKEN": "***", "A": "***"} and shown.hidden == ("activated",)
     assert hidden == {"activated": {"HUB_TOKEN": "k3y-1A", "A": "x"}}
 
@@ -337,7 +337,7 @@ def test_variables_with_secrets_are_no_lines_of_setup() -> None:
     environ = {"LOGIN": "anna", "HUB_TOKEN": "k3y-1A", "MAX_TOKENS": "100", "HOME": "/home/anna"}
     found = activation(spec, None, environ, secrets=["LOGIN"])
     assert found.closed == ("A", "B", "C", "E_TOKEN") and found.variables["B"] == "x-anna-y"
-    made = activated(plan(), Job(setup=("true",)), ComputeFacts(), found, ("/py",))
+    made = with_activation(plan(), Job(setup=("true",)), ComputeFacts(), found, ("/py",))
     assert made.setup == ("export PATH=/home/anna/bin:/py:$PATH", "export D='100 /home/anna'", "true")
     assert made.activated == {name: found.variables[name] for name in found.closed} and made.secrets == found.closed
     for directories in ({"path": ("/opt/$LOGIN",)}, {"ld_library_path": ("$A/lib",)}, {"path": ("${HUB_TOKEN}/bin",)}):
@@ -353,12 +353,12 @@ def test_variables_that_a_job_names_as_secrets(tmp_path: Path) -> None:
     (prefix / "conda-meta" / "state").write_text(json.dumps(state))
     spec = EnvironmentSpec(variables={"OTHER": "first"})
     environ = {"MYLOGIN": "anna:8f3kd7Shell", "OTHER": "bob:k2"}
-    found = activation(spec, Existing(str(prefix), "conda", (3, 11)), environ, secrets=["MYLOGIN", "OTHER"])
+    found = activation(spec, ExistingEnvironment(str(prefix), "conda", (3, 11)), environ, secrets=["MYLOGIN", "OTHER"])
     assert found.closed == ("MYLOGIN", "OTHER")
-    made = activated(plan(), Job(setup=("true",)), ComputeFacts(), found, ())
+    made = with_activation(plan(), Job(setup=("true",)), ComputeFacts(), found, ())
     assert "Canary" not in str(made.setup) and "first" not in str(made.setup) and "export SORT=x" in made.setup
     both = made._replace(environment={"MYLOGIN": "anna:8f3kd7Shell"})
-    assert {"anna:8f3kd7Canary", "anna:8f3kd7Shell"} <= set(values_of(both))
+    assert {"anna:8f3kd7Canary", "anna:8f3kd7Shell"} <= set(plan_secret_values(both))
 
 
 @pytest.mark.parametrize(
@@ -381,8 +381,8 @@ def test_a_variable_refers_to_what_another_means_at_its_place(
 
 
 def test_an_old_python_runs_ranks_and_not_agents() -> None:
-    assert activation(EnvironmentSpec(), Existing("/e", "conda", (3, 6)), {}).python is None
-    assert activation(EnvironmentSpec(), Existing("/e", "conda", (3, 8)), {}).python == "/e/bin/python"
+    assert activation(EnvironmentSpec(), ExistingEnvironment("/e", "conda", (3, 6)), {}).python is None
+    assert activation(EnvironmentSpec(), ExistingEnvironment("/e", "conda", (3, 8)), {}).python == "/e/bin/python"
 
 
 def test_an_activation_as_lines_of_bash() -> None:
@@ -398,12 +398,12 @@ def test_an_activation_as_lines_of_bash() -> None:
 
 
 def plan(**fields: Any) -> Plan:
-    return Plan("r", "t", "local", 1.0, 0, node_major(1, 1), ("true",), {}, **fields)
+    return Plan("r", "t", "local", 1.0, 0, node_major_layout(1, 1), ("true",), {}, **fields)
 
 
 def test_without_lines_to_execute_a_plan_holds_directories_and_variables() -> None:
     found = Activation(("/e/bin",), ("/l",), {"A": "1"}, python="/e/bin/python", prefix="/e")
-    made = activated(plan(path=("/ours",)), Job(), ComputeFacts(), found, ("/ours",))
+    made = with_activation(plan(path=("/ours",)), Job(), ComputeFacts(), found, ("/ours",))
     assert (made.path, made.library_path, made.activated, made.setup) == (("/e/bin",), ("/l",), {"A": "1"}, ())
     assert made.interpreter == "/e/bin/python"
 
@@ -412,7 +412,7 @@ def test_the_environment_comes_after_modules_and_the_computes_lines_and_before_t
     found = Activation(("/e/bin",), (), {}, ("/s.sh",), ("of-env",), prefix="/e")
     facts = ComputeFacts(modules=("of-compute",), setup=("compute line",))
     job = Job(modules=("of-job",), setup=("job line",))
-    made = activated(plan(path=("/ours",)), job, facts, found, ("/ours",))
+    made = with_activation(plan(path=("/ours",)), job, facts, found, ("/ours",))
     assert made.path == () and made.activated == {}
     assert made.setup == (
         "module load of-compute", "module load of-env", "module load of-job", "compute line",
@@ -421,42 +421,44 @@ def test_the_environment_comes_after_modules_and_the_computes_lines_and_before_t
 
 
 def test_variables_alone_leave_the_python_as_it_is() -> None:
-    made = activated(plan(path=("/ours",)), Job(), ComputeFacts(), Activation(("/tools",), (), {"A": "1"}), ("/ours",))
+    made = with_activation(
+        plan(path=("/ours",)), Job(), ComputeFacts(), Activation(("/tools",), (), {"A": "1"}), ("/ours",)
+    )
     assert made.path == ("/tools", "/ours")
 
 
 def test_nodes_that_call_it_otherwise_cannot_use_it() -> None:
-    environment = Environment(EnvironmentSpec(), Existing("/head/share/envs/e", "conda"))
-    assert unusable(environment, ComputeFacts()) is None
-    assert "holds its own path" in (unusable(environment, ComputeFacts(mapped=(("/head/share", "/app"),))) or "")
-    assert unusable(environment, ComputeFacts(mapped=(("/head/share", "/head/share"),))) is None
-    assert unusable(Environment(EnvironmentSpec()), ComputeFacts(mapped=(("/a", "/b"),))) is None
+    environment = Environment(EnvironmentSpec(), ExistingEnvironment("/head/share/envs/e", "conda"))
+    assert unusable_reason(environment, ComputeFacts()) is None
+    assert "holds its own path" in (unusable_reason(environment, ComputeFacts(mapped=(("/head/share", "/app"),))) or "")
+    assert unusable_reason(environment, ComputeFacts(mapped=(("/head/share", "/head/share"),))) is None
+    assert unusable_reason(Environment(EnvironmentSpec()), ComputeFacts(mapped=(("/a", "/b"),))) is None
 
 
 def test_nodes_do_not_see_this_machines_tmp() -> None:
-    environment = Environment(EnvironmentSpec(), Existing("/tmp/e", "venv"))
-    assert "of this machine alone" in (unusable(environment, ComputeFacts()) or "")
-    assert unusable(environment, ComputeFacts(shared_host=True)) is None
+    environment = Environment(EnvironmentSpec(), ExistingEnvironment("/tmp/e", "venv"))
+    assert "of this machine alone" in (unusable_reason(environment, ComputeFacts()) or "")
+    assert unusable_reason(environment, ComputeFacts(shared_host=True)) is None
     packed = environment._replace(spec=EnvironmentSpec(distribute="local"))
-    assert unusable(packed, ComputeFacts()) is None
+    assert unusable_reason(packed, ComputeFacts()) is None
 
 
 # virtual packages
 
 
 def test_virtual_packages_as_they_are_written() -> None:
-    assert parse_virtual("__cuda=12.4") == ("__cuda", "12.4", "0")
-    assert parse_virtual("__archspec = 1 = zen3") == ("__archspec", "1", "zen3")
+    assert parse_virtual_package("__cuda=12.4") == ("__cuda", "12.4", "0")
+    assert parse_virtual_package("__archspec = 1 = zen3") == ("__archspec", "1", "zen3")
     for wrong in ("cuda=12", "__cuda 12", "", "__cuda=1=2=3"):
         with pytest.raises(UsageError, match="is no virtual package"):
-            parse_virtual(wrong)
+            parse_virtual_package(wrong)
 
 
 def test_what_every_node_has_is_there_though_nobody_said_it() -> None:
-    found = {name: version for name, version, _ in completed_virtual(["__cuda=12.4", "__glibc=2.17"])}
+    found = {name: version for name, version, _ in all_virtual_packages(["__cuda=12.4", "__glibc=2.17"])}
     assert {"__unix", "__linux", "__archspec"} <= set(found)
     assert (found["__cuda"], found["__glibc"]) == ("12.4", "2.17")
-    assert "__cuda" not in {name for name, _, _ in completed_virtual(["__glibc=2.17"])}
+    assert "__cuda" not in {name for name, _, _ in all_virtual_packages(["__glibc=2.17"])}
     assert os.uname().sysname == "Linux"
 
 
@@ -465,4 +467,4 @@ def test_files_that_name_themselves(tmp_path: Path) -> None:
     path = write(tmp_path / "a.yml", "file: b.yml\nname: a\n")
     write(tmp_path / "b.yml", "file: a.yml\nname: b\n")
     with pytest.raises(UsageError, match="files name each other"):
-        complete(EnvironmentSpec(file=path))
+        with_file_contents(EnvironmentSpec(file=path))

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, Fetch, is_azure_name, is_path, is_version, spec_of
+from worldsize.jobspec.environment import (
+    BuildStep,
+    EnvironmentSpec,
+    FetchStep,
+    is_azure_name,
+    is_path,
+    is_version,
+    spec_of,
+)
 from worldsize.jobspec.reading.job_file import parse_job
 
 SUM = "0123456789abcdef" * 4
@@ -123,7 +131,7 @@ def test_everything_of_ours() -> None:
         variables={"A": "1", "B": "$HOME/b"},
         virtual_packages=("__cuda=12.4",),
         prerequisites=("gcc>=7.2", "mpi"),
-        fetch=(Fetch("https://h/nccl.txz", SUM, "/p/vendor"),),
+        fetch=(FetchStep("https://h/nccl.txz", SUM, "/p/vendor"),),
         steps=(
             BuildStep(run="make -C src install"),
             BuildStep(
@@ -184,6 +192,6 @@ def test_directories_start_at_the_job_file() -> None:
 
 
 def test_home_in_paths() -> None:
-    assert spec("{fetch: [{url: x.txz, sha256: %s, to: '~'}]}" % SUM).fetch[0] == Fetch(
+    assert spec("{fetch: [{url: x.txz, sha256: %s, to: '~'}]}" % SUM).fetch[0] == FetchStep(
         "/p/x.txz", SUM, os.path.expanduser("~")
     )

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from worldsize.snapshot import agent_bundle as bundle
-from worldsize.snapshot.agent_bundle import agent_bundle, bytecode
+from worldsize.snapshot.agent_bundle import ensure_agent_bundle, ensure_bytecode
 
 SOURCE = os.path.join(os.path.dirname(bundle.__file__), "..")
 
@@ -33,9 +33,9 @@ def read(path: str) -> bytes:
 
 def test_made_once_and_private(tmp_path):
     cache = str(tmp_path / "a" / "cache")
-    first = agent_bundle(cache)
+    first = ensure_agent_bundle(cache)
     before = os.stat(first)
-    assert agent_bundle(cache) == first
+    assert ensure_agent_bundle(cache) == first
     assert os.stat(first) == before
     assert stat.S_IMODE(before.st_mode) == 0o600
     assert os.listdir(cache) == [os.path.basename(first)]
@@ -43,27 +43,27 @@ def test_made_once_and_private(tmp_path):
 
 def test_the_same_sources_give_the_same_bytes(tmp_path, other_sources):
     """Wherever they lie, and whenever they were written."""
-    copied = agent_bundle(str(tmp_path / "one"))
+    copied = ensure_agent_bundle(str(tmp_path / "one"))
     for folder, _, names in os.walk(other_sources):
         for name in names:
             os.utime(os.path.join(folder, name), (1_000_000, 1_000_000))
-    touched = agent_bundle(str(tmp_path / "two"))
+    touched = ensure_agent_bundle(str(tmp_path / "two"))
     assert os.path.basename(copied) != os.path.basename(touched)
     assert read(copied) == read(touched)
 
 
 def test_other_sources_give_another_bundle(tmp_path, other_sources):
     cache = str(tmp_path / "cache")
-    first = agent_bundle(cache)
+    first = ensure_agent_bundle(cache)
     with open(os.path.join(other_sources, "agent", "outcome", "verdict.py"), "a") as file:
         file.write("\nMORE = 1\n")
-    second = agent_bundle(cache)
+    second = ensure_agent_bundle(cache)
     assert second != first and read(second) != read(first)
     assert b"MORE = 1" in zipfile.ZipFile(second).read("worldsize/agent/outcome/verdict.py")
 
 
 def test_holds_the_nodes_side_and_nothing_else(tmp_path):
-    names = set(zipfile.ZipFile(agent_bundle(str(tmp_path))).namelist())
+    names = set(zipfile.ZipFile(ensure_agent_bundle(str(tmp_path))).namelist())
     assert {"__main__.py", "worldsize/__init__.py", "worldsize/errors.py", "worldsize/agent/__main__.py"} <= names
     packages = {name.split("/")[1] for name in names if name.count("/") > 1}
     assert packages == {"agent", "common", "plan", "state", "trust"}
@@ -72,7 +72,7 @@ def test_holds_the_nodes_side_and_nothing_else(tmp_path):
 
 
 def test_this_python_need_not_compile_it(tmp_path):
-    bundle = agent_bundle(str(tmp_path))
+    bundle = ensure_agent_bundle(str(tmp_path))
     program = "import sys; sys.path.insert(0, sys.argv[1]); from worldsize.agent.supervision import supervisor"
     program += "; print(supervisor.__file__)"
     assert subprocess.check_output([sys.executable, "-I", "-S", "-c", program, bundle], text=True).endswith(".pyc\n")
@@ -80,7 +80,7 @@ def test_this_python_need_not_compile_it(tmp_path):
 
 def test_a_small_one_holds_the_same_sources_and_runs(tmp_path):
     """What travels in a batch script: every byte of it goes to slurmctld, for every run."""
-    whole, small = agent_bundle(str(tmp_path)), agent_bundle(str(tmp_path), small=True)
+    whole, small = ensure_agent_bundle(str(tmp_path)), ensure_agent_bundle(str(tmp_path), small=True)
     assert small != whole and os.path.getsize(small) < os.path.getsize(whole) / 4
     first, second = zipfile.ZipFile(whole), zipfile.ZipFile(small)
     assert second.namelist() == [name for name in first.namelist() if name.endswith(".py")]
@@ -93,25 +93,25 @@ def test_bytecode_of_one_module_is_taken_for_it(tmp_path):
     """Though the source beside it is younger; and the same bytes are not made twice."""
     source = tmp_path / "one.py"
     source.write_text("print('made of the source')\n")
-    made = bytecode(str(source), str(tmp_path / "cache"))
-    assert bytecode(str(source), str(tmp_path / "cache")) == made
+    made = ensure_bytecode(str(source), str(tmp_path / "cache"))
+    assert ensure_bytecode(str(source), str(tmp_path / "cache")) == made
     (tmp_path / "__pycache__").mkdir()
     shutil.copy(made, tmp_path / "__pycache__" / ("one.%s.pyc" % sys.implementation.cache_tag))
     os.utime(source, (2_000_000_000, 2_000_000_000))
     done = subprocess.run([sys.executable, "-v", "-c", "import one"], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == "made of the source\n" and "one.%s.pyc matches" % sys.implementation.cache_tag in done.stderr
     source.write_text("print('and of another')\n")
-    assert bytecode(str(source), str(tmp_path / "cache")) != made
+    assert ensure_bytecode(str(source), str(tmp_path / "cache")) != made
 
 
 def test_asking_again_imports_no_zipfile(tmp_path):
     program = (
         "import sys\n"
-        "from worldsize.snapshot.agent_bundle import agent_bundle\n"
-        "agent_bundle(sys.argv[1])\n"
+        "from worldsize.snapshot.agent_bundle import ensure_agent_bundle\n"
+        "ensure_agent_bundle(sys.argv[1])\n"
         "sys.exit('zipfile' in sys.modules)\n"
     )
-    agent_bundle(str(tmp_path))
+    ensure_agent_bundle(str(tmp_path))
     environ = {**os.environ, "PYTHONPATH": os.path.join(SOURCE, "..")}
     assert subprocess.call([sys.executable, "-c", program, str(tmp_path)], env=environ) == 0
 
@@ -122,5 +122,5 @@ def test_an_interrupted_writer_leaves_no_half_bundle(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError):
-        agent_bundle(str(tmp_path))
+        ensure_agent_bundle(str(tmp_path))
     assert os.listdir(tmp_path) == []

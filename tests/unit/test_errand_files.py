@@ -12,22 +12,22 @@ from driver import wait_for
 
 from worldsize.agent.node_programs import run_command
 from worldsize.agent.node_programs.run_command import line_of, segment_name
-from worldsize.compute.capabilities import Said
+from worldsize.compute.capabilities import NodeEvent
 from worldsize.compute.node_commands import by_files
-from worldsize.compute.node_commands.by_files import FileErrands, Outlook
-from worldsize.compute.node_commands.file_reader import Ear
-from worldsize.compute.node_commands.files import new_name, stage, write_lease
+from worldsize.compute.node_commands.by_files import FileCommandStream, NodeOutlook
+from worldsize.compute.node_commands.file_reader import NodeFileReader
+from worldsize.compute.node_commands.files import new_command_name, write_command_directory, write_lease
 from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
 
 
 class Known:
     """A backing that says what the test knows."""
 
-    def __init__(self, outlook: Outlook | Callable[[], Outlook]) -> None:
+    def __init__(self, outlook: NodeOutlook | Callable[[], NodeOutlook]) -> None:
         self.outlook = outlook
         self.released: list[bool] = []
 
-    def look(self) -> Outlook:
+    def look(self) -> NodeOutlook:
         return self.outlook() if callable(self.outlook) else self.outlook
 
     def release(self, ended: bool) -> None:
@@ -37,8 +37,8 @@ class Known:
 @pytest.fixture
 def errand(tmp_path: Path) -> str:
     """The directory of an errand for nodes 0 and 1."""
-    directory = str(tmp_path / new_name())
-    stage(directory, {"argv": ["true"], "nodes": [0, 1], "grace": 5.0})
+    directory = str(tmp_path / new_command_name())
+    write_command_directory(directory, {"argv": ["true"], "nodes": [0, 1], "grace": 5.0})
     return directory
 
 
@@ -55,9 +55,9 @@ def end(node: int, code: int = 0) -> bytes:
     return line_of(node, "end", code)
 
 
-def heard(errands: FileErrands, seconds: float = 10.0) -> list[Said]:
+def heard(errands: FileCommandStream, seconds: float = 10.0) -> list[NodeEvent]:
     """Everything until the end."""
-    found: list[Said] = []
+    found: list[NodeEvent] = []
     deadline = time.monotonic() + seconds
     while (said := errands.hear(0.1)) is not None:
         assert time.monotonic() < deadline
@@ -65,17 +65,17 @@ def heard(errands: FileErrands, seconds: float = 10.0) -> list[Said]:
     return found
 
 
-def listen(ear: Ear, now: float) -> list[tuple[str, bytes]]:
+def listen(ear: NodeFileReader, now: float) -> list[tuple[str, bytes]]:
     return [(said.kind, said.data) for said in ear.listen(now)]
 
 
 def test_an_errand_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
-    stage(str(directory), {"nodes": [3]})
+    write_command_directory(str(directory), {"nodes": [3]})
     assert sorted(os.listdir(directory)) == ["lease", "node-0003.0", "order.json", "visit.py"]
     assert {file.stat().st_mode & 0o777 for file in directory.iterdir()} == {0o600}
     with pytest.raises(StorageError):
-        stage(str(directory), {"nodes": [3]})
+        write_command_directory(str(directory), {"nodes": [3]})
     assert os.listdir(tmp_path / "a") == ["b"]
 
 
@@ -90,7 +90,7 @@ def test_a_lease_changes_in_place(errand: str) -> None:
 
 
 def test_an_ear_hears_whole_lines_once(errand: str) -> None:
-    ear = Ear(errand, 0)
+    ear = NodeFileReader(errand, 0)
     assert listen(ear, 0.0) == [] and not ear.up
     line = line_of(0, "out", b"data")
     tell(errand, 0, up(0), line[:7])
@@ -103,7 +103,7 @@ def test_an_ear_hears_whole_lines_once(errand: str) -> None:
 
 
 def test_an_ear_goes_on_with_the_next_segment_and_removes_the_last(errand: str) -> None:
-    ear = Ear(errand, 1)
+    ear = NodeFileReader(errand, 1)
     tell(errand, 1, up(1), line_of(1, "out", b"a"), line_of(1, "next", 1))
     tell(errand, 1, line_of(1, "out", b"b"), line_of(1, "next", 2), segment=1)
     assert listen(ear, 0.0) == [("up", b"host-1"), ("out", b"a")]
@@ -115,7 +115,7 @@ def test_an_ear_goes_on_with_the_next_segment_and_removes_the_last(errand: str) 
 
 def test_bytes_that_are_not_there_yet_are_read_again(errand: str) -> None:
     """A file system may show a file's size before its content."""
-    ear = Ear(errand, 0)
+    ear = NodeFileReader(errand, 0)
     line = up(0)
     path = os.path.join(errand, segment_name(0, 0))
     with open(path, "wb") as file:
@@ -127,7 +127,7 @@ def test_bytes_that_are_not_there_yet_are_read_again(errand: str) -> None:
 
 
 def test_silence_is_time_in_which_there_was_nothing_to_read(errand: str) -> None:
-    ear = Ear(errand, 0)
+    ear = NodeFileReader(errand, 0)
     for now in (0.0, 0.6, 1.2):
         ear.listen(now)
     assert ear.silence == pytest.approx(1.2)
@@ -145,9 +145,9 @@ def test_silence_is_time_in_which_there_was_nothing_to_read(errand: str) -> None
 
 
 def test_it_hears_all_nodes_and_cleans_up(errand: str) -> None:
-    backing = Known(Outlook(notes=("queued as job 14",)))
-    errands = FileErrands(errand, [0, 1], backing)
-    backing.outlook = Outlook()
+    backing = Known(NodeOutlook(notes=("queued as job 14",)))
+    errands = FileCommandStream(errand, [0, 1], backing)
+    backing.outlook = NodeOutlook()
     tell(errand, 0, up(0), end(0, 3))
     tell(errand, 1, up(1), end(1))
     assert {(said.node, said.kind) for said in heard(errands)} >= {(0, "up"), (0, "end"), (1, "up"), (1, "end")}
@@ -158,7 +158,7 @@ def test_it_hears_all_nodes_and_cleans_up(errand: str) -> None:
 
 
 def test_the_lease_is_renewed_whether_or_not_anybody_listens(errand: str) -> None:
-    errands = FileErrands(errand, [0, 1], Known(Outlook(begun=False)))
+    errands = FileCommandStream(errand, [0, 1], Known(NodeOutlook(begun=False)))
     seen = set()
 
     def renewed_twice() -> bool:
@@ -175,17 +175,19 @@ def test_the_lease_is_renewed_whether_or_not_anybody_listens(errand: str) -> Non
 
 def test_a_node_that_is_gone_is_not_waited_for(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
-    errands = FileErrands(errand, [0, 1], Known(Outlook(gone={1: "task 2 failed: python3: not found"})))
+    errands = FileCommandStream(errand, [0, 1], Known(NodeOutlook(gone={1: "task 2 failed: python3: not found"})))
     tell(errand, 0, up(0), end(0))
     found = heard(errands)
-    assert [said for said in found if said.kind == "lost"] == [Said(1, "lost", b"task 2 failed: python3: not found")]
+    assert [said for said in found if said.kind == "lost"] == [
+        NodeEvent(1, "lost", b"task 2 failed: python3: not found")
+    ]
     assert {said.node for said in found if said.kind == "end"} == {0}
     errands.close()
 
 
 def test_no_node_at_all_is_an_error(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
-    errands = FileErrands(errand, [0, 1], Known(Outlook(gone={0: "not found", 1: "not found"})))
+    errands = FileCommandStream(errand, [0, 1], Known(NodeOutlook(gone={0: "not found", 1: "not found"})))
     with pytest.raises(SubmitRejected, match="nodes 0,1: not found"):
         heard(errands)
     assert errands.hear(0) is None
@@ -195,10 +197,10 @@ def test_no_node_at_all_is_an_error(errand: str, monkeypatch: pytest.MonkeyPatch
 def test_what_the_compute_refused_is_raised(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
 
-    def refuse() -> Outlook:
+    def refuse() -> NodeOutlook:
         raise SubmitRejected("there is no node called X", "job 14")
 
-    errands = FileErrands(errand, [0, 1], Known(refuse))
+    errands = FileCommandStream(errand, [0, 1], Known(refuse))
     with pytest.raises(SubmitRejected, match="no node called X"):
         heard(errands)
     errands.close()
@@ -207,10 +209,10 @@ def test_what_the_compute_refused_is_raised(errand: str, monkeypatch: pytest.Mon
 def test_a_node_that_fell_silent_is_lost_once_it_matters(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "SILENCE", 0.5)
 
-    def away() -> Outlook:
+    def away() -> NodeOutlook:
         raise SubmitAgain("the head does not answer")
 
-    errands = FileErrands(errand, [0, 1], Known(away))
+    errands = FileCommandStream(errand, [0, 1], Known(away))
     tell(errand, 0, up(0), end(0))
     tell(errand, 1, up(1))
     found = heard(errands)
@@ -222,8 +224,8 @@ def test_what_waits_in_a_queue_may_wait_for_long_and_is_stopped_at_once(
     errand: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(by_files, "PATIENCE", 0.2)
-    backing = Known(Outlook(begun=False))
-    errands = FileErrands(errand, [0, 1], backing)
+    backing = Known(NodeOutlook(begun=False))
+    errands = FileCommandStream(errand, [0, 1], backing)
     deadline = time.monotonic() + 1.5
     while time.monotonic() < deadline:
         assert errands.hear(0.1) == []

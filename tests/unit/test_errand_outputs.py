@@ -15,44 +15,46 @@ from slurm_fakes import FakeSlurm
 
 from worldsize.agent.node_programs import run_command
 from worldsize.cli.nodes.list_nodes import _row as row_of
-from worldsize.cli.nodes.list_nodes import alike
-from worldsize.cli.nodes.node_output import FoldedOutput, Gathered, WholeOutput
+from worldsize.cli.nodes.list_nodes import group_equal_nodes
+from worldsize.cli.nodes.node_output import CollectedOutput, FoldedOutput, NodeResults
 from worldsize.cli.runs.explain import usage_text, waiting_data, waiting_lines
-from worldsize.compute.capabilities import Change, Errand, Node, Said, Usage, Waiting
-from worldsize.compute.node_commands.by_process import Manner, ProcessErrands, order
+from worldsize.compute.capabilities import Change, ComputeNode, NodeCommand, NodeEvent, Usage, WaitExplanation
+from worldsize.compute.node_commands.by_process import OutputRules, ProcessCommandStream, command_spec
 from worldsize.compute.slurm import node_commands, reports
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import scrub, scrub_rules
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.node_commands import chosen
+from worldsize.service.node_commands import choose_nodes
 
 
 def plan(nodes: int = 3, **changes: object) -> Plan:
-    made = Plan("20260101-000000-000aaa", "x", "lab", 0.0, 0, node_major(nodes, 2), ("true",), {})
+    made = Plan("20260101-000000-000aaa", "x", "lab", 0.0, 0, node_major_layout(nodes, 2), ("true",), {})
     return made._replace(**changes)
 
 
 # what many nodes say
 
 
-def told(said: Sequence[Said], nodes: int = 3, fold: str | None = None) -> Gathered:
+def told(said: Sequence[NodeEvent], nodes: int = 3, fold: str | None = None) -> NodeResults:
     clock = iter(range(10_000))
-    gathered = Gathered(range(nodes), FoldedOutput(range(nodes), fold, lambda: next(clock) * 1e-6))
+    gathered = NodeResults(range(nodes), FoldedOutput(range(nodes), fold, lambda: next(clock) * 1e-6))
     for each in said:
         gathered.take([each])
     gathered.finish()
     return gathered
 
 
-def ends(nodes: int, code: int = 0) -> list[Said]:
-    return [Said(node, "end", code=code) for node in range(nodes)]
+def ends(nodes: int, code: int = 0) -> list[NodeEvent]:
+    return [NodeEvent(node, "end", code=code) for node in range(nodes)]
 
 
 def test_equal_output_is_folded_and_streams_stay_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    said = [Said(node, "out", b"one\ntwo %d\nthr" % (node == 2)) for node in range(3)]
-    said += [Said(node, "err", b"bad\n") for node in range(3)] + [Said(node, "out", b"ee") for node in range(3)]
+    said = [NodeEvent(node, "out", b"one\ntwo %d\nthr" % (node == 2)) for node in range(3)]
+    said += [NodeEvent(node, "err", b"bad\n") for node in range(3)] + [
+        NodeEvent(node, "out", b"ee") for node in range(3)
+    ]
     told([*said, *ends(3)])
     shown = capsys.readouterr()
     assert shown.out.splitlines() == ["×3: one", "0: two 0", "1: two 0", "2: two 1", "×3: three"]
@@ -60,12 +62,12 @@ def test_equal_output_is_folded_and_streams_stay_apart(capsys: pytest.CaptureFix
 
 
 def test_some_of_many_nodes(capsys: pytest.CaptureFixture[str]) -> None:
-    told([*(Said(node, "out", b"a\n" if node != 3 else b"b\n") for node in range(5)), *ends(5)], 5)
+    told([*(NodeEvent(node, "out", b"a\n" if node != 3 else b"b\n") for node in range(5)), *ends(5)], 5)
     assert capsys.readouterr().out.splitlines() == ["[0-2,4] ×4: a", "3: b"]
 
 
 def test_numbers_fold_and_nothing_folds_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    said = [*(Said(node, "out", b"took %d s\n" % (node + 3)) for node in range(3)), *ends(3)]
+    said = [*(NodeEvent(node, "out", b"took %d s\n" % (node + 3)) for node in range(3)), *ends(3)]
     told(said, fold="numbers")
     assert capsys.readouterr().out == "×3: took {3..5} s\n"
     told(said, fold="off")
@@ -73,17 +75,17 @@ def test_numbers_fold_and_nothing_folds_when_asked(capsys: pytest.CaptureFixture
 
 
 def test_what_could_drive_a_terminal_is_taken_out(capsys: pytest.CaptureFixture[str]) -> None:
-    told([Said(0, "out", b"10 %\r20 %\rdone \x1b]0;title\x07\xff\n"), *ends(1)], 1)
+    told([NodeEvent(0, "out", b"10 %\r20 %\rdone \x1b]0;title\x07\xff\n"), *ends(1)], 1)
     assert capsys.readouterr().out == "0: done \ufffd\n"
 
 
 def test_codes_and_lost_nodes() -> None:
-    hosts = [Said(node, "up", b"n%d" % node) for node in range(4)]
-    gathered = told([*hosts, Said(0, "end", code=3), Said(2, "end", code=3), Said(1, "end", code=0)], 4)
+    hosts = [NodeEvent(node, "up", b"n%d" % node) for node in range(4)]
+    gathered = told([*hosts, NodeEvent(0, "end", code=3), NodeEvent(2, "end", code=3), NodeEvent(1, "end", code=0)], 4)
     assert gathered.code == 3
     assert gathered.failures() == ["exit code 3 on nodes 0,2 (n[0,2])", "lost before its end: node 3 (n3)"]
     assert gathered.progress() == "runs on node 3 (n3)"
-    gathered.take([Said(3, "lost", b"its agent has ended")])
+    gathered.take([NodeEvent(3, "lost", b"its agent has ended")])
     assert gathered.failures()[1:] == ["lost before its end: node 3 (n3): its agent has ended"]
     assert told(ends(2), 2).failures() == [] and told(ends(2), 2).code == 0
     nobody = told([], 2)
@@ -91,9 +93,16 @@ def test_codes_and_lost_nodes() -> None:
 
 
 def test_everything_as_data() -> None:
-    output = WholeOutput(range(2))
-    gathered = Gathered(range(2), output)
-    gathered.take([Said(0, "up", b"a"), Said(0, "out", b"1\n"), Said(0, "err", b"\xff"), Said(0, "end", code=2)])
+    output = CollectedOutput(range(2))
+    gathered = NodeResults(range(2), output)
+    gathered.take(
+        [
+            NodeEvent(0, "up", b"a"),
+            NodeEvent(0, "out", b"1\n"),
+            NodeEvent(0, "err", b"\xff"),
+            NodeEvent(0, "end", code=2),
+        ]
+    )
     assert output.rows(gathered) == [
         {"node": 0, "host": "a", "code": 2, "stdout": "1\n", "stderr": "\ufffd"},
         {"node": 1, "host": None, "code": None, "stdout": "", "stderr": ""},
@@ -102,19 +111,19 @@ def test_everything_as_data() -> None:
 
 def test_nodes_are_chosen_by_number_or_name() -> None:
     hosts = {0: "n1", 1: "n2", 2: "gpu-3"}
-    assert chosen([], plan(), hosts) == (0, 1, 2)
-    assert chosen(["2", "0-1"], plan(), hosts) == (0, 1, 2)
-    assert chosen(["gpu-3,0"], plan(), hosts) == (0, 2)
+    assert choose_nodes([], plan(), hosts) == (0, 1, 2)
+    assert choose_nodes(["2", "0-1"], plan(), hosts) == (0, 1, 2)
+    assert choose_nodes(["gpu-3,0"], plan(), hosts) == (0, 2)
     for word, message in (("7", "no node 7"), ("gpu-4", "not a node"), ("", "not a node")):
         with pytest.raises(UsageError, match=message):
-            chosen([word], plan(), hosts)
+            choose_nodes([word], plan(), hosts)
 
 
 # tables and words
 
 
 def test_nodes_that_are_alike_share_a_row() -> None:
-    one = Node("n1", "idle", "", True, "", ("main", "low"), ("main",), 8, 8, 16000, 16000, "h100", 4, 4)
+    one = ComputeNode("n1", "idle", "", True, "", ("main", "low"), ("main",), 8, 8, 16000, 16000, "h100", 4, 4)
     nodes = [
         one,
         one._replace(name="n2", memory_free=8000),
@@ -122,13 +131,13 @@ def test_nodes_that_are_alike_share_a_row() -> None:
         one._replace(name="n4", state="mixed", cpus_free=6, gpus_free=1),
         one._replace(name="n5", state="down", note="not responding", usable=False, gpus_free=0, cpus_free=0),
     ]
-    assert [row_of(each) for each in alike(nodes)] == [
+    assert [row_of(each) for each in group_equal_nodes(nodes)] == [
         ["n[1-2]", "idle", "4 free of 4 × h100", "8 free of 8", "7.8-15.6 free of 15.6 GiB", "main*,low"],
         ["n[3-4]", "mixed", "1 free of 4 × h100", "2-6 free of 8", "15.6 free of 15.6 GiB", "main*,low"],
         ["n5", "down (not responding)", "0 free of 4 × h100", "0 free of 8", "15.6 free of 15.6 GiB", "main*,low"],
     ]
-    assert row_of([Node("vm", "up", cpus=2, gpus=0)]) == ["vm", "up", "none", "2", "", ""]
-    assert row_of([Node("vm", "up", gpus=1)]) == ["vm", "up", "1 × GPU", "", "", ""]
+    assert row_of([ComputeNode("vm", "up", cpus=2, gpus=0)]) == ["vm", "up", "none", "2", "", ""]
+    assert row_of([ComputeNode("vm", "up", gpus=1)]) == ["vm", "up", "1 × GPU", "", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +157,7 @@ def test_what_a_run_used_in_words(usage: Usage | None, text: str) -> None:
 
 def test_why_a_run_waits_in_words_and_as_data() -> None:
     change = Change({"slurm.partition": "short"}, "slurm.partition short: at once", 5.0, 60.0)
-    waiting = Waiting("Resources", "waits for free nodes", 100.0, False, (change,))
+    waiting = WaitExplanation("Resources", "waits for free nodes", 100.0, False, (change,))
     assert waiting_lines(waiting) == [
         "waits for free nodes",
         "it would start sooner with",
@@ -161,7 +170,7 @@ def test_why_a_run_waits_in_words_and_as_data() -> None:
         "stuck": False,
         "sooner": [change._asdict()],
     }
-    assert waiting_lines(Waiting("JobHeldUser", "is held")) == ["is held"] and waiting_data(None) is None
+    assert waiting_lines(WaitExplanation("JobHeldUser", "is held")) == ["is held"] and waiting_data(None) is None
 
 
 # the environment on a node
@@ -178,13 +187,13 @@ def test_the_program_that_travels_scrubs_as_we_do() -> None:
         "WORLDSIZE_RANK": "1",
         "MINE": "é",
     }
-    assert run_command._bare(environ, scrub_rules(), ()) == scrub(environ)
-    assert "SLURM_JOB_ID" in run_command._bare(environ, scrub_rules(), ("SLURM_JOB_ID",))
+    assert run_command._without_rank_variables(environ, scrub_rules(), ()) == scrub(environ)
+    assert "SLURM_JOB_ID" in run_command._without_rank_variables(environ, scrub_rules(), ("SLURM_JOB_ID",))
 
 
 def visited(plan: Plan, own: Mapping[str, str]) -> dict[str, str]:
     paths = RunPaths("/nowhere/" + plan.run_id)
-    wanted = order(Errand(("true",), (1,), paths.code, plan, paths))
+    wanted = command_spec(NodeCommand(("true",), (1,), paths.code, plan, paths))
     return run_command.node_environment({**wanted, "plan": json.loads(plan.to_json())}, 1, own)
 
 
@@ -216,12 +225,12 @@ def test_a_ranks_environment_without_its_device_and_hook(monkeypatch: pytest.Mon
 # srun
 
 
-def errand(nodes: Sequence[int], hosts: Mapping[int, str], count: int = 3) -> Errand:
-    return Errand(("true",), tuple(nodes), "/", plan(count), RunPaths("/r"), hosts)
+def errand(nodes: Sequence[int], hosts: Mapping[int, str], count: int = 3) -> NodeCommand:
+    return NodeCommand(("true",), tuple(nodes), "/", plan(count), RunPaths("/r"), hosts)
 
 
 def test_slurms_names_of_the_runs_nodes() -> None:
-    place = node_commands.Place("7", ("a1", "a2", "a3"))
+    place = node_commands.RunningJob("7", ("a1", "a2", "a3"))
     assert node_commands.numbers_of(place, errand([0, 2], {0: "a3", 2: "a1.lab.org"})) == {"a3": 0, "a1": 2}
     assert node_commands.numbers_of(place, errand([1], {})) == {"a2": 1}, "the run has all of the job's nodes"
     with pytest.raises(UsageError, match="node 1 has not told its name"):
@@ -229,11 +238,11 @@ def test_slurms_names_of_the_runs_nodes() -> None:
 
 
 def test_a_step_beside_the_runs() -> None:
-    place = node_commands.Place("7", ("a1", "a2", "a3"))
-    argv = node_commands.step(place, ["a1", "a3"], (22, 5))
+    place = node_commands.RunningJob("7", ("a1", "a2", "a3"))
+    argv = node_commands.step_argv(place, ["a1", "a3"], (22, 5))
     assert argv[:2] == ["srun", "--jobid=7"] and "--overlap" in argv and "--nodelist=a[1,3]" in argv
     assert "--gres=none" not in argv
-    assert "--gres=none" in node_commands.step(place, ["a1"], (21, 8)), (
+    assert "--gres=none" in node_commands.step_argv(place, ["a1"], (21, 8)), (
         "there --overlap shares CPUs alone: it would wait"
     )
 
@@ -241,15 +250,15 @@ def test_a_step_beside_the_runs() -> None:
 def test_the_job_is_asked_for_its_plain_number(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     fake.job("12_3", jobid="15", nodelist="a[1-2]")
-    assert node_commands.find("12_3", fake.run) == node_commands.Place("15", ("a1", "a2"))
+    assert node_commands.find_running_job("12_3", fake.run) == node_commands.RunningJob("15", ("a1", "a2"))
     fake.job("16", "COMPLETED", jobid="16")
     with pytest.raises(UsageError, match="does not run now"):
-        node_commands.find("16", fake.run)
+        node_commands.find_running_job("16", fake.run)
     with pytest.raises(UsageError, match="no job 99"):
-        node_commands.find("99", fake.run)
+        node_commands.find_running_job("99", fake.run)
     fake.mode("squeue", "away")
     with pytest.raises(SubmitAgain):
-        node_commands.find("12_3", fake.run)
+        node_commands.find_running_job("12_3", fake.run)
 
 
 def srun(folder: Path, script: str) -> dict[str, str]:
@@ -264,8 +273,8 @@ def test_srun_gets_the_computes_options_for_nodes_of_its_own(tmp_path: Path) -> 
     said = tmp_path / "said"
     environ = {**srun(tmp_path, 'printf "%%s\\n" "$@" >%s; exit 0' % said), "SLURM_JOB_ID": "5", "LANG": "de"}
     asked = {"partition": "gpu", "account": "a,b", "gpus_per_node": "4", "requeue": True, "signal": "120"}
-    alone = Errand(("true",), (0, 1), "/", limit=30.0)
-    errands = node_commands.execute_alone(alone, asked, "/env/python", environ)
+    alone = NodeCommand(("true",), (0, 1), "/", limit=30.0)
+    errands = node_commands.execute_on_own_nodes(alone, asked, "/env/python", environ)
     with pytest.raises(SubmitRejected, match="ended with code 0"):
         while errands.hear(1) is not None:
             pass
@@ -286,20 +295,20 @@ def test_srun_gets_the_computes_options_for_nodes_of_its_own(tmp_path: Path) -> 
 def test_what_srun_says_when_it_reaches_nobody(tmp_path: Path, text: str, kind: type, message: str) -> None:
     environ = srun(tmp_path, "echo '%s' >&2; exit 1" % text)
     with pytest.raises(kind, match=message):
-        heard(node_commands.execute_alone(Errand(("true",), (0,), "/"), {}, "python3", environ))
+        heard(node_commands.execute_on_own_nodes(NodeCommand(("true",), (0,), "/"), {}, "python3", environ))
 
 
 def test_no_srun_at_all(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="srun is not found"):
-        node_commands.execute_alone(Errand(("true",), (0,), "/"), {}, "python3", {"PATH": str(tmp_path)})
+        node_commands.execute_on_own_nodes(NodeCommand(("true",), (0,), "/"), {}, "python3", {"PATH": str(tmp_path)})
 
 
 # the process that reaches the nodes
 
 
-def heard(errands: object) -> list[Said]:
-    assert isinstance(errands, ProcessErrands)
-    said: list[Said] = []
+def heard(errands: object) -> list[NodeEvent]:
+    assert isinstance(errands, ProcessCommandStream)
+    said: list[NodeEvent] = []
     try:
         while (new := errands.hear(0.1)) is not None:
             said += new
@@ -308,9 +317,9 @@ def heard(errands: object) -> list[Said]:
     return said
 
 
-def start(script: str, **manner: object) -> ProcessErrands:
-    wanted = Manner(lambda text: SubmitRejected(text, "test"))._replace(**manner)
-    return ProcessErrands([sys.executable, "-c", script], os.environ, wanted)
+def start(script: str, **manner: object) -> ProcessCommandStream:
+    wanted = OutputRules(lambda text: SubmitRejected(text, "test"))._replace(**manner)
+    return ProcessCommandStream([sys.executable, "-c", script], os.environ, wanted)
 
 
 UP = "import sys, time; print('ws1 0 up bg==', flush=True)\n"
@@ -318,7 +327,7 @@ UP = "import sys, time; print('ws1 0 up bg==', flush=True)\n"
 
 def test_lines_that_are_not_its_own_are_left_out() -> None:
     script = UP + "print('motd'); print('ws1 0 out aGk='); print('ws1 0 end 3')"
-    assert heard(start(script)) == [Said(0, "up", b"n"), Said(0, "out", b"hi"), Said(0, "end", code=3)]
+    assert heard(start(script)) == [NodeEvent(0, "up", b"n"), NodeEvent(0, "out", b"hi"), NodeEvent(0, "end", code=3)]
 
 
 def test_notes_wait_for_the_first_node_unless_they_are_news(tmp_path: Path) -> None:
@@ -330,17 +339,17 @@ def test_notes_wait_for_the_first_node_unless_they_are_news(tmp_path: Path) -> N
     errands = start(script + waits + UP, news=re.compile("queued"), noise=re.compile("chatter"))
     while not (found := errands.hear(0.1)):
         assert found is not None
-    assert found == [Said(-1, "note", b"queued")]
+    assert found == [NodeEvent(-1, "note", b"queued")]
     go.touch()
-    assert heard(errands) == [Said(-1, "note", b"later"), Said(0, "up", b"n")]
+    assert heard(errands) == [NodeEvent(-1, "note", b"later"), NodeEvent(0, "up", b"n")]
     with pytest.raises(SubmitRejected, match="later") as error:
         heard(start(script, news=re.compile("queued"), noise=re.compile("chatter")))
     assert "chatter" not in str(error.value) and "queued" not in str(error.value)
 
 
-def up(script: str) -> ProcessErrands:
+def up(script: str) -> ProcessCommandStream:
     errands = start(UP + script)
-    while errands.hear(0.1) != [Said(0, "up", b"n")]:
+    while errands.hear(0.1) != [NodeEvent(0, "up", b"n")]:
         pass
     return errands
 
@@ -348,7 +357,7 @@ def up(script: str) -> ProcessErrands:
 def test_it_is_told_to_stop() -> None:
     errands = up("print('ws1 0 end', 7 if input() == 'stop' else 1)")
     errands.stop()
-    assert heard(errands) == [Said(0, "end", code=7)]
+    assert heard(errands) == [NodeEvent(0, "end", code=7)]
 
 
 def test_who_does_not_hear_that_it_should_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from worldsize.common.json_values import read_record, require_version, tuple_of
-from worldsize.errors import Damaged, Newer
+from worldsize.errors import DamagedRun, NewerFormat
 from worldsize.plan.run_paths import RunPaths
-from worldsize.state.exit_records import ranks_started, read_events, read_exit
+from worldsize.state.exit_records import ranks_start_time, read_events, read_exit
 from worldsize.state.records import ExitRecord, Failure, RankExit
 from worldsize.state.result import status_of
 
@@ -46,7 +46,7 @@ def test_a_start_at_no_time(tmp_path: Path, time: str) -> None:
     paths = RunPaths(str(tmp_path))
     Path(paths.events_dir).mkdir(parents=True)
     Path(paths.events(0)).write_text('{"event":"ranks_started","time":%s}\n' % time)
-    assert ranks_started(paths) is None
+    assert ranks_start_time(paths) is None
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_a_record_is_read_or_its_file_is_named(tmp_path: Path) -> None:
     assert read_record(str(path), dict) is None
     path.write_text('{"a": 1}')
     assert read_record(str(path), dict) == {"a": 1}
-    with pytest.raises(Damaged, match="lacks 'b'") as told:
+    with pytest.raises(DamagedRun, match="lacks 'b'") as told:
         read_record(str(path), lambda value: value["b"])
     assert told.value.where == str(path) and "prune" in (told.value.hint or "")
     path.unlink()
     path.mkdir()
-    with pytest.raises(Damaged, match="directory"):
+    with pytest.raises(DamagedRun, match="directory"):
         read_record(str(path), dict)
 
 
@@ -93,7 +93,7 @@ def test_what_a_release_adds_is_left_out_and_what_is_missing_is_said() -> None:
 
 @pytest.mark.parametrize("version", [2, 10**30])
 def test_a_higher_version_is_of_a_newer_worldsize(version: int) -> None:
-    with pytest.raises(Newer, match="newer worldsize"):
+    with pytest.raises(NewerFormat, match="newer worldsize"):
         require_version({"version": version}, 1, "plan")
 
 
@@ -101,4 +101,4 @@ def test_a_higher_version_is_of_a_newer_worldsize(version: int) -> None:
 def test_what_is_of_no_version_is_none(value: Any) -> None:
     with pytest.raises(ValueError, match="version") as told:
         require_version(value, 1, "plan")
-    assert not isinstance(told.value, Newer)
+    assert not isinstance(told.value, NewerFormat)

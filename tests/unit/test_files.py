@@ -76,8 +76,8 @@ def test_a_full_disk_is_an_oserror_and_leaves_the_old_file(tmp_path, monkeypatch
 
 
 def test_paths_are_shown_without_control_characters():
-    assert atomic_files.display("/a b/é") == "/a b/é"
-    assert atomic_files.display("/a\n\udcff") == "/a\\n\\udcff"
+    assert atomic_files.printable_text("/a b/é") == "/a b/é"
+    assert atomic_files.printable_text("/a\n\udcff") == "/a\\n\\udcff"
 
 
 @pytest.mark.parametrize("size", [0, 10, 4096])

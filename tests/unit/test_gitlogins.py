@@ -12,7 +12,7 @@ import pytest
 from worldsize.environment.pip.git_logins import GitLogins, has_login, refuse_passwords_of_trees
 from worldsize.environment.pip.requirements import git_requirements
 from worldsize.environment.pip.uv import Uv
-from worldsize.environment.workspace.builder import Scratch
+from worldsize.environment.workspace.builder import ScratchBuild
 from worldsize.errors import BuildError, UsageError
 
 
@@ -291,7 +291,7 @@ def started(tmp_path: Path) -> tuple[Uv, Callable[[], list[str]]]:
     noted, program = tmp_path / "noted", tmp_path / "uv"
     program.write_text('#!/bin/sh\nprintf "%%s\\0" "$@" >%s\n' % noted)
     program.chmod(0o755)
-    work = Scratch(str(tmp_path), lambda what: None)
+    work = ScratchBuild(str(tmp_path), lambda what: None)
     os.makedirs(work.inputs)
     uv = Uv(work, {"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])})
     uv.program = str(program)

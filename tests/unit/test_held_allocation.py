@@ -10,9 +10,9 @@ import pytest
 from worldsize.common.atomic_files import write_json
 from worldsize.compute.base import Compute, Handle
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.status import judge, read_native
+from worldsize.service.runs.status import fold_observation, read_native
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason
 from worldsize.store.runs import create_run
 
@@ -40,7 +40,7 @@ def paths(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
 
 def judged(paths: RunPaths, reason: str, phase: str = "running", age: float = 100.0) -> tuple[str, list[Handle]]:
     """The state of a run of two nodes whose agents have written records, so long ago, and what was cancelled."""
-    plan = Plan(paths.run_id, "t", "slurm", 1.0, 0, node_major(2, 1), ("true",), {}, grace=1.0)
+    plan = Plan(paths.run_id, "t", "slurm", 1.0, 0, node_major_layout(2, 1), ("true",), {}, grace=1.0)
     for node in (0, 1):
         stop = "node-lost" if reason == Reason.NODE_FAILURE else "failure"
         record = ExitRecord(node, "n", 0, 1.0, 2.0, (), stop, Failure(reason, "x", 1, None, 1, 2.0), 1)
@@ -49,7 +49,7 @@ def judged(paths: RunPaths, reason: str, phase: str = "running", age: float = 10
         now = os.stat(place).st_mtime
         os.utime(place, (now - age, now - age))
     compute = Asked()
-    status = judge(paths, cast(Compute, compute), plan, read_native(paths), Observation(phase))
+    status = fold_observation(paths, cast(Compute, compute), plan, read_native(paths), Observation(phase))
     return status.state, compute.cancelled
 
 

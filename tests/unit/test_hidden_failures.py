@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from worldsize.jobspec.job import Job
-from worldsize.service.request import Places
+from worldsize.service.request import KeyOrigins
 from worldsize.service.submission.hidden_failures import hidden_failures
 
 
 def told(command: str) -> list[str]:
-    return [found.hint or "" for found in hidden_failures(Job(command=command), Places())]
+    return [found.hint or "" for found in hidden_failures(Job(command=command), KeyOrigins())]
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ from worldsize.agent.launchers.horovod import INTERFACE, interface_of, with_inte
 from worldsize.agent.launchers.rank_process import rank_processes
 from worldsize.jobspec.distributions.horovod import HorovodDistribution
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, World, scrub
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_environment import Host, RendezvousResult, scrub
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 
-WORLD = World("10.1.2.3", 29871, (Host("a", 8, "127.0.0.1", (30001,)), Host("a", 8, "127.0.0.1", (30002,))))
+WORLD = RendezvousResult("10.1.2.3", 29871, (Host("a", 8, "127.0.0.1", (30001,)), Host("a", 8, "127.0.0.1", (30002,))))
 
 
 def plan_of(launcher: str = "direct") -> Plan:
-    return Plan("run-7", "t", "lab", 1.0, 0, node_major(2, 2), ("python", "t.py"), {}, "horovod", launcher)
+    return Plan("run-7", "t", "lab", 1.0, 0, node_major_layout(2, 2), ("python", "t.py"), {}, "horovod", launcher)
 
 
 def variables(plan: Plan) -> dict[str, str]:

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.conda.clobbered_files import Clobbered, clobbered
-from worldsize.snapshot.ignore_rules import Rules
+from worldsize.environment.conda.clobbered_files import ClobberedFile, find_clobbered
+from worldsize.snapshot.ignore_rules import IgnoreRules
 from worldsize.staging.download_scan import downloads_of
 
 MANY = "a*" * 25 + "b"
 
 
-def rules(tmp_path: Path, name: str, text: str) -> tuple[Rules, list[str]]:
+def rules(tmp_path: Path, name: str, text: str) -> tuple[IgnoreRules, list[str]]:
     """Those of a directory whose .gitignore, or .amlignore, says `text`; and the warnings."""
     (tmp_path / name).write_text(text)
     warnings: list[str] = []
-    return Rules().enter(str(tmp_path), "", {name}, warnings), warnings
+    return IgnoreRules().enter(str(tmp_path), "", {name}, warnings), warnings
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".amlignore"])
@@ -29,8 +29,8 @@ def test_a_line_with_many_stars(tmp_path: Path, name: str, line: str) -> None:
     found, warnings = rules(tmp_path, name, "*.log\n%s\n*.ckpt\n" % line)
     assert len(warnings) == 1 and "%s:2: more than 6 stars in a name" % name in warnings[0]
     for path in ("a" * 200, "deep/%s/er" % ("a" * 200)):
-        assert not found.ignore(path, False)
-    assert found.ignore("x.log", False) and found.ignore("sub/x.ckpt", False)
+        assert not found.is_ignored(path, False)
+    assert found.is_ignored("x.log", False) and found.is_ignored("sub/x.ckpt", False)
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_lines_of_people(tmp_path: Path, line: str) -> None:
     """A comment's stars do no harm, nor do those of several names."""
     found, warnings = rules(tmp_path, ".gitignore", line + "\n*.log\n")
     assert warnings == []
-    assert found.ignore("x.log", False)
+    assert found.is_ignored("x.log", False)
 
 
 def test_six_stars_are_a_pattern(tmp_path: Path) -> None:
     found, warnings = rules(tmp_path, ".gitignore", "*a*b*c*d*e*\n")
-    assert warnings == [] and found.ignore("1a2b3c4d5e6", False) and not found.ignore("1a2b3c4d5", False)
+    assert warnings == [] and found.is_ignored("1a2b3c4d5e6", False) and not found.is_ignored("1a2b3c4d5", False)
 
 
 def owned(prefix: Path, *names: str) -> None:
@@ -62,8 +62,8 @@ def test_what_has_no_end_in_the_place_of_a_file_of_condas(tmp_path: Path) -> Non
     os.mkfifo(tmp_path / "pipe")
     outside = os.path.relpath("/dev/zero", os.path.realpath(tmp_path))
     owned(tmp_path, "device", "pipe", outside)
-    found = clobbered(str(tmp_path), None, [])
-    assert found == sorted(Clobbered(name, "odd", "changed", None) for name in ("device", "pipe", outside))
+    found = find_clobbered(str(tmp_path), None, [])
+    assert found == sorted(ClobberedFile(name, "odd", "changed", None) for name in ("device", "pipe", outside))
 
 
 def test_a_program_that_cannot_be_parsed(tmp_path: Path) -> None:

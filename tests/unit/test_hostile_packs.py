@@ -15,27 +15,27 @@ from pathlib import Path
 import pytest
 
 import worldsize
-from worldsize.agent.node_disk.environment import Unpacking
-from worldsize.agent.node_disk.unpack import Damaged
-from worldsize.environment.inspect.existing import Existing
-from worldsize.environment.pack.cache import existing_of
+from worldsize.agent.node_disk.environment import EnvironmentUnpacker
+from worldsize.agent.node_disk.unpack import DamagedPack
+from worldsize.environment.inspect.existing import ExistingEnvironment
+from worldsize.environment.pack.cache import environment_of_pack
 from worldsize.environment.pack.pack import pack
 from worldsize.errors import UsageError
-from worldsize.plan.node_disk import ENVIRONMENT, Archive
-from worldsize.plan.pack_format import DESCRIPTION, HEADER, PIECE, VERSION, content, member, member_length
+from worldsize.plan.node_disk import ENVIRONMENT_MARK, Archive
+from worldsize.plan.pack_format import DESCRIPTION, HEADER, PIECE, VERSION, make_member, member_content, member_length
 
 MIB = 1 << 20
 DESCRIBED = {"version": VERSION, "kind": "venv", "prefix": "/x", "python": [3, 11]}
 
 LOOK = """
 import resource, sys
-from worldsize.environment.pack.cache import existing_of
+from worldsize.environment.pack.cache import environment_of_pack
 from worldsize.errors import UsageError
 
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.RLIM_INFINITY))
 try:
-    existing_of(sys.argv[1])
+    environment_of_pack(sys.argv[1])
 except UsageError as error:
     print(error.what)
 """
@@ -58,7 +58,7 @@ def described(description: object) -> bytes:
         info = tarfile.TarInfo(DESCRIPTION)
         info.size = len(data)
         archive.addfile(info, io.BytesIO(data))
-    return member(whole.getvalue(), 6)
+    return make_member(whole.getvalue(), 6)
 
 
 def zeros(first: bytes, mib: int, said: int) -> bytes:
@@ -68,7 +68,7 @@ def zeros(first: bytes, mib: int, said: int) -> bytes:
     begin = packer.compress(first) + packer.flush(zlib.Z_FULL_FLUSH)
     block = packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH)
     body = begin + block * mib + packer.flush()
-    template = member(b"", 6)
+    template = make_member(b"", 6)
     length = HEADER + len(body) + 8
     return template[:16] + length.to_bytes(8, "little") + body + bytes(4) + said.to_bytes(4, "little")
 
@@ -85,19 +85,19 @@ def refused(tmp_path: Path, data: bytes) -> str:
     path = tmp_path / "env.tar.gz"
     path.write_bytes(data)
     with pytest.raises(UsageError) as caught:
-        existing_of(str(path))
+        environment_of_pack(str(path))
     return str(caught.value)
 
 
 def test_one_of_ours(tmp_path: Path) -> None:
     path = tmp_path / "env.tar.gz"
     path.write_bytes(described(DESCRIBED))
-    assert existing_of(str(path)) == Existing(ENVIRONMENT, "venv", (3, 11))
+    assert environment_of_pack(str(path)) == ExistingEnvironment(ENVIRONMENT_MARK, "venv", (3, 11))
 
 
 def test_a_negative_size(tmp_path: Path) -> None:
     """Found by review: it was read for ever."""
-    assert "negative" in refused(tmp_path, member(header("-0000000777") + bytes(4096), 6))
+    assert "negative" in refused(tmp_path, make_member(header("-0000000777") + bytes(4096), 6))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_member_that_is_a_hole(tmp_path: Path, length: int) -> None:
     """Found by review: a file that takes no place on the disk took three gigabytes of memory to be looked at."""
     path = tmp_path / "hole.tar.gz"
     with open(path, "wb") as file:
-        file.write(member(b"", 6)[:16] + length.to_bytes(8, "little"))
+        file.write(make_member(b"", 6)[:16] + length.to_bytes(8, "little"))
         file.truncate(1 << 30)
     assert "is no packed environment" in looked_at(path)
 
@@ -135,15 +135,15 @@ def test_a_description_of_many_values(tmp_path: Path, mib: int, value: bytes) ->
     data = b"[" + (value + b",") * count + b"0]"
     whole = header("%011o" % len(data)) + data + bytes(-len(data) % 512)
     path = tmp_path / "env.tar.gz"
-    path.write_bytes(b"".join(member(whole[at : at + PIECE], 9) for at in range(0, len(whole), PIECE)))
+    path.write_bytes(b"".join(make_member(whole[at : at + PIECE], 9) for at in range(0, len(whole), PIECE)))
     assert path.stat().st_size < MIB and "what it says of itself" in looked_at(path)
 
 
 def test_the_largest_member_of_ours(tmp_path: Path) -> None:
     """What cannot be compressed becomes longer."""
-    whole = member(os.urandom(PIECE), 6)
+    whole = make_member(os.urandom(PIECE), 6)
     assert len(whole) > PIECE and member_length(whole[:HEADER]) == len(whole)
-    assert content(whole, bounded=True) == content(whole)
+    assert member_content(whole, bounded=True) == member_content(whole)
 
 
 @pytest.mark.parametrize(
@@ -164,21 +164,21 @@ def test_an_odd_python(tmp_path: Path, python: object) -> None:
     """Found by review: a traceback, or two letters in the place of a version. It counts as not known."""
     path = tmp_path / "env.tar.gz"
     path.write_bytes(described({**DESCRIBED, "python": python}))
-    assert existing_of(str(path)) == Existing(ENVIRONMENT, "venv", None)
+    assert environment_of_pack(str(path)) == ExistingEnvironment(ENVIRONMENT_MARK, "venv", None)
 
 
 def test_a_pipe(tmp_path: Path) -> None:
     """Found by review: whoever looked at it waited for a writer."""
     os.mkfifo(tmp_path / "env.tar.gz")
     with pytest.raises(UsageError, match="cannot be read"):
-        existing_of(str(tmp_path / "env.tar.gz"))
+        environment_of_pack(str(tmp_path / "env.tar.gz"))
 
 
 def test_a_device(tmp_path: Path) -> None:
     """Found by review: the same of what has no end, behind a link."""
     os.symlink("/dev/zero", tmp_path / "env.tar.gz")
     with pytest.raises(UsageError, match="cannot be read"):
-        existing_of(str(tmp_path / "env.tar.gz"))
+        environment_of_pack(str(tmp_path / "env.tar.gz"))
 
 
 @pytest.mark.parametrize("digest", ["../../evil", "../../evil".ljust(64, "0"), "", "0" * 63])
@@ -186,8 +186,8 @@ def test_a_checksum_that_is_a_path(tmp_path: Path, digest: str) -> None:
     """Found by review: what lay where it led was taken for the unpacked environment, and executed."""
     evil = tmp_path / "evil" / "bin"
     evil.mkdir(parents=True)
-    unpacking = Unpacking(Archive("/gone", digest, 1, "/old"), str(tmp_path), lambda: False)
-    with pytest.raises(Damaged, match="checksum"):
+    unpacking = EnvironmentUnpacker(Archive("/gone", digest, 1, "/old"), str(tmp_path), lambda: False)
+    with pytest.raises(DamagedPack, match="checksum"):
         unpacking.run()
     unpacking.close()
     assert unpacking.path == ""
@@ -201,7 +201,7 @@ def test_nobody_else_reads_a_pack(tmp_path: Path, mask: int) -> None:
     (prefix / "secret").touch(0o600)
     before = os.umask(mask)
     try:
-        made = pack(Existing(str(prefix), "prefix", (3, 11)), str(tmp_path / "env.tar.gz"))
+        made = pack(ExistingEnvironment(str(prefix), "prefix", (3, 11)), str(tmp_path / "env.tar.gz"))
     finally:
         os.umask(before)
     assert os.stat(made.path).st_mode & 0o777 == 0o600
@@ -212,9 +212,9 @@ def test_a_deep_description(tmp_path: Path, sign: bytes) -> None:
     """Found by review: a traceback."""
     data = sign * 200_000
     path = tmp_path / "env.tar.gz"
-    path.write_bytes(member(header("%011o" % len(data)) + data + bytes(-len(data) % 512), 6))
+    path.write_bytes(make_member(header("%011o" % len(data)) + data + bytes(-len(data) % 512), 6))
     with pytest.raises(UsageError):
-        existing_of(str(path))
+        environment_of_pack(str(path))
 
 
 def test_a_description_of_a_hundred_megabytes(tmp_path: Path) -> None:
@@ -222,12 +222,12 @@ def test_a_description_of_a_hundred_megabytes(tmp_path: Path) -> None:
     data = b"[" + b"0," * (50 << 20) + b"0]"
     whole = header("%011o" % len(data)) + data + bytes(-len(data) % 512)
     path = tmp_path / "env.tar.gz"
-    path.write_bytes(b"".join(member(whole[at : at + (4 << 20)], 9) for at in range(0, len(whole), 4 << 20)))
+    path.write_bytes(b"".join(make_member(whole[at : at + (4 << 20)], 9) for at in range(0, len(whole), 4 << 20)))
     del data, whole
     tracemalloc.start()
     try:
         with pytest.raises(UsageError):
-            existing_of(str(path))
+            environment_of_pack(str(path))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

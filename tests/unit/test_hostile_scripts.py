@@ -9,18 +9,18 @@ from types import FrameType
 
 import pytest
 
-from worldsize.environment.activation import expanded
+from worldsize.environment.activation import expand_variables
 from worldsize.errors import JobError, UsageError
 from worldsize.jobspec.batch_script.parse import parse_script, split_words
-from worldsize.jobspec.batch_script.shell_values import UNKNOWN, scan
-from worldsize.jobspec.expressions import resolve
+from worldsize.jobspec.batch_script.shell_values import UNKNOWN, expanded_commands
+from worldsize.jobspec.expressions import resolve_expressions
 
 GIVEN = {"N": "2", "T": "4"}
 
 
 def last(*lines: str) -> tuple[str, ...]:
     """The words of the last command."""
-    return scan("\n".join(lines), GIVEN)[-1].words
+    return expanded_commands("\n".join(lines), GIVEN)[-1].words
 
 
 def scanned(text: str, most: int) -> list[tuple[str, ...]]:
@@ -35,7 +35,7 @@ def scanned(text: str, most: int) -> list[tuple[str, ...]]:
 
     sys.setprofile(step)
     try:
-        return [each.words for each in scan(text, GIVEN)]
+        return [each.words for each in expanded_commands(text, GIVEN)]
     finally:
         sys.setprofile(None)
 
@@ -87,7 +87,7 @@ def test_arithmetic_of_people() -> None:
 def test_many_variables(form: str, known: tuple[str, str]) -> None:
     """Found by review: all of them were copied for each line. After so many commands nothing counts as known."""
     lines = [form % (number, number) for number in range(20_000)]
-    seen = scan("\n".join([*lines, "echo $V5 $N"]), GIVEN)[-1]
+    seen = expanded_commands("\n".join([*lines, "echo $V5 $N"]), GIVEN)[-1]
     assert seen.words == ("echo", *known)
     assert len(seen.variables) <= 2000 + len(GIVEN)
 
@@ -101,7 +101,7 @@ def test_variables_beyond_those_that_are_kept() -> None:
 def test_commands_see_the_variables_of_their_own_time() -> None:
     """Found while this was mended: they share what does not change between them, and nothing else."""
     text = "A=1\ntrue one\ntrue two\nA=2\nB=3 true three\nexport A\ntrue four\nunset A\ntrue five\nread A\ntrue six"
-    seen = {each.words[1]: each.variables for each in scan(text, GIVEN) if each.words[0] == "true"}
+    seen = {each.words[1]: each.variables for each in expanded_commands(text, GIVEN) if each.words[0] == "true"}
     values = {name: found["A"].value for name, found in seen.items()}
     assert values == {"one": "1", "two": "1", "three": "2", "four": "2", "five": "", "six": None}
     assert {name for name, found in seen.items() if found["A"].exported} == {"four"}
@@ -135,15 +135,15 @@ def test_expressions_that_are_never_closed() -> None:
     """Found by review: each beginning was looked for to the end of the text."""
     for text in ("${{inputs.a" * 30_000, "$[[ ${{inputs.a" * 30_000, "${{" * 200_000, "${{a}" * 100_000):
         with pytest.raises(JobError, match="has no closing"):
-            resolve(text, {"a": "1"}, {})
-    assert resolve("${{inputs.a}}" + "$[[" * 200_000, {"a": "1"}, {}) == "1" + "$[[" * 200_000
+            resolve_expressions(text, {"a": "1"}, {})
+    assert resolve_expressions("${{inputs.a}}" + "$[[" * 200_000, {"a": "1"}, {}) == "1" + "$[[" * 200_000
 
 
 def test_an_input_that_is_named_many_times() -> None:
     """Found by review: a job file of one megabyte made a command of eight gigabytes."""
     with pytest.raises(JobError, match="longer than"):
-        resolve("${{inputs.a}}" * 20_000, {"a": "x" * 400_000}, {})
-    assert resolve("${{inputs.a}}" * 20_000, {"a": "xy"}, {}) == "xy" * 20_000
+        resolve_expressions("${{inputs.a}}" * 20_000, {"a": "x" * 400_000}, {})
+    assert resolve_expressions("${{inputs.a}}" * 20_000, {"a": "xy"}, {}) == "xy" * 20_000
 
 
 def test_variables_of_an_environment_that_double() -> None:
@@ -151,9 +151,9 @@ def test_variables_of_an_environment_that_double() -> None:
     known = {"V": "a" * 16}
     with pytest.raises(UsageError, match="longer than a variable can be"):
         for _ in range(60):
-            known["V"] = expanded("$V${V}", known)
+            known["V"] = expand_variables("$V${V}", known)
     assert len(known["V"]) <= 1 << 17
-    assert expanded("~/$A:${A}:$UNKNOWN", {"A": "b", "HOME": "/h"}) == "/h/b:b:$UNKNOWN"
+    assert expand_variables("~/$A:${A}:$UNKNOWN", {"A": "b", "HOME": "/h"}) == "/h/b:b:$UNKNOWN"
 
 
 def test_many_variables_that_change_between_commands() -> None:
@@ -161,7 +161,7 @@ def test_many_variables_that_change_between_commands() -> None:
     lines = ["V%d=%d" % (number, number) for number in range(2000)] + ["V0=1", ":"] * 5000
     tracemalloc.start()
     try:
-        scan("\n".join(lines), {})
+        expanded_commands("\n".join(lines), {})
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -10,24 +10,24 @@ import pytest
 from hpcpack_server import Asked, Reply, props, serving, several
 
 from worldsize.compute.base import CheckResult
-from worldsize.compute.capabilities import Node
-from worldsize.compute.hpcpack.node_commands import Job as ErrandJob
+from worldsize.compute.capabilities import ComputeNode
+from worldsize.compute.hpcpack.node_commands import JobNodeStarter as ErrandJob
 from worldsize.compute.hpcpack.preflight import check_head, check_lines, check_nodes, check_share
-from worldsize.compute.hpcpack.render import Asked as AskedOf
+from worldsize.compute.hpcpack.render import RequestSettings as AskedOf
 from worldsize.compute.hpcpack.reports import nodes, usages
 from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Input, Job, Output
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 
 
 def plan(count: int = 2, **fields: Any) -> Plan:
-    return Plan("-", "train", "lab", 1.0, 0, node_major(count, 2), ("true",), {}, **fields)
+    return Plan("-", "train", "lab", 1.0, 0, node_major_layout(count, 2), ("true",), {}, **fields)
 
 
-def node(name: str, usable: bool = True, *groups: str) -> Node:
-    return Node(
+def node(name: str, usable: bool = True, *groups: str) -> ComputeNode:
+    return ComputeNode(
         name, "Online" if usable else "Offline", "", usable, "" if usable else "offline", ("LinuxNodes", *groups)
     )
 
@@ -35,7 +35,9 @@ def node(name: str, usable: bool = True, *groups: str) -> Node:
 CLUSTER = [node("N1", True, "GPU"), node("N2", True, "GPU"), node("N3", True, "CPU"), node("N4", False, "GPU")]
 
 
-def found(said: dict[str, Any], count: int = 2, cluster: list[Node] = CLUSTER, **fields: Any) -> list[CheckResult]:
+def found(
+    said: dict[str, Any], count: int = 2, cluster: list[ComputeNode] = CLUSTER, **fields: Any
+) -> list[CheckResult]:
     return list(check_nodes(cluster, said, plan(count, **fields)))
 
 
@@ -85,7 +87,7 @@ def test_where_torchrun_is_to_meet() -> None:
 
 
 def test_nodes_that_are_not_linux_are_spoken_of() -> None:
-    head = Node("HEAD", "Online", groups=("HeadNodes", "ComputeNodes"))
+    head = ComputeNode("HEAD", "Online", groups=("HeadNodes", "ComputeNodes"))
     results = found({}, cluster=[*CLUSTER, head])
     assert [each.level for each in results] == ["notice"] and "HEAD, which is no Linux node" in words(results)
     assert found({"node_group": "LinuxNodes"}, cluster=[*CLUSTER, head]) == []

@@ -11,8 +11,8 @@ import pytest
 from hpcpack_server import LOST, Asked, Reply, serving
 
 from worldsize.compute.hpcpack import client
-from worldsize.compute.hpcpack.client import Head, tls
-from worldsize.compute.hpcpack.errors import Lost, Missing
+from worldsize.compute.hpcpack.client import HeadNodeClient, tls_context
+from worldsize.compute.hpcpack.errors import LostAnswer, MissingResource
 from worldsize.compute.hpcpack.reports import nodes
 from worldsize.compute.hpcpack.settings import Access
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
@@ -134,7 +134,7 @@ def test_patience_has_an_end() -> None:
 
 @pytest.mark.parametrize("trouble", [LOST, Reply(502), Reply(504), Reply(408)])
 def test_what_may_have_changed_something_is_not_done_twice(trouble: Reply) -> None:
-    with serving([trouble, Reply(body=1)]) as server, server.head() as head, pytest.raises(Lost):
+    with serving([trouble, Reply(body=1)]) as server, server.head() as head, pytest.raises(LostAnswer):
         head.post("/jobs", [])
     assert len(server.asked) == 1
 
@@ -157,11 +157,11 @@ def test_a_head_that_takes_no_connections_is_waited_for() -> None:
         deaf.bind(("127.0.0.1", 0))
         access = Access("http://127.0.0.1:%d" % deaf.getsockname()[1], "me")
         with (
-            Head(access, lambda: "x", 5, now=lambda: clock[0], sleep=sleep) as head,
+            HeadNodeClient(access, lambda: "x", 5, now=lambda: clock[0], sleep=sleep) as head,
             pytest.raises(SubmitAgain, match="cannot be reached: Connection refused") as caught,
         ):
             head.post("/jobs", [])
-    assert not isinstance(caught.value, Lost) and slept == [0.5, 1.0, 2.0]
+    assert not isinstance(caught.value, LostAnswer) and slept == [0.5, 1.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_head_that_takes_no_connections_is_waited_for() -> None:
     [
         (Reply(401), ConfigError, "refuses CORP\\me: wrong user or password"),
         (Reply(403, {"Message": "You do not have permission"}), SubmitRejected, "You do not have permission"),
-        (Reply(404, {"message": "No such job"}), Missing, "No such job"),
+        (Reply(404, {"message": "No such job"}), MissingResource, "No such job"),
         (Reply(400, "The job template Gold does not exist."), SubmitRejected, "`hpcpack.template` must be"),
         (Reply(500, {"ExceptionMessage": "boom"}), SubmitRejected, "boom"),
         (Reply(409, text=b"<html><title>Conflict here</title></html>"), SubmitRejected, "Conflict here"),
@@ -185,7 +185,7 @@ def test_refusals_are_told_in_the_heads_words(reply: Reply, kind: type[Exception
 
 
 def test_a_host_that_does_not_exist_is_said_at_once() -> None:
-    with Head(Access("https://no-such-host.invalid", "me"), lambda: "x", 3) as head:
+    with HeadNodeClient(Access("https://no-such-host.invalid", "me"), lambda: "x", 3) as head:
         with pytest.raises((ConfigError, SubmitAgain)) as caught:
             head.get("/x")
         assert "no host has this name" in str(caught.value) or "cannot be reached" in str(caught.value)
@@ -199,7 +199,7 @@ def test_a_ca_file_that_is_none(tmp_path, content: str | None, says: str) -> Non
     if content is not None:
         path.write_text(content)
     with pytest.raises(ConfigError, match=says) as caught:
-        tls(Access("https://head", "me", ca_file=str(path)))
+        tls_context(Access("https://head", "me", ca_file=str(path)))
     assert caught.value.where == str(path)
 
 
@@ -210,7 +210,7 @@ def test_a_head_that_does_not_finish_its_handshake() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         access = Access("https://127.0.0.1:%d" % silent.getsockname()[1], "me", verify=False)
-        with Head(access, lambda: "x", 0) as head, pytest.raises(SubmitAgain) as caught:
+        with HeadNodeClient(access, lambda: "x", 0) as head, pytest.raises(SubmitAgain) as caught:
             head.hurry(0.5)
             head.get("/x")
     assert "timed out" in caught.value.what and "_ssl" not in caught.value.what
@@ -235,7 +235,7 @@ def test_somebody_is_called_while_an_answer_is_waited_for() -> None:
             raise KeyError("enough")
 
     with serving(answer) as server:
-        head = Head(Access(server.url, "me"), lambda: "x", 10, idle)
+        head = HeadNodeClient(Access(server.url, "me"), lambda: "x", 10, idle)
         with head, pytest.raises(KeyError, match="enough"):
             head.get("/slow")
         release.set()
@@ -260,7 +260,7 @@ def test_a_head_that_is_not_verified_is_spoken_of_once_before_the_password(capsy
     with serving([Reply(body=[])] * 3) as server:
         access = server.head().access
         for each in (access, access._replace(verify=False), access._replace(verify=False)):
-            with Head(each, password) as head:
+            with HeadNodeClient(each, password) as head:
                 head.get("/jobs")
     assert "notice: verify: the head's certificate is not verified" in asked[1] and server.url in asked[1]
     assert asked[::2] == ["", ""] and capsys.readouterr().err == ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hpcpack_server import LOST, Asked, Reply, props, serving, several
 
-from worldsize.compute.hpcpack.failure_cause import why_failed
+from worldsize.compute.hpcpack.failure_cause import find_failure_cause
 from worldsize.compute.hpcpack.observe import observation, observations
-from worldsize.compute.hpcpack.states import JOBS, NODES, state_of, why_unusable
+from worldsize.compute.hpcpack.states import JOBS, NODES, state_of, unusable_reason
 from worldsize.compute.hpcpack.wire import properties
 
 RUN = "20261121-103158-417k3f"
@@ -159,7 +159,7 @@ FAILED = row(State="Failed", ErrorMessage="Task 14.2 failed, and so does the job
 )
 def test_why_a_task_failed(values: dict[str, object], reason: str, code: int, says: list[str]) -> None:
     tasks = [task("node-0", "cn01", TaskId="14.1", Output="worldsize agent: late"), task(**values)]
-    why = why_failed(FAILED, tasks, "/app")
+    why = find_failure_cause(FAILED, tasks, "/app")
     assert (why.reason, why.code) == (reason, code)
     for words in says:
         assert words in why.words
@@ -169,19 +169,19 @@ def test_the_first_that_failed_counts_where_none_is_named() -> None:
     job = {**FAILED, "errormessage": ""}
     late = task("node-0", "cn01", EndTime="11/21/2026 5:22:00 PM", Output="worldsize agent: late")
     early = task("node-1", "cn02", EndTime="11/21/2026 5:21:00 PM", Output="worldsize agent: early")
-    assert why_failed(job, [late, early], "/app").words == "node cn02: early"
-    assert why_failed(job, [], "/app").reason == "NODE_FAILURE"
+    assert find_failure_cause(job, [late, early], "/app").words == "node cn02: early"
+    assert find_failure_cause(job, [], "/app").reason == "NODE_FAILURE"
 
 
 def test_a_job_that_never_started_was_refused() -> None:
     job = row(State="Failed", ErrorMessage="The node N9 does not exist in this cluster.")
-    why = why_failed(job, [task() | {"starttime": ""}], "/app")
+    why = find_failure_cause(job, [task() | {"starttime": ""}], "/app")
     assert why.reason == "SUBMIT_REJECTED" and "The node N9 does not exist" in why.words
 
 
 def test_the_jobs_own_limit() -> None:
     job = FAILED | {"errormessage": "The job ran for longer than its limit of 90 seconds."}
-    why = why_failed(job, [task(ErrorMessage="The job ran for longer than its limit of 90 seconds.")], "/app")
+    why = find_failure_cause(job, [task(ErrorMessage="The job ran for longer than its limit of 90 seconds.")], "/app")
     assert (why.reason, why.code) == ("TIME_LIMIT", 124)
 
 
@@ -230,17 +230,17 @@ def test_who_cannot_be_asked_is_unknown_and_nothing_is_raised(reply: Reply) -> N
 
 
 def test_a_node_that_starts_no_tasks_says_why() -> None:
-    assert why_unusable("Online", "OK") == why_unusable("Online", "Warning") == ""
-    assert "offline" in why_unusable("Offline", "OK") and why_unusable("Online", "Error")
-    assert why_unusable("Sleeping", "OK") == "it is Sleeping"
-    assert all(why_unusable(state, "OK") for state in NODES if state != "Online")
+    assert unusable_reason("Online", "OK") == unusable_reason("Online", "Warning") == ""
+    assert "offline" in unusable_reason("Offline", "OK") and unusable_reason("Online", "Error")
+    assert unusable_reason("Sleeping", "OK") == "it is Sleeping"
+    assert all(unusable_reason(state, "OK") for state in NODES if state != "Online")
 
 
 def test_who_cancels_a_task_is_heard_whichever_task_the_job_names():
     told = task(exitcode="143", errormessage="The command of the task exited with code 143.", output="")
     ended = {**task(exitcode="130", errormessage="we need it", output=""), "taskid": "7.2"}
     for said in ("Task 7.1 failed: " + told["errormessage"], "Task 7.2 failed: we need it"):
-        why = why_failed(FAILED | {"errormessage": said}, [told, ended], "/app")
+        why = find_failure_cause(FAILED | {"errormessage": said}, [told, ended], "/app")
         assert why.reason == "CANCELLED_BY_USER" and why.words.endswith("was ended: we need it")
 
 
@@ -249,9 +249,9 @@ def test_ranks_that_exit_with_130_were_cancelled_by_nobody():
     failed = task(exitcode="130", errormessage=said, output="")
     job = FAILED | {"errormessage": "Task 7.1 failed: " + said}
     others = {**failed, "taskid": "7.2", "errormessage": job["errormessage"]}
-    assert why_failed(job, [failed, others], "/app").reason == "EXIT_CODE"
+    assert find_failure_cause(job, [failed, others], "/app").reason == "EXIT_CODE"
 
 
 def test_a_task_that_was_told_to_end_at_its_limit_was_cancelled_by_nobody():
     late = task(exitcode="130", errormessage="The task ran for longer than its limit of 60 seconds.", output="")
-    assert why_failed(FAILED, [late], "/app").reason == "TIME_LIMIT"
+    assert find_failure_cause(FAILED, [late], "/app").reason == "TIME_LIMIT"

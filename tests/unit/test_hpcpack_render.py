@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.compute.hpcpack.render import _START as START
-from worldsize.compute.hpcpack.render import LONGEST_LINE, Asked, parents, preview, requests
+from worldsize.compute.hpcpack.render import LONGEST_LINE, RequestSettings, parents, preview, requests
 from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import JobError
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 
 RUN = "20261121-103158-417k3f"
@@ -23,11 +23,11 @@ SHARE = Share("\\\\head\\CcpSpoolDir\\app", "/app", "/mnt/app")
 
 
 def plan(nodes: int = 2, **fields: Any) -> Plan:
-    return Plan(RUN, "train", "lab", 1.0, 0, node_major(nodes, 4), ("true",), {}, **fields)
+    return Plan(RUN, "train", "lab", 1.0, 0, node_major_layout(nodes, 4), ("true",), {}, **fields)
 
 
 def made(said: dict[str, Any] | None = None, nodes: int = 2, python: str = "python3", **fields: Any):
-    return requests(Asked(said or {}, SHARE, python), plan(nodes, **fields), PATHS)
+    return requests(RequestSettings(said or {}, SHARE, python), plan(nodes, **fields), PATHS)
 
 
 def test_a_job_of_whole_nodes_with_an_agent_on_each() -> None:
@@ -99,7 +99,7 @@ def test_named_nodes_keep_their_order_wherever_torchrun_meets() -> None:
 
 def test_what_a_shell_would_split_is_quoted() -> None:
     share = Share("", "/my app", "/mnt/app")
-    _, tasks = requests(Asked({}, share, "/opt/my env/python"), plan(1), PATHS)
+    _, tasks = requests(RequestSettings({}, share, "/opt/my env/python"), plan(1), PATHS)
     assert tasks[0]["CommandLine"].startswith("'/opt/my env/python' -I -S -c 'import ")
     assert tasks[0]["CommandLine"].split("' ")[2].startswith("'/my app/runs/%s" % RUN)
 

@@ -8,7 +8,7 @@ import pytest
 from hpcpack_server import LOST, Asked, Reply, Server, props, serving, several
 
 from worldsize.compute.hpcpack.render import Requests
-from worldsize.compute.hpcpack.submission import Wanted, submit_all
+from worldsize.compute.hpcpack.submission import NewJob, submit_all
 from worldsize.errors import SubmitAgain, SubmitRejected
 
 
@@ -83,11 +83,11 @@ class Cluster:
         return Reply(204)
 
 
-def wanted(name: str = "worldsize r", nodes: int = 2, parents: Any = lambda jobs: ()) -> Wanted:
-    return Wanted(Requests({"Name": name}, tuple({"Name": "node-%d" % node} for node in range(nodes))), parents)
+def wanted(name: str = "worldsize r", nodes: int = 2, parents: Any = lambda jobs: ()) -> NewJob:
+    return NewJob(Requests({"Name": name}, tuple({"Name": "node-%d" % node} for node in range(nodes))), parents)
 
 
-def submit(server: Server, *jobs: Wanted, told: list[list[int]] | None = None) -> list[int]:
+def submit(server: Server, *jobs: NewJob, told: list[list[int]] | None = None) -> list[int]:
     with server.head() as head:
         return submit_all(head, jobs, (told if told is not None else []).append, server.sleep)
 

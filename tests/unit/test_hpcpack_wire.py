@@ -9,20 +9,20 @@ from worldsize.compute.hpcpack.settings import (
     Access,
     Share,
     access_of,
+    handle_fields,
     has_account_of,
-    in_handle,
-    said_of_jobs,
+    job_options,
     share_of,
 )
-from worldsize.compute.hpcpack.wire import listed, message_of, properties, rows, time_of
+from worldsize.compute.hpcpack.wire import message_of, properties, rows, time_of, to_property_list
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 
 
 def test_an_object_there_and_back() -> None:
     values = {"Id": "14", "State": "Queued", "Name": "ü"}
-    assert properties(listed(values)) == {"id": "14", "state": "Queued", "name": "ü"}
-    assert rows([{"Properties": listed(values)}, listed({"ID": "15"})]) == [
+    assert properties(to_property_list(values)) == {"id": "14", "state": "Queued", "name": "ü"}
+    assert rows([{"Properties": to_property_list(values)}, to_property_list({"ID": "15"})]) == [
         {"id": "14", "state": "Queued", "name": "ü"},
         {"id": "15"},
     ]
@@ -86,7 +86,7 @@ def test_an_account_and_what_a_handle_keeps_of_it() -> None:
     access, share = access_of(settings), share_of(OPTIONS)
     assert (access.base, access.owner, access.verify) == ("https://head.corp:8443/hpc", "CORP\\me", True)
     assert Access("https://head/other/", "me", as_user="you").base == "https://head/other"
-    handle = {**in_handle(access, share), "python": settings.python, "gpus": 4, "job": 1}
+    handle = {**handle_fields(access, share), "python": settings.python, "gpus": 4, "job": 1}
     assert has_account_of(settings, handle)
     other = {"url": "https://other/"}, {"user": "CORP\\you"}, {"as_user": "CORP\\you"}
     assert not any(has_account_of(settings, {**handle, **change}) for change in other)
@@ -112,7 +112,7 @@ def test_the_share_has_three_names() -> None:
     share = share_of(OPTIONS)
     assert share == Share("\\\\head\\CcpSpoolDir\\app", "/app", "/mnt/app")
     assert share is not None and share.unc() == "//head/CcpSpoolDir/app"
-    assert share.at_node("/mnt/app/runs/x") == "/app/runs/x"
+    assert share.to_node_path("/mnt/app/runs/x") == "/app/runs/x"
     assert share.mapped()[0] == ("/mnt/app", "/app")
     assert Share("/mnt/app", "/app").mapped() == () and Share("/mnt/app", "/app").unc() == ""
     assert share_of({}) is None
@@ -123,11 +123,13 @@ def test_a_share_is_found_through_links_too(tmp_path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     share = Share("", "/app", str(tmp_path / "link"))
-    assert share.at_node(str(tmp_path / "real" / "x")) == share.at_node(str(tmp_path / "link" / "x")) == "/app/x"
+    assert (
+        share.to_node_path(str(tmp_path / "real" / "x")) == share.to_node_path(str(tmp_path / "link" / "x")) == "/app/x"
+    )
 
 
 def test_a_jobs_words_win_key_by_key() -> None:
-    said = said_of_jobs(OPTIONS, {"node_group": "CPU", "job_properties": {"OrderBy": "z"}})
+    said = job_options(OPTIONS, {"node_group": "CPU", "job_properties": {"OrderBy": "z"}})
     assert said == {"node_group": "CPU", "job_properties": {"HoldUntil": "x", "OrderBy": "z"}}
 
 

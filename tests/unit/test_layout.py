@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.plan.plan import NodePlan
-from worldsize.plan.rank_layout import by_roles, node_major
+from worldsize.plan.rank_layout import node_major_layout, role_layout
 
 
 def named(nodes: tuple[NodePlan, ...]) -> list[list[str]]:
@@ -14,19 +14,19 @@ def named(nodes: tuple[NodePlan, ...]) -> list[list[str]]:
 
 
 def test_equal_roles_in_shares_and_the_others_where_there_is_room() -> None:
-    assert named(by_roles(2, ("worker",) * 2, ("ps",))) == [["worker0", "ps0"], ["worker1"]]
-    assert named(by_roles(2, ("chief", "worker", "worker"), ("ps", "evaluator"))) == [
+    assert named(role_layout(2, ("worker",) * 2, ("ps",))) == [["worker0", "ps0"], ["worker1"]]
+    assert named(role_layout(2, ("chief", "worker", "worker"), ("ps", "evaluator"))) == [
         ["chief0", "worker0", "evaluator0"],
         ["worker1", "ps0"],
     ]
-    assert named(by_roles(3, ("worker",) * 2, ("ps",))) == [["worker0"], ["worker1"], ["ps0"]]
-    assert named(by_roles(2, ("worker",) * 5)) == [["worker0", "worker1", "worker2"], ["worker3", "worker4"]]
-    assert by_roles(3, ("worker",) * 6) == node_major(3, 2)
+    assert named(role_layout(3, ("worker",) * 2, ("ps",))) == [["worker0"], ["worker1"], ["ps0"]]
+    assert named(role_layout(2, ("worker",) * 5)) == [["worker0", "worker1", "worker2"], ["worker3", "worker4"]]
+    assert role_layout(3, ("worker",) * 6) == node_major_layout(3, 2)
 
 
 @given(st.integers(1, 7), st.integers(1, 20), st.integers(0, 5))
 def test_nobody_is_left_out(nodes: int, workers: int, servers: int) -> None:
-    placed = by_roles(nodes, ("worker",) * workers, ("ps",) * servers)
+    placed = role_layout(nodes, ("worker",) * workers, ("ps",) * servers)
     ranks = [rank for node in placed for rank in node.ranks]
     assert [node.node_rank for node in placed] == list(range(nodes))
     assert [rank.rank for rank in ranks] == list(range(workers + servers))

@@ -15,27 +15,27 @@ from typing import Any
 import pytest
 
 from worldsize.agent.node_disk import copy
-from worldsize.agent.node_disk.copy import Stopped, copy_once
-from worldsize.agent.node_disk.directory import Held, base_directory, own_directory, run_directory
-from worldsize.plan.node_disk import PLACE, Copy, Local, set_apart, settled
+from worldsize.agent.node_disk.copy import PreparationStopped, copy_once
+from worldsize.agent.node_disk.directory import HeldDirectory, base_directory, ensure_own_directory, hold_run_directory
+from worldsize.plan.node_disk import DIRECTORY_MARK, InputCopy, NodeDiskPlan, resolve_placeholders, with_local_variables
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 
 
 def never() -> bool:
     return False
 
 
-def a_plan(local: Local | None) -> Plan:
-    environment = {"WORLDSIZE_INPUT_X": PLACE + "/inputs/x", "LR": "0.1"}
-    argv = ("python", "train.py", PLACE + "/inputs/x")
-    return Plan("r", "t", "slurm", 1.0, 0, node_major(2, 1), argv, environment, local=local)
+def a_plan(local: NodeDiskPlan | None) -> Plan:
+    environment = {"WORLDSIZE_INPUT_X": DIRECTORY_MARK + "/inputs/x", "LR": "0.1"}
+    argv = ("python", "train.py", DIRECTORY_MARK + "/inputs/x")
+    return Plan("r", "t", "slurm", 1.0, 0, node_major_layout(2, 1), argv, environment, local=local)
 
 
 def test_only_the_node_knows_the_place() -> None:
-    plan = set_apart(a_plan(Local(copies=(Copy("x", "/data/x", "inputs/x"),))))
+    plan = with_local_variables(a_plan(NodeDiskPlan(copies=(InputCopy("x", "/data/x", "inputs/x"),))))
     assert plan.environment == {"LR": "0.1"}
-    there = settled(plan, "/scratch/worldsize-7/runs/r.0")
+    there = resolve_placeholders(plan, "/scratch/worldsize-7/runs/r.0")
     assert there.argv[-1] == there.environment["WORLDSIZE_INPUT_X"] == "/scratch/worldsize-7/runs/r.0/inputs/x"
     assert there.environment["WORLDSIZE_LOCAL_DIR"] == "/scratch/worldsize-7/runs/r.0"
     assert there.environment["LR"] == "0.1"
@@ -43,7 +43,7 @@ def test_only_the_node_knows_the_place() -> None:
 
 def test_a_plan_without_copies_stays_as_it_is() -> None:
     plan = a_plan(None)
-    assert set_apart(plan) is plan and settled(plan, "/x") is plan
+    assert with_local_variables(plan) is plan and resolve_placeholders(plan, "/x") is plan
 
 
 def test_the_node_says_where(tmp_path: Path) -> None:
@@ -62,20 +62,20 @@ def test_the_node_says_where(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_others_could_change_is_refused(tmp_path: Path) -> None:
-    own = own_directory(str(tmp_path))
-    assert os.stat(own).st_mode & 0o777 == 0o700 and own_directory(str(tmp_path)) == own
+    own = ensure_own_directory(str(tmp_path))
+    assert os.stat(own).st_mode & 0o777 == 0o700 and ensure_own_directory(str(tmp_path)) == own
     os.chmod(own, 0o777)
     with pytest.raises(PermissionError):
-        own_directory(str(tmp_path))
+        ensure_own_directory(str(tmp_path))
     os.rmdir(own)
     os.mkdir(tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", own)
     with pytest.raises(PermissionError):
-        own_directory(str(tmp_path))
+        ensure_own_directory(str(tmp_path))
 
 
 def test_the_last_one_removes_it(tmp_path: Path) -> None:
-    first, second = (run_directory(str(tmp_path), "r", 0) for _ in range(2))
+    first, second = (hold_run_directory(str(tmp_path), "r", 0) for _ in range(2))
     (Path(first.path) / "file").write_text("x")
     first.release()
     first.release()
@@ -85,15 +85,15 @@ def test_the_last_one_removes_it(tmp_path: Path) -> None:
 
 
 def test_what_dead_runs_left_goes_with_the_next(tmp_path: Path) -> None:
-    dead, living, young = (run_directory(str(tmp_path), name, 0) for name in ("dead", "living", "young"))
+    dead, living, young = (hold_run_directory(str(tmp_path), name, 0) for name in ("dead", "living", "young"))
     for held in (dead, young):
         os.close(held._file)  # as the kernel does with a process that is killed
     for held in (dead, living):
         os.utime(held.path + ".lock", (1, 1))
-    run_directory(str(tmp_path), "next", 0)
+    hold_run_directory(str(tmp_path), "next", 0)
     left = {name for name in os.listdir(os.path.dirname(dead.path)) if not name.endswith(".lock")}
     assert left == {"living.0", "young.0", "next.0"}
-    assert isinstance(living, Held)
+    assert isinstance(living, HeldDirectory)
 
 
 def a_folder(path: Path) -> Path:
@@ -141,7 +141,7 @@ def test_a_copy_that_is_stopped_or_fails_leaves_nothing(tmp_path: Path) -> None:
         asked.append(time.monotonic())
         return len(asked) > 10
 
-    with pytest.raises(Stopped):
+    with pytest.raises(PreparationStopped):
         copy_once(str(source), str(tmp_path / "node" / "x"), soon)
     with pytest.raises(FileNotFoundError) as missing:
         copy_once(str(tmp_path / "nothing"), str(tmp_path / "node" / "x"), never)

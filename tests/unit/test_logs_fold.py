@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.logs.align import LOOKAHEAD
-from worldsize.logs.fold import Folder
-from worldsize.logs.numbers import merged, number_key
+from worldsize.logs.fold import LineFolder
+from worldsize.logs.numbers import merge_lines, number_key
 
 FEW = st.sampled_from(["", "a", "b", "c", "step 1", "step 2", "loss 0.5", "loss 0.25"])
 PUSH = st.tuples(st.just("push"), st.integers(0, 3), st.lists(FEW, min_size=1, max_size=12))
@@ -54,7 +54,7 @@ def play(folder, actions, steps):
 @pytest.mark.parametrize("mode", ["same", "off"])
 @given(actions=st.lists(ACTION, max_size=30), steps=st.lists(st.sampled_from([0.0, 0.05, 0.3]), min_size=1, max_size=5))
 def test_each_ranks_lines_come_out_in_order_and_once(mode, window, actions, steps):
-    out, said = play(Folder(range(4), mode, window), actions, steps)
+    out, said = play(LineFolder(range(4), mode, window), actions, steps)
     for rank in range(4):
         assert said_by(rank, out) == said[rank]
     assert all(list(ranks) == sorted(set(ranks)) for ranks, _ in out)
@@ -62,7 +62,7 @@ def test_each_ranks_lines_come_out_in_order_and_once(mode, window, actions, step
 
 @given(actions=st.lists(ACTION, max_size=30), steps=st.lists(st.sampled_from([0.0, 0.05, 0.3]), min_size=1, max_size=5))
 def test_numbers_mode_keeps_every_ranks_lines(actions, steps):
-    out, said = play(Folder(range(4), "numbers"), actions, steps)
+    out, said = play(LineFolder(range(4), "numbers"), actions, steps)
     for rank in range(4):
         shapes = [number_key(line.replace("{0.25..0.5}", "0.5").replace("{1..2}", "1")) for line in said_by(rank, out)]
         assert shapes == [number_key(line) for line in said[rank]]
@@ -71,7 +71,7 @@ def test_numbers_mode_keeps_every_ranks_lines(actions, steps):
 @given(st.lists(st.lists(FEW, max_size=400), min_size=1, max_size=4), st.lists(st.integers(1, 50), min_size=1))
 def test_without_a_window_the_portions_do_not_matter(lines, portions):
     def fold(sizes):
-        folder, out = Folder(range(len(lines)), "same", None), []
+        folder, out = LineFolder(range(len(lines)), "same", None), []
         left = [list(of_rank) for of_rank in lines]
         turn = 0
         while any(left):
@@ -89,14 +89,14 @@ def test_without_a_window_the_portions_do_not_matter(lines, portions):
 
 
 def test_equal_lines_fold_at_once():
-    folder = Folder(range(8))
+    folder = LineFolder(range(8))
     for rank in range(8):
         folder.push_lines(rank, ["a", "b"], 1.0)
     assert pop(folder, 1.0) == [(tuple(range(8)), "a"), (tuple(range(8)), "b")]
 
 
 def test_a_line_waits_for_the_others_to_say_it_too_and_no_longer_than_the_window():
-    folder = Folder([0, 1, 2])
+    folder = LineFolder([0, 1, 2])
     folder.push(0, "a", 1.0)
     assert pop(folder, 1.1) == []
     folder.push(2, "a", 1.15)
@@ -108,7 +108,7 @@ def test_a_line_waits_for_the_others_to_say_it_too_and_no_longer_than_the_window
 
 
 def test_a_rank_that_ended_is_not_waited_for():
-    folder = Folder([0, 1, 2])
+    folder = LineFolder([0, 1, 2])
     folder.push(0, "a", 1.0)
     folder.push(1, "a", 1.0)
     assert pop(folder, 1.0) == []
@@ -117,7 +117,7 @@ def test_a_rank_that_ended_is_not_waited_for():
 
 
 def test_extra_lines_of_one_rank_do_not_stop_the_folding_after_them():
-    folder = Folder([0, 1, 2])
+    folder = LineFolder([0, 1, 2])
     for rank in range(3):
         extra = ["saved %d" % i for i in range(60)] if rank == 0 else []
         folder.push_lines(rank, ["epoch 1", *extra, "epoch 2", "epoch 3"], 1.0)
@@ -127,7 +127,7 @@ def test_extra_lines_of_one_rank_do_not_stop_the_folding_after_them():
 
 
 def test_lines_that_some_ranks_share_are_grouped():
-    folder = Folder(range(4), window=None)
+    folder = LineFolder(range(4), window=None)
     for rank in range(4):
         middle = ["mine"] if rank == 3 else ["ours", "too"]
         folder.push_lines(rank, ["start", *middle, "end"], 0.0)
@@ -143,14 +143,14 @@ def test_lines_that_some_ranks_share_are_grouped():
 
 @pytest.mark.parametrize("one", [0, 1])
 def test_of_several_common_lines_the_nearest_is_taken(one):
-    folder = Folder([0, 1], window=None)
+    folder = LineFolder([0, 1], window=None)
     folder.push_lines(one, ["far", "a", "near", "b"], 0.0)
     folder.push_lines(1 - one, ["near", "c", "d", "e", "far"], 0.0)
     assert ((0, 1), "near") in pop(folder, 0.0, drain=True)
 
 
 def test_ranks_that_say_more_than_another_are_folded_among_themselves():
-    folder = Folder(range(4), window=None)
+    folder = LineFolder(range(4), window=None)
     for rank in range(4):
         middle = ["rank %d" % rank, "warning"] if rank else []
         folder.push_lines(rank, [*middle, "end"], 0.0)
@@ -164,28 +164,28 @@ def test_ranks_that_say_more_than_another_are_folded_among_themselves():
 
 
 def test_what_differs_comes_rank_by_rank():
-    folder = Folder([0, 1], window=None)
+    folder = LineFolder([0, 1], window=None)
     folder.push_lines(0, ["Traceback:", "  a", "  b"], 0.0)
     folder.push_lines(1, ["Error:", "  c", "  d"], 0.0)
     assert [ranks[0] for ranks, _ in pop(folder, 0.0, drain=True)] == [0, 0, 0, 1, 1, 1]
 
 
 def test_bulk_output_that_differs_does_not_wait_for_the_window():
-    folder = Folder([0, 1])
+    folder = LineFolder([0, 1])
     for rank in range(2):
         folder.push_lines(rank, ["rank %d line %d" % (rank, i) for i in range(10_000)], 1.0)
     assert len(pop(folder, 1.0)) > 2 * (10_000 - LOOKAHEAD)
 
 
 def test_a_flood_of_one_rank_is_not_held_back():
-    folder = Folder([0, 1])
+    folder = LineFolder([0, 1])
     folder.push_lines(0, ["x" * 1000] * 40_000, 1.0)
     assert len(pop(folder, 1.0)) == 40_000
 
 
 def test_delays_do_not_add_up():
     """One line every 10 ms from one rank of two comes out after 200 ms, each, also the last."""
-    folder = Folder([0, 1])
+    folder = LineFolder([0, 1])
     late = []
     for i in range(1000):
         now = i / 100
@@ -196,7 +196,7 @@ def test_delays_do_not_add_up():
 
 
 def test_numbers_fold_to_their_range():
-    folder = Folder(range(3), "numbers")
+    folder = LineFolder(range(3), "numbers")
     for rank, loss in enumerate(("0.51", "0.63", "0.55")):
         folder.push_lines(rank, ["[rank%d] step 7: loss %s" % (rank, loss), "same 1"], 0.0)
     assert pop(folder, 0.0) == [
@@ -220,7 +220,7 @@ def test_numbers_fold_to_their_range():
 )
 def test_merged_numbers(lines, text):
     assert len({number_key(line) for line in lines}) == 1
-    assert merged(lines) == text
+    assert merge_lines(lines) == text
 
 
 def test_a_nan_stands_out():
@@ -232,7 +232,7 @@ def test_a_nan_stands_out():
 def test_throughput(mode, differ):
     """At least 300,000 lines a second; here the measured figure is well above a million."""
     lines = [["rank %d step %d" % (rank * differ, i) for i in range(5000)] for rank in range(64)]
-    folder = Folder(range(64), mode)
+    folder = LineFolder(range(64), mode)
     started = time.process_time()
     count = 0
     for first in range(0, 5000, 500):

@@ -56,16 +56,16 @@ def test_reads_are_bounded(path):
     append(path, b"0123456\n" * 1000)
     log = RankLog(path)
     assert len(log.read(limit=80)) == 10
-    assert log.behind
+    assert log.has_unread
     assert len(log.read(limit=8 << 10)) == 990
-    assert not log.behind
+    assert not log.has_unread
 
 
 def test_a_ten_megabyte_line_is_never_held(path):
     append(path, b"x" * (10 << 20))
     log = RankLog(path)
     pieces = []
-    while not pieces or log.behind:
+    while not pieces or log.has_unread:
         pieces += log.read()
         assert len(log._partial) <= BOUND
     append(path, b"yz\nnext\n")
@@ -124,7 +124,7 @@ def test_a_progress_bar_does_not_fill_memory(path):
     log = RankLog(path)
     for _ in range(4):
         append(path, b"\r 10%|####      |" * 65536)
-        while log.read() or log.behind:
+        while log.read() or log.has_unread:
             assert len(log._partial) < 100
     assert log.close() == [" 10%|####      |"]
 

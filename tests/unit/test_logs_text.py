@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from worldsize.logs.text import (
     BOUND,
     MORE,
-    compact,
     cut_long,
     escape,
     escape_json,
+    format_ranges,
     last_state,
     split_lines,
     split_message,
@@ -135,4 +135,4 @@ def test_a_long_line_among_short_ones():
     [([], ""), ([3], "3"), ([0, 1], "0,1"), ([0, 1, 2, 5], "0-2,5"), ([1, 3, 4, 5, 6, 8, 9], "1,3-6,8,9")],
 )
 def test_compact(numbers, text):
-    assert compact(numbers) == text
+    assert format_ranges(numbers) == text

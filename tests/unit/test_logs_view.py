@@ -11,7 +11,7 @@ import time
 import pytest
 
 from worldsize.errors import UsageError
-from worldsize.logs.merged_log import Follower, RawFollower
+from worldsize.logs.merged_log import LogFollower, RawLogFollower
 from worldsize.logs.selection import compile_grep
 from worldsize.logs.text import BOUND
 from worldsize.plan.plan import NodePlan, RankPlan
@@ -40,7 +40,7 @@ class World:
             self.say(rank, text.replace("RANK", str(rank)))
 
     def follow(self, ranks=None, fold=None, grep=None, **options):
-        return Follower(self.paths, self.nodes, ranks, fold, grep, self.printed.append, lambda: self.time, **options)
+        return LogFollower(self.paths, self.nodes, ranks, fold, grep, self.printed.append, lambda: self.time, **options)
 
     def text(self, *args, **options):
         self.printed.clear()
@@ -191,7 +191,9 @@ def test_afterwards_the_clock_does_not_matter(world):
     world.say(0, b"\r 10%" * (1 << 20) + b"\r100%\n")
     seconds = iter(range(1_000_000))
     out = []
-    Follower(world.paths, world.nodes, [0], None, None, out.append, lambda: next(seconds) * 10.0, live=False).finish()
+    LogFollower(
+        world.paths, world.nodes, [0], None, None, out.append, lambda: next(seconds) * 10.0, live=False
+    ).finish()
     assert "".join(out) == "0:0: 100%\n"
 
 
@@ -199,7 +201,7 @@ def test_a_closed_pipe_is_told_to_the_caller(world):
     world.say_all("line\n" * 10)
     reading, writing = os.pipe()
     os.close(reading)
-    follower = Follower(
+    follower = LogFollower(
         world.paths, world.nodes, None, None, None, lambda text: os.write(writing, text.encode()), time.monotonic
     )
     with pytest.raises(BrokenPipeError):
@@ -211,11 +213,11 @@ def test_raw_is_byte_for_byte(world):
     world.say(0, b"\x1b[2J\r1%\r2%")
     world.say(1, b"\xff\0\nhalf")
     out = []
-    raw = RawFollower(world.paths, [0], out.append)
+    raw = RawLogFollower(world.paths, [0], out.append)
     assert raw.poll()
     assert b"".join(out) == b"\x1b[2J\r1%\r2%"
     out.clear()
-    raw = RawFollower(world.paths, [0, 1], out.append)
+    raw = RawLogFollower(world.paths, [0, 1], out.append)
     raw.poll()
     world.say(1, b" of it\n")
     raw.finish()
@@ -250,7 +252,7 @@ def test_not_a_byte_is_lost_of_64_ranks_that_write_a_megabyte_each(tmp_path, fol
             who, _, words = line.partition(": ")
             heard[int(who.partition(":")[2])].append(words)
 
-    follower = Follower(world.paths, world.nodes, None, fold, None, hear, time.monotonic)
+    follower = LogFollower(world.paths, world.nodes, None, fold, None, hear, time.monotonic)
     waiting, hashes = list(world.ranks), {}
     running = {}
     while waiting or running:
@@ -282,7 +284,7 @@ def test_memory_stays_bounded_while_a_large_log_is_read(tmp_path):
         world.say(rank, line * ((16 << 20) // len(line)))
     tracemalloc.start()
     try:
-        Follower(world.paths, world.nodes, None, None, None, lambda text: None, time.monotonic, live=False).finish()
+        LogFollower(world.paths, world.nodes, None, None, None, lambda text: None, time.monotonic, live=False).finish()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

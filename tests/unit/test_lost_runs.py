@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.common.atomic_files import time_of_files, write_json
+from worldsize.common.atomic_files import file_server_time, write_json
 from worldsize.compute.local.compute import LocalCompute
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs import status
-from worldsize.service.runs.status import judge, look
+from worldsize.service.runs.status import fold_observation, refresh_status
 from worldsize.state.records import ExitRecord, Failure, Observation, RunState, Status
 from worldsize.store.runs import create_run
 
@@ -35,12 +35,12 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
 
 
 def plan(paths: RunPaths) -> Plan:
-    return Plan(paths.run_id, "t", "local", time.time(), 0, node_major(NODES, 1), ("true",), {}, grace=1.0)
+    return Plan(paths.run_id, "t", "local", time.time(), 0, node_major_layout(NODES, 1), ("true",), {}, grace=1.0)
 
 
 def seen(paths: RunPaths, observation: Observation) -> Status:
     handle = {"type": "local", "pid": 1, "started": 1, "run_id": paths.run_id}
-    return judge(paths, LocalCompute("local", {}), plan(paths), handle, observation, remains=False)
+    return fold_observation(paths, LocalCompute("local", {}), plan(paths), handle, observation, remains=False)
 
 
 def leave_records(paths: RunPaths, nodes: Sequence[int], failure: Failure | None = None) -> None:
@@ -57,10 +57,10 @@ def date_files(paths: RunPaths, moment: float) -> None:
 
 def test_files_are_dated_by_who_keeps_them(tmp_path: Path) -> None:
     before = time.time() - 1
-    assert before < time_of_files(str(tmp_path)) < time.time() + 1
+    assert before < file_server_time(str(tmp_path)) < time.time() + 1
     assert os.listdir(tmp_path) == []
     with pytest.raises(OSError):
-        time_of_files(str(tmp_path / "gone"))
+        file_server_time(str(tmp_path / "gone"))
 
 
 @pytest.mark.parametrize("skew", [-3600.0, 0.0, 3600.0])
@@ -68,14 +68,14 @@ def test_a_file_servers_clock_counts(paths: RunPaths, monkeypatch: pytest.Monkey
     """A simulated server dates files by its own clock. A record of a job that ended with 0 may be hidden for 90 s."""
     server = time.time() + skew
     for since, state in ((1.0, RunState.STARTING), (89.0, RunState.STARTING), (91.0, RunState.LOST)):
-        monkeypatch.setattr(status, "time_of_files", lambda _, since=since: server + since)
+        monkeypatch.setattr(status, "file_server_time", lambda _, since=since: server + since)
         date_files(paths, server)
         assert seen(paths, ENDED).state == state
 
 
 def test_a_job_that_failed_has_nothing_more_to_tell(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
-    monkeypatch.setattr(status, "time_of_files", lambda _: now + 7)
+    monkeypatch.setattr(status, "file_server_time", lambda _: now + 7)
     date_files(paths, now)
     assert seen(paths, ENDED._replace(code=1)).state == RunState.FAILED
 
@@ -92,9 +92,9 @@ def test_records_that_show_later_count(paths: RunPaths, failure: Failure | None,
     assert seen(paths, Observation("absent", over=True)).state == RunState.LOST
     leave_records(paths, [0])
     compute = LocalCompute("local", {})
-    assert look(paths, compute, plan(paths)).state == RunState.LOST
+    assert refresh_status(paths, compute, plan(paths)).state == RunState.LOST
     leave_records(paths, [1], failure)
-    assert look(paths, compute, plan(paths)).state == state
+    assert refresh_status(paths, compute, plan(paths)).state == state
     with open(paths.result) as file:
         assert json.load(file)["summary"]["state"] == state
 
@@ -102,4 +102,4 @@ def test_records_that_show_later_count(paths: RunPaths, failure: Failure | None,
 def test_any_other_end_stays(paths: RunPaths) -> None:
     assert seen(paths, ENDED._replace(code=1, over=True)).state == RunState.FAILED
     leave_records(paths, range(NODES))
-    assert look(paths, LocalCompute("local", {}), plan(paths)).state == RunState.FAILED
+    assert refresh_status(paths, LocalCompute("local", {}), plan(paths)).state == RunState.FAILED

@@ -9,32 +9,34 @@ import pytest
 
 from worldsize.agent.launchers import slurm_srun
 from worldsize.agent.launchers.base import node_processes
-from worldsize.agent.launchers.failures import launched_failures
+from worldsize.agent.launchers.failures import launcher_failures
 from worldsize.agent.launchers.mpirun import (
-    available,
     first_cause,
-    generation,
+    has_open_mpi,
     hosts_lines,
     mpirun_argv,
     mpirun_environment,
+    open_mpi_generation,
 )
 from worldsize.agent.launchers.rank_file import rank_lines
 from worldsize.agent.launchers.rank_process import Process, rank_processes
-from worldsize.agent.supervision.rank_processes import Ended
+from worldsize.agent.supervision.rank_processes import EndedProcess
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, World
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_environment import Host, RendezvousResult
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.slurm.node_names import node_names
 
 
 def plan_of(nodes: int, ranks: int, **fields) -> Plan:
     values = {"environment": {}, "framework": "mpi", "launcher": "mpirun", **fields}
-    return Plan("run-7", "t", "lab", 1_795_000_000.5, 0, node_major(nodes, ranks), ("python", "a b.py"), **values)
+    return Plan(
+        "run-7", "t", "lab", 1_795_000_000.5, 0, node_major_layout(nodes, ranks), ("python", "a b.py"), **values
+    )
 
 
-def world_of(*names: str) -> World:
-    return World("10.1.2.3", 29871, tuple(Host(name, 8) for name in names))
+def world_of(*names: str) -> RendezvousResult:
+    return RendezvousResult("10.1.2.3", 29871, tuple(Host(name, 8) for name in names))
 
 
 @pytest.mark.parametrize(
@@ -73,15 +75,15 @@ def put(directory, *names: str) -> str:
 )
 def test_whose_mpirun_it_is(tmp_path, beside, found):
     os.symlink(put(tmp_path, *beside), tmp_path / "link")
-    assert generation(str(tmp_path / "link")) == found
+    assert open_mpi_generation(str(tmp_path / "link")) == found
 
 
 def test_mpirun_is_looked_for_where_ranks_would_find_it(tmp_path):
     put(tmp_path, "mpirun", "orted")
     here, elsewhere = {"PATH": str(tmp_path)}, {"PATH": "/nowhere"}
-    assert available(plan_of(1, 1), here) and not available(plan_of(1, 1), elsewhere)
-    assert available(plan_of(1, 1, path=(str(tmp_path),)), elsewhere)
-    assert not available(plan_of(1, 1, environment=elsewhere), here)
+    assert has_open_mpi(plan_of(1, 1), here) and not has_open_mpi(plan_of(1, 1), elsewhere)
+    assert has_open_mpi(plan_of(1, 1, path=(str(tmp_path),)), elsewhere)
+    assert not has_open_mpi(plan_of(1, 1, environment=elsewhere), here)
 
 
 def test_ranks_are_placed_as_the_plan_has_them():
@@ -109,7 +111,10 @@ def test_nodes_of_one_host_must_be_neighbours_for_mpirun():
 
 def test_more_ranks_than_cores_give_way_to_each_other():
     plan, paths = plan_of(2, 5), RunPaths("/runs/r")
-    node, given = plan.nodes[0], [World("x", 1, (Host(one, 8), Host(two, 8))) for one, two in (("a", "b"), ("a", "a"))]
+    node, given = (
+        plan.nodes[0],
+        [RendezvousResult("x", 1, (Host(one, 8), Host(two, 8))) for one, two in (("a", "b"), ("a", "a"))],
+    )
     found = [node_processes(plan, world, node, paths, ENVIRON)[0].environment for world in given]
     assert ["OMPI_MCA_mpi_yield_when_idle" in environment for environment in found] == [False, True]
 
@@ -241,8 +246,8 @@ def failures(tmp_path, text: str, code: int, node: int = 0, **errors: str):
         with open(paths.rank_error(int(rank[1:])), "w") as file:
             file.write(report)
     (tmp_path / "log").write_text(text)
-    ended = Ended(Process((0, 1), ("mpirun",), {}, str(tmp_path / "log"), ()), code, 99.0)
-    return launched_failures(plan_of(2, 2), paths, node, ["a", "b"], ended, False)
+    ended = EndedProcess(Process((0, 1), ("mpirun",), {}, str(tmp_path / "log"), ()), code, 99.0)
+    return launcher_failures(plan_of(2, 2), paths, node, ["a", "b"], ended, False)
 
 
 def test_a_launchers_last_words_are_told_without_secrets(tmp_path):

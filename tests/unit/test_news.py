@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.cli.progress_line import Notices, Ticker
+from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.compute.base import CheckResult
-from worldsize.environment.pack.image import pulled
-from worldsize.environment.workspace.builder import Scratch, Work, built
+from worldsize.environment.pack.image import pull_image
+from worldsize.environment.workspace.builder import Build, ScratchBuild, ensure_built
 from worldsize.errors import UsageError
-from worldsize.service.client import _Logged
-from worldsize.service.provisioning.image import Runtime, _impossible
+from worldsize.service.client import _LoggedProgress
+from worldsize.service.provisioning.image import ContainerRuntime, _find_obstacle
 from worldsize.service.request import Progress
-from worldsize.staging.content_store import Store
+from worldsize.staging.content_store import ContentStore
 
 TEXT = "fetching git+https://anna:Canary@host/x.git with --token Canary"
 SHOWN = "fetching git+https://anna:***@host/x.git with --token ***"
 
 
-@pytest.mark.parametrize("tell", [Notices, Ticker])
+@pytest.mark.parametrize("tell", [NoticePrinter, ProgressLine])
 def test_a_notice(tell: Callable[[], Progress], capsys: pytest.CaptureFixture[str]) -> None:
     tell().notice(TEXT)
     assert capsys.readouterr().err == "notice: %s\n" % SHOWN
@@ -35,7 +35,7 @@ def test_what_is_said_for_the_moment(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("time.monotonic", lambda: 1e9)
-    ticker = Ticker()
+    ticker = ProgressLine()
     monkeypatch.setattr("time.monotonic", lambda: 2e9)
     getattr(ticker, what)(TEXT, *([1, 2] if what != "doing" else []))
     said = capsys.readouterr().err
@@ -44,7 +44,7 @@ def test_what_is_said_for_the_moment(
 
 def test_what_is_logged_for_a_program(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "worldsize"):
-        _Logged().notice(TEXT)
+        _LoggedProgress().notice(TEXT)
     assert caplog.messages == [SHOWN]
 
 
@@ -53,7 +53,7 @@ def test_a_builds_steps_and_news(tmp_path: Path) -> None:
     told: list[str] = []
     notes: list[str] = []
 
-    def make(work: Work) -> dict[str, object]:
+    def make(work: Build) -> dict[str, object]:
         work.step(TEXT)
         work.news(TEXT)
         notes.extend(path.read_text() for path in tmp_path.rglob("*.lock"))
@@ -61,9 +61,9 @@ def test_a_builds_steps_and_news(tmp_path: Path) -> None:
         return {}
 
     (tmp_path / "envs").mkdir(0o700)
-    built(str(tmp_path / "envs" / "env"), make, told.append)
+    ensure_built(str(tmp_path / "envs" / "env"), make, told.append)
     assert told == [SHOWN, SHOWN] and notes and not any("Canary" in note for note in notes)
-    Scratch(str(tmp_path), told.append).step(TEXT)
+    ScratchBuild(str(tmp_path), told.append).step(TEXT)
     assert told[2:] == [SHOWN] and "Canary" not in (tmp_path / "log").read_text()
 
 
@@ -84,9 +84,9 @@ def test_the_name_of_an_image(tmp_path: Path) -> None:
     told = Told()
     for path in (str(program), str(tmp_path / "none")):
         with pytest.raises(UsageError) as refused:
-            pulled(IMAGE, "apptainer", path, Store(str(tmp_path / "data"), told), os.environ)
+            pull_image(IMAGE, "apptainer", path, ContentStore(str(tmp_path / "data"), told), os.environ)
         assert "Canary" not in str(refused.value) + str(refused.value.where)
     assert "fetching the container image docker://anna:***@host/image:1" in told.said and "Canary" not in told.said
-    for runtime in (None, Runtime("none", "")):
-        found = _impossible(None, None, IMAGE, runtime, "image")  # type: ignore[arg-type]
+    for runtime in (None, ContainerRuntime("none", "")):
+        found = _find_obstacle(None, None, IMAGE, runtime, "image")  # type: ignore[arg-type]
         assert isinstance(found, CheckResult) and "anna:***@host" in found.what and "Canary" not in found.what

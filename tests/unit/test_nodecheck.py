@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from worldsize.environment.inspect import node_check
-from worldsize.environment.inspect.node_check import Row, check_argv, judge, oldest_driver, read_row
+from worldsize.environment.inspect.node_check import (
+    NodeReport,
+    check_argv,
+    find_problems,
+    oldest_driver,
+    parse_node_report,
+)
 
 TORCH = {"cuda": "12.4", "hip": None, "available": True, "devices": 4, "built_for": ["sm_80", "sm_90", "compute_90"]}
 SAID: dict[str, Any] = {
@@ -25,16 +31,16 @@ SAID: dict[str, Any] = {
 }
 
 
-def said(node: str = "n1", torch: dict[str, Any] | None = None, **more: Any) -> Row:
-    return Row(node, {**SAID, "torch": {**TORCH, **(torch or {})}, **more})
+def said(node: str = "n1", torch: dict[str, Any] | None = None, **more: Any) -> NodeReport:
+    return NodeReport(node, {**SAID, "torch": {**TORCH, **(torch or {})}, **more})
 
 
-def words(*rows: Row, gpus: int | None = None) -> list[tuple[str, str]]:
-    return [(problem.level, problem.what) for problem in judge(rows, gpus)]
+def words(*rows: NodeReport, gpus: int | None = None) -> list[tuple[str, str]]:
+    return [(problem.level, problem.what) for problem in find_problems(rows, gpus)]
 
 
 def test_a_healthy_node_has_no_problems() -> None:
-    assert judge([said("n1"), said("n2")], 4) == []
+    assert find_problems([said("n1"), said("n2")], 4) == []
 
 
 @pytest.mark.parametrize(
@@ -73,13 +79,13 @@ def test_torch_and_gpus_that_do_not_go_together() -> None:
 
 def test_glibc_python_and_imports() -> None:
     assert "glibc 2.17 is older than numpy was built for (2.28)" in words(said(glibc="2.17"))[0][1]
-    assert "Python 3.6.8 is too old" in words(Row("n1", {"python": "3.6.8"}))[0][1]
+    assert "Python 3.6.8 is too old" in words(NodeReport("n1", {"python": "3.6.8"}))[0][1]
     broken = said(imports={"torch": {"error": "ImportError: libcudart.so.12: cannot open shared object file"}})
-    (problem,) = judge([broken, Row("n2", broken.said)], None)
+    (problem,) = find_problems([broken, NodeReport("n2", broken.said)], None)
     assert problem.nodes == ("n1", "n2") and "ld_library_path" in problem.mend
-    missing = judge([said(imports={"x": {"error": "ModuleNotFoundError: No module named 'x'"}})], None)
+    missing = find_problems([said(imports={"x": {"error": "ModuleNotFoundError: No module named 'x'"}})], None)
     assert missing[0].mend == "add it to the environment"
-    gone = judge([Row("n1", None, 127, "bash: /env/bin/python: No such file or directory")], None)
+    gone = find_problems([NodeReport("n1", None, 127, "bash: /env/bin/python: No such file or directory")], None)
     assert "worldsize env pack" in gone[0].mend
 
 
@@ -93,16 +99,16 @@ def test_nodes_that_differ() -> None:
 
 def test_answers_are_found_among_other_words() -> None:
     line = json.dumps({"python": "3.11"})
-    assert read_row("n", 0, "module loaded\n%s\nbye\n" % line, "").said == {"python": "3.11"}
-    assert read_row("n", 3, "{not json\n", "first\nlast words\n") == Row("n", None, 3, "last words")
-    assert "ended with code 9" in read_row("n", 9, "", "").error
+    assert parse_node_report("n", 0, "module loaded\n%s\nbye\n" % line, "").said == {"python": "3.11"}
+    assert parse_node_report("n", 3, "{not json\n", "first\nlast words\n") == NodeReport("n", None, 3, "last words")
+    assert "ended with code 9" in parse_node_report("n", 9, "", "").error
 
 
 def test_what_a_node_executes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_check, "KNOWN", ())
+    monkeypatch.setattr(node_check, "KNOWN_PACKAGES", ())
     argv = check_argv(sys.executable, ["json", "nowhere"], ["pytest", "no-such-package"])
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    report = read_row("n", 0, done.stdout, done.stderr).said
+    report = parse_node_report("n", 0, done.stdout, done.stderr).said
     assert report is not None and report["python"] == "%d.%d.%d" % sys.version_info[:3]
     imports = report["imports"]
     assert imports["pytest"]["version"] == pytest.__version__ and imports["json"]["version"]

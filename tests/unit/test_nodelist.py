@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.plan.slurm.hostlist import LIMIT, expand, fold
+from worldsize.plan.slurm.hostlist import MAX_NAMES, expand_hostlist, fold_hostlist
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from worldsize.plan.slurm.hostlist import LIMIT, expand, fold
     ],
 )
 def test_expand(text: str, names: list[str]) -> None:
-    assert expand(text) == names
+    assert expand_hostlist(text) == names
 
 
 @pytest.mark.parametrize(
@@ -59,18 +59,18 @@ def test_expand(text: str, names: list[str]) -> None:
 )
 def test_nonsense_is_an_error_that_quotes_it(text: str) -> None:
     with pytest.raises(ValueError, match="is no list of nodes") as error:
-        expand(text)
+        expand_hostlist(text)
     assert repr(text) in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["n[0-99999999]", "n[1-1000]x[1-1000]", "n[1-65536],m1", "n[0-999999999999999999]"])
 def test_a_text_for_too_many_nodes_is_refused_before_it_is_expanded(text: str) -> None:
-    with pytest.raises(ValueError, match=str(LIMIT)):
-        expand(text)
+    with pytest.raises(ValueError, match=str(MAX_NAMES)):
+        expand_hostlist(text)
 
 
 def test_the_limit_itself_is_allowed() -> None:
-    assert len(expand("n[1-65536]")) == LIMIT
+    assert len(expand_hostlist("n[1-65536]")) == MAX_NAMES
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_the_limit_itself_is_allowed() -> None:
     ],
 )
 def test_fold(names: list[str], text: str) -> None:
-    assert fold(names) == text
+    assert fold_hostlist(names) == text
 
 
 @pytest.mark.parametrize("name", ["", "n[1]", "n1,n2", "n 1", "n1\n", "n" + "1" * 5000, "1" * 5000 + "n1"])
 def test_what_is_no_name_cannot_be_folded(name: str) -> None:
     with pytest.raises(ValueError, match="no node's name"):
-        fold(["n1", name])
+        fold_hostlist(["n1", name])
 
 
 _NAMES = st.lists(
@@ -112,19 +112,21 @@ _NAMES = st.lists(
 
 @given(_NAMES)
 def test_folded_names_expand_to_the_same_names_each_once(names: list[str]) -> None:
-    again = expand(fold(names))
+    again = expand_hostlist(fold_hostlist(names))
     assert sorted(again) == sorted(set(names))
 
 
 @given(_NAMES)
 def test_folding_depends_on_the_names_and_not_on_their_order(names: list[str]) -> None:
-    assert fold(names) == fold(reversed(names)) == fold(expand(fold(names)))
+    assert (
+        fold_hostlist(names) == fold_hostlist(reversed(names)) == fold_hostlist(expand_hostlist(fold_hostlist(names)))
+    )
 
 
 @given(st.text(alphabet="ab012-,[]. x", max_size=25))
 def test_any_text_is_expanded_or_refused(text: str) -> None:
     try:
-        names = expand(text)
+        names = expand_hostlist(text)
     except ValueError:
         return
     assert all(name and not set(name) & set("[], ") for name in names)

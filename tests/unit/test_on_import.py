@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.inrank.import_hook import when_imported
+from worldsize.inrank.import_hook import call_after_import
 
-SOURCE = Path(inspect.getfile(when_imported)).parent
+SOURCE = Path(inspect.getfile(call_after_import)).parent
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def importing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_called_in_order_after_the_module_was_executed(importing: Path) -> None:
     (importing / "late_one.py").write_text("VALUE = 7\n")
     seen: list[tuple[str, int]] = []
-    when_imported("late_one", lambda module: seen.append(("first", module.VALUE)))
-    when_imported("late_one", lambda module: seen.append(("second", module.VALUE)))
+    call_after_import("late_one", lambda module: seen.append(("first", module.VALUE)))
+    call_after_import("late_one", lambda module: seen.append(("second", module.VALUE)))
     assert seen == []
     module = __import__("late_one")
     assert seen == [("first", 7), ("second", 7)]
@@ -35,7 +35,7 @@ def test_called_in_order_after_the_module_was_executed(importing: Path) -> None:
 
 def test_called_at_once_when_it_is_there_already(importing: Path) -> None:
     seen: list[str] = []
-    when_imported("json", lambda module: seen.append(module.__name__))
+    call_after_import("json", lambda module: seen.append(module.__name__))
     assert seen == ["json"]
 
 
@@ -45,7 +45,7 @@ def test_a_submodule_and_a_module_that_fails_at_first(importing: Path) -> None:
     (package / "__init__.py").write_text("")
     (package / "part.py").write_text("import os\nif not os.environ.pop('LATE', None): raise OSError('not yet')\n")
     seen: list[str] = []
-    when_imported("late_package.part", lambda module: seen.append(module.__name__))
+    call_after_import("late_package.part", lambda module: seen.append(module.__name__))
     with pytest.raises(OSError, match="not yet"):
         __import__("late_package.part")
     assert seen == []

@@ -29,8 +29,8 @@ def test_a_group_of_one(members: list[str], bens_group: int, private: bool, monk
     monkeypatch.setattr(pwd, "getpwuid", {ANNA: anna, BEN: ben}.__getitem__)
     monkeypatch.setattr(pwd, "getpwall", lambda: [anna, ben])
     monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("anna", "x", gid, members)))
-    owners._is_first_of_one.cache_clear()
+    owners._is_first_group_of_one.cache_clear()
     try:
         assert owners.is_private_group(ANNA) is private
     finally:
-        owners._is_first_of_one.cache_clear()
+        owners._is_first_group_of_one.cache_clear()

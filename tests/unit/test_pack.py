@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worldsize.agent.node_disk.relocate import BINARY, TEXT, holds, moved
-from worldsize.agent.node_disk.unpack import Damaged, description_of, unpack
-from worldsize.environment.inspect.existing import Existing, looked_at
-from worldsize.environment.pack.pack import Packed, pack
+from worldsize.agent.node_disk.relocate import BINARY, TEXT, prefix_file_kind, with_new_prefix
+from worldsize.agent.node_disk.unpack import DamagedPack, description_of, unpack_environment
+from worldsize.environment.inspect.existing import ExistingEnvironment, inspect_prefix
+from worldsize.environment.pack.pack import EnvironmentPack, pack
 from worldsize.errors import StorageError
-from worldsize.plan.pack_format import DESCRIPTION, HEADER, PIECE, VERSION, content, member, member_length
+from worldsize.plan.pack_format import DESCRIPTION, HEADER, PIECE, VERSION, make_member, member_content, member_length
 
 OLD = "/old/place/env"
 
@@ -45,14 +45,14 @@ def a_prefix(tmp_path: Path, name: str = "env") -> Path:
     return prefix
 
 
-def packed(prefix: Path, target: Path, kind: str = "prefix") -> Packed:
-    return pack(Existing(str(prefix), kind, (3, 11)), str(target))
+def packed(prefix: Path, target: Path, kind: str = "prefix") -> EnvironmentPack:
+    return pack(ExistingEnvironment(str(prefix), kind, (3, 11)), str(target))
 
 
-def unpacked(found: Packed, tmp_path: Path, name: str = "node") -> Path:
+def unpacked(found: EnvironmentPack, tmp_path: Path, name: str = "node") -> Path:
     place = tmp_path / name
     with open(found.path, "rb") as file:
-        unpack(file.read, found.digest, str(place) + ".part", str(place))
+        unpack_environment(file.read, found.digest, str(place) + ".part", str(place))
     os.rename(str(place) + ".part", place)
     return place
 
@@ -146,10 +146,10 @@ def test_nothing_damaged_counts(tmp_path: Path, damage: str) -> None:
     elif damage == "empty":
         data.clear()
     else:
-        data += member(b"\0" * 512, 1)
+        data += make_member(b"\0" * 512, 1)
     stream = io.BytesIO(bytes(data))
-    with pytest.raises(Damaged):
-        unpack(stream.read, found.digest, str(tmp_path / "node.part"), str(tmp_path / "node"))
+    with pytest.raises(DamagedPack):
+        unpack_environment(stream.read, found.digest, str(tmp_path / "node.part"), str(tmp_path / "node"))
 
 
 def a_tar_of_another(*members: tuple[str, bytes, str | bytes]) -> bytes:
@@ -167,7 +167,7 @@ def a_tar_of_another(*members: tuple[str, bytes, str | bytes]) -> bytes:
             else:
                 info.size = len(what)
             archive.addfile(info, io.BytesIO(what) if isinstance(what, bytes) else None)
-    return member(buffer.getvalue(), 1)
+    return make_member(buffer.getvalue(), 1)
 
 
 @pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE])
@@ -190,8 +190,8 @@ def test_nothing_is_written_through_a_link_of_it(tmp_path: Path, link: str, late
     last = (later, kind, b"key" if kind == tarfile.REGTYPE else "lib/file")
     whole = a_tar_of_another(("lib", tarfile.DIRTYPE, ""), ("lib/file", tarfile.REGTYPE, b""), *links, last)
     digest = hashlib.sha256(whole).hexdigest()
-    with pytest.raises(Damaged, match=r"below a link|leads out of it|is no plain name"):
-        unpack(io.BytesIO(whole).read, digest, str(tmp_path / "node.part"), str(tmp_path / "node"))
+    with pytest.raises(DamagedPack, match=r"below a link|leads out of it|is no plain name"):
+        unpack_environment(io.BytesIO(whole).read, digest, str(tmp_path / "node.part"), str(tmp_path / "node"))
     assert [path.name for path in outside.rglob("*")] == ["deep"]
 
 
@@ -206,8 +206,8 @@ def test_no_second_name_is_made_of_a_link_of_it(tmp_path: Path, link: str) -> No
         ("lib/away", tarfile.SYMTYPE, str(outside)),
         ("name", tarfile.LNKTYPE, link),
     )
-    with pytest.raises(Damaged, match=r"below a link|leads out of it|is no plain name"):
-        unpack(io.BytesIO(whole).read, "0" * 64, str(tmp_path / "node.part"), str(tmp_path / "node"))
+    with pytest.raises(DamagedPack, match=r"below a link|leads out of it|is no plain name"):
+        unpack_environment(io.BytesIO(whole).read, "0" * 64, str(tmp_path / "node.part"), str(tmp_path / "node"))
     assert not os.path.lexists(tmp_path / "node.part" / "name") and (outside / "secret").stat().st_nlink == 1
 
 
@@ -220,22 +220,24 @@ def test_a_link_that_comes_after_a_file_is_not_in_its_way(tmp_path: Path) -> Non
         ("away/key", tarfile.REGTYPE, b"key"),
         ("away", tarfile.SYMTYPE, str(outside)),
     )
-    with pytest.raises(Damaged, match="no directory"):
-        unpack(io.BytesIO(whole).read, "0" * 64, str(tmp_path / "node.part"), str(tmp_path / "node"))
+    with pytest.raises(DamagedPack, match="no directory"):
+        unpack_environment(io.BytesIO(whole).read, "0" * 64, str(tmp_path / "node.part"), str(tmp_path / "node"))
     assert list(outside.iterdir()) == []
 
 
 def test_no_set_uid_bit_is_kept(tmp_path: Path) -> None:
     whole = a_tar_of_another(("lib", tarfile.DIRTYPE, ""), ("lib/file", tarfile.REGTYPE, b"x"))
-    unpack(io.BytesIO(whole).read, hashlib.sha256(whole).hexdigest(), str(tmp_path / "node.part"), str(tmp_path))
+    unpack_environment(
+        io.BytesIO(whole).read, hashlib.sha256(whole).hexdigest(), str(tmp_path / "node.part"), str(tmp_path)
+    )
     assert {path.stat().st_mode & 0o7000 for path in (tmp_path / "node.part").rglob("*")} == {0}
 
 
 @settings(max_examples=30)
 @given(st.binary(max_size=200_000), st.integers(1, 9))
 def test_members_hold_what_they_were_given(data: bytes, level: int) -> None:
-    whole = member(data, level)
-    assert member_length(whole[:HEADER]) == len(whole) and content(whole) == data
+    whole = make_member(data, level)
+    assert member_length(whole[:HEADER]) == len(whole) and member_content(whole) == data
     import gzip
 
     assert gzip.decompress(whole) == data
@@ -256,12 +258,12 @@ def test_members_hold_what_they_were_given(data: bytes, level: int) -> None:
     ],
 )
 def test_which_files_hold_it(data: bytes, kind: str | None) -> None:
-    assert holds(data, OLD.encode()) == kind
+    assert prefix_file_kind(data, OLD.encode()) == kind
 
 
 def test_text_takes_any_length() -> None:
     text = b"a=/old/place/env/lib:/old/place/env2:/old/place/env\n"
-    assert moved(text, TEXT, 0, OLD.encode(), b"/n") == b"a=/n/lib:/old/place/env2:/n\n"
+    assert with_new_prefix(text, TEXT, 0, OLD.encode(), b"/n") == b"a=/n/lib:/old/place/env2:/n\n"
 
 
 def test_a_long_interpreter_is_started_through_the_shell(tmp_path: Path) -> None:
@@ -269,7 +271,7 @@ def test_a_long_interpreter_is_started_through_the_shell(tmp_path: Path) -> None
     (deep / "bin").mkdir(parents=True)
     os.symlink(sys.executable, deep / "bin/python")
     script = b"#!/old/place/env/bin/python -s\nimport sys\nprint(sys.argv[1:], sys.flags.no_user_site)\n"
-    data = moved(script, TEXT, 0, OLD.encode(), str(deep).encode())
+    data = with_new_prefix(script, TEXT, 0, OLD.encode(), str(deep).encode())
     assert data is not None and data.startswith(b"#!/bin/sh\n")
     (tmp_path / "tool").write_bytes(data)
     (tmp_path / "tool").chmod(0o755)
@@ -279,11 +281,11 @@ def test_a_long_interpreter_is_started_through_the_shell(tmp_path: Path) -> None
 
 def test_in_binary_files_everything_stays_where_it_is() -> None:
     data = b"head\0/old/place/env/lib:/old/place/env/x\0tail\0/old/place/env\0end"
-    after = moved(data, BINARY, 0, OLD.encode(), b"/n")
+    after = with_new_prefix(data, BINARY, 0, OLD.encode(), b"/n")
     assert after is not None and len(after) == len(data)
     assert after.index(b"tail") == data.index(b"tail") and after.index(b"end") == data.index(b"end")
     assert b"\0/n/lib:/n/x\0" in after and b"\0/n\0" in after
-    assert moved(data, BINARY, 0, OLD.encode(), b"/new/place/of/env") is None
+    assert with_new_prefix(data, BINARY, 0, OLD.encode(), b"/new/place/of/env") is None
 
 
 @settings(max_examples=100)
@@ -293,7 +295,7 @@ def test_room_of_condas_is_used_and_no_more(longer: int, times: int, room: int) 
     new = b"/" + b"n" * (len(OLD) - 1 + longer)
     string = b":".join([OLD.encode() + b"/lib"] * times)
     data = b"head\0" + string + b"\0" + b"\0" * (room * times) + b"tail"
-    after = moved(data, BINARY, room, OLD.encode(), new)
+    after = with_new_prefix(data, BINARY, room, OLD.encode(), new)
     if longer > room:
         assert after is None
     else:
@@ -317,7 +319,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_virtual_environment_runs_elsewhere(venv: Path, tmp_path: Path) -> None:
-    existing = looked_at(str(venv))
+    existing = inspect_prefix(str(venv))
     assert existing is not None and existing.kind == "venv"
     found = pack(existing, str(tmp_path / "env.tar.gz"))
     place = unpacked(found, tmp_path)

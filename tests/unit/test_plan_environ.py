@@ -6,18 +6,18 @@ import json
 
 import pytest
 
-from worldsize.plan.plan import ArrayPlace, NodePlan, Plan, RankPlan, Rehearsal
+from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan, Rehearsal
 from worldsize.plan.rank_environment import (
     CONVENTIONS,
     VARIABLES,
     Host,
     RankContext,
-    World,
+    RendezvousResult,
     convention_variables,
     rank_environment,
     scrub,
 )
-from worldsize.plan.rank_layout import by_roles, node_major
+from worldsize.plan.rank_layout import node_major_layout, role_layout
 from worldsize.plan.variable_conflicts import contradictions
 
 CREATED = 1_795_000_000.75
@@ -26,11 +26,11 @@ ERROR_FILE = "/runs/r/attempt-3/errors/rank.json"
 
 def plan_of(nodes: int, ranks: int, **fields) -> Plan:
     values = {"environment": {}, **fields}
-    return Plan("run-7", "t", "lab", CREATED, 3, node_major(nodes, ranks), ("true",), **values)
+    return Plan("run-7", "t", "lab", CREATED, 3, node_major_layout(nodes, ranks), ("true",), **values)
 
 
-def world_of(nodes: int) -> World:
-    return World("10.1.2.3", 29871, tuple(Host("host%d" % node, 8 + node) for node in range(nodes)))
+def world_of(nodes: int) -> RendezvousResult:
+    return RendezvousResult("10.1.2.3", 29871, tuple(Host("host%d" % node, 8 + node) for node in range(nodes)))
 
 
 def context_of(plan: Plan, rank: int) -> RankContext:
@@ -132,7 +132,7 @@ IN_ARRAY = {
 
 
 def test_elements_of_an_array_know_their_place_and_have_numbers_of_their_own():
-    first, last = (convention_variables(context_of(plan_of(1, 1, array=ArrayPlace(k, 3, "run")), 0)) for k in (0, 2))
+    first, last = (convention_variables(context_of(plan_of(1, 1, array=ArrayElement(k, 3, "run")), 0)) for k in (0, 2))
     assert first == {**expected(0, 1, 1), **IN_ARRAY}
     assert {name for name in first if first[name] != last[name]} == {
         "WORLDSIZE_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID",
@@ -348,12 +348,12 @@ def test_what_is_the_same_on_all_ranks_of_one_node_may_be_repeated():
 
 
 def test_tf_config_is_the_tensorflow_jobs_alone():
-    nodes = by_roles(2, ("chief", "worker"), ("ps", "evaluator"))
+    nodes = role_layout(2, ("chief", "worker"), ("ps", "evaluator"))
     hosts = (Host("a", 8, "10.0.0.1", (2001, 2002)), Host("b", 8, "10.0.0.2", (2001, 2003)))
 
     def found(rank, **fields):
         plan = plan_of(1, 1, **fields)._replace(nodes=nodes)
-        context = context_of(plan, rank)._replace(world=World("10.0.0.1", 1, hosts))
+        context = context_of(plan, rank)._replace(world=RendezvousResult("10.0.0.1", 1, hosts))
         return convention_variables(context).get("TF_CONFIG")
 
     assert found(0) is None
@@ -365,7 +365,7 @@ def test_tf_config_is_the_tensorflow_jobs_alone():
 
 
 def test_a_parameter_server_sees_no_gpu():
-    plan = plan_of(1, 1, visible_devices=True)._replace(nodes=by_roles(1, ("worker", "worker"), ("ps",)))
+    plan = plan_of(1, 1, visible_devices=True)._replace(nodes=role_layout(1, ("worker", "worker"), ("ps",)))
     given = [rank_environment(context_of(plan, rank), {}, 1)["CUDA_VISIBLE_DEVICES"] for rank in range(3)]
     assert given == ["0", "1", ""]
 
@@ -400,7 +400,7 @@ def test_tensorflow_has_its_share_of_threads_and_never_a_single_one_between_oper
     names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
     def found(inherited, **fields):
-        context = context_of(plan_of(1, 1, **fields), 0)._replace(world=World("10.0.0.1", 1, hosts))
+        context = context_of(plan_of(1, 1, **fields), 0)._replace(world=RendezvousResult("10.0.0.1", 1, hosts))
         environment = rank_environment(context, inherited, threads)
         return tuple(environment.get(name) for name in names)
 

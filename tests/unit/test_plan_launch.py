@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worldsize.plan.node_disk import Archive, Copy, Local
-from worldsize.plan.plan import PLAN_VERSION, ArrayPlace, Batch, NodePlan, Plan, RankPlan, Rehearsal
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.node_disk import Archive, InputCopy, NodeDiskPlan
+from worldsize.plan.plan import PLAN_VERSION, ArrayElement, BatchPlan, NodePlan, Plan, RankPlan, Rehearsal
+from worldsize.plan.rank_layout import node_major_layout
 
 texts = st.text(max_size=12)
 seconds = st.floats(0, 1e9, allow_nan=False)
 indices = st.lists(st.integers(0, 9), max_size=3).map(tuple)
 batches = st.builds(
-    Batch,
+    BatchPlan,
     st.lists(texts, max_size=3).map(tuple),
     st.dictionaries(texts, texts, max_size=2),
     st.integers(1, 99),
     indices,
 )
-copies = st.lists(st.builds(Copy, texts, texts, texts), max_size=2).map(tuple)
+copies = st.lists(st.builds(InputCopy, texts, texts, texts), max_size=2).map(tuple)
 local_needs = st.builds(
-    Local,
+    NodeDiskPlan,
     texts,
     copies,
     st.lists(texts, max_size=2).map(tuple),
@@ -70,7 +70,7 @@ def plans(draw) -> Plan:
         ranks_umask=draw(st.none() | st.integers(0, 0o777)),
         gpus=draw(st.none() | st.integers(0, 8)),
         array=draw(
-            st.none() | st.builds(ArrayPlace, st.integers(0, 9), st.integers(1, 10), texts, st.none() | st.just(2))
+            st.none() | st.builds(ArrayElement, st.integers(0, 9), st.integers(1, 10), texts, st.none() | st.just(2))
         ),
         batch=draw(st.none() | batches),
         python=draw(texts),
@@ -119,7 +119,7 @@ def test_every_field_is_drawn():
 
 
 def a_plan(**fields) -> Plan:
-    return Plan("r", "t", "local", 1.0, 0, node_major(2, 2), ("true",), {}, **fields)
+    return Plan("r", "t", "local", 1.0, 0, node_major_layout(2, 2), ("true",), {}, **fields)
 
 
 @pytest.mark.parametrize("version", [0, PLAN_VERSION + 1, "1", None, 1.5])
@@ -155,7 +155,7 @@ def test_a_key_of_a_newer_release_is_left_out_and_one_too_few_is_refused():
 
 @pytest.mark.parametrize(("nodes", "per_node"), [(1, 1), (2, 2), (3, 1), (256, 4)])
 def test_node_major(nodes, per_node):
-    plan = a_plan()._replace(nodes=node_major(nodes, per_node))
+    plan = a_plan()._replace(nodes=node_major_layout(nodes, per_node))
     assert plan.world_size == nodes * per_node
     pairs = [(node.node_rank, each) for node in plan.nodes for each in node.ranks]
     for rank, (node_rank, each) in enumerate(pairs):

@@ -9,7 +9,7 @@ from worldsize.errors import JobError, PlanError
 from worldsize.jobspec.distribution import JaxDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution
 from worldsize.jobspec.job import Input, Job, Output, Resources
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.submission.make_plan import as_here, make_plan, with_inputs
+from worldsize.service.submission.make_plan import for_inputs, make_plan, with_client_paths
 
 PATHS = RunPaths("/runs/20260101-000000-000abc")
 SHARED = ComputeFacts(None, 8, shared_host=True)
@@ -73,7 +73,7 @@ def test_other_inputs_make_another_plan_of_the_same_shape():
         job._replace(inputs={"lr": 0.2}),
         RunPaths("/runs/20260101-000000-000abc/20260101-000000-000abc_1"),
     )
-    assert with_inputs(plan(job), other, elsewhere) == make_plan(other, SHARED, "local", elsewhere, 1.5, ())
+    assert for_inputs(plan(job), other, elsewhere) == make_plan(other, SHARED, "local", elsewhere, 1.5, ())
 
 
 @pytest.mark.parametrize("path", ["azureml://datastores/a/paths/b", "azureml:model:1", "https://x.blob/y"])
@@ -144,7 +144,7 @@ def test_what_nodes_read_and_write_is_called_as_they_call_it():
     assert found.environment["WORLDSIZE_INPUT_DATA"] == "/app/data"
     assert found.environment["WORLDSIZE_OUTPUT_KEPT"] == "/app/models"
     assert (found.python, found.rdzv_endpoint, found.kept) == ("/opt/env/bin/python", "n2:29400", ("CCP_JOBID",))
-    assert with_inputs(found, job, ON_SHARE, MAPPED) == found
+    assert for_inputs(found, job, ON_SHARE, MAPPED) == found
 
 
 def test_a_job_may_say_a_shared_path_by_either_name():
@@ -154,12 +154,12 @@ def test_a_job_may_say_a_shared_path_by_either_name():
         inputs={"a": Input(path="/app/a"), "b": Input(path="/mnt/app/b"), "c": Input(path="/data"), "d": 1},
         outputs={"o": Output(path="/app/o"), "p": Output()},
     )
-    found = as_here(job, MAPPED)
+    found = with_client_paths(job, MAPPED)
     assert found.code == "/mnt/app/src"
     paths = [getattr(value, "path", value) for value in found.inputs.values()]
     assert paths == ["/mnt/app/a", "/mnt/app/b", "/data", 1]
     assert [output.path for output in found.outputs.values()] == ["/mnt/app/o", None]
-    assert as_here(found, MAPPED) == found
+    assert with_client_paths(found, MAPPED) == found
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,18 @@ from worldsize.agent.launchers.batch_script import batch_environment
 from worldsize.agent.launchers.rank_file import rank_lines
 from worldsize.agent.launchers.torchrun import torchrun_argv
 from worldsize.agent.posix import processes
-from worldsize.agent.startup.setup_script import environment_after
+from worldsize.agent.startup.setup_script import environment_after_setup
 from worldsize.agent.trials.trial import trial_plan
 from worldsize.common.atomic_files import Umask, open_log, own_umask
 from worldsize.compute.base import ComputeFacts
 from worldsize.jobspec.job import Job
-from worldsize.plan.plan import Batch, Plan
-from worldsize.plan.rank_environment import Host, World
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.plan import BatchPlan, Plan
+from worldsize.plan.rank_environment import Host, RendezvousResult
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.make_plan import make_plan
 
-WORLD = World("127.0.0.1", 29871, (Host("here", 8),))
+WORLD = RendezvousResult("127.0.0.1", 29871, (Host("here", 8),))
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def _ours() -> Iterator[None]:
 
 def plan_of(launcher: str = "direct", **keys: object) -> Plan:
     said = {"environment": {}, "launcher": launcher, "umask": 0o077, "ranks_umask": 0o027, **keys}
-    return Plan("run-7", "t", "lab", 1.5, 0, node_major(1, 1), ("sh", "-c", "umask; touch made"), **said)
+    return Plan("run-7", "t", "lab", 1.5, 0, node_major_layout(1, 1), ("sh", "-c", "umask; touch made"), **said)
 
 
 def paths_in(directory: Path) -> RunPaths:
@@ -140,7 +140,7 @@ def test_lines_of_setup_have_it_and_their_files_have_ours(tmp_path: Path, asked:
     paths = paths_in(tmp_path)
     at = os.path.join(paths.root, "batch.log.step")
     plan = plan_of(ranks_umask=asked, setup=("touch made", "stat -c %%a '%s'" % at))
-    assert environment_after(plan, paths, {"PATH": os.environ["PATH"]}, lambda: False) is not None
+    assert environment_after_setup(plan, paths, {"PATH": os.environ["PATH"]}, lambda: False) is not None
     assert mode(os.path.join(paths.code, "made")) == expected
     assert Path(paths.batch_log).read_text() == "600\n"
     assert mode(paths.batch_log) == "600" and not os.path.exists(at)
@@ -165,7 +165,7 @@ def test_a_command_beside_the_ranks_has_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("virtual", [True, False])
 def test_a_batch_script_tells_the_real_srun(tmp_path: Path, virtual: bool) -> None:
     """Which passes SLURM_UMASK on to the steps: sbatch was started with ours."""
-    plan = plan_of("batch", batch=Batch(("n0",) if virtual else ()))
+    plan = plan_of("batch", batch=BatchPlan(("n0",) if virtual else ()))
     paths = paths_in(tmp_path)
     assert batch_environment(plan, paths, {"SLURM_UMASK": "0077"})["SLURM_UMASK"] == "0027"
     older = batch_environment(plan._replace(ranks_umask=None), paths, {"SLURM_UMASK": "0077"})

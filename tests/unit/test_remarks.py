@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.failure_causes import while_ending, with_remarks
-from worldsize.service.runs.startup_wait import while_starting
+from worldsize.service.runs.failure_causes import with_cause, with_ending_cause
+from worldsize.service.runs.startup_wait import with_startup_wait
 from worldsize.state.records import Failure, Reason, RunState, Status
 
 KILLED = Status(RunState.FAILED, Reason.SIGNAL, 137, "Slurm: the job failed by signal 9 (KILL)", started=5.0)
@@ -22,7 +22,7 @@ KILLED = Status(RunState.FAILED, Reason.SIGNAL, 137, "Slurm: the job failed by s
 def remarked(tmp_path: Path, text: str, status: Status, cancelled: bool = False) -> Status:
     paths = RunPaths(str(tmp_path))
     Path(paths.batch_log).write_text(text)
-    return with_remarks(paths, status, cancelled)
+    return with_cause(paths, status, cancelled)
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_nodes_that_did_not_come_up_are_the_cause_unless_it_is_known_why(tmp_pat
 def test_slurm_may_wait_long_for_a_node_that_is_not_reached_and_it_is_told_before(tmp_path: Path) -> None:
     paths = RunPaths(str(tmp_path))
     ending = Status(RunState.STARTING, message="Slurm: it is ending (COMPLETING)")
-    assert while_ending(paths, ending) == ending
+    assert with_ending_cause(paths, ending) == ending
     Path(paths.batch_log).write_text(UNREACHED)
-    assert while_ending(paths, ending).message == WHICH + ". Slurm: it is ending (COMPLETING)"
-    assert while_ending(paths, ending._replace(started=5.0)) == ending._replace(started=5.0)
+    assert with_ending_cause(paths, ending).message == WHICH + ". Slurm: it is ending (COMPLETING)"
+    assert with_ending_cause(paths, ending._replace(started=5.0)) == ending._replace(started=5.0)
 
 
 LOST = Status(RunState.LOST, None, 1, "its srun (process 7) is gone")
@@ -184,15 +184,15 @@ def test_what_ended_during_setup_names_the_line(tmp_path: Path, status: Status, 
 
 
 STARTING = Status(RunState.STARTING)
-PLAN = Plan("r", "t", "lab", 1.0, 0, node_major(4, 1), ("true",), {})
+PLAN = Plan("r", "t", "lab", 1.0, 0, node_major_layout(4, 1), ("true",), {})
 
 
 @pytest.mark.parametrize(("name", "node"), [("batch.log.step", 0), ("batch-0001.log.step", 1)])
 def test_a_run_that_waits_for_setup_says_for_which_line(tmp_path: Path, name: str, node: int) -> None:
     paths, plan = RunPaths(str(tmp_path)), PLAN._replace(setup=(STEP,))
-    assert while_starting(paths, STARTING, plan) == STARTING
+    assert with_startup_wait(paths, STARTING, plan) == STARTING
     (tmp_path / name).write_text(STEP + "\n")
-    assert while_starting(paths, STARTING, plan).message == "node %d executes setup: %s" % (node, STEP)
+    assert with_startup_wait(paths, STARTING, plan).message == "node %d executes setup: %s" % (node, STEP)
 
 
 def test_a_run_that_waits_for_nodes_says_for_which_and_why(tmp_path: Path) -> None:
@@ -203,11 +203,11 @@ def test_a_run_that_waits_for_nodes_says_for_which_and_why(tmp_path: Path) -> No
     os.utime(paths.rendezvous, (an_hour_on, an_hour_on))  # young however long it takes to get there
     for node in (0, 2):
         Path(paths.events(node)).write_text('{"event": "agent_started"}\n')
-    assert while_starting(paths, STARTING, PLAN) == STARTING, "they may be on their way"
+    assert with_startup_wait(paths, STARTING, PLAN) == STARTING, "they may be on their way"
     os.utime(paths.rendezvous, (1.0, 1.0))
-    assert while_starting(paths, STARTING, PLAN).message == "the head waits for the agent of nodes 1,3"
+    assert with_startup_wait(paths, STARTING, PLAN).message == "the head waits for the agent of nodes 1,3"
     Path(paths.events(2)).write_text('{"event": "unjoined", "text": "node 2 could not"}\n')
-    assert while_starting(paths, STARTING, PLAN).message == "node 2 could not"
+    assert with_startup_wait(paths, STARTING, PLAN).message == "node 2 could not"
 
 
 def test_agents_that_a_full_disk_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

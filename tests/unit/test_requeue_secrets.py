@@ -12,18 +12,20 @@ import pytest
 from worldsize.common.atomic_files import write_json
 from worldsize.errors import ConfigError, StorageError, SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import read_secrets
 from worldsize.service.runs.requeue import requeue
-from worldsize.service.secrets import hide
+from worldsize.service.secrets import split_secrets
 from worldsize.state.records import Observation, RunState, Status
 
 
 def run_of(tmp_path: Path, ask: Any) -> Any:
     """A run that has failed, with a secret variable."""
-    whole = Plan("r", "train", "c", 1.0, 0, node_major(1, 1), ("true",), {"HF_TOKEN": "canary"}, secrets=("HF_TOKEN",))
-    plan, _ = hide(whole, ["canary"])
+    whole = Plan(
+        "r", "train", "c", 1.0, 0, node_major_layout(1, 1), ("true",), {"HF_TOKEN": "canary"}, secrets=("HF_TOKEN",)
+    )
+    plan, _ = split_secrets(whole, ["canary"])
     paths = RunPaths(str(tmp_path))
     os.makedirs(paths.attempt_dir)
     write_json(paths.result, {"summary": {}})

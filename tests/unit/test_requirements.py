@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from worldsize.environment.pip.requirements import (
-    descriptions,
+    description_files,
     local_directories,
     local_sources,
     project_name,
-    reached,
+    reachable_trees,
 )
 from worldsize.errors import UsageError
-from worldsize.jobspec.requirement import requirement, split
+from worldsize.jobspec.requirement import absolute_requirement, split_requirement
 
 
 def project(directory: Path, text: str) -> str:
@@ -50,7 +50,7 @@ def test_the_trees_that_trees_take_packages_from(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "setup.py").write_text("setup(install_requires=['e @ file:%s'])" % e)
     (tmp_path / "e").mkdir()
-    assert reached([a]) == [a, b, c, d, e] and reached([e, str(tmp_path / "gone")]) == [e]
+    assert reachable_trees([a]) == [a, b, c, d, e] and reachable_trees([e, str(tmp_path / "gone")]) == [e]
 
 
 def test_what_describes_a_tree(tmp_path: Path) -> None:
@@ -62,13 +62,13 @@ def test_what_describes_a_tree(tmp_path: Path) -> None:
     tree = project(tmp_path / "a", said)
     for name in ("req.txt", "x.txt", "h.txt", "setup.cfg", "other.txt"):
         (tmp_path / "a" / name).write_text("")
-    names = [path.removeprefix(tree + "/") for path in descriptions(tree)]
+    names = [path.removeprefix(tree + "/") for path in description_files(tree)]
     assert names == ["pyproject.toml", "setup.cfg", "req.txt", "x.txt", "h.txt"]
     (tmp_path / "a" / "setup.cfg").write_text("[options]\ninstall_requires = file: deep/c.in, gone.txt\n")
     (tmp_path / "a" / "setup.py").write_text("setup(install_requires=open('other.txt'))")
     (tmp_path / "a" / "deep").mkdir()
     (tmp_path / "a" / "deep" / "c.in").write_text("")
-    assert {"deep/c.in", "other.txt", "setup.py"} < {path.removeprefix(tree + "/") for path in descriptions(tree)}
+    assert {"deep/c.in", "other.txt", "setup.py"} < {path.removeprefix(tree + "/") for path in description_files(tree)}
     (tmp_path / "a" / "setup.cfg").write_text(
         "[metadata]\nlong_description = file: README\n"
         "[options]\ninstall_requires =\n    file: requirements,\n        deep/deps.lst\n"
@@ -77,9 +77,9 @@ def test_what_describes_a_tree(tmp_path: Path) -> None:
     (tmp_path / "a" / "setup.py").write_text("open(os.path.join(here, 'deep', 'base.txt'))")
     for name in ("README", "requirements", "deep/deps.lst", "of x", "deep/base.txt"):
         (tmp_path / "a" / name).write_text("")
-    found = {path.removeprefix(tree + "/") for path in descriptions(tree)}  # found by review
+    found = {path.removeprefix(tree + "/") for path in description_files(tree)}  # found by review
     assert {"requirements", "deep/deps.lst", "of x", "deep/base.txt"} < found and "README" not in found
-    assert descriptions(project(tmp_path / "b", "[tool.setuptools]\ndynamic = 3\n")) == [
+    assert description_files(project(tmp_path / "b", "[tool.setuptools]\ndynamic = 3\n")) == [
         str(tmp_path / "b/pyproject.toml")
     ]
 
@@ -103,7 +103,7 @@ def test_trees_however_they_are_named(tmp_path: Path, line: str, monkeypatch: py
     tree = project(tmp_path / "a", "[project]\nname = 'b'\n")
     assert local_directories([line % tree if "%s" in line else line]) == [tree]
     other = project(tmp_path / "o", "[project]\ndependencies = ['pkg@file://${WHERE}/a']\n")
-    assert reached([other]) == [other, tree]
+    assert reachable_trees([other]) == [other, tree]
 
 
 def test_an_address_that_is_no_path() -> None:
@@ -133,7 +133,7 @@ def test_a_path_that_cannot_be_followed(line: str, monkeypatch: pytest.MonkeyPat
     ],
 )  # fmt: skip
 def test_a_path_is_made_absolute(line: str, absolute: str) -> None:
-    assert requirement(line, "/base") == absolute
+    assert absolute_requirement(line, "/base") == absolute
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_path_is_made_absolute(line: str, absolute: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_path_stays(line: str) -> None:
-    assert requirement(line, "/base") == line
+    assert absolute_requirement(line, "/base") == line
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def test_what_is_no_path_stays(line: str) -> None:
 )
 def test_a_line_of_many_blanks(line: str) -> None:
     """Found by review: its blanks were shared out in all ways, for ever. The time limit of every test is the bound."""
-    parts = split(line)
+    parts = split_requirement(line)
     assert "".join(parts) == line.strip()
-    assert len(requirement(line, "/base")) <= len(line) + len("/base/")
+    assert len(absolute_requirement(line, "/base")) <= len(line) + len("/base/")
 
 
 def test_the_members_of_a_workspace(tmp_path: Path) -> None:
@@ -173,10 +173,10 @@ def test_the_members_of_a_workspace(tmp_path: Path) -> None:
     a, b = (project(tmp_path / "root" / "packages" / name, "[project]\nname = '%s'\n" % name) for name in "ab")
     apart = project(tmp_path / "apart", "[project]\nname = 'c'\n")
     (tmp_path / "root" / "packages" / "README").write_text("no tree")
-    assert sorted(reached([a])) == sorted([root, a, b, apart])
+    assert sorted(reachable_trees([a])) == sorted([root, a, b, apart])
     assert local_sources(root) == sorted([a, b, apart])
     os.chown(os.path.join(root, "pyproject.toml"), 65534, 65534)
-    assert reached([a]) == [a]
+    assert reachable_trees([a]) == [a]
 
 
 ODD = "[project]\nname = 3\n[tool.uv.sources]\na = 1\nb = [2, {}]\nc = { path = 4 }"

@@ -8,13 +8,13 @@ import pytest
 
 from worldsize.common.atomic_files import write_json
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.failure_screen import failure_data, failure_lines
 from worldsize.state.records import ExitRecord, Failure, Reason, RunState, Status
 from worldsize.store.runs import create_run
 
-PLAN = Plan("r", "t", "local", 1.0, 0, node_major(2, 4), ("true",), {})
+PLAN = Plan("r", "t", "local", 1.0, 0, node_major_layout(2, 4), ("true",), {})
 
 
 def failed(code: int = 1, rank: int | None = 1) -> Status:

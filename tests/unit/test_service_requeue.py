@@ -10,9 +10,9 @@ import pytest
 
 from worldsize.compute.local.compute import LocalCompute
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.status import judge
+from worldsize.service.runs.status import fold_observation
 from worldsize.state.records import Observation, RunState
 from worldsize.store.runs import create_run
 
@@ -29,8 +29,8 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
 
 
 def state(paths: RunPaths, observation: Observation) -> str:
-    plan = Plan(paths.run_id, "t", "lab", time.time(), 0, node_major(1, 1), ("true",), {})
-    return judge(paths, LocalCompute("lab", {}), plan, {"type": "lab"}, observation).state
+    plan = Plan(paths.run_id, "t", "lab", time.time(), 0, node_major_layout(1, 1), ("true",), {})
+    return fold_observation(paths, LocalCompute("lab", {}), plan, {"type": "lab"}, observation).state
 
 
 def test_the_end_of_the_attempt_before_settles_nothing(paths: RunPaths) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from worldsize.common.atomic_files import write_json
-from worldsize.plan.array import is_new
+from worldsize.plan.array import is_untouched
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import write_secrets
-from worldsize.service.runs.settle import settle_alike
+from worldsize.service.runs.settle import record_common_result
 from worldsize.service.runs.status import read_result
 from worldsize.state.records import Reason, RunState, Status
 from worldsize.state.result import result
@@ -34,7 +34,7 @@ def elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunPaths]:
 
 @pytest.fixture
 def plan() -> Plan:
-    return Plan("r_0", "train", "c", 1.0, 0, node_major(1, 1), ("true",), {})
+    return Plan("r_0", "train", "c", 1.0, 0, node_major_layout(1, 1), ("true",), {})
 
 
 def ids(elements: list[RunPaths]) -> list[str]:
@@ -46,7 +46,7 @@ def ids(elements: list[RunPaths]) -> list[str]:
 
 
 def test_one_file_for_all(elements: list[RunPaths], plan: Plan) -> None:
-    settle_alike("r", elements, plan, CANCELLED)
+    record_common_result("r", elements, plan, CANCELLED)
     assert [read_result(paths) for paths in elements] == [CANCELLED] * 4
     assert len({os.stat(paths.result).st_ino for paths in elements}) == 1
     assert ids(elements) == ["r"] * 4
@@ -54,7 +54,7 @@ def test_one_file_for_all(elements: list[RunPaths], plan: Plan) -> None:
 
 
 def test_a_single_one_has_its_own(elements: list[RunPaths], plan: Plan) -> None:
-    settle_alike("r", elements[2:3], plan, CANCELLED)
+    record_common_result("r", elements[2:3], plan, CANCELLED)
     assert ids(elements[2:3]) == ["r_2"]
 
 
@@ -62,7 +62,7 @@ def test_a_single_one_has_its_own(elements: list[RunPaths], plan: Plan) -> None:
 def test_who_has_a_result_keeps_it(elements: list[RunPaths], plan: Plan, first: int) -> None:
     succeeded = Status(RunState.SUCCEEDED, None, 0)
     write_json(elements[first].result, result(plan._replace(run_id="r_%d" % first), succeeded))
-    settle_alike("r", elements, plan, CANCELLED)
+    record_common_result("r", elements, plan, CANCELLED)
     found = [read_result(paths) for paths in elements]
     assert found.pop(first) == succeeded
     assert found == [CANCELLED] * 3
@@ -76,7 +76,7 @@ def test_without_links_each_has_its_own(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "link", refuse)
-    settle_alike("r", elements, plan, CANCELLED)
+    record_common_result("r", elements, plan, CANCELLED)
     assert [read_result(paths) for paths in elements] == [CANCELLED] * 4
     assert ids(elements)[1:] == ["r_1", "r_2", "r_3"]
 
@@ -86,10 +86,10 @@ def test_what_happened_to_an_element_shows(elements: list[RunPaths], sign: str) 
     root = elements[0].root
     for name in ("plan.json", "job.yml", "record.json"):
         write_json(os.path.join(root, name), {})
-    assert is_new(root)
+    assert is_untouched(root)
     write_json(os.path.join(root, sign), {})
-    assert not is_new(root)
-    assert not is_new(root + "-gone")
+    assert not is_untouched(root)
+    assert not is_untouched(root + "-gone")
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -106,5 +106,5 @@ def test_who_can_read_the_end_finds_no_secrets(
     for paths in elements:
         write_secrets(paths, {"environment": {"HF_TOKEN": "x"}})
     monkeypatch.setattr(os, "link", look_and_link)
-    settle_alike("r", elements[:count], plan._replace(hidden=("environment",)), CANCELLED)
+    record_common_result("r", elements[:count], plan._replace(hidden=("environment",)), CANCELLED)
     assert len(seen) == count and not any("secrets.json" in names for names in seen)

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spec_strategies import fuzz
 
-from worldsize.jobspec.batch_script.shell_values import UNKNOWN, Seen, scan
+from worldsize.jobspec.batch_script.shell_values import UNKNOWN, ExpandedCommand, expanded_commands
 
 GIVEN = {"N": "2", "T": "4", "EMPTY": ""}
 
 
-def last(text: str) -> Seen:
-    return scan(text, GIVEN)[-1]
+def last(text: str) -> ExpandedCommand:
+    return expanded_commands(text, GIVEN)[-1]
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_environments_leave_variables_alone(text: str) -> None:
     ],
 )  # fmt: skip
 def test_which_commands_are_certain(text: str, certain: bool) -> None:
-    (seen,) = [seen for seen in scan(text, {}) if seen.words == ("srun", "x")]
+    (seen,) = [seen for seen in expanded_commands(text, {}) if seen.words == ("srun", "x")]
     assert seen.certain == certain
 
 
 def test_lines_and_exports() -> None:
     text = "A=1\nexport B=2\nexport A\nC=3 srun \\\n x\nsrun y"
-    first, second = [seen for seen in scan(text, {}) if seen.words[0] == "srun"]
+    first, second = [seen for seen in expanded_commands(text, {}) if seen.words[0] == "srun"]
     assert (first.line, second.line) == (4, 6)
     assert {name for name, each in first.variables.items() if each.exported} == {"A", "B", "C"}
     assert "C" not in second.variables
@@ -104,4 +104,4 @@ def test_lines_and_exports() -> None:
 )  # fmt: skip
 def test_any_text_is_read(pieces: list[str]) -> None:
     text = "".join(pieces)
-    assert all(1 <= seen.line <= text.count("\n") + 1 for seen in scan(text, {}))
+    assert all(1 <= seen.line <= text.count("\n") + 1 for seen in expanded_commands(text, {}))

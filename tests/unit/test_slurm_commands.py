@@ -14,7 +14,7 @@ from driver import wait_for
 from slurm_fakes import FakeSlurm
 
 from worldsize.compute.slurm.commands import call, clean_environ, run_slurm
-from worldsize.compute.slurm.errors import refusal, words_of
+from worldsize.compute.slurm.errors import error_text_of, refusal
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 
@@ -324,9 +324,9 @@ def test_a_default_of_the_shell_that_is_not_used_is_named() -> None:
 
 
 def test_a_wall_of_text_is_shortened() -> None:
-    assert len(words_of("sbatch: error: " + "x" * 5000)) == 1000
-    assert words_of("") == ""
-    assert words_of("sbatch: error: a\nsbatch: error: a\n") == "a"
+    assert len(error_text_of("sbatch: error: " + "x" * 5000)) == 1000
+    assert error_text_of("") == ""
+    assert error_text_of("sbatch: error: a\nsbatch: error: a\n") == "a"
 
 
 def test_a_site_that_greets_on_stderr_is_no_failure(tmp_path: Path) -> None:

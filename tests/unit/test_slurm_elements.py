@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.compute.slurm.accounting import COLUMNS, account_rows
-from worldsize.compute.slurm.job_rows import SEPARATOR, folded
+from worldsize.compute.slurm.job_rows import SEPARATOR, fold_job_ids
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ from worldsize.compute.slurm.job_rows import SEPARATOR, folded
     ],
 )
 def test_words(jobs: list[str], words: list[str]) -> None:
-    assert folded(jobs) == words
+    assert fold_job_ids(jobs) == words
 
 
 @given(st.sets(st.integers(0, 9999), max_size=2000))
 def test_all_of_them_and_no_others(numbers: set[int]) -> None:
-    words = folded("12_%d" % number for number in numbers)
+    words = fold_job_ids("12_%d" % number for number in numbers)
     assert all(len(word) < 500 for word in words)
     found: list[int] = []
     for word in words:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from worldsize.compute.slurm.cluster import PartitionRow
-from worldsize.compute.slurm.preflight import candidates, limit_seconds, misfits
+from worldsize.compute.slurm.preflight import candidate_partitions, limit_seconds, partition_problems
 
 
 def partition(name: str = "main", **changes: object) -> PartitionRow:
@@ -48,24 +48,24 @@ def test_times_as_sbatch_reads_them(text: str, seconds: int | None) -> None:
 def test_what_does_not_fit_is_laid_to_its_key(
     options: list[tuple[str, str | None]], gpus: int | None, places: list[str]
 ) -> None:
-    found = misfits(options, gpus, [SHORT])
+    found = partition_problems(options, gpus, [SHORT])
     assert [result.where for result in found] == places
     assert {result.level for result in found} <= {"error"}
 
 
 def test_a_quality_of_service_may_lift_limits_but_brings_no_hardware() -> None:
     asked: list[tuple[str, str | None]] = [("nodes", "3"), ("time", "61"), ("qos", "long")]
-    assert [result.level for result in misfits(asked, 5, [SHORT])] == ["notice", "error", "notice"]
+    assert [result.level for result in partition_problems(asked, 5, [SHORT])] == ["notice", "error", "notice"]
 
 
 def test_of_several_partitions_one_that_takes_it_is_enough() -> None:
     asked: list[tuple[str, str | None]] = [("nodes", "3"), ("partition", "short,main")]
-    rows = candidates(asked, [SHORT, partition(), partition("other")])
+    rows = candidate_partitions(asked, [SHORT, partition(), partition("other")])
     assert [row.name for row in rows] == ["short", "main"]
-    assert misfits(asked, 4, rows) == []
-    assert len(misfits(asked, 9, rows)) == 1, "what fails in the best of them"
+    assert partition_problems(asked, 4, rows) == []
+    assert len(partition_problems(asked, 9, rows)) == 1, "what fails in the best of them"
 
 
 def test_without_a_name_it_is_the_default_partition() -> None:
-    assert [row.name for row in candidates([("nodes", "1")], [SHORT, partition()])] == ["main"]
-    assert misfits([("nodes", "99")], 99, []) == [], "nothing is known"
+    assert [row.name for row in candidate_partitions([("nodes", "1")], [SHORT, partition()])] == ["main"]
+    assert partition_problems([("nodes", "99")], 99, []) == [], "nothing is known"

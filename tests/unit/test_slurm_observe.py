@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from worldsize.compute.slurm.job_rows import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, JobRow, signal_name, span, user_name
 from worldsize.compute.slurm.observe import observation
 from worldsize.compute.slurm.states import STATES
-from worldsize.compute.slurm.submission import pause
+from worldsize.compute.slurm.submission import query_pause
 from worldsize.state.records import Observation, Reason
 
 ROW = JobRow("12", QUEUE, "RUNNING", name="run", partition="main", nodes="node[1-2]", node_count=2, started=100.0)
@@ -249,10 +249,10 @@ def test_spans_signals_and_users() -> None:
 
 
 def test_slurm_is_asked_more_rarely_the_longer_nothing_happens() -> None:
-    assert pause(0) == pause(20) == 1.0
-    assert pause(100) == 5.0
-    assert pause(10_000) == 15.0
-    assert pause(10_000, queued=True) == 30.0
-    assert pause(0, runs=500) == 4.0
-    ages = [pause(age) for age in range(0, 2000, 10)]
+    assert query_pause(0) == query_pause(20) == 1.0
+    assert query_pause(100) == 5.0
+    assert query_pause(10_000) == 15.0
+    assert query_pause(10_000, queued=True) == 30.0
+    assert query_pause(0, runs=500) == 4.0
+    ages = [query_pause(age) for age in range(0, 2000, 10)]
     assert ages == sorted(ages)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from worldsize.compute.slurm.options import gpus_per_node, merged, sbatch_options, signal_of
+from worldsize.compute.slurm.options import gpus_per_node, merge_options, sbatch_options, signal_of
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 
 
 def plan(nodes: int = 2, processes: int = 4, **changes: Any) -> Plan:
-    return Plan("RUN", "train", "lab", 0.0, 0, node_major(nodes, processes), ("true",), {})._replace(**changes)
+    return Plan("RUN", "train", "lab", 0.0, 0, node_major_layout(nodes, processes), ("true",), {})._replace(**changes)
 
 
 LAYOUT = {"job-name": "RUN", "nodes": "2", "ntasks-per-node": "4"}
@@ -64,9 +64,9 @@ def test_the_limit_of_the_job_becomes_slurms_in_whole_minutes_with_room_for_the_
 
 
 def test_an_array_has_the_name_of_its_run() -> None:
-    from worldsize.plan.plan import ArrayPlace
+    from worldsize.plan.plan import ArrayElement
 
-    assert dict(sbatch_options({}, plan(run_id="RUN_0", array=ArrayPlace(0, 9, "RUN"))))["job-name"] == "RUN"
+    assert dict(sbatch_options({}, plan(run_id="RUN_0", array=ArrayElement(0, 9, "RUN"))))["job-name"] == "RUN"
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_refused_with_the_reason(asked: dict[str, Any], where: str, says: str) -
 def test_the_jobs_words_win_key_by_key() -> None:
     ours = {"partition": "gpu", "account": "lab", "modules": ("gcc",), "sbatch_options": {"comment": "c", "nice": "1"}}
     job = Job(command="x", slurm={"partition": "short", "sbatch_options": {"nice": "5"}})
-    assert merged(ours, job, 4) == {
+    assert merge_options(ours, job, 4) == {
         "partition": "short",
         "account": "lab",
         "gpus_per_node": "4",
         "sbatch_options": {"comment": "c", "nice": "5"},
     }
-    assert merged({}, Job(command="x", slurm={"gpus_per_node": "0"}), 4) == {"gpus_per_node": "0"}
+    assert merge_options({}, Job(command="x", slurm={"gpus_per_node": "0"}), 4) == {"gpus_per_node": "0"}
 
 
 def test_numbers_of_gpus_and_signals() -> None:

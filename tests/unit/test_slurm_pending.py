@@ -11,15 +11,15 @@ from slurm_fakes import FakeSlurm
 from worldsize.compute.slurm.cluster import PartitionRow
 from worldsize.compute.slurm.job_rows import QUEUE, JobRow
 from worldsize.compute.slurm.pending import (
-    TRIALS,
-    Trial,
+    MAX_ESTIMATES,
+    StartEstimate,
     candidates,
     explain,
-    minutes_text,
-    parse_trial,
-    sooner,
-    trial_of,
-    worth_trying,
+    find_earlier_starts,
+    is_worth_trying,
+    make_start_estimator,
+    parse_start_estimate,
+    time_limit_text,
 )
 
 NOW = 1_700_000_000.0
@@ -75,7 +75,7 @@ def test_an_expected_start_that_is_over_or_means_nothing_is_not_told() -> None:
     ],
 )
 def test_other_options_are_only_tried_where_they_could_help(reason: str, worth: bool) -> None:
-    assert worth_trying(ROW._replace(reason=reason)) is worth
+    assert is_worth_trying(ROW._replace(reason=reason)) is worth
 
 
 @pytest.mark.parametrize(
@@ -83,32 +83,32 @@ def test_other_options_are_only_tried_where_they_could_help(reason: str, worth: 
     [
         (
             "sbatch: Job 123 to start at 1700003600 using 16 processors on nodes node[1-2] in partition main\n",
-            Trial(NOW + 3600, "node[1-2]", "main"),
+            StartEstimate(NOW + 3600, "node[1-2]", "main"),
         ),
         (
             "sbatch: Job 7 to start at 1700000000 a using 24 processors on nodes node[1-3] in partition short\n",
-            Trial(NOW, "node[1-3]", "short"),
+            StartEstimate(NOW, "node[1-3]", "short"),
         ),
         (
             "sbatch: Job 7 to start at 1700000000 on cluster gpu a using 24 processors on nodes n1 in partition a\n",
-            Trial(NOW, "n1", "a"),
+            StartEstimate(NOW, "n1", "a"),
         ),
-        ("sbatch: Job 9 to start at 1700000000 using 8 processors on node[1,3]\n", Trial(NOW, "node[1,3]", "")),
+        ("sbatch: Job 9 to start at 1700000000 using 8 processors on node[1,3]\n", StartEstimate(NOW, "node[1,3]", "")),
         (
             (
                 "sbatch: Welcome!\nsbatch: Job 9 to start at 1700000000 using 8 processors on nodes n1 in partition a\n"
                 "sbatch:   Preempts: 5,6\n"
             ),
-            Trial(NOW, "n1", "a"),
+            StartEstimate(NOW, "n1", "a"),
         ),
         ("allocation failure: Requested node configuration is not available", None),
         ("sbatch: Job 9 to start at Unknown using 8 processors on nodes n1 in partition a\n", None),
         ("", None),
     ],
 )
-def test_what_test_only_answers(text: str, trial: Trial | None) -> None:
+def test_what_test_only_answers(text: str, trial: StartEstimate | None) -> None:
     """22.05 as recorded; "a using" and "on cluster" as 25.05's allocate.c has them; without a partition: a het job."""
-    assert parse_trial(text) == trial
+    assert parse_start_estimate(text) == trial
 
 
 def test_what_is_worth_a_trial() -> None:
@@ -145,12 +145,12 @@ def test_what_starts_sooner_comes_best_first() -> None:
     starts = {"": NOW + 7200, "low": NOW, "short": NOW + 600, "2h": NOW + 7190, "1h": NOW + 3600}
     asked: list[Mapping[str, str]] = []
 
-    def trial(change: Mapping[str, str]) -> Trial | None:
+    def trial(change: Mapping[str, str]) -> StartEstimate | None:
         asked.append(change)
         key = change.get("partition") or {"02:00:00": "2h", "01:00:00": "1h"}.get(change.get("time", ""), "")
-        return Trial(starts[key], "node[1-2]", key)
+        return StartEstimate(starts[key], "node[1-2]", key)
 
-    found = sooner(ROW, [partition("low"), partition("short", max_time=1800)], trial, NOW)
+    found = find_earlier_starts(ROW, [partition("low"), partition("short", max_time=1800)], trial, NOW)
     assert [(each.words, each.gain) for each in found] == [
         ("slurm.partition low: at once", 7200),
         ("slurm.partition short with slurm.time 00:30:00: in 10 min", 6600),
@@ -167,29 +167,29 @@ def test_the_gain_is_over_what_is_expected_and_what_the_same_trial_says(
 ) -> None:
     """24.11 puts a trial behind the job itself, which waits already."""
 
-    def trial(change: Mapping[str, str]) -> Trial | None:
-        return Trial(NOW + 300 if change else unchanged, "node1", "low")
+    def trial(change: Mapping[str, str]) -> StartEstimate | None:
+        return StartEstimate(NOW + 300 if change else unchanged, "node1", "low")
 
-    found = sooner(ROW._replace(expected=expected), [partition("low")], trial, NOW)
+    found = find_earlier_starts(ROW._replace(expected=expected), [partition("low")], trial, NOW)
     assert {each.gain for each in found} == {300}
 
 
 def test_slurm_is_not_asked_for_ever() -> None:
     asked = []
 
-    def trial(change: Mapping[str, str]) -> Trial | None:
+    def trial(change: Mapping[str, str]) -> StartEstimate | None:
         asked.append(change)
         return None
 
-    assert sooner(ROW, [partition("p%d" % number) for number in range(50)], trial, NOW) == []
-    assert len(asked) == TRIALS
+    assert find_earlier_starts(ROW, [partition("p%d" % number) for number in range(50)], trial, NOW) == []
+    assert len(asked) == MAX_ESTIMATES
 
 
 def test_a_job_that_cannot_start_as_it_is_may_with_a_change() -> None:
-    def trial(change: Mapping[str, str]) -> Trial | None:
-        return Trial(NOW, "node1", "low") if change == {"partition": "low"} else None
+    def trial(change: Mapping[str, str]) -> StartEstimate | None:
+        return StartEstimate(NOW, "node1", "low") if change == {"partition": "low"} else None
 
-    found = sooner(ROW._replace(expected=None), [partition("low")], trial, NOW)
+    found = find_earlier_starts(ROW._replace(expected=None), [partition("low")], trial, NOW)
     assert [(each.change, each.gain) for each in found] == [({"partition": "low"}, None)]
 
 
@@ -197,8 +197,8 @@ def test_trials_go_through_sbatch(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     line = "sbatch: Job 5 to start at 1700000000 using 16 processors on nodes node[1-2] in partition low"
     fake.set(trials={"low/": line})
-    trial = trial_of("#!/bin/sh\n", fake.environ)
-    assert trial({"partition": "low"}) == Trial(NOW, "node[1-2]", "low")
+    trial = make_start_estimator("#!/bin/sh\n", fake.environ)
+    assert trial({"partition": "low"}) == StartEstimate(NOW, "node[1-2]", "low")
     assert trial({"partition": "closed"}) is None
     fake.mode("sbatch", "away")
     assert trial({"partition": "low"}) is None
@@ -206,11 +206,11 @@ def test_trials_go_through_sbatch(tmp_path: Path) -> None:
 
 
 def test_no_trial_on_a_machine_without_slurm() -> None:
-    assert trial_of("#!/bin/sh\n", {"PATH": "/nowhere"})({}) is None
+    assert make_start_estimator("#!/bin/sh\n", {"PATH": "/nowhere"})({}) is None
 
 
 def test_times_as_slurm_takes_them() -> None:
-    assert [minutes_text(seconds) for seconds in (60, 1800, 3600, 86400, 90000)] == [
+    assert [time_limit_text(seconds) for seconds in (60, 1800, 3600, 86400, 90000)] == [
         "00:01:00",
         "00:30:00",
         "01:00:00",

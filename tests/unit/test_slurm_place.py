@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.compute.slurm.script_trust import LOOK, trusted_on_the_way
+from worldsize.compute.slurm.script_trust import TRUST_FUNCTIONS, trusted_components
 from worldsize.errors import StorageError
-from worldsize.trust.decisions import decide, forget
+from worldsize.trust.decisions import remove_decision, write_decision
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
 
 
 def is_reliable(path: object, trusted: str = "") -> bool:
-    script = "\n".join(("TRUSTED=%s OWN=%d" % (shlex.quote(trusted), os.geteuid()), *LOOK, 'reliable "$1"'))
+    script = "\n".join(("TRUSTED=%s OWN=%d" % (shlex.quote(trusted), os.geteuid()), *TRUST_FUNCTIONS, 'reliable "$1"'))
     codes = [subprocess.run([shell, "-c", script, "job.sh", str(path)]).returncode for shell in ("bash", "sh")]
     assert len({code == 0 for code in codes}) == 1
     return codes[0] == 0
@@ -26,9 +26,9 @@ def is_reliable(path: object, trusted: str = "") -> bool:
 def trusted_by_decision(path: object, opened: Path) -> str:
     """TRUSTED once the user trusts a directory that is refused before."""
     with pytest.raises(StorageError):
-        trusted_on_the_way(str(path))
-    decide(str(opened), True, os.environ)
-    return trusted_on_the_way(str(path))
+        trusted_components(str(path))
+    write_decision(str(opened), True, os.environ)
+    return trusted_components(str(path))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_directory_of_ones_own(runs: Path) -> None:
-    assert is_reliable(runs) and trusted_on_the_way(str(runs)) == ""
+    assert is_reliable(runs) and trusted_components(str(runs)) == ""
     assert not is_reliable(runs / "missing")
     runs.chmod(0o1777)
     assert is_reliable(runs), "others cannot touch what is there"
@@ -66,9 +66,9 @@ def test_links_of_ones_own(runs: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "link" / "runs", tmp_path / "relative"):
         assert not is_reliable(path)
         assert is_reliable(path, trusted_by_decision(path, runs.parent))
-        forget(str(runs.parent), os.environ)
+        remove_decision(str(runs.parent), os.environ)
     (tmp_path / "loop").symlink_to("loop")
-    assert not is_reliable(tmp_path / "loop") and trusted_on_the_way(str(tmp_path / "missing" / "loop")) == ""
+    assert not is_reliable(tmp_path / "loop") and trusted_components(str(tmp_path / "missing" / "loop")) == ""
 
 
 @as_root
@@ -81,7 +81,7 @@ def test_a_link_of_anothers(runs: Path, tmp_path: Path) -> None:
     for name in ("theirs", "own", "own:"):
         assert not is_reliable(tmp_path / name)
         with pytest.raises(StorageError, match="the link belongs to"):
-            trusted_on_the_way(str(tmp_path / name))
+            trusted_components(str(tmp_path / name))
 
 
 @as_root

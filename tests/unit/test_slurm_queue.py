@@ -12,7 +12,7 @@ from slurm_fakes import VERSIONS, FakeSlurm
 
 from worldsize.compute.slurm import queue
 from worldsize.compute.slurm.job_rows import code_of, ids_of, limit_of, seconds_of, time_of
-from worldsize.compute.slurm.queue import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, find, query, queue_rows
+from worldsize.compute.slurm.queue import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, find_jobs, query, queue_rows
 from worldsize.errors import SubmitAgain
 
 START = 1_700_000_010.0
@@ -301,21 +301,21 @@ def test_a_lost_reply_is_found_by_the_jobs_name(release: FakeSlurm) -> None:
     release.job("11", name="run")
     release.job("12_[0-9]", "PENDING", name="matrix")
     release.record("9", "COMPLETED", JobName="gone")
-    assert find("run", release.run) == ["11"]
-    assert find("matrix", release.run) == ["12"]
-    assert find("gone", release.run) == ["9"]
-    assert find("never", release.run) == []
+    assert find_jobs("run", release.run) == ["11"]
+    assert find_jobs("matrix", release.run) == ["12"]
+    assert find_jobs("gone", release.run) == ["9"]
+    assert find_jobs("never", release.run) == []
 
 
 def test_a_job_is_not_looked_for_in_vain_while_slurm_is_away(one: FakeSlurm) -> None:
     one.mode("squeue", "away")
     with pytest.raises(SubmitAgain):
-        find("run", one.run)
+        find_jobs("run", one.run)
 
 
 def test_finding_works_without_accounting(one: FakeSlurm) -> None:
     one.mode("sacct", "disabled")
-    assert find("run", one.run) == []
+    assert find_jobs("run", one.run) == []
 
 
 @pytest.mark.parametrize(
@@ -400,8 +400,8 @@ def test_the_ids_of_an_array(job: str, ids: list[str]) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    from worldsize.compute.slurm.accounting import records
+    from worldsize.compute.slurm.accounting import parse_records
 
     list(queue_rows(text))
-    list(records(text))
+    list(parse_records(text))
     seconds_of(text), time_of(text), code_of(text), list(ids_of(text))

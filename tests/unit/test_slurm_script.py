@@ -15,10 +15,10 @@ import pytest
 from worldsize.compute.slurm.options import sbatch_options
 from worldsize.compute.slurm.script import Script, render
 from worldsize.jobspec.job import Job
-from worldsize.plan.plan import ArrayPlace, Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.plan import ArrayElement, Plan
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.submission.run_directory import travelling
+from worldsize.service.submission.run_directory import embedded_files
 
 RUN_ID = "20261121-103158-417k3f"
 SRUN = """\
@@ -41,7 +41,7 @@ exit $code
 
 def plan_of(command: str = "true", nodes: int = 2, processes: int = 1, **changes: Any) -> Plan:
     argv = ("bash", "-c", command)
-    return Plan(RUN_ID, "train", "lab", 0.0, 0, node_major(nodes, processes), argv, {})._replace(**changes)
+    return Plan(RUN_ID, "train", "lab", 0.0, 0, node_major_layout(nodes, processes), argv, {})._replace(**changes)
 
 
 class Place:
@@ -63,7 +63,7 @@ class Place:
     def text(self, plan: Plan, **changes: Any) -> str:
         paths = RunPaths(str(self.runs / plan.run_id))
         job = Job(command="true", code=str(self.code))
-        files = travelling(job, plan, str(self.home))
+        files = embedded_files(job, plan, str(self.home))
         script = Script(
             plan, paths, sbatch_options({}, plan), sys.executable, (), str(self.code), str(self.home / "runs"), files
         )
@@ -202,7 +202,7 @@ def test_which_setup_line_is_executed_can_be_seen(place: Place) -> None:
 
 
 def test_an_element_of_an_array_finds_its_run_by_its_number(place: Place) -> None:
-    plan = plan_of("echo $WORLDSIZE_RUN_ID", run_id=RUN_ID + "_0", array=ArrayPlace(0, 3, RUN_ID))
+    plan = plan_of("echo $WORLDSIZE_RUN_ID", run_id=RUN_ID + "_0", array=ArrayElement(0, 3, RUN_ID))
     text = place.text(plan)
     missing = place.bash(text, SLURM_ARRAY_TASK_ID="2")
     assert missing.returncode == 1 and RUN_ID + "_2" in missing.stderr
@@ -212,7 +212,7 @@ def test_an_element_of_an_array_finds_its_run_by_its_number(place: Place) -> Non
     for directory in paths.directories():
         os.makedirs(directory, exist_ok=True)
     (run / "plan.json").write_text(plan._replace(run_id=run.name).to_json())
-    (run / "agent.pyz").write_bytes(travelling(Job(command="x"), plan, str(place.home))["agent.pyz"])
+    (run / "agent.pyz").write_bytes(embedded_files(Job(command="x"), plan, str(place.home))["agent.pyz"])
     assert place.bash(text, SLURM_ARRAY_TASK_ID="2").returncode == 0
     with open(paths.rank_log(0)) as file:
         assert file.read() == run.name + "\n"

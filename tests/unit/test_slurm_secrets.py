@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from worldsize.compute.slurm.preflight import check_secrets
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 
 
 def test_options_and_setup_lines_with_secrets() -> None:
     """Found by review: an option was not looked at."""
-    plan = Plan("r", "n", "slurm", 1.0, 0, node_major(1, 1), ("true",), {}, setup=("export HF_TOKEN=hunter2",))
+    plan = Plan("r", "n", "slurm", 1.0, 0, node_major_layout(1, 1), ("true",), {}, setup=("export HF_TOKEN=hunter2",))
     found = list(check_secrets(plan, [("comment", "token=hunter2"), ("partition", "debug"), ("exclusive", None)]))
     assert [each.level for each in found] == ["notice", "notice"]
     assert "comment" in found[0].what and "setup" in found[1].what

@@ -8,7 +8,7 @@ import pytest
 from slurm_fakes import VERSIONS, FakeSlurm
 
 from worldsize.compute.slurm.job_rows import QUEUE, JobRow
-from worldsize.compute.slurm.usage import gpus_of_tres, held_by, usage
+from worldsize.compute.slurm.usage import gpus_of_tres, usage, usage_of_row
 
 
 @pytest.fixture(params=VERSIONS)
@@ -71,11 +71,11 @@ def test_without_accounting_nothing_is_said(tmp_path: Path, mode: str) -> None:
 
 def test_what_the_queue_alone_tells() -> None:
     row = JobRow("1", QUEUE, "COMPLETED", node_count=2, elapsed=1800, tres="cpu=16,mem=1G,node=2,gres/gpu=8")
-    found = held_by(row)
+    found = usage_of_row(row)
     assert found is not None
     assert found.words() == "2 nodes for 30 min: 4 GPU-hours, 8 CPU-hours"
-    assert held_by(row._replace(state="RUNNING")) is None
-    assert held_by(row._replace(elapsed=None)) is None
+    assert usage_of_row(row._replace(state="RUNNING")) is None
+    assert usage_of_row(row._replace(elapsed=None)) is None
 
 
 @pytest.mark.parametrize(

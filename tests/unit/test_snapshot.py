@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from worldsize.errors import Damaged, NotFound, SnapshotError, StorageError
+from worldsize.errors import DamagedRun, NotFound, SnapshotError, StorageError
 from worldsize.snapshot import object_store, snapshot
 from worldsize.snapshot import snapshot as index
 from worldsize.snapshot.code_files import CodeFiles
-from worldsize.snapshot.ignore_rules import Rules
-from worldsize.snapshot.scan import Limits, scan
+from worldsize.snapshot.ignore_rules import IgnoreRules
+from worldsize.snapshot.scan import SnapshotLimits, scan
 from worldsize.snapshot.snapshot import diff_trees, materialize, read_manifest, take_snapshot
 from worldsize.store.runs import create_run, objects_dir
 
@@ -40,7 +40,7 @@ class Place:
         os.chmod(path, mode)
         return path
 
-    def take(self, limits: Limits | None = None, excluded=()):
+    def take(self, limits: SnapshotLimits | None = None, excluded=()):
         paths = create_run(self.home)
         return paths, take_snapshot(self.code, paths, self.objects, limits, (self.home, *excluded))
 
@@ -280,14 +280,14 @@ def test_limits_stop_the_walk(place, monkeypatch):
         place.write("data/deep/%d" % number)
         place.write("far/%d/%d" % (number, number))
     with pytest.raises(SnapshotError) as caught:
-        scan(place.code, Limits(files=20))
+        scan(place.code, SnapshotLimits(files=20))
     assert "more than 20 files" in caught.value.what and "/ (" in caught.value.what
     assert ".amlignore" in str(caught.value) and "--code" in str(caught.value)
     visited: list[str] = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: visited.append(path) or scandir(path))
     with pytest.raises(SnapshotError):
-        scan(place.code, Limits(files=5))
+        scan(place.code, SnapshotLimits(files=5))
     assert len(visited) < 12
 
 
@@ -297,7 +297,7 @@ def test_the_size_limit_names_the_largest(place):
     os.truncate(place.write("data/big.bin"), 3 << 30)
     with pytest.raises(SnapshotError, match=r"more than 1 GiB; largest so far: data/ \(3 GiB, 2 entries\)"):
         scan(place.code)
-    assert len(scan(place.code, Limits(bytes=4 << 30)).files) == 2
+    assert len(scan(place.code, SnapshotLimits(bytes=4 << 30)).files) == 2
 
 
 def test_missing_code_directory(tmp_path):
@@ -509,7 +509,7 @@ def test_two_trees_compared(place):
 def test_a_manifest_that_is_none(tmp_path):
     for text in ("", "[]", '{"version":2,"files":{}}', '{"version":1}', '{"version":1,"files":[]}'):
         (tmp_path / "code.json").write_text(text)
-        with pytest.raises(Damaged, match="newer" if "2" in text else "cannot be understood") as told:
+        with pytest.raises(DamagedRun, match="newer" if "2" in text else "cannot be understood") as told:
             read_manifest(str(tmp_path / "code.json"))
         assert told.value.where == str(tmp_path / "code.json") and told.value.hint
     with pytest.raises(NotFound):
@@ -621,14 +621,14 @@ def test_a_file_replaced_by_a_link_once_it_was_listed(dropped, tmp_path):
 
 def test_a_directory_replaced_by_a_link_before_it_is_entered(dropped, tmp_path, monkeypatch):
     """Found by review."""
-    enter = Rules.enter
+    enter = IgnoreRules.enter
 
     def replace_first(rules, path, prefix, names, warnings):
         if "sub" in names:
             replace_by_link(os.path.join(path, "sub"), tmp_path / "private")
         return enter(rules, path, prefix, names, warnings)
 
-    monkeypatch.setattr(Rules, "enter", replace_first)
+    monkeypatch.setattr(IgnoreRules, "enter", replace_first)
     listing = scan(dropped.code)
     assert [name for name, _ in listing.files if "sub/" in name] == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from worldsize.errors import ConfigError, NotFound
-from worldsize.jobspec.config.config import Compute, Config
+from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.jobspec.config.load import load_config
 
 SITE = """\
@@ -71,7 +71,7 @@ def test_without_files_there_is_local_and_a_home(place: Place) -> None:
     assert place.load() == Config(
         home + "/.worldsize",
         "local",
-        {"local": Compute()},
+        {"local": ComputeSettings()},
         {"home": "default", "default_compute": "default", "compute.local.type": "default"},
     )
 
@@ -82,10 +82,10 @@ def test_project_beats_user_beats_site_key_by_key(place: Place, monkeypatch: pyt
         path.write_text(text)
     config = place.load()
     assert (config.home, config.default_compute) == ("/shared/runs", "local")
-    assert config.computes["local"] == Compute(
+    assert config.computes["local"] == ComputeSettings(
         "local", "local", python=place.environ["HOME"] + "/env/bin/python", grace=2.5
     )
-    assert config.computes["lab"] == Compute(
+    assert config.computes["lab"] == ComputeSettings(
         "lab",
         "slurm",
         runs_dir=str(place.site.parent / "runs"),
@@ -133,7 +133,7 @@ def test_the_user_place_follows_xdg(place: Place, tmp_path: Path) -> None:
 def test_only_the_nearest_project_file_counts(place: Place) -> None:
     place.project.write_text("[compute.local]\ngrace = 1")
     (place.cwd / "worldsize.toml").write_text("[compute.local]\ngpus_per_node = 2")
-    assert place.load().computes["local"] == Compute(gpus_per_node=2)
+    assert place.load().computes["local"] == ComputeSettings(gpus_per_node=2)
 
 
 def test_a_bare_python_is_looked_up_later(place: Place) -> None:

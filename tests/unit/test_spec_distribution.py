@@ -104,7 +104,7 @@ def test_classes_without_extras_say_nothing() -> None:
 
 KIND = """
 from typing import NamedTuple
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.jobspec.distributions.base import Arrangement, count_key
 
 class Own(NamedTuple):
@@ -119,7 +119,7 @@ class Own(NamedTuple):
         return instances * 2 * self.pairs
 
     def arrange(self, instances):
-        return Arrangement(node_major(instances, 2 * self.pairs, "pair"), options={"x": [1]})
+        return Arrangement(node_major_layout(instances, 2 * self.pairs, "pair"), options={"x": [1]})
 """
 
 

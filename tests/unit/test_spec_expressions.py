@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.jobspec.expressions import input_text, resolve
+from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Input, InputValue
 
 INPUTS = {"lr": "0.1", "data": "/my data/x", "words": "--a 1 --b 2", "trick": "${{inputs.lr}} $[[x]]"}
@@ -31,7 +31,7 @@ OUTPUTS = {"model": "/run/outputs/model"}
     ],
 )
 def test_resolving(command: str, expected: str) -> None:
-    assert resolve(command, INPUTS, OUTPUTS, "job.yml:3", ["opt"]) == expected
+    assert resolve_expressions(command, INPUTS, OUTPUTS, "job.yml:3", ["opt"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_resolving(command: str, expected: str) -> None:
 )
 def test_what_does_not_resolve_is_named_with_its_place(command: str, message: str) -> None:
     with pytest.raises(JobError) as caught:
-        resolve(command, INPUTS, OUTPUTS, "job.yml:3", ["opt"])
+        resolve_expressions(command, INPUTS, OUTPUTS, "job.yml:3", ["opt"])
     assert message in str(caught.value)
     assert caught.value.where == "job.yml:3"
 

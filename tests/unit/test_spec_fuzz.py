@@ -20,7 +20,7 @@ from spec_strategies import fuzz, jobs, made, names, scalars, texts, trees, word
 from worldsize.errors import ConfigError, JobError, WorldsizeError
 from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.dump import dump_job
-from worldsize.jobspec.expressions import input_text, resolve
+from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.keys import job as keys
 from worldsize.jobspec.python_builder import command
@@ -120,14 +120,14 @@ def test_any_world(job: Job, world: str) -> None:
 @fuzz
 @given(st.lists(st.sampled_from(["${{", "}}", "inputs.", "outputs.", "a", "b", " ", "$[[", "]]", "$", "{", "x"])))
 def test_any_expression(parts: list[str]) -> None:
-    only_ours(lambda: resolve("".join(parts), {"a": "1"}, {"b": "2"}, "job.yml:1", ["x"]))
+    only_ours(lambda: resolve_expressions("".join(parts), {"a": "1"}, {"b": "2"}, "job.yml:1", ["x"]))
 
 
 @fuzz
 @given(texts, texts)
 def test_a_value_is_put_in_once_and_exactly(before: str, value: str) -> None:
     plain = before.replace("$", "")
-    assert resolve(plain + "${{inputs.a}}", {"a": value}, {}, None) == plain + value
+    assert resolve_expressions(plain + "${{inputs.a}}", {"a": value}, {}, None) == plain + value
     assert input_text(value) == value
 
 

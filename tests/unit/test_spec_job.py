@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from worldsize.jobspec.distribution import DISTRIBUTIONS, MpiDistribution, PyTorchDistribution
-from worldsize.jobspec.job import AssetTypes, Input, Job, Limits, Output, Resources, command_text, service_only
+from worldsize.jobspec.job import AssetTypes, Input, Job, Limits, Output, Resources, command_text, service_only_keys
 from worldsize.jobspec.keys.job import ASSET_TYPES, INPUT, JOB, LIMITS, OUTPUT, RESOURCES
 from worldsize.plan.rank_environment import CONVENTIONS
 
@@ -72,7 +72,7 @@ def test_what_only_the_service_honours_is_named() -> None:
         queue_settings={"job_tier": "spot"},
         parent_job_name="sweep_7",
     )
-    assert service_only(job) == [
+    assert service_only_keys(job) == [
         "properties",
         "compute",
         "resources.instance_type",
@@ -85,7 +85,9 @@ def test_what_only_the_service_honours_is_named() -> None:
         "outputs.model.name",
         "outputs.model.version",
     ]
-    assert service_only(Job(command="echo", compute="local", tags={"a": "b"}, inputs={"x": Input(path="/d")})) == []
+    assert (
+        service_only_keys(Job(command="echo", compute="local", tags={"a": "b"}, inputs={"x": Input(path="/d")})) == []
+    )
 
 
 def test_the_words_of_a_command_line_are_shown_so_that_a_shell_would_read_the_same() -> None:

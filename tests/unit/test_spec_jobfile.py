@@ -9,7 +9,7 @@ import pytest
 
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import PyTorchDistribution
-from worldsize.jobspec.job import Input, Job, Limits, Loaded, Output, Resources
+from worldsize.jobspec.job import Input, Job, Limits, LoadedJob, Output, Resources
 from worldsize.jobspec.reading.job_file import load_job, parse_job
 
 FULL = """\
@@ -82,14 +82,14 @@ hpcpack: {node_group: GPU, nodes: [n1, n2], exclusive: true, priority: Highest}
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> Loaded:
+def loaded(tmp_path: Path) -> LoadedJob:
     path = tmp_path / "jobs" / "job.yml"
     path.parent.mkdir()
     path.write_text(FULL)
     return load_job(str(path))
 
 
-def test_every_key_of_a_job_is_read(loaded: Loaded, tmp_path: Path) -> None:
+def test_every_key_of_a_job_is_read(loaded: LoadedJob, tmp_path: Path) -> None:
     assert loaded.job == Job(
         command="python train.py --data ${{inputs.data}} --lr ${{inputs.lr}}",
         code=str(tmp_path / "jobs" / "src"),
@@ -156,12 +156,12 @@ def test_every_key_of_a_job_is_read(loaded: Loaded, tmp_path: Path) -> None:
     )
 
 
-def test_extras_under_distribution_warn_with_their_line(loaded: Loaded) -> None:
+def test_extras_under_distribution_warn_with_their_line(loaded: LoadedJob) -> None:
     source = loaded.job.source
     assert loaded.warnings == ("%s:26: distribution.added_property: is not a key of pytorch; ignored" % source,)
 
 
-def test_every_key_knows_its_line(loaded: Loaded) -> None:
+def test_every_key_knows_its_line(loaded: LoadedJob) -> None:
     assert loaded.lines["command"] == 11
     assert loaded.lines["environment_variables.DEBUG"] == 18
     assert loaded.where("environment_variables.DEBUG") == "%s:18" % loaded.job.source

@@ -8,7 +8,7 @@ from worldsize.errors import JobError
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.reading.job_file import parse_job
-from worldsize.jobspec.reading.matrix import asks_for_several, element_job, elements, with_count, with_matrix
+from worldsize.jobspec.reading.matrix import element_job, element_values, is_array_job, with_count, with_matrix
 
 HEAD = "command: python train.py ${{inputs.lr}}\ninputs:\n  lr: 0.1\n  seed: 0\n  data: {path: /tmp}\n"
 JOB = Job(command="x", inputs={"lr": 0.1, "seed": 0, "data": Input(path="/tmp")})
@@ -20,21 +20,21 @@ def read(text: str) -> Job:
 
 def test_one_run_for_each_combination_the_last_name_fastest() -> None:
     job = read("matrix:\n  lr: [0.1, 0.01]\n  seed: [1, 2, 3]\nat_once: 2\n")
-    assert [tuple(values.items()) for values in elements(job)] == [
+    assert [tuple(values.items()) for values in element_values(job)] == [
         (("lr", lr), ("seed", seed)) for lr in (0.1, 0.01) for seed in (1, 2, 3)
     ]
-    single = element_job(job, elements(job)[4])
+    single = element_job(job, element_values(job)[4])
     assert single.inputs == {"lr": 0.01, "seed": 2, "data": Input(path="/tmp")}
-    assert not asks_for_several(single) and single.at_once is None
+    assert not is_array_job(single) and single.at_once is None
     assert parse_job(dump_job(job), "job.yml").job == job
     assert parse_job(dump_job(single), "job.yml").job == single
 
 
 def test_a_count_is_so_many_equal_runs() -> None:
     job = read("count: 3\n")
-    assert elements(job) == [{}, {}, {}] and asks_for_several(job)
+    assert element_values(job) == [{}, {}, {}] and is_array_job(job)
     assert element_job(job, {}) == read("")
-    assert not asks_for_several(read("")) and not asks_for_several(read("matrix: {}\n"))
+    assert not is_array_job(read("")) and not is_array_job(read("matrix: {}\n"))
 
 
 @pytest.mark.parametrize(

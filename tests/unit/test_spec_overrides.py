@@ -14,7 +14,7 @@ from worldsize.jobspec.distribution import (
     TensorFlowDistribution,
 )
 from worldsize.jobspec.job import Input, Job, Output, Resources
-from worldsize.jobspec.reading.overrides import apply_overrides, override_places, with_world
+from worldsize.jobspec.reading.overrides import apply_overrides, override_origins, with_world
 
 JOB = Job(
     command="python t.py ${{inputs.lr}}",
@@ -175,7 +175,7 @@ def test_a_wrong_setting_is_named(setting: str, message: str) -> None:
 
 
 def test_a_value_is_never_part_of_the_place() -> None:
-    assert override_places(["environment_variables.TOKEN=s3cret"]) == {
+    assert override_origins(["environment_variables.TOKEN=s3cret"]) == {
         "environment_variables.TOKEN": "--set environment_variables.TOKEN"
     }
     with pytest.raises(JobError) as caught:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.agent.launchers.srun_report import EndedTask, first_to_fail
+from worldsize.agent.launchers.srun_report import EndedTask, first_failed_task
 
 OTHERS_WORK = """\
 srun: error: node2: task 1: Exited with exit code 1
@@ -37,4 +37,4 @@ SEVERAL = "srun: error: node[1-2]: tasks 2-3: Exited with exit code 2\n"
     ],
 )
 def test_the_first_task_that_failed(text: str, code: int, first: EndedTask | None) -> None:
-    assert first_to_fail(text.splitlines(), code) == first
+    assert first_failed_task(text.splitlines(), code) == first

@@ -17,11 +17,11 @@ from test_uris import Told
 from webserver import Site, serve
 
 from worldsize.errors import BuildError, UsageError, WorldsizeError
-from worldsize.jobspec.stage import stage_of
-from worldsize.plan.node_disk import PLACE
-from worldsize.service.provisioning.stage import Staged, lay_out, make_stage
+from worldsize.jobspec.stage import staging_spec_of
+from worldsize.plan.node_disk import DIRECTORY_MARK
+from worldsize.service.provisioning.stage import StagingDirectory, make_staging_directory, write_staging_directory
 from worldsize.staging import http
-from worldsize.staging.fetch import Data
+from worldsize.staging.fetch import DataStore
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 WEIGHTS = os.urandom(5000)
@@ -53,13 +53,13 @@ class Place:
             "GITHUB_SERVER_URL": site.url,
         }
 
-    def stage(self, **values: object) -> Staged:
-        data = Data(self.directory, self.told)
-        return make_stage(stage_of(values), self.directory, data, sys.executable, self.environ)
+    def stage(self, **values: object) -> StagingDirectory:
+        data = DataStore(self.directory, self.told)
+        return make_staging_directory(staging_spec_of(values), self.directory, data, sys.executable, self.environ)
 
-    def run(self, staged: Staged, program: str) -> list[str]:
+    def run(self, staged: StagingDirectory, program: str) -> list[str]:
         """What a rank's Python prints that finds these variables, and a network that leads nowhere."""
-        own = {name: value.replace(PLACE, str(self.root / "node")) for name, value in staged.variables.items()}
+        own = {name: value.replace(DIRECTORY_MARK, str(self.root / "node")) for name, value in staged.variables.items()}
         nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -197,7 +197,7 @@ def test_nothing_is_laid_out_elsewhere_whoever_says_so(place: Place, name: str) 
     part = place.root / "part"
     for links, texts in (({name: "/etc/hostname"}, {}), ({}, {name: "text"})):
         with pytest.raises(UsageError, match="leads out"):
-            lay_out(str(part), str(part), links, texts, {})
+            write_staging_directory(str(part), str(part), links, texts, {})
     assert not list(place.root.rglob("victim"))
 
 

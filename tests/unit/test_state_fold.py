@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldsize.state.records import ExitRecord, Failure, Observation, RankExit, Reason, RunState, Status
-from worldsize.state.run_state import Facts, first_failure, fold
+from worldsize.state.run_state import AttemptFacts, first_failure, fold
 
 QUEUED, RUNNING, UNKNOWN = Observation("queued"), Observation("running"), Observation("unknown")
 ENDED, ABSENT = Observation("ended"), Observation("absent")
@@ -35,8 +35,8 @@ STOPPED = tuple(record(node, "cancel") for node in (0, 1))
 LOST_CONDUCTOR = tuple(record(node, "conductor-lost", failure(Reason.NODE_FAILURE, 1, rank=None)) for node in (0, 1))
 
 
-def facts(exits=(), observation=RUNNING, **changes) -> Facts:
-    known = Facts(
+def facts(exits=(), observation=RUNNING, **changes) -> AttemptFacts:
+    known = AttemptFacts(
         nodes=2,
         prepared=True,
         submitted=True,
@@ -292,7 +292,7 @@ observations = st.builds(
 
 
 @st.composite
-def histories(draw) -> list[Facts]:
+def histories(draw) -> list[AttemptFacts]:
     """Facts as they grow: records come one by one; the compute's word changes and then stays; at last nothing more
     is to come. What the compute says of an ended job it says for good."""
     nodes = draw(st.integers(1, 3))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spec_strategies import fuzz
 
 from worldsize.plan.slurm.options import read_options, srun_table
-from worldsize.plan.slurm.step_size import Allocation, StepSize, places, repeated, step_size
+from worldsize.plan.slurm.step_size import Allocation, StepSize, format_counts, step_size, task_node_indexes
 
 TWO = Allocation(("node1", "node2"), 4)
 SAID = {"SLURM_NTASKS": "4", "SLURM_NPROCS": "4", "SLURM_NNODES": "2", "SLURM_NTASKS_PER_NODE": "2"}
@@ -72,16 +72,16 @@ def test_what_srun_refuses(words: str, message: str) -> None:
      ("*:block", [0, 0, 0, 1, 1]), ("cyclic:cyclic,pack", [0, 1, 0, 1, 0])],
 )  # fmt: skip
 def test_which_task_is_where(distribution: str | None, found: list[int]) -> None:
-    assert places(StepSize((0, 1), (3, 2)), distribution) == found
+    assert task_node_indexes(StepSize((0, 1), (3, 2)), distribution) == found
 
 
 @fuzz
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.sampled_from([None, "cyclic", "plane=3", "block"]))
 def test_every_task_has_one_place(tasks: list[int], distribution: str | None) -> None:
-    found = places(StepSize(tuple(range(len(tasks))), tuple(tasks)), distribution)
+    found = task_node_indexes(StepSize(tuple(range(len(tasks))), tuple(tasks)), distribution)
     assert [found.count(place) for place in range(len(tasks))] == tasks
 
 
 @pytest.mark.parametrize(("counts", "text"), [((2, 2, 2, 1), "2(x3),1"), ((1,), "1"), ((3, 1, 3), "3,1,3")])
 def test_counts_as_slurm_writes_them(counts: tuple[int, ...], text: str) -> None:
-    assert repeated(counts) == text
+    assert format_counts(counts) == text

@@ -80,8 +80,8 @@ def test_a_stuck_clock_and_no_randomness_end_in_an_error(home):
 def test_a_runs_dir_elsewhere_is_linked_from_home(home, tmp_path):
     paths = make(home, runs_dir=str(tmp_path / "shared" / "runs"))
     assert paths.root == str(tmp_path / "shared" / "runs" / paths.run_id)
-    assert find.resolve(home, paths.run_id[-6:]).root == paths.root
-    assert find.resolve(home, None).root == paths.root
+    assert find.find_run_paths(home, paths.run_id[-6:]).root == paths.root
+    assert find.find_run_paths(home, None).root == paths.root
     # an id taken in the home alone is taken too, and no empty directory stays in the runs_dir
     os.rename(paths.root, paths.root + "x")
     with pytest.raises(StorageError):
@@ -94,7 +94,7 @@ def test_a_runs_dir_that_is_the_homes_own_by_another_name(home, tmp_path):
     os.symlink(home, tmp_path / "alias")
     paths = make(home, NOW + 1, runs_dir=str(tmp_path / "alias" / "runs"))
     assert find.list_ids(home) == [paths.run_id, first.run_id]
-    assert os.path.samefile(find.resolve(home, None).root, paths.root)
+    assert os.path.samefile(find.find_run_paths(home, None).root, paths.root)
 
 
 def test_discarded_without_a_trace(home, tmp_path):
@@ -133,12 +133,12 @@ def test_a_disk_that_says_no_half_way_leaves_nothing(home, monkeypatch, number):
 def test_resolve_by_beginning_and_by_last_part(home):
     old = make(home, NOW - 3600, 5)
     new = make(home, NOW, 9)
-    assert find.resolve(home, None).root == new.root
-    assert find.resolve(home, old.run_id).root == old.root
-    assert find.resolve(home, old.run_id[:11]).root == old.root
-    assert find.resolve(home, new.run_id[-6:-2]).root == new.root
+    assert find.find_run_paths(home, None).root == new.root
+    assert find.find_run_paths(home, old.run_id).root == old.root
+    assert find.find_run_paths(home, old.run_id[:11]).root == old.root
+    assert find.find_run_paths(home, new.run_id[-6:-2]).root == new.root
     with pytest.raises(UsageError, match="names 2 runs") as caught:
-        find.resolve(home, "2026")
+        find.find_run_paths(home, "2026")
     assert old.run_id in str(caught.value) and new.run_id in str(caught.value)
 
 
@@ -146,20 +146,20 @@ def test_an_ambiguous_beginning_lists_five(home):
     for number in range(7):
         make(home, NOW + number)
     with pytest.raises(UsageError, match="and 2 more"):
-        find.resolve(home, "2026")
+        find.find_run_paths(home, "2026")
 
 
 def test_nothing_found_says_what_is_near(home):
     with pytest.raises(NotFound, match="no run yet"):
-        find.resolve(home, None)
+        find.find_run_paths(home, None)
     paths = make(home)
     with pytest.raises(NotFound, match="did you mean " + paths.run_id):
-        find.resolve(home, "20261121-103158-41800")
+        find.find_run_paths(home, "20261121-103158-41800")
     with pytest.raises(NotFound, match="no run is called") as gone:
-        find.resolve(home, "20261121-103158-418000")
+        find.find_run_paths(home, "20261121-103158-418000")
     assert paths.run_id not in str(gone.value), "an id is of one run, which is gone: another is not meant"
     with pytest.raises(NotFound, match="the latest is " + paths.run_id):
-        find.resolve(home, "zebra")
+        find.find_run_paths(home, "zebra")
 
 
 @pytest.mark.parametrize("text", ["../x", "/etc", "a/../b", ".", "..", "", " ", "\0", "x" * 5000, "\udcff", "-f", "*"])
@@ -167,7 +167,7 @@ def test_what_is_no_run_is_refused(home, tmp_path, monkeypatch, text):
     make(home)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotFound):
-        find.resolve(home, text)
+        find.find_run_paths(home, text)
 
 
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
@@ -176,24 +176,24 @@ def test_any_text_is_a_run_or_a_clear_error(home, text):
     if not find.list_ids(home):
         make(home)
     try:
-        assert runs.is_run_id(find.resolve(home, text).run_id)
+        assert runs.is_run_id(find.find_run_paths(home, text).run_id)
     except WorldsizeError as error:
         assert error.what
 
 
 def test_a_run_is_found_by_its_directory(home, tmp_path, monkeypatch):
     paths = make(str(tmp_path / "colleague"))
-    assert find.resolve(home, paths.root).root == paths.root
+    assert find.find_run_paths(home, paths.root).root == paths.root
     monkeypatch.chdir(paths.code)
-    assert find.resolve(home, "..").root == paths.root
+    assert find.find_run_paths(home, "..").root == paths.root
     monkeypatch.chdir(os.path.dirname(paths.root))
-    assert find.resolve(home, paths.run_id).run_id == paths.run_id
+    assert find.find_run_paths(home, paths.run_id).run_id == paths.run_id
 
 
 def test_a_run_whose_directory_is_gone_is_still_known(home, tmp_path):
     paths = make(home, runs_dir=str(tmp_path / "shared"))
     os.rename(tmp_path / "shared", tmp_path / "away")
-    assert find.resolve(home, paths.run_id).root == paths.root
+    assert find.find_run_paths(home, paths.run_id).root == paths.root
 
 
 def test_list_is_newest_first_and_limited(home):

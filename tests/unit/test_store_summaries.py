@@ -155,7 +155,7 @@ def test_prune_removes_finished_runs_and_what_only_they_used(home, tmp_path):
     assert len(stored(objects)) == 1
     assert (tmp_path / "home/runs" / kept.run_id / "code/common.py").read_text() == "c" * 100
     with pytest.raises(NotFound):
-        find.resolve(home, old.run_id)
+        find.find_run_paths(home, old.run_id)
 
 
 def stored(directory: str) -> list[str]:

@@ -16,24 +16,24 @@ from worldsize.agent.trials.search import (
     MEASURED,
     Result,
     Search,
-    merged,
     metric_pattern,
     metric_values,
     table,
+    with_settings,
 )
-from worldsize.agent.trials.trial import lay_out, trial_paths, trial_plan
+from worldsize.agent.trials.trial import trial_paths, trial_plan, write_trial_directory
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.horovod import HorovodDistribution
-from worldsize.jobspec.reading.autotune import settings, tuned
+from worldsize.jobspec.reading.autotune import trial_settings, with_trials
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 
 MICRO, STAGE = "train_micro_batch_size_per_gpu", "zero_optimization.stage"
 
 
 def test_growing_micro_batches_vary_fastest() -> None:
-    found = settings({"micro_batch": (8, 2), "zero_stage": (1, 0), "fp16.enabled": (True,)}, None)
+    found = trial_settings({"micro_batch": (8, 2), "zero_stage": (1, 0), "fp16.enabled": (True,)}, None)
     assert [(each[STAGE], each["fp16.enabled"], each[MICRO]) for each in found] == [
         (1, True, 2),
         (1, True, 8),
@@ -44,8 +44,8 @@ def test_growing_micro_batches_vary_fastest() -> None:
 
 def test_fewer_are_drawn_by_chance_and_the_same_each_time() -> None:
     space = {"a": tuple(range(100)), "b": tuple(range(100))}
-    found = settings(space, 7)
-    assert len(found) == 7 == len({tuple(each.items()) for each in found}) and found == settings(space, 7)
+    found = trial_settings(space, 7)
+    assert len(found) == 7 == len({tuple(each.items()) for each in found}) and found == trial_settings(space, 7)
 
 
 def search(trials: list[dict[str, int]], goal: str = "max", patience: int | None = None) -> Search:
@@ -103,7 +103,7 @@ def test_patience_ends_the_search_but_not_before_something_was_measured() -> Non
 
 def test_settings_are_put_where_their_names_lead() -> None:
     base = {"zero_optimization": {"stage": 0, "overlap_comm": True}, "fp16": None}
-    found = merged(base, {STAGE: 2, "fp16.enabled": True, MICRO: 4})
+    found = with_settings(base, {STAGE: 2, "fp16.enabled": True, MICRO: 4})
     assert found == {"zero_optimization": {"stage": 2, "overlap_comm": True}, "fp16": {"enabled": True}, MICRO: 4}
     assert base["zero_optimization"] == {"stage": 0, "overlap_comm": True}
 
@@ -118,7 +118,7 @@ def test_settings_are_put_where_their_names_lead() -> None:
     ],
 )
 def test_steps_to_accumulate_follow_from_the_whole_batch(base: dict, given: dict, accumulation: int | None) -> None:
-    assert merged(base, given).get("gradient_accumulation_steps") == accumulation
+    assert with_settings(base, given).get("gradient_accumulation_steps") == accumulation
 
 
 DEEPSPEED = (
@@ -156,9 +156,9 @@ def test_the_table_has_a_row_for_each_trial_in_order() -> None:
 
 
 def tuned_plan() -> Plan:
-    arranged = tuned(HorovodDistribution(2).arrange(4), {"nodes": 2, "search": {"micro_batch": (1,)}})
+    arranged = with_trials(HorovodDistribution(2).arrange(4), {"nodes": 2, "search": {"micro_batch": (1,)}})
     fields = {"launcher": arranged.launcher, "options": arranged.options, "ports": arranged.ports}
-    return Plan("run-7", "t", "lab", 1.0, 0, node_major(4, 2), ("python", "t.py"), {}, "horovod", **fields)
+    return Plan("run-7", "t", "lab", 1.0, 0, node_major_layout(4, 2), ("python", "t.py"), {}, "horovod", **fields)
 
 
 def test_a_trial_starts_what_would_be_started_without_a_search_on_its_nodes() -> None:
@@ -173,7 +173,7 @@ def test_a_trial_starts_what_would_be_started_without_a_search_on_its_nodes() ->
 def test_a_configuration_is_named_within_the_code(name: str) -> None:
     """Found by review: trials wrote theirs to where such a name led, over the user's own."""
     with pytest.raises(PlanError, match="does not lie in the code"):
-        tuned(HorovodDistribution(2).arrange(4), {"config": name})
+        with_trials(HorovodDistribution(2).arrange(4), {"config": name})
 
 
 def test_the_configuration_is_read_from_the_snapshot_alone(tmp_path) -> None:
@@ -209,7 +209,7 @@ def test_a_trials_code_is_the_runs_but_for_the_configuration(tmp_path) -> None:
         os.symlink("../" + name, os.path.join(run.code, name))
     for name in ("t.py", "conf/ds.json", "conf/other.json", "conf/more/x"):
         (tmp_path / "code" / name).write_text(name)
-    lay_out(run, trial, "conf/ds.json", {"a": 1})
+    write_trial_directory(run, trial, "conf/ds.json", {"a": 1})
     code = os.path.join(trial.root, "code")
     with open(os.path.join(code, "conf", "ds.json")) as file:
         assert json.load(file) == {"a": 1}

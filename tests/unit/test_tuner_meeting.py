@@ -7,7 +7,7 @@ import socket
 from types import SimpleNamespace
 
 from worldsize.agent.control.channel import GREETING, HeadChannel
-from worldsize.agent.trials.tuner import _Head
+from worldsize.agent.trials.tuner import _HeadTuner
 
 
 def test_whoever_proves_nothing_in_time_is_dropped() -> None:
@@ -22,12 +22,12 @@ def test_whoever_proves_nothing_in_time_is_dropped() -> None:
 
     with selectors.DefaultSelector() as selector, socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        head = object.__new__(_Head)
+        head = object.__new__(_HeadTuner)
         head._selector = selector
         head._channel = HeadChannel(listener, "token", 2, selector, clock=lambda: now[0])
         head._node = SimpleNamespace(plan=SimpleNamespace(nodes=(0, 0)), told_to_stop=told_to_stop)  # type: ignore[assignment]
         with socket.create_connection(listener.getsockname()) as stranger:
-            assert head._meet() is False
+            assert head._wait_for_tuners() is False
             stranger.settimeout(5)
             while stranger.recv(4096):
                 pass

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from test_pack import a_prefix, packed
 
-from worldsize.agent.node_disk.copy import Stopped
-from worldsize.agent.node_disk.environment import Unpacking
-from worldsize.agent.node_disk.unpack import Damaged
-from worldsize.environment.pack.pack import Packed
+from worldsize.agent.node_disk.copy import PreparationStopped
+from worldsize.agent.node_disk.environment import EnvironmentUnpacker
+from worldsize.agent.node_disk.unpack import DamagedPack
+from worldsize.environment.pack.pack import EnvironmentPack
 from worldsize.plan.node_disk import Archive
 
 
@@ -20,36 +20,36 @@ def never() -> bool:
     return False
 
 
-def as_archive(found: Packed) -> Archive:
+def as_archive(found: EnvironmentPack) -> Archive:
     return Archive(found.path, found.digest, found.size, "/old")
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Packed:
+def archive(tmp_path_factory: pytest.TempPathFactory) -> EnvironmentPack:
     root = tmp_path_factory.mktemp("packed")
     return packed(a_prefix(root), root / "env.tar.gz")
 
 
-def test_the_next_run_finds_it_on_the_disk(archive: Packed, tmp_path: Path) -> None:
-    first = Unpacking(as_archive(archive), str(tmp_path), never)
+def test_the_next_run_finds_it_on_the_disk(archive: EnvironmentPack, tmp_path: Path) -> None:
+    first = EnvironmentUnpacker(as_archive(archive), str(tmp_path), never)
     first.run()
     first.close()
-    second = Unpacking(as_archive(archive)._replace(file="/gone"), str(tmp_path), never)
+    second = EnvironmentUnpacker(as_archive(archive)._replace(file="/gone"), str(tmp_path), never)
     second.run()
     second.close()
     assert second.path == first.path and os.path.exists(first.path + "/bin/tool")
 
 
-def test_nothing_is_left_of_what_was_stopped(archive: Packed, tmp_path: Path) -> None:
-    stopped = Unpacking(as_archive(archive), str(tmp_path), lambda: True)
-    with pytest.raises(Stopped):
+def test_nothing_is_left_of_what_was_stopped(archive: EnvironmentPack, tmp_path: Path) -> None:
+    stopped = EnvironmentUnpacker(as_archive(archive), str(tmp_path), lambda: True)
+    with pytest.raises(PreparationStopped):
         stopped.run()
     stopped.close()
     assert not [path for path in tmp_path.rglob("*") if path.suffix == ".part"]
 
 
-def test_two_agents_of_a_machine_unpack_once(archive: Packed, tmp_path: Path) -> None:
-    both = [Unpacking(as_archive(archive), str(tmp_path), never) for _ in range(2)]
+def test_two_agents_of_a_machine_unpack_once(archive: EnvironmentPack, tmp_path: Path) -> None:
+    both = [EnvironmentUnpacker(as_archive(archive), str(tmp_path), never) for _ in range(2)]
     threads = [threading.Thread(target=each.run) for each in both]
     for thread in threads:
         thread.start()
@@ -61,17 +61,17 @@ def test_two_agents_of_a_machine_unpack_once(archive: Packed, tmp_path: Path) ->
     assert os.path.exists(both[0].path + "/bin/tool"), "it stays for the next run"
 
 
-def test_what_nobody_has_used_for_long_goes(archive: Packed, tmp_path: Path) -> None:
-    first = Unpacking(as_archive(archive), str(tmp_path), never)
+def test_what_nobody_has_used_for_long_goes(archive: EnvironmentPack, tmp_path: Path) -> None:
+    first = EnvironmentUnpacker(as_archive(archive), str(tmp_path), never)
     first.run()
     other = as_archive(archive)._replace(digest="0" * 64)
-    second = Unpacking(other, str(tmp_path), never)
+    second = EnvironmentUnpacker(other, str(tmp_path), never)
     os.utime(first.path + ".lock", (1, 1))
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedPack):
         second.run()
     assert os.path.exists(first.path), "it is still held"
     first.close()
     os.utime(first.path + ".lock", (1, 1))
-    with pytest.raises(Damaged):
-        Unpacking(other, str(tmp_path), never).run()
+    with pytest.raises(DamagedPack):
+        EnvironmentUnpacker(other, str(tmp_path), never).run()
     assert not os.path.exists(first.path)

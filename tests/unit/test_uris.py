@@ -20,7 +20,7 @@ from worldsize.errors import UsageError, WorldsizeError
 from worldsize.staging import http
 from worldsize.staging.archives import unpack_archive
 from worldsize.staging.content_store import bytes_text
-from worldsize.staging.fetch import Data, Fetched, file_name, is_fetchable
+from worldsize.staging.fetch import DataStore, FetchedData, file_name, is_fetchable
 
 CONTENT = os.urandom(3 << 20)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -51,17 +51,17 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Data:
-    return Data(str(tmp_path / "data"), Told())
+def data(tmp_path: Path) -> DataStore:
+    return DataStore(str(tmp_path / "data"), Told())
 
 
-def read(found: Fetched) -> bytes:
+def read(found: FetchedData) -> bytes:
     return Path(found.path).read_bytes()
 
 
 def test_it_is_fetched_once(site: Site, tmp_path: Path) -> None:
     told = Told()
-    data = Data(str(tmp_path / "data"), told)
+    data = DataStore(str(tmp_path / "data"), told)
     first = data.fetch(site.url + "/set/train.bin", what="inputs.train")
     assert read(first) == CONTENT and first.sha256 == SHA256 and os.path.basename(first.path) == "train.bin"
     assert told.notices == ["inputs.train: fetching %s/set/train.bin (3.15 MB)" % site.url]
@@ -71,20 +71,20 @@ def test_it_is_fetched_once(site: Site, tmp_path: Path) -> None:
     assert os.stat(first.path).st_mode & 0o222 == 0
 
 
-def test_what_has_changed_is_fetched_again_and_the_old_one_stays(site: Site, data: Data) -> None:
+def test_what_has_changed_is_fetched_again_and_the_old_one_stays(site: Site, data: DataStore) -> None:
     first = data.fetch(site.url + "/set/train.bin")
     site.files["/set/train.bin"] = b"new"
     assert read(data.fetch(site.url + "/set/train.bin")) == b"new"
     assert read(first) == CONTENT
 
 
-def test_with_a_checksum_nobody_is_asked_twice(site: Site, data: Data) -> None:
+def test_with_a_checksum_nobody_is_asked_twice(site: Site, data: DataStore) -> None:
     for _ in range(2):
         assert read(data.fetch(site.url + "/set/train.bin", sha256=SHA256.upper())) == CONTENT
     assert site.statuses() == [200]
 
 
-def test_a_wrong_checksum_is_refused_and_nothing_is_kept(site: Site, data: Data, tmp_path: Path) -> None:
+def test_a_wrong_checksum_is_refused_and_nothing_is_kept(site: Site, data: DataStore, tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(UsageError, match="its sha256 is %s, and not 0000" % SHA256):
             data.fetch(site.url + "/set/train.bin", sha256="0" * 64)
@@ -95,7 +95,7 @@ def test_a_wrong_checksum_is_refused_and_nothing_is_kept(site: Site, data: Data,
         data.fetch(site.url + "/set/train.bin", sha256="0" * 64)
 
 
-def test_a_file_that_looks_as_before_is_read_again(data: Data, tmp_path: Path) -> None:
+def test_a_file_that_looks_as_before_is_read_again(data: DataStore, tmp_path: Path) -> None:
     """Found by review: its owner, who may be somebody else, sets its time as before, and it was believed."""
     path = tmp_path / "weights"
     path.write_bytes(b"good")
@@ -108,19 +108,21 @@ def test_a_file_that_looks_as_before_is_read_again(data: Data, tmp_path: Path) -
         data.verify(str(path), digest, "inputs.w")
 
 
-def test_a_file_that_changes_after_it_was_read(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_after_it_was_read(
+    data: DataStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Found by review: what was kept under its checksum was a copy that was made later."""
     path, digest = tmp_path / "tool.sh", hashlib.sha256(b"good").hexdigest()
     path.write_bytes(b"good")
-    ordinary = Data.digest
+    ordinary = DataStore.digest
 
-    def changing(self: Data, named: str, what: str) -> str:
+    def changing(self: DataStore, named: str, what: str) -> str:
         found = ordinary(self, named, what)
         if named == str(path):
             path.write_bytes(b"evil")
         return found
 
-    monkeypatch.setattr(Data, "digest", changing)
+    monkeypatch.setattr(DataStore, "digest", changing)
     with pytest.raises(UsageError, match="its sha256 is"):
         data.fetch(str(path), sha256=digest)
     assert not [
@@ -128,7 +130,7 @@ def test_a_file_that_changes_after_it_was_read(data: Data, tmp_path: Path, monke
     ]
 
 
-def test_a_broken_connection_is_gone_on_from(site: Site, data: Data) -> None:
+def test_a_broken_connection_is_gone_on_from(site: Site, data: DataStore) -> None:
     site.breaks = [1 << 20, 100, 0, 1 << 20]
     assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
     assert [asked.headers.get("range") for asked in site.asked] == [
@@ -137,7 +139,7 @@ def test_a_broken_connection_is_gone_on_from(site: Site, data: Data) -> None:
     assert site.statuses() == [200, 206, 206, 206, 206]
 
 
-def test_a_later_call_goes_on_too(site: Site, data: Data) -> None:
+def test_a_later_call_goes_on_too(site: Site, data: DataStore) -> None:
     site.breaks = [1 << 20, 0, 0, 0]
     with pytest.raises(WorldsizeError, match="broke after 1048576 of 3145728 bytes") as failed:
         data.fetch(site.url + "/set/train.bin")
@@ -146,7 +148,7 @@ def test_a_later_call_goes_on_too(site: Site, data: Data) -> None:
     assert site.asked[-1].headers["range"] == "bytes=1048576-"
 
 
-def test_what_changes_between_two_parts_is_fetched_from_its_start(site: Site, data: Data) -> None:
+def test_what_changes_between_two_parts_is_fetched_from_its_start(site: Site, data: DataStore) -> None:
     site.breaks = [1 << 20, 0, 0, 0]
     with pytest.raises(WorldsizeError):
         data.fetch(site.url + "/set/train.bin")
@@ -156,14 +158,14 @@ def test_what_changes_between_two_parts_is_fetched_from_its_start(site: Site, da
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_a_server_without_ranges_or_tags_starts_anew(site: Site, data: Data, ranges: bool) -> None:
+def test_a_server_without_ranges_or_tags_starts_anew(site: Site, data: DataStore, ranges: bool) -> None:
     site.ranges, site.tags = ranges, ranges
     site.breaks = [1 << 20]
     assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
     assert site.statuses() == [200, 206 if ranges else 200]
 
 
-def test_a_server_that_breaks_off_for_ever(site: Site, data: Data) -> None:
+def test_a_server_that_breaks_off_for_ever(site: Site, data: DataStore) -> None:
     """Found by review: whatever arrived counted as progress, though each attempt began anew."""
     site.ranges = False
     site.breaks = [100] * 50
@@ -175,7 +177,7 @@ def test_a_server_that_breaks_off_for_ever(site: Site, data: Data) -> None:
 
 
 @pytest.mark.parametrize("target", ["ftp://127.0.0.1:9/x?key=verysecret", "FTP://127.0.0.1:9/x?key=verysecret"])
-def test_an_answer_that_leads_elsewhere_than_to_the_web(site: Site, data: Data, target: str) -> None:
+def test_an_answer_that_leads_elsewhere_than_to_the_web(site: Site, data: DataStore, target: str) -> None:
     """Found by review: files were fetched by ftp, too."""
     site.replies["/moved"] = (302, {"Location": target}, b"")
     with pytest.raises(UsageError, match="leads to neither http nor https") as refused:
@@ -183,7 +185,7 @@ def test_an_answer_that_leads_elsewhere_than_to_the_web(site: Site, data: Data, 
     assert "verysecret" not in str(refused.value) and site.statuses() == [302]
 
 
-def test_an_answer_that_leads_on(site: Site, data: Data) -> None:
+def test_an_answer_that_leads_on(site: Site, data: DataStore) -> None:
     site.replies["/moved"] = (302, {"Location": "/set/train.bin"}, b"")
     assert read(data.fetch(site.url + "/moved")) == CONTENT
 
@@ -225,7 +227,7 @@ def test_a_small_file_that_is_cut_off(site: Site) -> None:
         http.read(site.url + "/set/train.bin", 9, pauses=(0.0,))
 
 
-def test_trouble_of_the_server_is_waited_for_and_a_refusal_is_not(site: Site, data: Data) -> None:
+def test_trouble_of_the_server_is_waited_for_and_a_refusal_is_not(site: Site, data: DataStore) -> None:
     site.says = [503, 429, 500]
     assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
     site.asked.clear()
@@ -240,7 +242,7 @@ def test_trouble_of_the_server_is_waited_for_and_a_refusal_is_not(site: Site, da
 
 def test_without_a_network_what_is_here_is_used_and_said(tmp_path: Path) -> None:
     told = Told()
-    data = Data(str(tmp_path), told)
+    data = DataStore(str(tmp_path), told)
     with serve() as site:
         site.files["/a.txt"] = b"a"
         url = site.url + "/a.txt"
@@ -251,7 +253,7 @@ def test_without_a_network_what_is_here_is_used_and_said(tmp_path: Path) -> None
         data.fetch(url + ".gz")
 
 
-def test_user_and_password_are_sent_and_not_shown(site: Site, data: Data) -> None:
+def test_user_and_password_are_sent_and_not_shown(site: Site, data: DataStore) -> None:
     site.credentials = "Basic bWU6cEBzcw=="
     url = site.url.replace("//", "//me:p%40ss@") + "/set/train.bin"
     found = data.fetch(url)
@@ -262,10 +264,10 @@ def test_user_and_password_are_sent_and_not_shown(site: Site, data: Data) -> Non
 
 
 def test_ten_at_once_fetch_once(site: Site, tmp_path: Path) -> None:
-    found: list[Fetched] = []
+    found: list[FetchedData] = []
 
     def fetch() -> None:
-        found.append(Data(str(tmp_path / "data"), Told()).fetch(site.url + "/set/train.bin", sha256=SHA256))
+        found.append(DataStore(str(tmp_path / "data"), Told()).fetch(site.url + "/set/train.bin", sha256=SHA256))
 
     threads = [threading.Thread(target=fetch) for _ in range(10)]
     for thread in threads:
@@ -294,7 +296,7 @@ def a_tar(*members: tuple[str, bytes | str], mode: str = "w:gz") -> bytes:
     return buffer.getvalue()
 
 
-def test_an_archive_is_a_folder(site: Site, data: Data) -> None:
+def test_an_archive_is_a_folder(site: Site, data: DataStore) -> None:
     site.files["/set.tar.gz"] = a_tar(("set/a.txt", b"a"), ("set/run.sh", b"#!"), ("set/link", "a.txt"))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -322,7 +324,7 @@ def test_an_archive_is_a_folder(site: Site, data: Data) -> None:
     ],
 )
 def test_an_archive_writes_nowhere_else(
-    members: list[tuple[str, bytes | str]], site: Site, data: Data, tmp_path: Path
+    members: list[tuple[str, bytes | str]], site: Site, data: DataStore, tmp_path: Path
 ) -> None:
     site.files["/bad.tar.gz"] = a_tar(*members)
     with pytest.raises(UsageError, match="leads out of it"):
@@ -330,7 +332,7 @@ def test_an_archive_writes_nowhere_else(
     assert not list(tmp_path.rglob("evil")) and not list((tmp_path / "data" / "folders").glob("*.part"))
 
 
-def test_links_of_an_archive_that_stay_inside(site: Site, data: Data) -> None:
+def test_links_of_an_archive_that_stay_inside(site: Site, data: DataStore) -> None:
     site.files["/links.tar.gz"] = a_tar(
         ("lib/a.so.1", b"a"), ("lib/a.so", "a.so.1"), ("bin/a", "../lib/./a.so"), ("lib64", "lib"), ("top/x/y", "../..")
     )
@@ -352,7 +354,7 @@ def test_a_damaged_archive_is_no_folder(damage: Callable[[bytes], bytes], name: 
 
 
 @pytest.mark.slow
-def test_fsspecs_files_and_folders(data: Data) -> None:
+def test_fsspecs_files_and_folders(data: DataStore) -> None:
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
     memory.pipe({"/bucket/set/a.bin": CONTENT, "/bucket/set/deep/b.txt": b"b"})

@@ -14,7 +14,7 @@ from test_uris import Told
 from webserver import Reply, Site, serve
 
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.staging.fetch import Data
+from worldsize.staging.fetch import DataStore
 
 pytestmark = pytest.mark.slow  # not where adlfs is missing
 
@@ -90,7 +90,7 @@ def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 @pytest.mark.parametrize("base", ["abfss://cont@acct.dfs.core.windows.net", "wasbs://cont@acct.blob.core.windows.net"])
 def test_files_and_folders(azure: Site, base: str, tmp_path: Path) -> None:
     told = Told()
-    data = Data(str(tmp_path / "data"), told)
+    data = DataStore(str(tmp_path / "data"), told)
     assert Path(data.fetch(base + "/set/test.txt").path).read_bytes() == b"test"
     for _ in range(2):
         folder = Path(data.fetch(base + "/set/train", what="inputs.train").path)
@@ -109,5 +109,5 @@ def test_trouble_is_told_without_secrets(azure: Site, tmp_path: Path) -> None:
     azure.acts = None
     azure.says = [403] * 20
     with pytest.raises(WorldsizeError) as refused:
-        Data(str(tmp_path / "data"), Told()).fetch("abfss://cont@acct.dfs.core.windows.net/set/test.txt")
+        DataStore(str(tmp_path / "data"), Told()).fetch("abfss://cont@acct.dfs.core.windows.net/set/test.txt")
     assert "a2V5" not in str(refused.value) and "test.txt" in str(refused.value)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from worldsize.environment.pip.uv_workspaces import (
-    can_do_without_sources,
     has_settings,
+    is_search_exposed,
     is_workspace,
-    searches_among_others,
+    may_omit_sources,
     settings_files,
-    write_apart,
+    write_isolated_copy,
 )
 
 PROJECT = '[project]\nname = "demo"\nversion = "1"\n'
@@ -42,36 +42,36 @@ def place(tmp_path: Path) -> Path:
 )
 def test_where_a_search_ends(place: Path, text: str, settings: bool, workspace: bool) -> None:
     (place / "pyproject.toml").write_text(PROJECT + text)
-    assert searches_among_others(str(place), has_settings, os.environ) is settings
-    assert searches_among_others(str(place), is_workspace, os.environ) is workspace
+    assert is_search_exposed(str(place), has_settings, os.environ) is settings
+    assert is_search_exposed(str(place), is_workspace, os.environ) is workspace
 
 
 def test_ones_own_directory_above_ends_it_too(place: Path) -> None:
     (place / "pyproject.toml").write_text(PROJECT)
     (place.parent / "pyproject.toml").write_text("[tool.uv.workspace]\nmembers = ['demo']\n")
-    assert not searches_among_others(str(place), is_workspace, os.environ)
+    assert not is_search_exposed(str(place), is_workspace, os.environ)
     (place.parent / "pyproject.toml").unlink()
     (place.parent / "uv.toml").write_text("")
-    assert not searches_among_others(str(place), has_settings, os.environ)
+    assert not is_search_exposed(str(place), has_settings, os.environ)
 
 
 def test_sources_are_done_without_where_there_are_none(place: Path) -> None:
     other = place.parent / "other"
     other.mkdir()
     (place / "pyproject.toml").write_text(PROJECT)
-    assert can_do_without_sources([str(place)], os.environ) and not can_do_without_sources([], os.environ)
+    assert may_omit_sources([str(place)], os.environ) and not may_omit_sources([], os.environ)
     (other / "pyproject.toml").write_text(PROJECT + '[tool.uv.sources]\na = {path = "../a"}\n')
-    assert not can_do_without_sources([str(place), str(other)], os.environ)
+    assert not may_omit_sources([str(place), str(other)], os.environ)
     (other / "pyproject.toml").write_text(PROJECT + "[tool.uv.workspace]\n")
-    assert not can_do_without_sources([str(place), str(other)], os.environ)
+    assert not may_omit_sources([str(place), str(other)], os.environ)
 
 
 def test_a_copy_below_a_workspace_that_leaves_it_out(place: Path, tmp_path: Path) -> None:
     for name in ("pyproject.toml", "uv.lock"):
         (place / name).write_text(name)
-    copy = Path(write_apart(str(place), str(tmp_path / "apart")))
+    copy = Path(write_isolated_copy(str(place), str(tmp_path / "apart")))
     assert [(copy / name).read_text() for name in ("pyproject.toml", "uv.lock")] == ["pyproject.toml", "uv.lock"]
-    assert is_workspace(str(copy.parent)) and not searches_among_others(str(copy), is_workspace, os.environ)
+    assert is_workspace(str(copy.parent)) and not is_search_exposed(str(copy), is_workspace, os.environ)
     assert copy.stat().st_mode & 0o777 == 0o700
 
 

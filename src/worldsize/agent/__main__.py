@@ -16,23 +16,23 @@ from __future__ import annotations
 import os
 import sys
 
-from worldsize.agent.arguments import Options, read_options
+from worldsize.agent.arguments import AgentOptions, parse_arguments
 from worldsize.agent.control.address import ADDRESS, own_address
-from worldsize.agent.control.rendezvous import Head, Rendezvous, open_head, wait_published
-from worldsize.agent.keeper import keep
-from worldsize.agent.launchers.base import chosen_launcher
-from worldsize.agent.outcome.node_record import note, write_unstarted
+from worldsize.agent.control.rendezvous import HeadResources, Rendezvous, open_head, wait_for_rendezvous
+from worldsize.agent.keeper import run_under_keeper
+from worldsize.agent.launchers.base import choose_launcher
+from worldsize.agent.outcome.node_record import note, write_unstarted_record
 from worldsize.agent.posix.signals import ignore_notices
-from worldsize.agent.startup.attempt_number import refuse_others
+from worldsize.agent.startup.attempt_number import require_own_attempt
 from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.atomic_files import read_file
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import with_secrets
 from worldsize.state.records import Reason
-from worldsize.trust.procfs import withdraw
+from worldsize.trust.procfs import withdraw_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 def main(argv: list[str]) -> int:
     ignore_notices()
     try:
-        options = read_options(argv)
+        options = parse_arguments(argv)
         if options.attempt < 0:
             raise UsageError("%d is no attempt: they count from 0" % options.attempt, "--attempt")
         if options.queue:
-            return _queue(options.run_dir)
+            return _run_queue(options.run_dir)
         plan, paths = _plan(options.run_dir, options.attempt)
         if options.conduct:
             os.umask(plan.umask)
@@ -55,17 +55,17 @@ def main(argv: list[str]) -> int:
 
             return Conductor(with_secrets(plan, paths), paths, os.environ).run()
         node_rank = _node_rank(options, len(plan.agents))
-        plan = _whole(plan, paths, node_rank)
-        withdraw(plan.secrets)
+        plan = _plan_with_secrets(plan, paths, node_rank)
+        withdraw_variables(plan.secrets)
         if options.tune:
             os.umask(plan.umask)
             from worldsize.agent.trials.tuner import tune
 
             return tune(paths, node_rank)
         if options.attempt_var:
-            from worldsize.agent.startup.attempt_number import begin
+            from worldsize.agent.startup.attempt_number import choose_attempt
 
-            plan, paths = begin(plan, paths, node_rank, os.environ.get(options.attempt_var, ""))
+            plan, paths = choose_attempt(plan, paths, node_rank, os.environ.get(options.attempt_var, ""))
         return _run_with_keeper(plan, paths, node_rank, options)
     except WorldsizeError as error:
         note("worldsize agent: %s" % error)
@@ -84,26 +84,26 @@ def _plan(run_dir: str, attempt: int) -> tuple[Plan, RunPaths]:
         raise UsageError("cannot be used: %s" % error, paths.plan) from None
 
 
-def _whole(plan: Plan, paths: RunPaths, node_rank: int) -> Plan:
+def _plan_with_secrets(plan: Plan, paths: RunPaths, node_rank: int) -> Plan:
     try:
         return with_secrets(plan, paths)
     except UsageError as error:
         for directory in paths.directories():
             os.makedirs(directory, 0o777 & ~plan.umask, exist_ok=True)
-        write_unstarted(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.exit_code)
+        write_unstarted_record(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.exit_code)
         raise
 
 
-def _queue(run_dir: str) -> int:
-    from worldsize.agent.local.run_queue import Queue
+def _run_queue(run_dir: str) -> int:
+    from worldsize.agent.local.run_queue import RunQueue
 
     try:
-        return Queue(os.path.abspath(run_dir), os.environ).run()
+        return RunQueue(os.path.abspath(run_dir), os.environ).run()
     except (OSError, ValueError) as error:
         raise UsageError("cannot be used: %s" % error, run_dir) from None
 
 
-def _node_rank(options: Options, nodes: int) -> int:
+def _node_rank(options: AgentOptions, nodes: int) -> int:
     if options.node_rank is not None:
         where, text = "--node-rank", str(options.node_rank)
     else:
@@ -111,7 +111,7 @@ def _node_rank(options: Options, nodes: int) -> int:
         text = os.environ.get(where, "")
         if not text:
             raise UsageError("not set, so this node cannot know which one it is", where, "start one agent per node")
-    number = whole(text)
+    number = parse_digits(text)
     if number is None or number >= nodes:
         raise UsageError("%.40r is no node of this run, which has %s" % (text, _span(nodes)), where)
     return int(text)
@@ -121,12 +121,12 @@ def _span(nodes: int) -> str:
     return "node 0 only" if nodes == 1 else "nodes 0 to %d" % (nodes - 1)
 
 
-def _run_with_keeper(plan: Plan, paths: RunPaths, node_rank: int, options: Options) -> int:
+def _run_with_keeper(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions) -> int:
     os.umask(plan.umask)
     for directory in paths.directories():
         os.makedirs(directory, exist_ok=True)
-    refuse_others(paths)
-    return keep(
+    require_own_attempt(paths)
+    return run_under_keeper(
         plan,
         paths,
         node_rank,
@@ -136,41 +136,41 @@ def _run_with_keeper(plan: Plan, paths: RunPaths, node_rank: int, options: Optio
     )
 
 
-def _run(plan: Plan, paths: RunPaths, node_rank: int, options: Options, lifeline: int) -> int:
+def _run(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lifeline: int) -> int:
     environ: Mapping[str, str] = os.environ
     if options.prepare:
-        from worldsize.agent.startup.prerequisites import prepare
+        from worldsize.agent.startup.prerequisites import run_prerequisites
 
-        environ = prepare(plan, paths, node_rank, environ)
+        environ = run_prerequisites(plan, paths, node_rank, environ)
     address = options.address or environ.get(ADDRESS)
     try:
         if plan.array and node_rank == 0:  # before the head says where it is, for which the others wait
-            _complete(paths)
-        rendezvous, head = _meet(plan, paths, node_rank, address, environ)
+            _complete_element(paths)
+        rendezvous, head = _join_rendezvous(plan, paths, node_rank, address, environ)
         supervisor = Supervisor(plan, paths, node_rank, rendezvous, head, environ, lifeline, address, kept=True)
     except (RendezvousError, OSError) as error:
-        write_unstarted(plan, paths, node_rank, "node %d: %s" % (node_rank, error))
+        write_unstarted_record(plan, paths, node_rank, "node %d: %s" % (node_rank, error))
         raise error if isinstance(error, WorldsizeError) else RendezvousError(str(error)) from None
     return supervisor.run()
 
 
-def _complete(element: RunPaths) -> None:
-    from worldsize.agent.startup.array_element import complete
+def _complete_element(element: RunPaths) -> None:
+    from worldsize.agent.startup.array_element import complete_element
     from worldsize.plan.array import array_of
 
     place = array_of(element)
     if place is not None:
-        complete(RunPaths(place[0]), element)
+        complete_element(RunPaths(place[0]), element)
 
 
-def _meet(
+def _join_rendezvous(
     plan: Plan, paths: RunPaths, node_rank: int, address: str | None, environ: Mapping[str, str]
-) -> tuple[Rendezvous, Head | None]:
+) -> tuple[Rendezvous, HeadResources | None]:
     if node_rank == 0:
         address = address or ("127.0.0.1" if len(plan.agents) == 1 else own_address())
-        head = open_head(plan, paths, address, chosen_launcher(plan, environ))
+        head = open_head(plan, paths, address, choose_launcher(plan, environ))
         return head.rendezvous, head
-    rendezvous = wait_published(paths, plan.rendezvous_timeout)
+    rendezvous = wait_for_rendezvous(paths, plan.rendezvous_timeout)
     if rendezvous is None:
         raise RendezvousError(
             "the head (node 0) did not say within %g s where it is" % plan.rendezvous_timeout,
@@ -180,7 +180,7 @@ def _meet(
     return rendezvous, None
 
 
-def run_to_the_end() -> NoReturn:
+def run_and_exit() -> NoReturn:
     """Without taking the interpreter down, as forked agents end: that takes milliseconds, twice where there is a
     keeper."""
     code = main(sys.argv[1:])
@@ -193,4 +193,4 @@ def run_to_the_end() -> NoReturn:
 
 
 if __name__ == "__main__":
-    run_to_the_end()
+    run_and_exit()

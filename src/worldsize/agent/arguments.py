@@ -6,19 +6,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, NoReturn
 
-_WHO = ("--node-rank", "--node-rank-var", "--conduct", "--queue")
+_ROLE_OPTIONS = ("--node-rank", "--node-rank-var", "--conduct", "--queue")
 _FLAGS = ("--conduct", "--queue", "--prepare", "--tune")
 _VALUES = ("--node-rank", "--node-rank-var", "--attempt", "--attempt-var", "--address", "--launcher", "--starter")
 
 
-class Options(NamedTuple):
+class AgentOptions(NamedTuple):
     """Who an agent is, by exactly one of four.
 
     node_rank      which node of the plan this is; 0 is the head
@@ -47,15 +47,15 @@ class Options(NamedTuple):
     starter: int = 0
 
 
-def read_options(argv: Sequence[str]) -> Options:
+def parse_arguments(argv: Sequence[str]) -> AgentOptions:
     """Raises UsageError for words that it does not know, or that do not fit together."""
-    values, rest = _sorted(argv)
-    who = [name for name in _WHO if name in values]
+    values, rest = _split_options(argv)
+    who = [name for name in _ROLE_OPTIONS if name in values]
     if len(who) != 1:
-        _refuse("exactly one of the arguments %s is required" % " ".join(_WHO))
+        _refuse("exactly one of the arguments %s is required" % " ".join(_ROLE_OPTIONS))
     if len(rest) != 1:
         _refuse("one run directory is required, not %d" % len(rest))
-    return Options(
+    return AgentOptions(
         rest[0],
         _number("--node-rank", values["--node-rank"]) if "--node-rank" in values else None,
         values.get("--node-rank-var", ""),
@@ -71,7 +71,7 @@ def read_options(argv: Sequence[str]) -> Options:
     )
 
 
-def _sorted(argv: Sequence[str]) -> tuple[Dict[str, str], List[str]]:
+def _split_options(argv: Sequence[str]) -> tuple[Dict[str, str], List[str]]:
     """The options with their values, and the other words."""
     values: Dict[str, str] = {}
     rest = []
@@ -92,7 +92,7 @@ def _sorted(argv: Sequence[str]) -> tuple[Dict[str, str], List[str]]:
 
 
 def _number(name: str, text: str) -> int:
-    number = whole(text)
+    number = parse_digits(text)
     if number is None:
         _refuse("%s: invalid int value: %.40r" % (name, text))
     return number

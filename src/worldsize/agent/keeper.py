@@ -13,7 +13,7 @@ import socket
 import time
 
 from worldsize.agent.posix import processes
-from worldsize.agent.posix.signals import NOTICES, STOP, STOP_NOW, are_told_alone
+from worldsize.agent.posix.signals import NOTICES, STOP, STOP_NOW, is_in_step_cgroup
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 _LOOK_EVERY = 5.0
 """Seconds between two looks at who has started this process, where the kernel does not tell of its end."""
 
-_UNHEARD = ".unheard"
+_MARK_SUFFIX = ".unheard"
 
 
-def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: int, run: Callable[[int], int]) -> int:
+def run_under_keeper(
+    plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: int, run: Callable[[int], int]
+) -> int:
     """The exit code of `run`, which is called in a child of this process with its lifeline.
 
     `launcher`: the process that has started the agents of all nodes and will wait for them, as long as whoever has
@@ -39,7 +41,7 @@ def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: in
     starter, started = starter or os.getppid(), time.time()
     processes.become_subreaper()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it, as some that start agents do, is told of no end
-    passed_on = STOP | {STOP_NOW} | (set(NOTICES) if plan.batch is not None or are_told_alone() else set())
+    passed_on = STOP | {STOP_NOW} | (set(NOTICES) if plan.batch is not None or is_in_step_cgroup() else set())
     before = signal.pthread_sigmask(signal.SIG_BLOCK, passed_on | {signal.SIGCHLD})
     if launcher:
         processes.end_with_parent(signal.SIGCHLD)  # which ends nothing, but wakes us
@@ -51,15 +53,15 @@ def keep(plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: in
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return run(lifeline)
     os.close(lifeline)
-    keeper = _Keeper(agent, held, starter if launcher else 0, paths.exit_record(node_rank) + _UNHEARD)
+    keeper = _Keeper(agent, held, starter if launcher else 0, paths.exit_record(node_rank) + _MARK_SUFFIX)
     code = keeper.wait(passed_on)
     if keeper.killed:
-        from worldsize.agent.local.outcome import agent_lost, stand_in, sweep
+        from worldsize.agent.local.outcome import agent_lost_verdict, kill_descendants, write_stand_in_record
 
-        sweep()
+        kill_descendants()
         if read_exit(paths, node_rank) is None:
-            why = agent_lost(node_rank, code, keeper.told, host=socket.gethostname())
-            stand_in(plan, paths, node_rank, why, started)
+            why = agent_lost_verdict(node_rank, code, keeper.told, host=socket.gethostname())
+            write_stand_in_record(plan, paths, node_rank, why, started)
     if launcher and node_rank == 0:
         _end_launcher(paths, launcher)
     return code
@@ -119,14 +121,14 @@ def _end_launcher(paths: RunPaths, launcher: int) -> None:
     record = read_exit(paths, 0)
     unheard = record is not None and record.stop == STARTER_LOST
     try:
-        unheard = unheard or any(name.endswith(_UNHEARD) for name in os.listdir(paths.exit_dir))
+        unheard = unheard or any(name.endswith(_MARK_SUFFIX) for name in os.listdir(paths.exit_dir))
     except OSError:
         pass
-    if unheard and _is_of(launcher, paths.run_id):
+    if unheard and _is_of_run(launcher, paths.run_id):
         processes.signal_process(launcher, signal.SIGKILL)
 
 
-def _is_of(pid: int, run_id: str) -> bool:
+def _is_of_run(pid: int, run_id: str) -> bool:
     """Whether the process says in its command line that it belongs to the run."""
     try:
         with open("/proc/%d/cmdline" % pid, "rb") as file:

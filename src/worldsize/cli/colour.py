@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 RED, GREEN, YELLOW = "31", "32", "33"
 _STATES = {"SUCCEEDED": GREEN, "FAILED": RED, "LOST": RED, "CANCELLED": YELLOW, "STOPPING": YELLOW}
-_PAINTED = r"(\x1b\[(?:%s)m[A-Z]+ *\x1b\[0m)" % "|".join((RED, GREEN, YELLOW))
+_COLOURED = r"(\x1b\[(?:%s)m[A-Z]+ *\x1b\[0m)" % "|".join((RED, GREEN, YELLOW))
 
 
 def has_colours(stream: TextIO) -> bool:
@@ -25,4 +25,4 @@ def paint_state(text: str, state: str, stream: TextIO) -> str:
 
 def split_painted(text: str) -> list[str]:
     """The text in pieces, of which every second one is as `paint_state` makes them."""
-    return re.split(_PAINTED, text)
+    return re.split(_COLOURED, text)

@@ -7,23 +7,23 @@ import os
 import sys
 from collections.abc import Callable
 
-from worldsize.cli.output import say, say_message
-from worldsize.common.numbers import whole
+from worldsize.cli.output import report, report_message
+from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.config.load import load_config
 from worldsize.service.runs.run import Run
-from worldsize.store.find import resolve
+from worldsize.store.find import find_run_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from worldsize.service.runs.array import RunArray
-    from worldsize.trust.projects import Question
+    from worldsize.trust.projects import TrustQuestion
 
 
-def here() -> str:
+def current_directory() -> str:
     """The current directory. UsageError where it is no more."""
     try:
         return os.getcwd()
@@ -31,7 +31,7 @@ def here() -> str:
         raise UsageError("the current directory: %s" % error.strerror, None, "change to one that exists") from None
 
 
-def config_here() -> Config:
+def load_current_config() -> Config:
     """Where the current directory is no more, there is no project either: runs that exist can still be looked at.
 
     At a terminal the person is asked about a project's file that could harm; what is to be said of files is said once.
@@ -43,9 +43,9 @@ def config_here() -> Config:
     completing = "_ARGCOMPLETE" in os.environ
     config = load_config(directory, os.environ, _ask if not completing and _can_ask() else None)
     for notice in () if completing else config.notices:
-        if notice not in _said:
-            _said.add(notice)
-            say_message("notice: " + notice)
+        if notice not in _printed_notices:
+            _printed_notices.add(notice)
+            report_message("notice: " + notice)
     return config
 
 
@@ -59,29 +59,29 @@ def _can_ask() -> bool:
         return False
 
 
-_said: set[str] = set()
+_printed_notices: set[str] = set()
 
 
-def _ask(question: Question) -> bool | None:
+def _ask(question: TrustQuestion) -> bool | None:
     from worldsize.cli.trust_question import ask_about_project
 
     return ask_about_project(question)
 
 
-def add_run(
+def add_run_argument(
     parser: argparse.ArgumentParser, name: str = "run", meaning: str = "a run; the latest when left out"
 ) -> None:
     argument = parser.add_argument(name, nargs="?", metavar=name.upper(), help=meaning)
-    completed_by(argument, complete_runs)
+    set_completer(argument, complete_runs)
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
+def add_output_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text (default) or json")
 
 
-def count(text: str) -> int:
+def parse_count(text: str) -> int:
     """The type of an option that takes a number of things."""
-    value = whole(text.removeprefix("-"))
+    value = parse_digits(text.removeprefix("-"))
     if value is None:
         raise argparse.ArgumentTypeError("%.40r is no number" % text)
     if text.startswith("-") and value:
@@ -89,7 +89,7 @@ def count(text: str) -> int:
     return value
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """The type of an option that takes a time."""
     value = float(text)
     if not value >= 0:
@@ -97,7 +97,7 @@ def seconds(text: str) -> float:
     return value
 
 
-def completed_by(argument: argparse.Action, complete: Callable[..., list[str]]) -> None:
+def set_completer(argument: argparse.Action, complete: Callable[..., list[str]]) -> None:
     """The shell offers what `complete` returns."""
     argument.completer = complete  # type: ignore[attr-defined]
 
@@ -105,11 +105,11 @@ def completed_by(argument: argparse.Action, complete: Callable[..., list[str]]) 
 def complete_runs(**_: Any) -> list[str]:
     from worldsize.store.find import list_ids
 
-    return list_ids(config_here().home, 50)
+    return list_ids(load_current_config().home, 50)
 
 
 def complete_computes(**_: Any) -> list[str]:
-    return list(config_here().computes)
+    return list(load_current_config().computes)
 
 
 def complete_job_files(prefix: str, **_: Any) -> list[str]:
@@ -135,7 +135,7 @@ def find_run(text: str | None) -> Run:
 
 def find_runs(text: str | None) -> Run | RunArray:
     """The run, or the array of runs, of that name; the latest for None."""
-    paths = resolve(config_here().home, text)
+    paths = find_run_paths(load_current_config().home, text)
     if os.path.exists(os.path.join(paths.root, "array.json")):
         from worldsize.service.runs.array import RunArray
 
@@ -169,7 +169,7 @@ def size(nodes: int, ranks: int) -> str:
     return "%d node%s, %d rank%s" % (nodes, "" if nodes == 1 else "s", ranks, "" if ranks == 1 else "s")
 
 
-def rehearsed(plan: Any) -> str:
+def rehearsal_text(plan: Any) -> str:
     """ ", a rehearsal with 4 virtual GPUs per node"; "" for a run that is none."""
     if plan.rehearsal is None:
         return ""
@@ -193,10 +193,10 @@ def _cell(text: str) -> str:
     return escape(text).replace("\t", "\\t")
 
 
-def ask_for_the_end(run_id: str, cancel: Callable[[], object]) -> None:
+def request_cancel(run_id: str, cancel: Callable[[], object]) -> None:
     try:
         cancel()
     except (WorldsizeError, KeyboardInterrupt):
-        say("could not cancel %s" % run_id)
+        report("could not cancel %s" % run_id)
         raise
-    say("cancelling %s" % run_id)
+    report("cancelling %s" % run_id)

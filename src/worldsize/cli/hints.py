@@ -13,43 +13,49 @@ STARTING = ("run", "submit", "exec")
 _SCRIPTS = (".py", ".sh")
 _JOB_FILES = (".yml", ".yaml")
 _SHOWN = 60
-_NEAR = 0.75
+_FILE_SIMILARITY = 0.75
 """Of names that all end alike, as job files do, more has to be the same."""
 
 
-def unknown_verb(words: Sequence[str], verb: str, verbs: Collection[str]) -> UsageError:
+def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) -> UsageError:
     """`verb` is the first of `words` that is no option, and none of ours."""
-    from worldsize.jobspec.reading.nearest import nearest
+    from worldsize.jobspec.reading.nearest import nearest_word
 
     later = next((word for word in words if word in verbs), None)
     if words[0].startswith("-") and later is not None:
         cut = words.index(later)
-        mended = _typed([later, *words[:cut], *words[cut + 1 :]])
-        return UsageError("%s stands before the verb" % _short(words[0]), None, "options follow it: %s" % mended)
+        mended = _command_line([later, *words[:cut], *words[cut + 1 :]])
+        return UsageError(
+            "%s stands before the verb" % _shortened_text(words[0]), None, "options follow it: %s" % mended
+        )
     if verb.endswith(_JOB_FILES):
-        return UsageError("there is no verb %s" % _short(verb), None, _typed(["run", *words]))
+        return UsageError("there is no verb %s" % _shortened_text(verb), None, _command_line(["run", *words]))
     if verb.endswith(_SCRIPTS):
-        return UsageError("there is no verb %s" % _short(verb), None, _as_command([], words))
-    close = nearest(verb, verbs)
+        return UsageError("there is no verb %s" % _shortened_text(verb), None, _suggested_command([], words))
+    close = nearest_word(verb, verbs)
     hint = "did you mean %s?" % close if close else "one of: %s" % ", ".join(verbs)
-    return UsageError("there is no verb %s" % _short(verb), None, hint)
+    return UsageError("there is no verb %s" % _shortened_text(verb), None, hint)
 
 
-def not_understood(
+def unknown_words_error(
     parser: argparse.ArgumentParser, verb: str, words: Sequence[str], extra: Sequence[str]
 ) -> UsageError:
     """The words that are left over after the verb's own, such as a misspelt option, or a command without `--`."""
-    parser, verb = _innermost(parser, verb, words)
+    parser, verb = _innermost_parser(parser, verb, words)
     if verb in STARTING and not extra[0].startswith("-"):
-        return _command_without_dashes(words[words.index(verb) + 1 :], verb, extra)
+        return _missing_dashes_error(words[words.index(verb) + 1 :], verb, extra)
     option = next((word for word in extra if word.startswith("-")), None)
     if option is None:
-        return UsageError("%s does not know what to do with %s" % (verb, _typed(extra, "")), None, _help(verb))
+        return UsageError(
+            "%s does not know what to do with %s" % (verb, _command_line(extra, "")), None, _help_command(verb)
+        )
     name = option.partition("=")[0]
-    return UsageError("%s has no option %s" % (verb, _short(name)), None, _nearest_option(parser, verb, name))
+    return UsageError("%s has no option %s" % (verb, _shortened_text(name)), None, _nearest_option(parser, verb, name))
 
 
-def _innermost(parser: argparse.ArgumentParser, verb: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, str]:
+def _innermost_parser(
+    parser: argparse.ArgumentParser, verb: str, words: Sequence[str]
+) -> tuple[argparse.ArgumentParser, str]:
     """Of a verb with actions of its own, the action's parser."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -60,37 +66,39 @@ def _innermost(parser: argparse.ArgumentParser, verb: str, words: Sequence[str])
 
 
 def _nearest_option(parser: argparse.ArgumentParser, verb: str, name: str) -> str:
-    from worldsize.jobspec.reading.nearest import nearest
+    from worldsize.jobspec.reading.nearest import nearest_word
 
     options = [option for action in parser._actions for option in action.option_strings if option != "--help"]
     meant = [option for option in options if option.startswith(name)] if len(name) > 2 else []
-    close = meant[0] if len(meant) == 1 else nearest(name, options)
-    return "did you mean %s?" % close if close else _help(verb)
+    close = meant[0] if len(meant) == 1 else nearest_word(name, options)
+    return "did you mean %s?" % close if close else _help_command(verb)
 
 
-def _command_without_dashes(words: Sequence[str], verb: str, extra: Sequence[str]) -> UsageError:
+def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str]) -> UsageError:
     """`run -w 2x2 python train.py --lr 0.1`: the command begins where the first word stands that is left to the job."""
     start = words.index(extra[0])
     if start > 0 and not os.path.isfile(words[start - 1]) and not words[start - 1].startswith("-"):
         start -= 1
     if words[start].endswith(_JOB_FILES):
-        what = "%s takes one job file; what to do with %s?" % (verb, _short(extra[0]))
+        what = "%s takes one job file; what to do with %s?" % (verb, _shortened_text(extra[0]))
         return UsageError(what, None, "inputs are set with --set inputs.NAME=VALUE")
-    return UsageError("a command goes after --", None, _as_command(words[:start], words[start:], verb))
+    return UsageError("a command goes after --", None, _suggested_command(words[:start], words[start:], verb))
 
 
-def not_a_job_file(name: str, words: Sequence[str]) -> UsageError | None:
+def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
     """For a script or a program that stands where a job file should; None where it may well be a job file."""
     if name.endswith(_SCRIPTS):
         start = words.index(name)
         return UsageError(
-            "%s is a script, not a job file" % _short(name), None, _as_command(words[1:start], words[start:])
+            "%s is a script, not a job file" % _shortened_text(name),
+            None,
+            _suggested_command(words[1:start], words[start:]),
         )
     if os.path.exists(name) or name.endswith(_JOB_FILES):
         return None
     if os.sep not in name and _is_program(name):
         start = words.index(name)
-        return UsageError("a command goes after --", None, _as_command(words[1:start], words[start:]))
+        return UsageError("a command goes after --", None, _suggested_command(words[1:start], words[start:]))
     return None
 
 
@@ -103,9 +111,9 @@ def _is_program(name: str) -> bool:
         return False
 
 
-def no_such_file(name: str) -> NotFound:
+def missing_file_error(name: str) -> NotFound:
     """With the job file that is there under nearly the same name."""
-    from worldsize.jobspec.reading.nearest import nearest
+    from worldsize.jobspec.reading.nearest import nearest_word
 
     directory = os.path.dirname(name) or "."
     try:
@@ -114,29 +122,29 @@ def no_such_file(name: str) -> NotFound:
         there = []
     base = os.path.basename(name)
     named = [entry for entry in there if os.path.splitext(entry)[0] == base]
-    close = named[0] if named else nearest(base, there, _NEAR)
+    close = named[0] if named else nearest_word(base, there, _FILE_SIMILARITY)
     if close:
         hint = "did you mean %s?" % shlex.quote(os.path.join(os.path.dirname(name), close))
     else:
         hint = "`worldsize init` writes one, or give the command itself: worldsize run -w 1x2 -- python train.py"
-    return NotFound("no such job file", _short(name), hint)
+    return NotFound("no such job file", _shortened_text(name), hint)
 
 
-def _as_command(options: Sequence[str], command: Sequence[str], verb: str = "run") -> str:
+def _suggested_command(options: Sequence[str], command: Sequence[str], verb: str = "run") -> str:
     if command[0].endswith(_SCRIPTS):
         command = ["python" if command[0].endswith(".py") else "bash", *command]
-    return _typed([verb, *options, "--", *command])
+    return _command_line([verb, *options, "--", *command])
 
 
-def _typed(words: Sequence[str], program: str = "worldsize ") -> str:
-    return program + _short(shlex.join(words), 200)
+def _command_line(words: Sequence[str], program: str = "worldsize ") -> str:
+    return program + _shortened_text(shlex.join(words), 200)
 
 
-def _help(verb: str) -> str:
+def _help_command(verb: str) -> str:
     return "worldsize %s --help" % verb
 
 
-def _short(text: str, most: int = _SHOWN) -> str:
-    from worldsize.common.atomic_files import display
+def _shortened_text(text: str, most: int = _SHOWN) -> str:
+    from worldsize.common.atomic_files import printable_text
 
-    return display(text if len(text) <= most else text[: most - 1] + "…")
+    return printable_text(text if len(text) <= most else text[: most - 1] + "…")

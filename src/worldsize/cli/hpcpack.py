@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 
-from worldsize.cli.console import add_output, complete_computes, completed_by, config_here, table
-from worldsize.cli.output import say, show, show_document, show_json
+from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer, table
+from worldsize.cli.output import report, show, show_document, show_json
 from worldsize.errors import NotFound, UsageError
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.compute.hpcpack.share_mount import Mount
-    from worldsize.service.share_check import Holds, NodeCheck
+    from worldsize.service.share_check import NodeCheck, ShareFeatures
 
 _TYPE = "hpcpack"
 _EXAMPLES = """examples:
@@ -31,7 +31,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         "action", choices=("share", "check"), metavar="share|check", help="mount the share, or prove it"
     )
     compute = parser.add_argument("--compute", metavar="NAME", help="which one (default: the one of type hpcpack)")
-    completed_by(compute, complete_computes)
+    set_completer(compute, complete_computes)
     parser.add_argument("--apply", action="store_true", help="share: mount it on this node now, as root")
     parser.add_argument("--head", metavar="SHARE", help="share: what Windows calls it (default: as configured)")
     parser.add_argument("--at", metavar="DIR", help="share: the mount point (default: as configured, or /app)")
@@ -41,15 +41,15 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         "--mode", metavar="MODE", help="share: of files and directories (default: 0700, 0750 with a group)"
     )
     parser.add_argument("--smb", metavar="VERSION", default="3.0", help="share: the protocol's version (default: 3.0)")
-    add_output(parser)
-    parser.set_defaults(act=act)
+    add_output_option(parser)
+    parser.set_defaults(act=run_action)
 
 
-def act(options: argparse.Namespace) -> int:
-    return {"share": _share, "check": _check}[options.action](options)
+def run_action(options: argparse.Namespace) -> int:
+    return {"share": _mount_or_print, "check": _check}[options.action](options)
 
 
-def _share(options: argparse.Namespace) -> int:
+def _mount_or_print(options: argparse.Namespace) -> int:
     from worldsize.compute.hpcpack.share_mount import script
 
     mount = _mount(options)
@@ -95,24 +95,24 @@ def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from worldsize.compute.hpcpack.settings import share_of
     from worldsize.service.computes import open_compute
-    from worldsize.service.share_check import check
+    from worldsize.service.share_check import check_share
 
     settings = _settings(options)
-    compute = open_compute(config_here(), settings.name, os.environ)
-    holds, rows = check(compute, share_of(settings.options), settings.python or "python3", say)
+    compute = open_compute(load_current_config(), settings.name, os.environ)
+    holds, rows = check_share(compute, share_of(settings.options), settings.python or "python3", report)
     if options.output == "json":
         show_json({"share": holds._asdict(), "nodes": [row._asdict() for row in rows]})
     else:
-        show(*table([_row(row) for row in rows], _HEADERS))
+        show(*table([_node_cells(row) for row in rows], _HEADERS))
         for line in (*_remarks(holds), *_advice(rows, settings)):
-            say(line)
+            report(line)
     return 1 if any(row.problem for row in rows) else 0
 
 
 _HEADERS = ["NODE", "SHARE", "PYTHON", "GPUS", "DRIVER", "TORCH"]
 
 
-def _row(row: NodeCheck) -> list[str]:
+def _node_cells(row: NodeCheck) -> list[str]:
     trip = "no" if row.round_trip is None else "there and back in %.2f s" % row.round_trip
     gpus = "%d × %s" % (len(row.gpus), row.gpus[0]) if row.gpus else "none"
     torch = row.torch.get("version", "none") + (" (CUDA %s)" % row.torch["cuda"] if row.torch.get("cuda") else "")
@@ -121,7 +121,7 @@ def _row(row: NodeCheck) -> list[str]:
     return [row.node, trip, row.python, gpus, row.driver or "", torch]
 
 
-def _remarks(holds: Holds) -> list[str]:
+def _remarks(holds: ShareFeatures) -> list[str]:
     missing = {
         "modes": "file modes: others may read your runs there, and change them, as far as the share lets them",
         "links": "symbolic links: mount it with mfsymlinks",
@@ -131,10 +131,10 @@ def _remarks(holds: Holds) -> list[str]:
 
 
 def _advice(rows: list[NodeCheck], settings: Settings) -> list[str]:
-    from worldsize.service.share_check import alike
+    from worldsize.service.share_check import common_gpu_count
 
     lines = ["%s: %s" % (row.node, row.problem) for row in rows if row.problem]
-    gpus = alike(rows)
+    gpus = common_gpu_count(rows)
     if gpus and settings.gpus_per_node is None:
         lines.append("every node has %d: gpus_per_node = %d in [compute.%s]" % (gpus, gpus, settings.name))
     if any(row.gpus and row.torch and not row.torch.get("gpus") for row in rows):
@@ -146,7 +146,7 @@ def _advice(rows: list[NodeCheck], settings: Settings) -> list[str]:
 
 def _settings(options: argparse.Namespace) -> Settings:
     """The compute that is meant: named, the default one, or the only one of its type."""
-    config = config_here()
+    config = load_current_config()
     if options.compute:
         found = config.compute(options.compute, "--compute")
         if found.type != _TYPE:

@@ -14,7 +14,7 @@ try:
     from importlib import import_module
 
     from worldsize.common.named_tuple import NamedTuple
-    from worldsize.common.numbers import whole
+    from worldsize.common.numbers import parse_digits
     from worldsize.errors import UsageError, WorldsizeError
 except KeyboardInterrupt:  # Ctrl-C this early is no traceback either
     os._exit(130)
@@ -73,12 +73,12 @@ RUN is a run id, a unique beginning of it or of its last part; the latest when l
 `worldsize VERB --help` tells more."""
 
 
-def _keep(message: str) -> str:
+def _untranslated(message: str) -> str:
     return message
 
 
 # argparse looks for translations of its own words, of which there are none: 1.3 ms of each start, `locale` included.
-argparse._ = _keep  # type: ignore[attr-defined]
+argparse._ = _untranslated  # type: ignore[attr-defined]
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -89,7 +89,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def _columns() -> int:
-    said = whole(os.environ.get("COLUMNS"))
+    said = parse_digits(os.environ.get("COLUMNS"))
     if said is not None:
         return min(max(said, 20), _WIDEST)
     try:
@@ -151,14 +151,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        _forget(1)
+        _discard_stream(1)
         return PIPE_CLOSED
     except OSError as error:
-        _forget(1)
-        return _fail(_said(error), 1)
+        _discard_stream(1)
+        return _fail(_error_text(error), 1)
 
 
-def _said(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     """What is written to a file of ours is caught where that is done: without a name it is our output."""
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "cannot write the output: %s" % error.strerror
@@ -168,12 +168,12 @@ def _said(error: OSError) -> str:
 
 
 def _fail(error: WorldsizeError | str, code: int) -> int:
-    from worldsize.cli.output import say_error
+    from worldsize.cli.output import report_error
 
     try:
-        say_error(error)
+        report_error(error)
     except OSError:
-        _forget(2)
+        _discard_stream(2)
     return code
 
 
@@ -181,13 +181,13 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
     words = _plain_words(words)
     verb = next((word for word in words if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
-        from worldsize.cli.hints import unknown_verb
+        from worldsize.cli.hints import unknown_verb_error
 
-        raise unknown_verb(words, verb, VERBS)
+        raise unknown_verb_error(words, verb, VERBS)
     parser = build_parser(list(VERBS) if verb is None else [verb], only=verb or "")
     options, extra = parser.parse_known_args(words)
     if extra:
-        _refuse(parser, verb, words, extra)
+        _raise_unknown_words(parser, verb, words, extra)
     if options.version:
         from worldsize.cli.output import show
         from worldsize.version import VERSION
@@ -213,15 +213,15 @@ def _plain_words(words: list[str]) -> list[str]:
     return ["--version"] if words == ["version"] else words
 
 
-def _refuse(parser: Parser, verb: str | None, words: list[str], extra: list[str]) -> NoReturn:
+def _raise_unknown_words(parser: Parser, verb: str | None, words: list[str], extra: list[str]) -> NoReturn:
     if verb is None:
         raise UsageError("there is no option %s" % extra[0][:60], None, "worldsize --help")
-    from worldsize.cli.hints import not_understood
+    from worldsize.cli.hints import unknown_words_error
 
-    raise not_understood(parser.verbs[verb], verb, words, extra)
+    raise unknown_words_error(parser.verbs[verb], verb, words, extra)
 
 
-def _forget(descriptor: int) -> None:
+def _discard_stream(descriptor: int) -> None:
     """Whoever read us has gone, or its disk is full: nothing more may be written, not even by a last flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
@@ -249,12 +249,12 @@ def run() -> NoReturn:
             from worldsize.compute.hpcpack.credentials import take_password
 
             take_password()
-        os._exit(_flushed(_exit_code()))
+        os._exit(_flush_streams(_run_main()))
     except KeyboardInterrupt:
         os._exit(INTERRUPTED)
 
 
-def _exit_code() -> int:
+def _run_main() -> int:
     try:
         return main()
     except SystemExit as end:  # argparse: help was printed, or a mistake
@@ -262,13 +262,13 @@ def _exit_code() -> int:
     except Exception:  # noqa: BLE001  (a mistake of ours, said in words that may be those of others)
         from traceback import format_exc
 
-        from worldsize.cli.output import say_message
+        from worldsize.cli.output import report_message
 
-        say_message(format_exc().rstrip("\n"))
+        report_message(format_exc().rstrip("\n"))
         return 1
 
 
-def _flushed(code: int) -> int:
+def _flush_streams(code: int) -> int:
     """`code`, or another where it is 0 and what was printed cannot be written."""
     try:
         sys.stdout.flush()

@@ -32,26 +32,26 @@ def show(*lines: str) -> None:
     sys.stdout.write("".join([_line(line, sys.stdout) + "\n" for line in lines]))
 
 
-def say(*lines: str) -> None:
+def report(*lines: str) -> None:
     """News for the person, beside the answer: on stderr, at once. Each argument is one line."""
     sys.stderr.write("".join([_line(line, sys.stderr) + "\n" for line in lines]))
     sys.stderr.flush()
 
 
-def say_message(text: str) -> None:
+def report_message(text: str) -> None:
     """A message in words of others, perhaps in several lines: those after the first are indented."""
-    say(*lines_of(text))
+    report(*lines_of(text))
 
 
-def say_error(error: WorldsizeError | str) -> None:
+def report_error(error: WorldsizeError | str) -> None:
     """How a command ends that could not do what it was asked. Values in it that are no values may be secrets."""
     from worldsize.trust.secrets import mask_text
 
     if isinstance(error, str):
-        say_message("worldsize: " + mask_text(error))
+        report_message("worldsize: " + mask_text(error))
         return
     what = "%s: %s" % (error.where, error.what) if error.where else error.what
-    say(*lines_of("worldsize: " + mask_text(what)), *(["  → " + error.hint] if error.hint else []))
+    report(*lines_of("worldsize: " + mask_text(what)), *(["  → " + error.hint] if error.hint else []))
 
 
 def lines_of(text: str) -> list[str]:
@@ -92,7 +92,7 @@ def show_log(text: str) -> None:
     sys.stdout.flush()
 
 
-def say_log(text: str) -> None:
+def show_error_log(text: str) -> None:
     """What ranks or a command on nodes wrote to stderr, as logs.text gives it."""
     sys.stderr.write(text)
     sys.stderr.flush()
@@ -104,19 +104,19 @@ def show_bytes(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def say_for_now(text: str = "") -> None:
+def show_transient_line(text: str = "") -> None:
     """A line at a terminal that the next one takes the place of; "" takes it away."""
     sys.stderr.write(_CLEAR + _line(text, sys.stderr)[: _columns() - 1])
     sys.stderr.flush()
 
 
-def ask(question: str) -> None:
+def show_question(question: str) -> None:
     """A question, behind which the answer is typed."""
     sys.stderr.write(_line(question, sys.stderr))
     sys.stderr.flush()
 
 
-def say_from_handler(*lines: str) -> None:
+def report_from_handler(*lines: str) -> None:
     """As `say`, from inside a signal handler, where the buffered streams may be in use."""
     try:
         os.write(2, "".join([_line(line, sys.stderr) + "\n" for line in lines]).encode(errors="backslashreplace"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from worldsize.cli.output import say_for_now, say_message
+from worldsize.cli.output import report_message, show_transient_line
 from worldsize.service.request import Progress
 from worldsize.trust.secrets import mask_text
 
@@ -12,15 +12,15 @@ _PATIENCE = 0.4
 _EVERY = 0.1
 
 
-class Notices(Progress):
+class NoticePrinter(Progress):
     def show_notice(self, text: str) -> None:
-        say_message("notice: " + text)
+        report_message("notice: " + text)
 
     def done(self) -> None:
         """Nothing of what was shown for the moment is left."""
 
 
-class Ticker(Notices):
+class ProgressLine(NoticePrinter):
     """The line appears when preparing takes longer than a person would wait in silence."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Ticker(Notices):
         if self._is_time():
             self._show("%s: %s files" % (what, "%d of %d" % (done, total) if total else "%d" % done))
 
-    def doing(self, what: str) -> None:
+    def show_activity(self, what: str) -> None:
         if self._is_time():
             self._show(what)
 
@@ -52,9 +52,9 @@ class Ticker(Notices):
     def _show(self, text: str) -> None:
         self._next = time.monotonic() + _EVERY
         self._shown = True
-        say_for_now(mask_text(text))
+        show_transient_line(mask_text(text))
 
     def done(self) -> None:
         if self._shown:
             self._shown = False
-            say_for_now()
+            show_transient_line()

@@ -9,12 +9,12 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from worldsize.cli.output import say, show_document
+from worldsize.cli.output import report, show_document
 from worldsize.errors import UsageError
 
 if TYPE_CHECKING:
-    from worldsize_hpcpack_simulator.api.head import Head
-    from worldsize_hpcpack_simulator.options import Account, Options
+    from worldsize_hpcpack_simulator.api.head import HeadNode
+    from worldsize_hpcpack_simulator.options import Account, SimulatorOptions
 
 _EXAMPLES = """examples:
   worldsize simulate hpcpack                    4 nodes; prints the password's export line and worldsize.toml
@@ -30,8 +30,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("what", choices=["hpcpack"], help="the head node of an HPC Pack cluster, and its nodes")
     add = parser.add_argument
-    add("--nodes", metavar="N", type=_count, default=4, help="how many nodes (default: 4)")
-    add("--port", metavar="PORT", type=_port, default=0, help="of the head node (default: one that is free)")
+    add("--nodes", metavar="N", type=_parse_count, default=4, help="how many nodes (default: 4)")
+    add("--port", metavar="PORT", type=_parse_port, default=0, help="of the head node (default: one that is free)")
     add(
         "--share",
         metavar="DIR",
@@ -44,12 +44,24 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         "--other-user", metavar="NAME:PASSWORD:ROLE", action="append", default=[], help="one more user; may be repeated"
     )
     add("--generation", choices=["2016", "2019", "both"], default="both", help="whose paths are served (default: both)")
-    add("--delay", metavar="S", type=_seconds, default=0.1, help="seconds in each passing state (default: 0.1)")
-    add("--cancel-grace", metavar="S", type=_seconds, default=15.0, help="seconds between INT and KILL (default: 15)")
-    add("--cores", metavar="N", type=_count, default=4, help="cores of each node (default: 4)")
-    add("--gpus", metavar="N", type=_count_or_none, default=0, help="GPUs of each node (default: none)")
+    add("--delay", metavar="S", type=_parse_seconds, default=0.1, help="seconds in each passing state (default: 0.1)")
+    add(
+        "--cancel-grace",
+        metavar="S",
+        type=_parse_seconds,
+        default=15.0,
+        help="seconds between INT and KILL (default: 15)",
+    )
+    add("--cores", metavar="N", type=_parse_count, default=4, help="cores of each node (default: 4)")
+    add("--gpus", metavar="N", type=_parse_count_or_zero, default=0, help="GPUs of each node (default: none)")
     add("--unmounted", metavar="NODE", action="append", default=[], help="a node that lacks the share; may be repeated")
-    add("--certificate-days", metavar="N", type=_days, default=30.0, help="how long it holds; below 0: it has expired")
+    add(
+        "--certificate-days",
+        metavar="N",
+        type=_parse_days,
+        default=30.0,
+        help="how long it holds; below 0: it has expired",
+    )
     add("--no-cached-credentials", action="store_true", help="a submission must bring its user name and password")
     add("--no-namespaces", action="store_true", help="nodes share this machine's names and paths")
     add("--requests", metavar="FILE", help="write a line for each request: method, path, status")
@@ -57,19 +69,19 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def simulate(options: argparse.Namespace) -> int:
-    from worldsize.trust.decisions import forget, trust_new_file
+    from worldsize.trust.decisions import remove_decision, trust_new_file
     from worldsize.trust.documents import open_document
-    from worldsize.trust.procfs import retitle
+    from worldsize.trust.procfs import set_process_title
     from worldsize_hpcpack_simulator.server import run
 
-    asked, made_up = _asked(options)
-    retitle("worldsize simulate hpcpack")  # its words may hold passwords
+    asked, made_up = _simulator_options(options)
+    set_process_title("worldsize simulate hpcpack")  # its words may hold passwords
     trusted: list[str] = []
 
-    def announce(head: Head, url: str, config: str, text: str) -> None:
+    def announce(head: HeadNode, url: str, config: str, text: str) -> None:
         trust_new_file(config, text.encode(), os.environ)
         trusted.append(config)
-        _tell(head, url, config, asked, made_up)
+        _report_start(head, url, config, asked, made_up)
 
     try:
         log = open_document(options.requests) if options.requests else None
@@ -81,14 +93,14 @@ def simulate(options: argparse.Namespace) -> int:
     finally:
         for config in trusted:  # a file of its name is somebody else's from now on
             with contextlib.suppress(UsageError):
-                forget(config, os.environ)
+                remove_decision(config, os.environ)
     return 0
 
 
-def _asked(options: argparse.Namespace) -> tuple[Options, bool]:
+def _simulator_options(options: argparse.Namespace) -> tuple[SimulatorOptions, bool]:
     """The simulator's options, and whether the password was made up."""
     from worldsize.compute.hpcpack.credentials import given_password
-    from worldsize_hpcpack_simulator.options import Account, Options
+    from worldsize_hpcpack_simulator.options import Account, SimulatorOptions
 
     given = options.password or given_password(os.environ)
     if given is None:
@@ -101,12 +113,12 @@ def _asked(options: argparse.Namespace) -> tuple[Options, bool]:
         made_up = False
     if not options.user.strip() or ":" in options.user:
         raise UsageError("%r is no name of a user" % options.user, "--user", r"--user DOMAIN\name")
-    asked = Options(
+    asked = SimulatorOptions(
         share=os.path.abspath(options.share),
         account=Account(options.user, given, "Administrator"),
         nodes=options.nodes,
         port=options.port,
-        others=tuple(_other(text) for text in options.other_user),
+        others=tuple(_parse_account(text) for text in options.other_user),
         unmounted=tuple(options.unmounted),
         days=options.certificate_days,
         generation=options.generation,
@@ -135,7 +147,7 @@ def _require_private_output() -> None:
         raise UsageError(what, "stdout", "export %s=… before, or umask 077" % _PASSWORD)
 
 
-def _other(text: str) -> Account:
+def _parse_account(text: str) -> Account:
     from worldsize_hpcpack_simulator.options import ROLES, Account
 
     name, _, rest = text.partition(":")
@@ -146,13 +158,13 @@ def _other(text: str) -> Account:
     return Account(name, password, found)
 
 
-def _tell(head: Head, url: str, config: str, options: Options, made_up: bool) -> None:
+def _report_start(head: HeadNode, url: str, config: str, options: SimulatorOptions, made_up: bool) -> None:
     cluster = head.cluster
-    say("HPC Pack at %s/hpc: nodes %s; Ctrl-C ends them" % (url, ", ".join(cluster.nodes)))
+    report("HPC Pack at %s/hpc: nodes %s; Ctrl-C ends them" % (url, ", ".join(cluster.nodes)))
     for node in cluster.nodes.values():
-        say("%s is process %s" % (node.name, node.pid))
+        report("%s is process %s" % (node.name, node.pid))
     if not cluster.isolated:
-        say(
+        report(
             "without namespaces (%s): nodes have this machine's name, and see the share at %s"
             % (cluster.why, cluster.link)
         )
@@ -162,26 +174,26 @@ def _tell(head: Head, url: str, config: str, options: Options, made_up: bool) ->
     sys.stdout.flush()
 
 
-def _count(text: str) -> int:
-    number = _count_or_none(text)
+def _parse_count(text: str) -> int:
+    number = _parse_count_or_zero(text)
     if not number:
         raise argparse.ArgumentTypeError("%r is not a number from 1 to %d" % (text, _MOST_NODES))
     return number
 
 
-def _count_or_none(text: str) -> int:
+def _parse_count_or_zero(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _MOST_NODES:
         raise argparse.ArgumentTypeError("%r is not a number from 0 to %d" % (text, _MOST_NODES))
     return int(text)
 
 
-def _port(text: str) -> int:
+def _parse_port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError("%r is not a port" % text)
     return int(text)
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -191,7 +203,7 @@ def _seconds(text: str) -> float:
     return number
 
 
-def _days(text: str) -> float:
+def _parse_days(text: str) -> float:
     try:
         number = float(text)
     except ValueError:

@@ -5,33 +5,33 @@ from __future__ import annotations
 import re
 import sys
 
-from worldsize.cli.output import ask, say
-from worldsize.common.atomic_files import display
-from worldsize.trust.projects import Question
+from worldsize.cli.output import report, show_question
+from worldsize.common.atomic_files import printable_text
+from worldsize.trust.projects import TrustQuestion
 from worldsize.trust.secrets import mask_tree
 
 _LONGEST = 4000
 
 
-def ask_about_project(question: Question) -> bool | None:
+def ask_about_project(question: TrustQuestion) -> bool | None:
     """What the person at the terminal answers; None for no answer, which is not kept, and where not all can be shown:
     more than a terminal has room for, or what looks like a secret, in whose place a command could stand."""
-    path = _plain(display(question.path))
-    lines = ["  %s = %s" % (_plain(key), _plain(value)) for key, value in question.said]
+    path = _escaped_text(printable_text(question.path))
+    lines = ["  %s = %s" % (_escaped_text(key), _escaped_text(value)) for key, value in question.said]
     hidden = next((key for key, value in question.said if _looks_secret(key, value)), None)
     if hidden or sum(map(len, lines)) > _LONGEST:
-        what = "a secret, as it seems, in %s" % _plain(hidden) if hidden else "more than can be shown here"
-        say("%s sets %s: read it, then: worldsize config trust %s" % (path, what, path))
+        what = "a secret, as it seems, in %s" % _escaped_text(hidden) if hidden else "more than can be shown here"
+        report("%s sets %s: read it, then: worldsize config trust %s" % (path, what, path))
         return None
-    say("%s is a project's file that you have not decided about. It sets:" % path)
-    say(*lines)
-    ask("These decide what is executed, or where a password goes. Do you trust it? [y/N] ")
+    report("%s is a project's file that you have not decided about. It sets:" % path)
+    report(*lines)
+    show_question("These decide what is executed, or where a password goes. Do you trust it? [y/N] ")
     try:
         answer = sys.stdin.readline()
     except (OSError, UnicodeDecodeError):
         return None
     if not answer:
-        say("")
+        report("")
         return None
     return answer.strip().lower() in ("y", "yes")
 
@@ -40,7 +40,7 @@ def _looks_secret(key: str, value: str) -> bool:
     return bool(mask_tree(value, key.rpartition(".")[2]) != value)
 
 
-def _plain(text: str) -> str:
+def _escaped_text(text: str) -> str:
     """All of it, and nothing that a terminal would not show as it is: directions, characters without width, blanks of
     which there are many."""
     shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

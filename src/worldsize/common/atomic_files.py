@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-LARGEST = 256 << 20
+MAX_RECORD_BYTES = 256 << 20
 """Bytes of a record."""
 
-IRREGULAR = "it is not a regular file"
+IRREGULAR_FILE = "it is not a regular file"
 _NO_LINKS = frozenset((errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV))
 
 _HINTS = {
@@ -43,11 +43,13 @@ def storage_error(error: OSError, path: str) -> StorageError:
     """The error for people: what could not be written, why in words, and the mend."""
     why = os.strerror(error.errno) if error.errno else str(error)
     return StorageError(
-        "cannot write: %s" % why, display(path), _HINTS.get(error.errno or 0, "check the path and its permissions")
+        "cannot write: %s" % why,
+        printable_text(path),
+        _HINTS.get(error.errno or 0, "check the path and its permissions"),
     )
 
 
-def display(path: str) -> str:
+def printable_text(path: str) -> str:
     """A path fit for any terminal: undecodable bytes and control characters escaped."""
     if path.isprintable():
         return path
@@ -59,7 +61,7 @@ def write_bytes(path: str, data: bytes, private: bool = False) -> None:
 
     Its mode is 0600, and 0640 in a directory that is open to the group alone, unless it is `private`.
     """
-    temporary = _write_beside(path, data, private)
+    temporary = _write_temporary(path, data, private)
     try:
         os.replace(temporary, path)
     except OSError:
@@ -77,7 +79,7 @@ def write_json(path: str, value: Any, private: bool = False) -> None:
     write_bytes(path, _json(value), private)
 
 
-def time_of_files(directory: str) -> float:
+def file_server_time(directory: str) -> float:
     """The time that a file written now is dated with, in Unix seconds: a file server has a clock of its own. OSError
     where no file can be made."""
     path = os.path.join(directory, ".time-%d-%s" % (os.getpid(), os.urandom(4).hex()))
@@ -98,7 +100,7 @@ def write_once(path: str, value: Any, reserved: str = "") -> bool:
     Where the file system knows no hard links, an empty `<path>.once` decides who writes.
     """
     data = _json(value)
-    temporary = reserved if reserved and _write_over(reserved, data) else _write_beside(path, data)
+    temporary = reserved if reserved and _overwrite_reserved(reserved, data) else _write_temporary(path, data)
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -149,7 +151,7 @@ def open_log(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
 
-def link(source: str, target: str) -> None:
+def link_or_copy(source: str, target: str) -> None:
     """A second name for the file; a copy where the file system knows no links."""
     try:
         os.link(source, target)
@@ -169,7 +171,7 @@ def open_regular_file(path: str) -> int:
     os.close(descriptor)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    raise OSError(errno.EINVAL, IRREGULAR, path)
+    raise OSError(errno.EINVAL, IRREGULAR_FILE, path)
 
 
 def access_of(path: str) -> tuple[int, int] | None:
@@ -183,7 +185,7 @@ def access_of(path: str) -> tuple[int, int] | None:
     return status.st_uid, status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def have_one_owner(path: str, other: str) -> bool:
+def has_same_owner(path: str, other: str) -> bool:
     """Whether one user owns both. On two file systems it cannot be told, since one of them may show a user's files as
     somebody else's: then it is taken for granted. False where something is missing."""
     try:
@@ -197,7 +199,7 @@ def read_file(path: str, most: int = -1) -> bytes:
     """What a regular file holds, at most the first `most` bytes of it. OSError, also for all of one that is larger than
     a record ever is: a hole of a terabyte takes no space on a disk."""
     with open(open_regular_file(path), "rb") as file:
-        if most < 0 and os.fstat(file.fileno()).st_size > LARGEST:
+        if most < 0 and os.fstat(file.fileno()).st_size > MAX_RECORD_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return file.read(most)
 
@@ -216,7 +218,7 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def _write_beside(path: str, data: bytes, private: bool = False) -> str:
+def _write_temporary(path: str, data: bytes, private: bool = False) -> str:
     temporary = "%s.%s.tmp" % (path, os.urandom(6).hex())
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -237,7 +239,7 @@ def _write_beside(path: str, data: bytes, private: bool = False) -> str:
     return temporary
 
 
-def _write_over(reserved: str, data: bytes) -> bool:
+def _overwrite_reserved(reserved: str, data: bytes) -> bool:
     """Whether the file's own bytes were enough; it is removed where not."""
     try:
         descriptor = os.open(reserved, os.O_WRONLY)

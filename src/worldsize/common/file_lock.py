@@ -19,7 +19,7 @@ _TRIES = 3
 _UNABLE = frozenset((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL))
 
 
-class Lock:
+class FileLock:
     """Held until `release`, or until this process and all that inherited `descriptor` have ended.
 
     A child that is given the descriptor keeps the lock when its parent is killed: whoever comes next waits until
@@ -44,17 +44,17 @@ class Lock:
         os.close(self.descriptor)
 
 
-def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) -> Lock | None:
+def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) -> FileLock | None:
     """The lock at `path`, whose directory is made. Meanwhile `waiting` is called about ten times a second with what the
     holder noted ({} for nothing); without it, None where somebody else holds the lock for longer than one who looks
     (`is_held`). StorageError where the file system has no locks."""
     tries = 0
     while True:
-        descriptor = _opened(path)
+        descriptor = _open_lock_file(path)
         try:
-            if _locked(descriptor, path):
-                if _is_still(path, descriptor):
-                    return Lock(path, descriptor)
+            if _try_lock(descriptor, path):
+                if _is_same_file(path, descriptor):
+                    return FileLock(path, descriptor)
                 os.close(descriptor)  # it was removed while we waited
                 continue
         except BaseException:
@@ -63,13 +63,13 @@ def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) 
         os.close(descriptor)
         tries += 1
         if waiting is not None:
-            waiting(noted(path))
+            waiting(read_note(path))
         elif tries == _TRIES:
             return None
         time.sleep(_PAUSE)
 
 
-def noted(path: str) -> dict[str, Any]:
+def read_note(path: str) -> dict[str, Any]:
     """What the holder of the lock said last; {} where nobody holds it, or said anything."""
     try:
         with open(path, "rb") as file:
@@ -86,12 +86,12 @@ def is_held(path: str) -> bool:
     except OSError:
         return False
     try:
-        return not _locked(descriptor, path)
+        return not _try_lock(descriptor, path)
     finally:
         os.close(descriptor)
 
 
-def _opened(path: str) -> int:
+def _open_lock_file(path: str) -> int:
     try:
         make_directories(os.path.dirname(path))
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -99,7 +99,7 @@ def _opened(path: str) -> int:
         raise storage_error(error, path) from None
 
 
-def _locked(descriptor: int, path: str) -> bool:
+def _try_lock(descriptor: int, path: str) -> bool:
     """flock rather than POSIX's locks: those end with any descriptor of the file, and children do not share them.
     Linux's NFS does the same for both."""
     try:
@@ -114,7 +114,7 @@ def _locked(descriptor: int, path: str) -> bool:
     return True
 
 
-def _is_still(path: str, descriptor: int) -> bool:
+def _is_same_file(path: str, descriptor: int) -> bool:
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except FileNotFoundError:

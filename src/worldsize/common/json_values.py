@@ -13,7 +13,7 @@ import errno
 import json
 
 from worldsize.common.atomic_files import read_file
-from worldsize.errors import Damaged, Newer
+from worldsize.errors import DamagedRun, NewerFormat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _LARGEST = 2.0**63
 """Of numbers: times, counts and codes are far below; JSON's have no bound, and no calculation of ours fits them."""
 
-DAMAGES = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+PARSE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
 """What a function raises that takes a record for whole which is not."""
 
 _NO_RECORD = frozenset((errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENXIO))
 """Of a file that something else stands in the place of."""
 
-_UPDATE = "update worldsize here: pip install --upgrade worldsize"
-_MEND = "put a copy of the file there, or remove the run: worldsize prune RUN"
+_UPDATE_HINT = "update worldsize here: pip install --upgrade worldsize"
+_REPAIR_HINT = "put a copy of the file there, or remove the run: worldsize prune RUN"
 
 _tests: dict[type, list[tuple[str, str, Test]]] = {}
 
@@ -46,7 +46,7 @@ def read_record(path: str, parse: Callable[[Any], Made]) -> Made | None:
         return parse(json.loads(read_file(path)))
     except FileNotFoundError:
         return None
-    except DAMAGES as error:
+    except PARSE_ERRORS as error:
         raise _damage_of(path, error) from None
     except OSError as error:
         if error.errno not in _NO_RECORD:
@@ -54,16 +54,16 @@ def read_record(path: str, parse: Callable[[Any], Made]) -> Made | None:
         raise _damage_of(path, error) from None
 
 
-def _damage_of(path: str, error: Exception) -> Damaged:
-    if isinstance(error, Newer):
-        return Newer(error.what, path, error.hint)
+def _damage_of(path: str, error: Exception) -> DamagedRun:
+    if isinstance(error, NewerFormat):
+        return NewerFormat(error.what, path, error.hint)
     if isinstance(error, OSError):
         why = error.strerror or str(error)
     elif isinstance(error, RecursionError):
         why = "it is nested too deep"
     else:
         why = "it lacks %s" % error if isinstance(error, KeyError) else str(error)
-    return Damaged("cannot be understood: %s" % why, path, _MEND)
+    return DamagedRun("cannot be understood: %s" % why, path, _REPAIR_HINT)
 
 
 def tuple_of(kind: type[Value], value: Any) -> Value:
@@ -80,10 +80,10 @@ def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> 
     """Newer where the `version` is higher than `known`."""
     version = value.get("version")
     if type(version) is int and version > known:
-        raise Newer(
+        raise NewerFormat(
             "a newer worldsize wrote it (version %.20s of the format; this one reads %d)" % (version, known),
             path,
-            _UPDATE,
+            _UPDATE_HINT,
         )
 
 
@@ -96,38 +96,38 @@ def require_version(value: Any, known: int, what: str) -> None:
         raise ValueError("it is no %s: its version is %.60r" % (what, version))
 
 
-def check(value: Value) -> Value:
+def check_fields(value: Value) -> Value:
     """`value`, a named tuple. ValueError for the first field, also of named tuples in it, that is of another type than
     the class declares. Numbers are finite and below 2^63; a whole number may stand for a float."""
     kind = type(value)
     tests = _tests.get(kind)
     if tests is None:
-        tests = _tests[kind] = [(name, said, _test(said)) for name, said in kind.__annotations__.items()]
+        tests = _tests[kind] = [(name, said, _test_of(said)) for name, said in kind.__annotations__.items()]
     for (name, declared, test), each in zip(tests, value):
         if not test(each):
             raise ValueError("%s is %.60r, which is not %s" % (name, each, declared))
     return value
 
 
-def _test(declared: str) -> Test:
+def _test_of(declared: str) -> Test:
     """For an annotation as this program writes them: `str | None`, `tuple[int, ...]`, `Mapping[str, str]`."""
-    kinds = _top_level(declared)
+    kinds = _alternatives(declared)
     if len(kinds) > 1:
-        tests = [_test(each) for each in kinds]
+        tests = [_test_of(each) for each in kinds]
         return lambda value: any(test(value) for test in tests)
     name, _, inner = kinds[0].partition("[")
     if name in _SIMPLE:
         return _SIMPLE[name]
     if name == "tuple":
-        of = _test(inner[: inner.rindex(",")])
+        of = _test_of(inner[: inner.rindex(",")])
         return lambda value: isinstance(value, tuple) and all(map(of, value))
     if name in ("Mapping", "dict"):
-        to = _test(inner[inner.index(",") + 1 : -1].strip())
+        to = _test_of(inner[inner.index(",") + 1 : -1].strip())
         return lambda value: isinstance(value, dict) and all(map(_is_text, value)) and all(map(to, value.values()))
-    return lambda value: type(value).__name__ == name and check(value) is value
+    return lambda value: type(value).__name__ == name and check_fields(value) is value
 
 
-def _top_level(declared: str) -> list[str]:
+def _alternatives(declared: str) -> list[str]:
     """The alternatives of an annotation; a `|` within brackets belongs to what is there."""
     found, depth, start = [], 0, 0
     for at, sign in enumerate(declared):
@@ -142,7 +142,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return type(value) is int and -_LARGEST < value < _LARGEST
 
 
@@ -152,7 +152,7 @@ def is_number(value: Any) -> bool:
 
 _SIMPLE: dict[str, Test] = {
     "str": _is_text,
-    "int": _is_whole,
+    "int": _is_integer,
     "float": is_number,
     "bool": lambda value: type(value) is bool,
     "None": lambda value: value is None,

@@ -26,7 +26,7 @@ else:
 
         def __new__(cls, *given, **named):
             if named or len(given) != len(cls._fields):
-                given = _filled(cls, given, named)
+                given = _ordered_values(cls, given, named)
             return tuple.__new__(cls, given)
 
         @classmethod
@@ -52,7 +52,7 @@ else:
         def __getnewargs__(self):
             return tuple(self)
 
-    def _filled(cls, given, named):
+    def _ordered_values(cls, given, named):
         """All values in their order. TypeError for too many, for unknown names, and where one is missing."""
         fields, defaults = cls._fields, cls._field_defaults
         if len(given) > len(fields):
@@ -69,7 +69,7 @@ else:
             raise TypeError("%s does not take %s" % (cls.__name__, ", ".join(map(repr, named))))
         return values
 
-    def _reader(index):
+    def _field_reader(index):
         return property(lambda self: tuple.__getitem__(self, index))
 
     try:
@@ -78,7 +78,7 @@ else:
         pass
     else:
 
-        def _reader(index):
+        def _field_reader(index):
             return _tuplegetter(index, None)
 
     def _names(namespace):
@@ -105,7 +105,7 @@ else:
             namespace["_fields"] = namespace["__match_args__"] = fields
             namespace["__slots__"] = ()
             for index, field in enumerate(fields):
-                namespace[field] = _reader(index)
+                namespace[field] = _field_reader(index)
             return type.__new__(type, name, (_Value,), namespace)
 
     class NamedTuple(metaclass=_Fields):

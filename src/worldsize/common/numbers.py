@@ -5,13 +5,13 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-MOST_DIGITS = 15
+MAX_DIGITS = 15
 """Nobody means a longer number; Python refuses to read one of more than 4300 digits."""
 
 
-def whole(text: str | None) -> int | None:
+def parse_digits(text: str | None) -> int | None:
     """The number that ASCII digits spell, at most MOST_DIGITS of them; None for any other text. `str.isdigit` takes "²"
     for a digit, and `int` takes "1_0", "+1" and the digits of every script."""
-    if not text or len(text) > MOST_DIGITS or not text.isascii() or not text.isdigit():
+    if not text or len(text) > MAX_DIGITS or not text.isascii() or not text.isdigit():
         return None
     return int(text)

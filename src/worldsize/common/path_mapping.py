@@ -11,29 +11,29 @@ if TYPE_CHECKING:
 """Pairs of directories, absolute and without a slash at their ends: as it is called here, as the nodes call it."""
 
 
-def there(path: str, mapped: Mapped) -> str:
+def to_node_path(path: str, mapped: Mapped) -> str:
     """What the nodes call `path`; what lies in none of the directories keeps its name."""
-    return _renamed(path, mapped)
+    return _with_prefix_swapped(path, mapped)
 
 
-def here(path: str, mapped: Mapped) -> str:
+def to_client_path(path: str, mapped: Mapped) -> str:
     """What this machine calls `path`, which may be said as the nodes call it; any other keeps its name."""
     if is_mapped(path, mapped):
         return path
-    return _renamed(path, tuple((theirs, ours) for ours, theirs in mapped))
+    return _with_prefix_swapped(path, tuple((theirs, ours) for ours, theirs in mapped))
 
 
 def is_mapped(path: str, mapped: Mapped) -> bool:
     """Whether `path`, as this machine calls it, is one that the nodes see."""
-    return any(_lies_in(path, ours) for ours, _ in mapped)
+    return any(_is_inside(path, ours) for ours, _ in mapped)
 
 
-def _renamed(path: str, pairs: Mapped) -> str:
+def _with_prefix_swapped(path: str, pairs: Mapped) -> str:
     for known, other in pairs:
-        if _lies_in(path, known):
+        if _is_inside(path, known):
             return (other.rstrip("/") + path[len(known.rstrip("/")) :]) or "/"
     return path
 
 
-def _lies_in(path: str, directory: str) -> bool:
+def _is_inside(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")

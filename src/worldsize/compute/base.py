@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Handle = Mapping[str, "Any"]
 """A compute's native id of a submission, as JSON: it is kept in handle.json and outlives the process."""
 
-Idle = Callable[[], None]
+IdleCallback = Callable[[], None]
 """Called about ten times a second while an answer is waited for; what it raises gives the question up."""
 
 
@@ -50,7 +50,7 @@ class ComputeFacts(NamedTuple):
     shielded: bool = False
 
 
-Files = Callable[[], Mapping[str, bytes]]
+EmbeddedFiles = Callable[[], Mapping[str, bytes]]
 """What travels inside a submission that is to work without its run directory: content by name in that directory."""
 
 
@@ -63,7 +63,7 @@ class CheckResult(NamedTuple):
     hint: str | None = None
 
 
-class After(NamedTuple):
+class RunDependency(NamedTuple):
     """A run, or an array of runs, that has to end before a submission starts.
 
     handles  of those that have not ended yet, all of the kind of compute that the submission goes to
@@ -88,7 +88,7 @@ class Submission(NamedTuple):
     paths: RunPaths
     preview: str
     payload: Any = None
-    after: tuple[After, ...] = ()
+    after: tuple[RunDependency, ...] = ()
 
 
 class Compute(Protocol):
@@ -111,7 +111,7 @@ class Compute(Protocol):
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
         """Everything that would go wrong, all at once. Reads only; never raises for an expected problem."""
 
-    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         """Pure: the same job and plan give the same bytes. `files` is called only where they travel."""
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
@@ -122,7 +122,7 @@ class Compute(Protocol):
         in the native job's name, so that a lost reply is found again.
         """
 
-    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         """One observation per handle, from one query for all. "absent" is said, and never means that it succeeded.
         `idle` is called where the answer takes its time."""
 

@@ -12,7 +12,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
 
-class Node(NamedTuple):
+class ComputeNode(NamedTuple):
     """One node of a compute. Memory is in MiB; None where the compute does not tell.
 
     state     the compute's word: "idle", "mixed", "down", …; `note` adds to it: "not responding"
@@ -40,7 +40,7 @@ class Node(NamedTuple):
     load: float | None = None
 
 
-class Errand(NamedTuple):
+class NodeCommand(NamedTuple):
     """A command, to be executed once on each of some nodes.
 
     argv       executed as it is, without a shell of ours
@@ -66,7 +66,7 @@ class Errand(NamedTuple):
     named: tuple[str, ...] = ()
 
 
-class Said(NamedTuple):
+class NodeEvent(NamedTuple):
     """News of an errand. `kind`: "up" (`data` is the host's name), "out", "err" (what the command wrote), "end"
     (`code`, 128+N for signal N), "lost" (why no end is to be expected, where that is known); and "note", of no node
     (-1): what the compute itself has to say."""
@@ -77,10 +77,10 @@ class Said(NamedTuple):
     code: int = 0
 
 
-class Errands(Protocol):
+class NodeCommandStream(Protocol):
     """An errand on its way."""
 
-    def hear(self, timeout: float) -> list[Said] | None:
+    def hear(self, timeout: float) -> list[NodeEvent] | None:
         """What is new, after at most `timeout` seconds; None: nothing more will come.
 
         SubmitRejected, SubmitAgain: no node was reached, and why. A node of which no "end" was told by then was lost.
@@ -98,18 +98,18 @@ class HasNodes(Protocol):
 
     groups_called: str
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ComputeNode]:
         """Every node, in the compute's order. Raises SubmitAgain, SubmitRejected, ConfigError."""
 
 
 class CanExecute(Protocol):
     """Capability "exec"."""
 
-    def execute(self, handle: Handle | None, errand: Errand) -> Errands:
+    def execute(self, handle: Handle | None, errand: NodeCommand) -> NodeCommandStream:
         """Start the errand: on nodes of a running run, whose ranks it neither waits for nor disturbs; with None on as
         many nodes of its own. Ends when we do. UsageError for a run that cannot be reached from here."""
 
-    def shell(self, handle: Handle, errand: Errand) -> int:
+    def shell(self, handle: Handle, errand: NodeCommand) -> int:
         """An interactive shell on the errand's one node, at our terminal; its exit code, unless this process becomes
         the shell itself. UsageError as above."""
 
@@ -132,7 +132,7 @@ class Change(NamedTuple):
     gain: float | None
 
 
-class Waiting(NamedTuple):
+class WaitExplanation(NamedTuple):
     """Why a run has not started. `reason` is the compute's own word; `expected` its estimate of the start (Unix
     seconds); `stuck`: it will not start unless somebody does something."""
 
@@ -146,7 +146,7 @@ class Waiting(NamedTuple):
 class CanExplain(Protocol):
     """Capability "explain"."""
 
-    def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> Waiting | None:
+    def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> WaitExplanation | None:
         """Why the run waits, and what would start it sooner, as far as `seconds` are enough to find out; None when it
         does not wait. `script` is what was submitted, "" where it is not to be tried; `secrets` names variables that
         the scheduler is not to get. Raises SubmitAgain, SubmitRejected."""
@@ -167,7 +167,7 @@ class Usage(NamedTuple):
     cpu_efficiency: float | None
 
 
-def together(used: Sequence[Usage]) -> Usage:
+def total_usage(used: Sequence[Usage]) -> Usage:
     """What several runs used, one after the other or not; how busy their CPUs were, by the time that each held."""
     held = [
         (each.cpu_hours, each.cpu_efficiency) for each in used if each.cpu_hours and each.cpu_efficiency is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
+from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
 from worldsize.errors import UsageError
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
@@ -30,7 +30,7 @@ class UnreachableCompute:
         self._why = why
         self._hint = hint
 
-    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         return [Observation("unknown", message=self._why)] * len(handles)
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
@@ -51,7 +51,7 @@ class UnreachableCompute:
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
         return [CheckResult("error", self._why, None, self._hint)]
 
-    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         self._refuse()
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 
 import libcst as cst
 
-from worldsize.convert.survey import Survey, argument, code, is_main, last_name, shuffles, survey, trained_models
+from worldsize.convert.survey import (
+    Survey,
+    argument,
+    code,
+    is_main,
+    is_training_loader,
+    last_name,
+    survey,
+    trained_models,
+)
 
 _IMPORTS = """\
 import os
@@ -28,15 +37,15 @@ if torch.cuda.is_available():
 """
 _END = "dist.destroy_process_group()\n"
 _WRAP = "%s = DistributedDataParallel(%s, device_ids=[LOCAL_RANK] if torch.cuda.is_available() else None)\n"
-_PASSED_ON = (
+_WRAPPER_ATTRIBUTES = (
     "train", "eval", "parameters", "named_parameters", "zero_grad", "to", "cuda", "cpu", "apply", "modules",
     "named_modules", "children", "buffers", "named_buffers", "requires_grad_", "forward", "training", "module", "half",
     "float", "double", "bfloat16", "share_memory", "register_forward_hook",
 )  # fmt: skip
-_KEEPS = ("state_dict", "load_state_dict")
+_STATE_METHODS = ("state_dict", "load_state_dict")
 
 
-class Converted(NamedTuple):
+class Conversion(NamedTuple):
     """`remarks`: what was left alone, as (line, text); `reason`: why nothing was changed, or None."""
 
     text: str
@@ -44,17 +53,19 @@ class Converted(NamedTuple):
     reason: str | None = None
 
 
-def convert_source(source: str) -> Converted:
+def convert_source(source: str) -> Conversion:
     """Raises cst.ParserSyntaxError for what is no Python."""
     found = survey(source)
     if found.own is not None:
-        return Converted(source, (), "it distributes itself already (%s)" % found.own)
+        return Conversion(source, (), "it distributes itself already (%s)" % found.own)
     if not found.models:
-        return Converted(source, tuple(sorted(found.remarks)), "no optimizer was found that holds a model's parameters")
+        return Conversion(
+            source, tuple(sorted(found.remarks)), "no optimizer was found that holds a model's parameters"
+        )
     rewriter = _Rewriter(found)
     changed = cst.parse_module(source).visit(rewriter)
     remarks = [*found.remarks, *rewriter.remarks(source)]
-    return Converted(changed.code, tuple(sorted(set(remarks))))
+    return Conversion(changed.code, tuple(sorted(set(remarks))))
 
 
 def _statements(text: str) -> list[Any]:
@@ -93,8 +104,8 @@ class _Rewriter(cst.CSTTransformer):
         if name == "DataParallel" and updated_node.args:
             return updated_node.args[0].value
         if name in ("tqdm", "trange") and argument(updated_node, "disable") is None:
-            return updated_node.with_changes(args=[*_open(updated_node.args), _keyword("disable", "RANK != 0")])
-        if shuffles(original_node) and not (
+            return updated_node.with_changes(args=[*_with_commas(updated_node.args), _keyword("disable", "RANK != 0")])
+        if is_training_loader(original_node) and not (
             argument(updated_node, "sampler") or argument(updated_node, "batch_sampler")
         ):
             return _with_sampler(updated_node)
@@ -107,8 +118,10 @@ class _Rewriter(cst.CSTTransformer):
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
         model, attribute = code(updated_node.value), updated_node.attr.value
-        known = model in self._wrapped or (self._wrapped and attribute in _KEEPS and model in self._found.models)
-        if known and attribute not in _PASSED_ON:
+        known = model in self._wrapped or (
+            self._wrapped and attribute in _STATE_METHODS and model in self._found.models
+        )
+        if known and attribute not in _WRAPPER_ATTRIBUTES:
             return updated_node.with_changes(value=cst.Attribute(updated_node.value, cst.Name("module")))
         return updated_node
 
@@ -119,7 +132,7 @@ class _Rewriter(cst.CSTTransformer):
         called = code(first.value.func) if isinstance(first, cst.Expr) and isinstance(first.value, cst.Call) else ""
         if called in ("print", "torch.save"):
             self._saved = self._saved or called == "torch.save"
-            return _guarded(updated_node)
+            return _with_rank_guard(updated_node)
         if self._saved and "torch.load(" in code(original_node):
             barrier = _statements("dist.barrier()\n")[0].with_changes(leading_lines=updated_node.leading_lines)
             return cst.FlattenSentinel([barrier, updated_node.with_changes(leading_lines=[])])
@@ -127,8 +140,8 @@ class _Rewriter(cst.CSTTransformer):
             models = [model for model in trained_models(first.value) if model not in self._wrapped]
             self._wrapped += models
             wraps = [statement for model in models for statement in _statements(self._wrap(model))]
-            if not models and shuffles(first.value):
-                return _apart(updated_node)
+            if not models and is_training_loader(first.value):
+                return _with_named_dataset(updated_node)
             if wraps:
                 wraps[0] = wraps[0].with_changes(leading_lines=updated_node.leading_lines)
                 return cst.FlattenSentinel([*wraps, updated_node.with_changes(leading_lines=[])])
@@ -167,11 +180,11 @@ class _Rewriter(cst.CSTTransformer):
 
     def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:
         body = list(updated_node.body)
-        cut = _after_imports(body)
+        cut = _imports_end(body)
         imports = [each for each in _statements(_IMPORTS) if code(each).strip() not in map(_text, body)]
         begin = [] if self._found.has_main else _statements(_BEGIN)
         end = [] if self._found.has_main else _statements(_END)
-        own = [*imports, *_spaced(_statements(_CONSTANTS)), *begin]
+        own = [*imports, *_with_blank_line(_statements(_CONSTANTS)), *begin]
         return updated_node.with_changes(body=[*body[:cut], *own, *body[cut:], *end])
 
 
@@ -179,11 +192,11 @@ def _text(statement: cst.CSTNode) -> str:
     return code(statement).strip()
 
 
-def _spaced(statements: list[Any]) -> list[Any]:
+def _with_blank_line(statements: list[Any]) -> list[Any]:
     return [statements[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)]), *statements[1:]]
 
 
-def _after_imports(body: Sequence[Any]) -> int:
+def _imports_end(body: Sequence[Any]) -> int:
     """Behind the last import at the beginning, or the documentation."""
     last = 0
     for place, statement in enumerate(body):
@@ -199,7 +212,7 @@ def _is_counting(node: cst.For) -> bool:
     return isinstance(node.iter, cst.Call) and last_name(node.iter.func) in ("range", "trange", "tqdm", "count")
 
 
-def _apart(statement: Any) -> Any:
+def _with_named_dataset(statement: Any) -> Any:
     """A data set that the loader and the sampler both need gets a name."""
     assign = statement.body[0]
     dataset = argument(assign.value, "dataset", 0)
@@ -214,7 +227,7 @@ def _apart(statement: Any) -> Any:
     return cst.FlattenSentinel([parts[0].with_changes(leading_lines=statement.leading_lines), after])
 
 
-def _guarded(statement: Any) -> cst.If:
+def _with_rank_guard(statement: Any) -> cst.If:
     return cst.If(
         cst.parse_expression("RANK == 0"),
         cst.IndentedBlock([statement.with_changes(leading_lines=[])]),
@@ -227,7 +240,7 @@ def _keyword(name: str, value: str) -> cst.Arg:
     return cst.Arg(cst.parse_expression(value), cst.Name(name), equal=equal)
 
 
-def _open(args: Sequence[cst.Arg]) -> list[cst.Arg]:
+def _with_commas(args: Sequence[cst.Arg]) -> list[cst.Arg]:
     """With a comma behind each."""
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     return [arg if isinstance(arg.comma, cst.Comma) else arg.with_changes(comma=comma) for arg in args]
@@ -239,22 +252,22 @@ def _with_sampler(call: cst.Call) -> cst.Call:
     shuffle, drop = argument(call, "shuffle", 2), argument(call, "drop_last")
     if dataset is None or shuffle is None:
         return call
-    kept = [arg for place, arg in enumerate(call.args) if not _is(arg, "shuffle", place, 2)]
+    kept = [arg for place, arg in enumerate(call.args) if not _is_argument(arg, "shuffle", place, 2)]
     changed = [
-        arg.with_changes(value=cst.parse_expression("%s // WORLD_SIZE" % _closed(batch)))
+        arg.with_changes(value=cst.parse_expression("%s // WORLD_SIZE" % _parenthesize(batch)))
         if batch is not None and arg.value is batch
         else arg
         for arg in kept
     ]
     words = "%s, shuffle=%s%s" % (code(dataset), code(shuffle), "" if drop is None else ", drop_last=" + code(drop))
-    return call.with_changes(args=[*_open(changed), _keyword("sampler", "DistributedSampler(%s)" % words)])
+    return call.with_changes(args=[*_with_commas(changed), _keyword("sampler", "DistributedSampler(%s)" % words)])
 
 
-def _is(arg: cst.Arg, name: str, place: int, expected: int) -> bool:
+def _is_argument(arg: cst.Arg, name: str, place: int, expected: int) -> bool:
     return arg.keyword.value == name if arg.keyword is not None else place == expected
 
 
-def _closed(value: cst.BaseExpression) -> str:
+def _parenthesize(value: cst.BaseExpression) -> str:
     text = code(value)
     return text if isinstance(value, (cst.Name, cst.Attribute, cst.Integer, cst.Subscript, cst.Call)) else "(%s)" % text
 
@@ -264,4 +277,4 @@ def _methods(text: str, model: str) -> list[str]:
     import re
 
     words = re.findall(r"(?<![\w.])%s\.(\w+)\(" % re.escape(model), text)
-    return [word for word in words if word not in (*_PASSED_ON, *_KEEPS)]
+    return [word for word in words if word not in (*_WRAPPER_ATTRIBUTES, *_STATE_METHODS)]

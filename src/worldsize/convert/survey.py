@@ -60,7 +60,7 @@ def trained_models(call: cst.Call) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def shuffles(call: cst.Call) -> bool:
+def is_training_loader(call: cst.Call) -> bool:
     """Whether a call makes a loader to train with: one that shuffles."""
     shuffle = argument(call, "shuffle", 2)
     return last_name(call.func) == "DataLoader" and shuffle is not None and code(shuffle) == "True"
@@ -109,7 +109,7 @@ class Survey(cst.CSTVisitor):
         self.has_main = self.has_main or is_main(node)
 
     def visit_Assign(self, node: cst.Assign) -> None:
-        if isinstance(node.value, cst.Call) and shuffles(node.value) and len(node.targets) == 1:
+        if isinstance(node.value, cst.Call) and is_training_loader(node.value) and len(node.targets) == 1:
             self.loaders.append(code(node.targets[0].target))
             self._named.add(node.value)
         for target, value in _pairs(node):
@@ -131,14 +131,14 @@ class Survey(cst.CSTVisitor):
         mode = argument(node, "mode", 1)
         if name == "open" and mode is not None and set(code(mode)) & set("wax+"):
             self.remarks.append((self.line(node), "every rank would write this file: do it on RANK 0 only"))
-        if shuffles(node) and node not in self._named:
+        if is_training_loader(node) and node not in self._named:
             what = "call its sampler's set_epoch(epoch) at the beginning of each epoch"
             self.remarks.append((self.line(node), what))
         shuffle = argument(node, "shuffle", 2)
         if name == "DataLoader" and shuffle is not None and code(shuffle) not in ("True", "False"):
             what = "whether it shuffles is not known here: give what is trained with a DistributedSampler"
             self.remarks.append((self.line(node), what))
-        if shuffles(node) and (argument(node, "sampler") or argument(node, "batch_sampler")):
+        if is_training_loader(node) and (argument(node, "sampler") or argument(node, "batch_sampler")):
             self.remarks.append((self.line(node), "a sampler of its own: give each rank its part of it"))
         if name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"):
             what = "BatchNorm sees a rank's slice: SyncBatchNorm.convert_sync_batchnorm(model) on GPUs"

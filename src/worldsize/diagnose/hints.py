@@ -34,7 +34,7 @@ HINTS = (
 )
 
 
-OF_REHEARSALS = (
+REHEARSAL_HINTS = (
     Hint(
         r"^FileNotFoundError: .*'/(var/)?tmp/",
         "each node of a rehearsal has a /tmp of its own, as the nodes of a cluster have: what several nodes read "
@@ -49,5 +49,5 @@ OF_REHEARSALS = (
 
 def hint_for(said: str, rehearsal: bool = False) -> str | None:
     """The advice for an exception, as "Type: message"."""
-    hints = (*HINTS, *OF_REHEARSALS) if rehearsal else HINTS
+    hints = (*HINTS, *REHEARSAL_HINTS) if rehearsal else HINTS
     return next((hint.advice for hint in hints if re.search(hint.pattern, said)), None)

@@ -9,15 +9,15 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import read_json
-from worldsize.environment.inspect.existing import Existing, home_of
-from worldsize.environment.loaded_paths import searched, with_interpreters
+from worldsize.environment.inspect.existing import ExistingEnvironment, venv_home
+from worldsize.environment.loaded_paths import paths_in_variables, with_interpreters
 from worldsize.errors import UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.plan.setup_script import module_line
 from worldsize.trust.secrets import is_secret, mask_values
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-_LONGEST = 1 << 17
+_MAX_VALUE_LENGTH = 1 << 17
 OLDEST_AGENT = (3, 8)
 
 
@@ -46,10 +46,10 @@ class Activation(NamedTuple):
         """The same as lines of bash; the modules apart, which are loaded earlier."""
         found = []
         if self.path:
-            found.append("export PATH=%s:$PATH" % _joined(self.path))
+            found.append("export PATH=%s:$PATH" % _join_paths(self.path))
         if self.library_path:
             tail = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-            found.append("export LD_LIBRARY_PATH=%s%s" % (_joined(self.library_path), tail))
+            found.append("export LD_LIBRARY_PATH=%s%s" % (_join_paths(self.library_path), tail))
         for name, value in self.variables.items():
             found.append("unset %s" % name if value is None else "export %s=%s" % (name, shlex.quote(value)))
         return found + [". %s" % shlex.quote(script) for script in self.scripts]
@@ -58,16 +58,16 @@ class Activation(NamedTuple):
         """What ranks would execute or load by a name of this machine; nothing of variables that hold secrets, which
         `secrets` are more of."""
         python = (self.python,) if self.python else ()
-        base = home_of(self.prefix) if self.prefix else None
+        base = venv_home(self.prefix) if self.prefix else None
         home = (*with_interpreters([base]), os.path.join(os.path.dirname(base), "lib")) if base else ()
         found = (*with_interpreters(self.path), *python, *home, *self.library_path, *self.scripts)
         told = {name: value for name, value in self.variables.items() if value and name not in self.closed}
         return (
             *found,
-            *searched({name: value for name, value in told.items() if mask_values(value, secrets) == value}),
+            *paths_in_variables({name: value for name, value in told.items() if mask_values(value, secrets) == value}),
         )
 
-    def lines_needed(self) -> bool:
+    def has_effect(self) -> bool:
         """Whether there is anything to put in force."""
         return bool(self.lines() or self.modules)
 
@@ -77,9 +77,9 @@ class Activation(NamedTuple):
 
 def activation(
     spec: EnvironmentSpec,
-    found: Existing | None,
+    found: ExistingEnvironment | None,
     environ: Mapping[str, str],
-    upon: Existing | None = None,
+    upon: ExistingEnvironment | None = None,
     secrets: Collection[str] = (),
 ) -> Activation:
     """Of the environment `found`, which exists by now (None: the current Python), and of what `spec` says beside it;
@@ -89,9 +89,9 @@ def activation(
     $PREFIX is the environment itself. `secrets`: names of variables that hold one, beside those whose names say so.
     UsageError for a directory with a secret in its name.
     """
-    base = of_prefix(found) if found else Activation()
+    base = prefix_activation(found) if found else Activation()
     if upon is not None:
-        below = of_prefix(upon)
+        below = prefix_activation(upon)
         both = {**base.variables, **below.variables, "VIRTUAL_ENV": base.variables.get("VIRTUAL_ENV")}
         base = base._replace(path=(*base.path, *below.path), variables=both, scripts=below.scripts)
     known = {**environ, **{name: value for name, value in base.variables.items() if value is not None}}
@@ -113,7 +113,7 @@ def activation(
         )
 
     for name, text in spec.variables.items():
-        value, told = expanded(text, known), holds_secret(text)
+        value, told = expand_variables(text, known), holds_secret(text)
         known[name] = variables[name] = value
         closed[name] = bool(value) and (told or is_told(name, value))
     for directory in (*spec.path, *spec.ld_library_path):
@@ -121,15 +121,15 @@ def activation(
             what = "names a secret, and everybody can read the names of directories that programs are looked for in"
             raise UsageError("%s %s" % (directory, what), "environment", "leave it out")
     return base._replace(
-        path=(*(expanded(each, known) for each in spec.path), *base.path),
-        library_path=tuple(expanded(each, known) for each in spec.ld_library_path),
+        path=(*(expand_variables(each, known) for each in spec.path), *base.path),
+        library_path=tuple(expand_variables(each, known) for each in spec.ld_library_path),
         variables=variables,
         modules=spec.modules,
         closed=tuple(name for name, told in closed.items() if told),
     )
 
 
-def of_prefix(found: Existing) -> Activation:
+def prefix_activation(found: ExistingEnvironment) -> Activation:
     prefix = found.prefix
     python = found.python if found.version is None or found.version >= OLDEST_AGENT else None
     variables: dict[str, str | None] = {"PYTHONHOME": None}
@@ -145,7 +145,7 @@ def of_prefix(found: Existing) -> Activation:
     return Activation((os.path.join(prefix, "bin"),), (), variables, scripts, (), python, prefix)
 
 
-def expanded(text: str, known: Mapping[str, str]) -> str:
+def expand_variables(text: str, known: Mapping[str, str]) -> str:
     """Without a shell; names that nobody knows stay as they are. UsageError for what no program could be given."""
 
     def value(match: re.Match[str]) -> str:
@@ -155,7 +155,7 @@ def expanded(text: str, known: Mapping[str, str]) -> str:
     if text == "~" or text.startswith("~/"):
         text = known.get("HOME", "~") + text[1:]
     whole = _VARIABLE.sub(value, text)
-    if len(whole) > _LONGEST:
+    if len(whole) > _MAX_VALUE_LENGTH:
         raise UsageError("%.40s… is longer than a variable can be" % text, "environment", "leave something out")
     return whole
 
@@ -164,7 +164,7 @@ def _conda_variables(prefix: str) -> dict[str, str]:
     """Those of `conda env config vars`, and of packages."""
     found: dict[str, str] = {}
     directory = os.path.join(prefix, "etc", "conda", "env_vars.d")
-    files = [os.path.join(directory, name) for name in _listed(directory) if name.endswith(".json")]
+    files = [os.path.join(directory, name) for name in _list_names(directory) if name.endswith(".json")]
     for path in files:
         found.update(_texts(_read(path)))
     found.update(_texts(_read(os.path.join(prefix, "conda-meta", "state")).get("env_vars", {})))
@@ -184,15 +184,15 @@ def _texts(value: Any) -> dict[str, str]:
 
 
 def _scripts(directory: str) -> tuple[str, ...]:
-    return tuple(os.path.join(directory, name) for name in _listed(directory) if name.endswith(".sh"))
+    return tuple(os.path.join(directory, name) for name in _list_names(directory) if name.endswith(".sh"))
 
 
-def _listed(directory: str) -> list[str]:
+def _list_names(directory: str) -> list[str]:
     try:
         return sorted(os.listdir(directory))
     except OSError:
         return []
 
 
-def _joined(directories: tuple[str, ...]) -> str:
+def _join_paths(directories: tuple[str, ...]) -> str:
     return ":".join(map(shlex.quote, directories))

@@ -7,14 +7,14 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from worldsize.common.atomic_files import display, read_file
-from worldsize.environment.pip.requirement_lines import bare, lines_of
-from worldsize.environment.pip.requirements import included, local_path, local_sources
+from worldsize.common.atomic_files import printable_text, read_file
+from worldsize.environment.pip.requirement_lines import lines_of, without_comment
+from worldsize.environment.pip.requirements import local_path, local_sources, parse_include
 from worldsize.environment.sources import is_lock, is_project
 from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.paths import is_remote
-from worldsize.jobspec.requirement import is_editable, requirement
+from worldsize.jobspec.requirement import absolute_requirement, is_editable
 from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.secrets import mask_text
 
@@ -22,14 +22,14 @@ VERSION = 1
 """Counts up when what is built of the same spec changes."""
 
 _DEEPEST = 20
-_LARGE = 8 << 20
-_LEFT_OUT = frozenset((".git", ".hg", "__pycache__", ".venv", "build", ".tox", ".mypy_cache", ".ruff_cache"))
-_OF_ITS_ORIGIN = frozenset((
+_LARGE_FILE_SIZE = 8 << 20
+_EXCLUDED_NAMES = frozenset((".git", ".hg", "__pycache__", ".venv", "build", ".tox", ".mypy_cache", ".ruff_cache"))
+_ORIGIN_KEYS = frozenset((
     "worldsize", "name", "fingerprint", "prefix", "base", "upon", "created", "took", "host", "clobbered", "steps",
 ))  # fmt: skip
 """Keys of a lock, or of the description that it was made of, that say nothing of what is installed."""
 
-_IN_FORCE_LATER = frozenset(("name", "variables", "path", "ld_library_path"))
+_ACTIVATION_KEYS = frozenset(("name", "variables", "path", "ld_library_path"))
 
 
 def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
@@ -45,8 +45,8 @@ def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
         "python": spec.python,
         "channels": spec.channels,
         "conda": sorted(" ".join(each.split()) for each in spec.conda),
-        "pip": [list(_line(line, 0)) for line in spec.pip],
-        "file": _file(spec.file) if spec.file else None,
+        "pip": [list(_line_keys(line, 0)) for line in spec.pip],
+        "file": _file_key(spec.file) if spec.file else None,
         "modules": spec.modules,
     }
     if spec.steps or spec.fetch:
@@ -61,27 +61,27 @@ def lock_fingerprint(lock: Mapping[str, Any]) -> str:
     in force later. The digest that it claims is not believed."""
     spec = dict(lock.get("spec") or {})
     if not spec.get("steps"):
-        spec = {key: value for key, value in spec.items() if key not in _IN_FORCE_LATER}
-    said = {key: value for key, value in lock.items() if key not in _OF_ITS_ORIGIN}
+        spec = {key: value for key, value in spec.items() if key not in _ACTIVATION_KEYS}
+    said = {key: value for key, value in lock.items() if key not in _ORIGIN_KEYS}
     return digest_of(json.dumps(["lock", {**said, "spec": spec}], sort_keys=True).encode())
 
 
-def _line(line: str, depth: int) -> Iterator[str]:
+def _line_keys(line: str, depth: int) -> Iterator[str]:
     """A requirement; instead of a file that it includes, that file's lines; with a local path, its content's digest."""
-    text = bare(line)
+    text = without_comment(line)
     if not text:
         return
-    include = included(text)
+    include = parse_include(text)
     if include:
         kind, path = include
         if depth > _DEEPEST:
-            raise UsageError("requirements files include each other in a circle", display(path))
+            raise UsageError("requirements files include each other in a circle", printable_text(path))
         if is_remote(path):
             hint = "download it: what it says decides what is built"
             raise UsageError("requirements are not read from an address: %s" % mask_text(path), None, hint)
         yield kind
-        for each in _lines(path):
-            yield from _line(requirement(each, os.path.dirname(path)), depth + 1)
+        for each in _read_lines(path):
+            yield from _line_keys(absolute_requirement(each, os.path.dirname(path)), depth + 1)
         return
     if is_editable(text):
         hint = "leave out -e: what it holds now is installed; or name your own code with `code:`"
@@ -89,17 +89,17 @@ def _line(line: str, depth: int) -> Iterator[str]:
     yield text
     local = local_path(text)
     if local:
-        yield _content(local)
+        yield _content_digest(local)
 
 
-def _lines(path: str) -> list[str]:
+def _read_lines(path: str) -> list[str]:
     try:
         return lines_of(path)
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise _read_error(path, error) from None
 
 
-def _file(path: str) -> list[str]:
+def _file_key(path: str) -> list[str]:
     """A project is its dependencies: its pyproject.toml, the uv.lock beside it, and the source trees that it takes
     packages from; a lock file is its content."""
     if not is_project(path):
@@ -108,17 +108,17 @@ def _file(path: str) -> list[str]:
     directory = os.path.dirname(path)
     found = [os.path.join(directory, name) for name in ("pyproject.toml", "uv.lock", ".python-version")]
     own = [digest_of(_read(each)) for each in found if os.path.exists(each)]
-    return ["project", os.path.basename(path), *own, *map(_content, local_sources(directory))]
+    return ["project", os.path.basename(path), *own, *map(_content_digest, local_sources(directory))]
 
 
-def _content(path: str) -> str:
+def _content_digest(path: str) -> str:
     """The digest of a wheel or an archive; of a directory that of its files' names, sizes and times, since reading all
     of a source tree at each start would take too long."""
     if not os.path.isdir(path):
-        return _large(path) or digest_of(_read(path))
+        return _large_file_stamp(path) or digest_of(_read(path))
     rows = []
     for directory, directories, files in os.walk(path):
-        kept = [each for each in directories if each not in _LEFT_OUT and not each.endswith(".egg-info")]
+        kept = [each for each in directories if each not in _EXCLUDED_NAMES and not each.endswith(".egg-info")]
         directories[:] = sorted(kept)
         for name in sorted(files):
             status = os.lstat(os.path.join(directory, name))
@@ -127,10 +127,10 @@ def _content(path: str) -> str:
     return digest_of("".join(rows).encode("utf-8", "surrogateescape"))
 
 
-def _large(path: str) -> str | None:
+def _large_file_stamp(path: str) -> str | None:
     """What stands for a file that takes too long to read at each start."""
     status = os.stat(path) if os.path.exists(path) else None
-    if status is None or status.st_size < _LARGE:
+    if status is None or status.st_size < _LARGE_FILE_SIZE:
         return None
     return "%s %d %d" % (os.path.basename(path), status.st_size, status.st_mtime_ns)
 
@@ -139,10 +139,10 @@ def _read(path: str) -> bytes:
     try:
         return read_file(path)
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise _read_error(path, error) from None
 
 
-def _unreadable(path: str, error: OSError) -> UsageError:
+def _read_error(path: str, error: OSError) -> UsageError:
     if isinstance(error, FileNotFoundError):
-        return NotFound("no such file or directory: %s" % display(path), None, "mend it, or leave it out")
-    return UsageError("cannot be read: %s" % error.strerror, display(path))
+        return NotFound("no such file or directory: %s" % printable_text(path), None, "mend it, or leave it out")
+    return UsageError("cannot be read: %s" % error.strerror, printable_text(path))

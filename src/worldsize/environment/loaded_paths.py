@@ -20,7 +20,7 @@ _SEPARATORS = {
 """The variables that are looked at, and what stands between two paths in each."""
 
 
-def searched(variables: Mapping[str, str | None]) -> tuple[str, ...]:
+def paths_in_variables(variables: Mapping[str, str | None]) -> tuple[str, ...]:
     """The directories and files in the values of variables that decide what is executed."""
     found: list[str] = []
     for name, separators in _SEPARATORS.items():
@@ -28,17 +28,17 @@ def searched(variables: Mapping[str, str | None]) -> tuple[str, ...]:
         for separator in separators:
             parts = [part for each in parts for part in each.split(separator)]
         found += with_interpreters(parts) if name == "PATH" else parts
-    return _absolute(found)
+    return _absolute_paths(found)
 
 
 def with_interpreters(directories: Iterable[str]) -> tuple[str, ...]:
     """These directories, and the `python` in each of them, which may be a link to anywhere."""
     found = []
-    for directory in _absolute(directories):
+    for directory in _absolute_paths(directories):
         python = os.path.join(directory, "python")
         found += [directory, python] if os.path.lexists(python) else [directory]
     return tuple(found)
 
 
-def _absolute(paths: Iterable[str]) -> tuple[str, ...]:
+def _absolute_paths(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(each for each in paths if os.path.isabs(each))

@@ -10,54 +10,54 @@ from typing import Any
 from worldsize.common.atomic_files import write_json, write_text
 from worldsize.environment.build_secrets import secrets_of_build
 from worldsize.environment.conda import clobbered_files, packages
-from worldsize.environment.inspect.existing import looked_at
+from worldsize.environment.inspect.existing import inspect_prefix
 from worldsize.environment.inspect.installed import (
-    Distribution,
-    distributions,
+    InstalledDistribution,
+    installed_distributions,
     mask_addresses,
-    set_digest,
+    package_set_digest,
     site_packages,
 )
 from worldsize.environment.inspect.machine import platform
 from worldsize.environment.native.steps import check_prerequisites, run_steps
-from worldsize.environment.native.toolchain import brought
+from worldsize.environment.native.toolchain import tools_from_conda
 from worldsize.environment.pip import install
 from worldsize.environment.pip.uv import Uv, make_layer, make_venv
 from worldsize.environment.recipe import Recipe
 from worldsize.environment.sources import LOCK_FORMAT
-from worldsize.environment.workspace.builder import Work
-from worldsize.environment.workspace.programs import clean, execute, with_modules
+from worldsize.environment.workspace.builder import Build
+from worldsize.environment.workspace.programs import execute, with_modules, without_active_environment
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.trust.directories import make_private_directory
 from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values
 from worldsize.version import VERSION
 
-Steps = Callable[[Work, Recipe, Mapping[str, str]], list[dict[str, Any]]]
+StepRunner = Callable[[Build, Recipe, Mapping[str, str]], list[dict[str, Any]]]
 """Executes the build steps, with the environment's variables; what they were, for the description."""
 
 
-def make(work: Work, recipe: Recipe, steps: Steps) -> dict[str, Any]:
+def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str, Any]:
     """The environment in `work.prefix`; its description. BuildError; StorageError for a cache that others can write to,
     since what is compiled and fetched there is installed."""
     _refuse_masked(recipe)
     work.secrets = _secrets(recipe)
     make_private_directory(recipe.cache)
-    environ = with_modules(work, recipe.spec.modules, clean(recipe.environ))
+    environ = with_modules(work, recipe.spec.modules, without_active_environment(recipe.environ))
     if recipe.spec.build_on == "login":
-        check_prerequisites(recipe.spec, environ, brought(recipe.spec.conda))
+        check_prerequisites(recipe.spec, environ, tools_from_conda(recipe.spec.conda))
     project = recipe.spec.file
     uv = Uv(work, environ, os.path.dirname(project) if project else None)
-    rows = _interpreter(work, uv, recipe)
-    before, stamps = distributions(work.prefix), clobbered_files.seen(work.prefix)
-    pip_rows = _pip(work, uv, recipe, before)
-    done = _native(work, recipe, environ, steps)
-    found = clobbered_files.clobbered(work.prefix, stamps, install.added(work.prefix, before))
-    clobbered_files.check(found, recipe.spec.clobber)
+    rows = _install_interpreter(work, uv, recipe)
+    before, stamps = installed_distributions(work.prefix), clobbered_files.read_file_stamps(work.prefix)
+    pip_rows = _install_pip_packages(work, uv, recipe, before)
+    done = _run_native_steps(work, recipe, environ, steps)
+    found = clobbered_files.find_clobbered(work.prefix, stamps, install.added_distributions(work.prefix, before))
+    clobbered_files.refuse_clobbered(found, recipe.spec.clobber)
     if rows and not pip_rows:
-        _compile(work, environ)
-    mask_addresses(work.prefix, work.masked)
-    closed(work.prefix)
+        _compile_bytecode(work, environ)
+    mask_addresses(work.prefix, work.mask)
+    mark_externally_managed(work.prefix)
     install.remove_inputs(work)
     more = {"clobbered": [each._asdict() for each in found], "steps": done}
     return {**_description(work, recipe, rows, _with_compiled(work, pip_rows, before)), **more}
@@ -74,16 +74,20 @@ def _refuse_masked(recipe: Recipe) -> None:
         raise BuildError(what, None, "let the step read a variable that is set where it is built, and lock again")
 
 
-def _native(work: Work, recipe: Recipe, environ: Mapping[str, str], steps: Steps) -> list[dict[str, Any]]:
+def _run_native_steps(
+    work: Build, recipe: Recipe, environ: Mapping[str, str], steps: StepRunner
+) -> list[dict[str, Any]]:
     spec = recipe.spec
     if spec.fetch:
-        from worldsize.environment.native.sources import fetch_all
+        from worldsize.environment.native.sources import fetch_downloads
 
-        fetch_all(work, spec.fetch, recipe.cache, environ)
+        fetch_downloads(work, spec.fetch, recipe.cache, environ)
     return steps(work, recipe, environ) if spec.steps else []
 
 
-def _with_compiled(work: Work, rows: list[dict[str, Any]], before: Sequence[Distribution]) -> list[dict[str, Any]]:
+def _with_compiled(
+    work: Build, rows: list[dict[str, Any]], before: Sequence[InstalledDistribution]
+) -> list[dict[str, Any]]:
     """The rows of what pip installed, and of what steps did, marked as built here: no index has their like."""
     known = {row["name"] for row in rows}
     return rows + [
@@ -95,24 +99,26 @@ def _with_compiled(work: Work, rows: list[dict[str, Any]], before: Sequence[Dist
             "hashes": [],
             "built": True,
         }
-        for each in install.added(work.prefix, before)
+        for each in install.added_distributions(work.prefix, before)
         if each.name not in known
     ]
 
 
-def steps_here(work: Work, recipe: Recipe, environ: Mapping[str, str]) -> list[dict[str, Any]]:
+def run_steps_locally(work: Build, recipe: Recipe, environ: Mapping[str, str]) -> list[dict[str, Any]]:
     return run_steps(work, recipe.spec, environ, recipe.cache)
 
 
-def _interpreter(work: Work, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
+def _install_interpreter(work: Build, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
     """What the environment begins with: conda's packages, whose rows are returned; or a virtual environment."""
     spec, lock = recipe.spec, recipe.lock
     if recipe.is_conda:
-        cache = packages.cache_directory(recipe.cache, recipe.environ, recipe.channels, recipe.alias)
+        cache = packages.ensure_cache_directory(recipe.cache, recipe.environ, recipe.channels, recipe.alias)
         source = packages.Source(recipe.channels, recipe.alias, recipe.virtual, cache)
         specs = packages.with_python(spec.conda, spec.version)
-        found = packages.install(work, source, specs, recipe.environ, _usable(lock["conda"]) if lock else None)
-        return packages.for_record(found)
+        found = packages.install(
+            work, source, specs, recipe.environ, _require_usable_rows(lock["conda"]) if lock else None
+        )
+        return packages.with_masked_addresses(found)
     if recipe.existing:
         make_layer(uv, work.prefix, recipe.existing)
     else:
@@ -121,7 +127,7 @@ def _interpreter(work: Work, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
     return []
 
 
-def _usable(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _require_usable_rows(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """BuildError for a lock of another platform, and for one whose addresses held a password: it was left out."""
     foreign = sorted({str(row["subdir"]) for row in rows if row.get("subdir")} - {"noarch", platform()})
     if foreign:
@@ -134,23 +140,27 @@ def _usable(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     return rows
 
 
-def _pip(work: Work, uv: Uv, recipe: Recipe, before: Sequence[Distribution]) -> list[dict[str, Any]]:
+def _install_pip_packages(
+    work: Build, uv: Uv, recipe: Recipe, before: Sequence[InstalledDistribution]
+) -> list[dict[str, Any]]:
     if recipe.lock is not None:
         work.step("pip: %d packages of the lock" % len(recipe.lock["pip"]))
         install.install_locked(work, uv, recipe.lock)
-        return install.relocked(recipe.lock, install.added(work.prefix, before))
+        return install.with_installed_digests(recipe.lock, install.added_distributions(work.prefix, before))
     lines = install.requirements_of(recipe.spec, work, uv)
     if not lines:
         return []
     work.step("pip")
     if recipe.existing:
-        install.install_layer(work, uv, lines, recipe.existing.python, distributions(recipe.existing.prefix))
+        install.install_layer(work, uv, lines, recipe.existing.python, installed_distributions(recipe.existing.prefix))
     else:
         install.install_lines(work, uv, lines, before)
-    return install.locked(work, uv, install.added(work.prefix, before), install.index_options(lines))
+    return install.make_lock_rows(
+        work, uv, install.added_distributions(work.prefix, before), install.index_options(lines)
+    )
 
 
-def _compile(work: Work, environ: Mapping[str, str]) -> None:
+def _compile_bytecode(work: Build, environ: Mapping[str, str]) -> None:
     """Bytecode of what conda installed: else each rank of many would write it. Files of other Pythons do not compile,
     and do no harm."""
     work.step("compiling bytecode")
@@ -158,7 +168,7 @@ def _compile(work: Work, environ: Mapping[str, str]) -> None:
     execute(work, [os.path.join(work.prefix, "bin", "python"), *words], environ, "compileall")
 
 
-def closed(prefix: str) -> None:
+def mark_externally_managed(prefix: str) -> None:
     """conda and pip refuse to change the environment from now on: it is what its description says. A virtual one has no
     such mark."""
     if not os.path.isdir(os.path.join(prefix, "conda-meta")):
@@ -170,8 +180,10 @@ def closed(prefix: str) -> None:
         write_text(os.path.join(library, "EXTERNALLY-MANAGED"), "[externally-managed]\nError=%s\n" % what)
 
 
-def _description(work: Work, recipe: Recipe, conda: list[dict[str, Any]], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    found = looked_at(work.prefix)
+def _description(
+    work: Build, recipe: Recipe, conda: list[dict[str, Any]], rows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    found = inspect_prefix(work.prefix)
     if found is None:
         raise BuildError("it has no bin/python in the end", work.prefix)
     spec, secrets = recipe.spec, _secrets(recipe)
@@ -182,12 +194,12 @@ def _description(work: Work, recipe: Recipe, conda: list[dict[str, Any]], rows: 
         "kind": found.kind,
         "prefix": work.prefix,
         "fingerprint": recipe.fingerprint,
-        "digest": set_digest(conda, rows),
+        "digest": package_set_digest(conda, rows),
         "platform": platform(),
         "python": "%d.%d" % found.version if found.version else None,
         "base": os.path.realpath(found.python) if found.kind == "venv" else None,
         "upon": recipe.existing.prefix if recipe.existing else None,
-        "spec": mask_tree(mask_values(said(spec), secrets), sparing=True),
+        "spec": mask_tree(mask_values(non_default_fields(spec), secrets), sparing=True),
         "options": install.without_secrets(mask_values(install.index_options(spec.pip), secrets)),
         "conda": conda,
         "pip": [{**row, "url": mask_values(row.get("url"), secrets)} for row in rows],
@@ -198,7 +210,7 @@ def _secrets(recipe: Recipe) -> list[str]:
     return secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
 
 
-def said(spec: EnvironmentSpec) -> dict[str, Any]:
+def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
     """The parts of a spec that say something, as JSON can hold them."""
     defaults = EnvironmentSpec._field_defaults
     changed = {name: value for name, value in spec._asdict().items() if value != defaults[name]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from worldsize.environment.inspect.existing import Existing
+from worldsize.environment.inspect.existing import ExistingEnvironment
 from worldsize.jobspec.environment import EnvironmentSpec
 
 
@@ -28,7 +28,7 @@ class Recipe(NamedTuple):
     base: str | None
     environ: Mapping[str, str]
     cache: str
-    existing: Existing | None = None
+    existing: ExistingEnvironment | None = None
     channels: tuple[str, ...] = ()
     alias: str | None = None
     virtual: tuple[str, ...] = ()

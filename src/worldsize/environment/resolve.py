@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from worldsize.environment.sources import complete
+from worldsize.environment.sources import with_file_contents
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import FILE_ENDINGS, EnvironmentSpec, is_azure_name, is_path, spec_of
@@ -17,14 +17,14 @@ _LABEL = "/labels/"
 _VERSION = "/versions/"
 
 
-class Resolved(NamedTuple):
+class ResolvedEnvironment(NamedTuple):
     """`spec` is complete; None where the current Python stands in, and `notice` says why."""
 
     spec: EnvironmentSpec | None
     notice: str | None = None
 
 
-def resolve(wanted: str | Mapping[str, Any] | None, config: Config) -> Resolved:
+def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config) -> ResolvedEnvironment:
     """The spec of a job's `environment:`, or of a word on the command line. UsageError, NotFound for what is wrong.
 
     In this order: a name that only Azure has, by `environment_map`; a named environment of the configuration; a path;
@@ -33,49 +33,49 @@ def resolve(wanted: str | Mapping[str, Any] | None, config: Config) -> Resolved:
     return _resolve(wanted, config, 0)
 
 
-def _resolve(wanted: str | Mapping[str, Any] | None, config: Config, depth: int) -> Resolved:
+def _resolve(wanted: str | Mapping[str, Any] | None, config: Config, depth: int) -> ResolvedEnvironment:
     if wanted is None:
-        return Resolved(None)
+        return ResolvedEnvironment(None)
     if depth > _DEEPEST:
         hint = "map it to a file, or to [environment.NAME]"
         raise UsageError("%s leads in a circle" % wanted, "environment_map", hint)
     if not isinstance(wanted, str):
-        return _of_mapping(wanted)
+        return _resolve_mapping(wanted)
     if is_azure_name(wanted):
-        return _of_azure(wanted, config, depth)
+        return _resolve_azure_name(wanted, config, depth)
     if wanted in config.environments:
         found = _resolve(config.environments[wanted], config, depth + 1)
         spec = found.spec
         return found._replace(spec=spec._replace(name=spec.name or wanted)) if spec else found
     if is_path(wanted):
         path = wanted.removeprefix("file:")
-        return Resolved(complete(_of_path(os.path.abspath(os.path.expanduser(path)))))
-    return Resolved(EnvironmentSpec(python=wanted))
+        return ResolvedEnvironment(with_file_contents(_spec_of_path(os.path.abspath(os.path.expanduser(path)))))
+    return ResolvedEnvironment(EnvironmentSpec(python=wanted))
 
 
-def _of_path(path: str) -> EnvironmentSpec:
+def _spec_of_path(path: str) -> EnvironmentSpec:
     if os.path.isdir(path) or (os.path.isfile(path) and not path.endswith(FILE_ENDINGS)):
         return EnvironmentSpec(python=path)
     return EnvironmentSpec(file=path)
 
 
-def _of_mapping(wanted: Mapping[str, Any]) -> Resolved:
-    spec = complete(spec_of(wanted))
+def _resolve_mapping(wanted: Mapping[str, Any]) -> ResolvedEnvironment:
+    spec = with_file_contents(spec_of(wanted))
     if spec == EnvironmentSpec(name=spec.name):
         what = "says nothing that can be built here: the command runs in the current Python"
-        return Resolved(None, what if wanted else None)
-    return Resolved(spec)
+        return ResolvedEnvironment(None, what if wanted else None)
+    return ResolvedEnvironment(spec)
 
 
-def _of_azure(name: str, config: Config, depth: int) -> Resolved:
+def _resolve_azure_name(name: str, config: Config, depth: int) -> ResolvedEnvironment:
     for pattern, value in config.environment_map.items():
-        if any(fnmatchcase(each.lower(), pattern.lower()) for each in spellings(name)):
+        if any(fnmatchcase(each.lower(), pattern.lower()) for each in name_spellings(name)):
             return _resolve(value, config, depth + 1)
     what = "%s is Azure's: the command runs in the current Python ([environment_map] says what it means here)"
-    return Resolved(None, what % name)
+    return ResolvedEnvironment(None, what % name)
 
 
-def spellings(name: str) -> list[str]:
+def name_spellings(name: str) -> list[str]:
     """How an environment of Azure's may be called in the configuration: as it is said; with and without azureml: and
     its version. A registry's address counts as NAME:VERSION or NAME@LABEL."""
     short = name

@@ -8,24 +8,24 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from worldsize.common.atomic_files import display, read_file, read_json
+from worldsize.common.atomic_files import printable_text, read_file, read_json
 from worldsize.common.json_values import refuse_newer, tuple_of
 from worldsize.errors import JobError, NotFound, UsageError
-from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, Fetch, spec_of, with_conda_file
+from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep, spec_of, with_conda_file
 from worldsize.trust.secrets import MASK
 
 LOCK_FORMAT = "worldsize-environment-lock"
-_ROWS = {
+_PACKAGE_KEYS = {
     "conda": frozenset(("name", "version", "url", "file_name", "size", "sha256", "md5", "channel")),
     "pip": frozenset(("name", "version", "url", "hashes")),
 }
 """What a lock file says of each package, at least."""
 _DEEPEST = 20
-_FOREIGN = frozenset(("dependencies", "prefix", "platforms", "category"))
+_CONDA_ONLY_KEYS = frozenset(("dependencies", "prefix", "platforms", "category"))
 """Keys of conda's files beside those that are ours too; `channels`, `name` and `variables` mean the same."""
 
 
-def complete(spec: EnvironmentSpec, depth: int = 0) -> EnvironmentSpec:
+def with_file_contents(spec: EnvironmentSpec, depth: int = 0) -> EnvironmentSpec:
     """`spec` with what its conda file says in it. `file` stays for what is no list of packages: a project, a lock.
     `depth`: of the files that name this one.
 
@@ -35,19 +35,23 @@ def complete(spec: EnvironmentSpec, depth: int = 0) -> EnvironmentSpec:
     if path is None:
         return spec
     if not os.path.exists(path):
-        raise NotFound("no such file or directory: %s" % display(path), None, "mend it, or leave it out")
+        raise NotFound("no such file or directory: %s" % printable_text(path), None, "mend it, or leave it out")
     if os.path.isdir(path):
-        raise UsageError("%s is a directory" % display(path), None, "name a file in it, or say python: for what exists")
+        raise UsageError(
+            "%s is a directory" % printable_text(path), None, "name a file in it, or say python: for what exists"
+        )
     if path.endswith((".yml", ".yaml")):
         if depth == _DEEPEST:
-            raise UsageError("%s: more than %d files name each other" % (display(path), depth), None, "mend file:")
-        return _from_yaml(spec._replace(file=None), path, depth)
+            raise UsageError(
+                "%s: more than %d files name each other" % (printable_text(path), depth), None, "mend file:"
+            )
+        return _read_yaml_spec(spec._replace(file=None), path, depth)
     if is_project(path) or is_lock(path):
         return spec
     if path.endswith((".txt", ".in")):
         return spec._replace(file=None, pip=("-r " + path, *spec.pip))
     raise UsageError(
-        "%s says nothing that is understood" % display(path),
+        "%s says nothing that is understood" % printable_text(path),
         None,
         "requirements.txt, environment.yml, pyproject.toml, uv.lock, or a file of `worldsize env lock`",
     )
@@ -69,81 +73,85 @@ def read_lock(path: str) -> dict[str, Any]:
     try:
         value = read_json(path)
     except (OSError, ValueError) as error:
-        raise UsageError("cannot be read: %s" % error, display(path)) from None
+        raise UsageError("cannot be read: %s" % error, printable_text(path)) from None
     if not isinstance(value, dict) or value.get("format") != LOCK_FORMAT:
-        raise UsageError("is no lock file of an environment", display(path), "`worldsize env lock` writes one")
-    refuse_newer(value, 1, display(path))
+        raise UsageError("is no lock file of an environment", printable_text(path), "`worldsize env lock` writes one")
+    refuse_newer(value, 1, printable_text(path))
     if value.get("version") != 1:
-        raise UsageError("is of no known format", display(path), "`worldsize env lock` writes one")
-    for kind, needed in _ROWS.items():
+        raise UsageError("is of no known format", printable_text(path), "`worldsize env lock` writes one")
+    for kind, needed in _PACKAGE_KEYS.items():
         rows = value.get(kind)
         if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
             what = "is not whole: %s: expected packages with %s" % (kind, ", ".join(sorted(needed)))
-            raise UsageError(what, display(path), "`worldsize env lock` writes it anew")
+            raise UsageError(what, printable_text(path), "`worldsize env lock` writes it anew")
     return value
 
 
-def of_lock(spec: EnvironmentSpec, lock: Mapping[str, Any]) -> EnvironmentSpec:
+def with_lock_spec(spec: EnvironmentSpec, lock: Mapping[str, Any]) -> EnvironmentSpec:
     """What a lock's environment was made of, beside its packages, and what `spec` says in addition. Variables whose
     values were masked are left out."""
-    inner = restored(lock.get("spec") or {})
+    inner = spec_from_json(lock.get("spec") or {})
     variables = {name: value for name, value in inner.variables.items() if MASK not in value}
-    return _both(spec._replace(file=None), inner._replace(variables=variables, file=None))
+    return _merge_specs(spec._replace(file=None), inner._replace(variables=variables, file=None))
 
 
-def lost_variables(lock: Mapping[str, Any]) -> list[str]:
+def masked_lock_variables(lock: Mapping[str, Any]) -> list[str]:
     """The names of a lock's variables whose values were masked, and which are left out."""
-    variables = restored(lock.get("spec") or {}).variables
+    variables = spec_from_json(lock.get("spec") or {}).variables
     return [name for name, value in variables.items() if MASK in value]
 
 
-def restored(value: Mapping[str, Any]) -> EnvironmentSpec:
+def spec_from_json(value: Mapping[str, Any]) -> EnvironmentSpec:
     """A spec from what JSON holds of it; parts that this worldsize does not know are left out."""
     said = dict(value)
-    said["fetch"] = tuple(tuple_of(Fetch, each) for each in said.get("fetch", ()))
-    said["steps"] = tuple(tuple_of(BuildStep, _tuples(each)) for each in said.get("steps", ()))
-    known = {name: item for name, item in _tuples(said).items() if name in EnvironmentSpec._fields}
+    said["fetch"] = tuple(tuple_of(FetchStep, each) for each in said.get("fetch", ()))
+    said["steps"] = tuple(tuple_of(BuildStep, _lists_to_tuples(each)) for each in said.get("steps", ()))
+    known = {name: item for name, item in _lists_to_tuples(said).items() if name in EnvironmentSpec._fields}
     return EnvironmentSpec(**known)
 
 
-def _tuples(value: Mapping[str, Any]) -> dict[str, Any]:
+def _lists_to_tuples(value: Mapping[str, Any]) -> dict[str, Any]:
     """JSON's lists as the tuples that they were."""
     return {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
 
 
-def _from_yaml(spec: EnvironmentSpec, path: str, depth: int) -> EnvironmentSpec:
+def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> EnvironmentSpec:
     """A conda environment file, in which our own keys may stand too."""
     from worldsize.jobspec.keys.environment import ENVIRONMENT
     from worldsize.jobspec.reading.environment import ENVIRONMENT_READERS
-    from worldsize.jobspec.reading.nearest import nearest
-    from worldsize.jobspec.reading.problems import Report
-    from worldsize.jobspec.reading.tree import plain
+    from worldsize.jobspec.reading.nearest import nearest_word
+    from worldsize.jobspec.reading.problems import Problems
+    from worldsize.jobspec.reading.tree import plain_value
     from worldsize.jobspec.reading.values import mapping_of, read_keys
     from worldsize.jobspec.reading.yaml import parse_yaml
 
-    name = display(path)
-    node = parse_yaml(_text(path), name)
-    report = Report(os.path.dirname(path))
+    name = printable_text(path)
+    node = parse_yaml(_read_text(path), name)
+    report = Problems(os.path.dirname(path))
     nodes = mapping_of(node, "", report) or {}
     known = {key: item for key, item in nodes.items() if key in ENVIRONMENT}
     for key, item in nodes.items():
-        meant = None if key in known or key in _FOREIGN else nearest(key, [*ENVIRONMENT, *_FOREIGN], 0.8)
+        meant = (
+            None
+            if key in known or key in _CONDA_ONLY_KEYS
+            else nearest_word(key, [*ENVIRONMENT, *_CONDA_ONLY_KEYS], 0.8)
+        )
         if meant:
             report.problem(item, key, "is not a key of an environment", "did you mean %r?" % meant)
     read = spec_of(read_keys(known, "", ENVIRONMENT, report, ENVIRONMENT_READERS, of="an environment"))
     if "dependencies" in nodes:
         try:
-            content = {"dependencies": plain(nodes["dependencies"])}
+            content = {"dependencies": plain_value(nodes["dependencies"])}
             read = with_conda_file(read, content, os.path.dirname(path))
         except ValueError as error:
             report.problem(nodes["dependencies"], "", str(error))
     report.check()
     if read._replace(name=None) == EnvironmentSpec():
         raise UsageError("says nothing of an environment", name, "conda's files have dependencies:")
-    return _both(spec, complete(read, depth + 1))
+    return _merge_specs(spec, with_file_contents(read, depth + 1))
 
 
-def _both(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSpec:
+def _merge_specs(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSpec:
     """What a job says beside its file is added to what the file says, and wins where there can be only one."""
     defaults = EnvironmentSpec._field_defaults
     changed: dict[str, Any] = {}
@@ -158,19 +166,19 @@ def _both(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSpec:
     return inner._replace(**changed)
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         return read_file(path).decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
-        raise UsageError("cannot be read: %s" % error.strerror, display(path)) from None
+        raise UsageError("cannot be read: %s" % error.strerror, printable_text(path)) from None
     except UnicodeDecodeError:
-        raise JobError("not UTF-8 text", display(path)) from None
+        raise JobError("not UTF-8 text", printable_text(path)) from None
 
 
-_LOCAL = ("prefix", "base", "upon", "created", "took", "host", "clobbered", "steps")
+_LOCAL_KEYS = ("prefix", "base", "upon", "created", "took", "host", "clobbered", "steps")
 
 
 def lock_text(description: Mapping[str, Any]) -> str:
     """The lock file of an environment, readable, `format` first. What is built from it is the same package set."""
-    kept = {key: value for key, value in description.items() if key not in _LOCAL}
+    kept = {key: value for key, value in description.items() if key not in _LOCAL_KEYS}
     return json.dumps(kept, indent=1, ensure_ascii=False) + "\n"

@@ -27,10 +27,10 @@ def load(names: str) -> None:
         package = sys.modules[path]
         if hasattr(package, "at_start"):
             package.at_start()
-        when_imported("torch", package.on_torch)
+        call_after_import("torch", package.on_torch)
 
 
-def when_imported(name: str, function: Callable[[ModuleType], None]) -> None:
+def call_after_import(name: str, function: Callable[[ModuleType], None]) -> None:
     """Calls `function(module)` once the module `name` has been executed: now, if it was before. Several functions for
     one module are called in the order in which they came. What they raise, the import raises."""
     module = sys.modules.get(name)
@@ -57,7 +57,7 @@ class _Finder:
             return None
         self._busy = True
         try:
-            spec = _found(name, path, target)
+            spec = _find_spec(name, path, target)
         finally:
             self._busy = False
         if spec is not None and spec.loader is not None:
@@ -79,7 +79,7 @@ class _Finder:
         loader.exec_module = exec_module
 
 
-def _found(name: str, path: Sequence[str] | None, target: ModuleType | None) -> Any:
+def _find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None) -> Any:
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
         spec = find(name, path, target) if find is not None else None

@@ -37,10 +37,12 @@ class RankInfo(NamedTuple):
 def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
     """This process's place. Raises ValueError that names a variable that is not a number."""
     environ = os.environ if environ is None else environ
-    return RankInfo(**{field: _first(environ, names, _DEFAULTS.get(field, 0)) for field, names in _NAMES.items()})
+    return RankInfo(
+        **{field: _first_number(environ, names, _DEFAULTS.get(field, 0)) for field, names in _NAMES.items()}
+    )
 
 
-def _first(environ: Mapping[str, str], names: tuple[str, ...], default: int) -> int:
+def _first_number(environ: Mapping[str, str], names: tuple[str, ...], default: int) -> int:
     for name in names:
         if environ.get(name):
             try:

@@ -21,22 +21,22 @@ _MAX_TEXT = 20000
 _MAX_FRAMES = 50
 _MAX_CODE = 500
 _CONSEQUENCE_SECONDS = 30
-_FIRST = "WORLDSIZE_RANK_PYTHON"
-_OF_A_RANK = ("SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "LOCAL_RANK")
-_OF_A_CHILD = ".child"
+_RANK_PYTHON = "WORLDSIZE_RANK_PYTHON"
+_RANK_VARIABLES = ("SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "LOCAL_RANK")
+_CHILD_SUFFIX = ".child"
 _RESTART = "TORCHELASTIC_RESTART_COUNT"
 _LAUNCHERS = frozenset(("torchrun", "deepspeed", "accelerate", "horovodrun", "colossalai", "composer"))
-_LAUNCHERS_MODULES = ("torch.distributed.", "deepspeed.launcher.", "accelerate.commands.")
+_LAUNCHER_MODULES = ("torch.distributed.", "deepspeed.launcher.", "accelerate.commands.")
 
 
-def _run_the_next_one():
+def _run_next_sitecustomize():
     # type: () -> None
     here = os.path.dirname(os.path.abspath(__file__))
     path = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
     try:
         from _frozen_importlib_external import PathFinder  # importlib's own, without importing it: 0.5 ms of every rank
     except ImportError:
-        _run_it_as_before_importlib(path)
+        _run_next_with_imp(path)
         return
     spec = PathFinder.find_spec("sitecustomize", path)
     if spec is not None and spec.loader is not None and spec.origin != __file__:
@@ -46,7 +46,7 @@ def _run_the_next_one():
         spec.loader.exec_module(module)
 
 
-def _run_it_as_before_importlib(path):
+def _run_next_with_imp(path):
     # type: (Any) -> None
     imp = __import__("imp")  # type: Any
     try:
@@ -88,12 +88,12 @@ def _write(kind, value, trace):
         "restart": os.environ.get(_RESTART, "0"),
     }
     path, launched = _error_file(), _is_launcher(os.getppid())
-    if os.environ.get(_FIRST) != _identity() and not launched:
-        path += _OF_A_CHILD  # a library's probe may fail, and be caught
-    elif _is_of_a_child(kind, value, report, path + _OF_A_CHILD):
-        os.replace(path + _OF_A_CHILD, path)
+    if os.environ.get(_RANK_PYTHON) != _identity() and not launched:
+        path += _CHILD_SUFFIX  # a library's probe may fail, and be caught
+    elif _is_failure_of_child(kind, value, report, path + _CHILD_SUFFIX):
+        os.replace(path + _CHILD_SUFFIX, path)
         return
-    elif _follows_from_another(path, report, launched):
+    elif _is_consequence(path, report, launched):
         return
     temporary = "%s.%d.tmp" % (path, os.getpid())
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _mode_within(path)), "w") as file:
@@ -116,7 +116,7 @@ def _identity():
     # type: () -> str
     """This process, and the rank that it belongs to. A Python that a rank's Python starts finds another process in the
     variable _FIRST, and is a rank of its own only where mpirun or a batch script's srun has made it one."""
-    return " ".join([str(os.getpid()), _error_file()] + [os.environ.get(name, "") for name in _OF_A_RANK])
+    return " ".join([str(os.getpid()), _error_file()] + [os.environ.get(name, "") for name in _RANK_VARIABLES])
 
 
 def _command_line(process):
@@ -140,12 +140,12 @@ def _is_launcher(process):
     # type: (Any) -> bool
     """Whether this process starts ranks of its own: its exceptions tell less than theirs."""
     for word in _command_line(process)[:5]:
-        if os.path.basename(word) in _LAUNCHERS or word.startswith(_LAUNCHERS_MODULES):
+        if os.path.basename(word) in _LAUNCHERS or word.startswith(_LAUNCHER_MODULES):
             return True
     return False
 
 
-def _is_of_a_child(kind, value, report, path):
+def _is_failure_of_child(kind, value, report, path):
     # type: (Any, Any, dict[str, Any], str) -> bool
     """Whether this exception only says that a child process has failed, which has told more in the file `path`."""
     subprocess = sys.modules.get("subprocess")  # type: Any
@@ -163,7 +163,7 @@ def _is_of_a_child(kind, value, report, path):
     return first is not None and first.get("command") == _digest([str(word) for word in words])
 
 
-def _follows_from_another(path, report, launched):
+def _is_consequence(path, report, launched):
     # type: (str, dict[str, Any], bool) -> bool
     """Whether this is a launcher, one of whose ranks failed a moment ago, or a rank that such a failure took down. What
     the rank's shell executed before is no cause; the last program may have taken the shell's own place."""
@@ -195,7 +195,7 @@ def _hook(kind, value, trace):
             _write(kind, value, trace)
     except Exception:  # noqa: BLE001  neither a full disk nor anything else may hide the traceback, or keep ranks waiting
         pass
-    _printed(kind, value, trace)
+    _former_excepthook(kind, value, trace)
     _abort_mpi()
     _leave_jax()
 
@@ -252,7 +252,7 @@ def _leave_gloo():
             model.__dict__.pop(name, None)
 
 
-def _become_the_rank():
+def _become_rank():
     # type: () -> None
     """Started by a launcher that knows nothing of us: its variables and its log, as the agent has written them down."""
     import json
@@ -284,10 +284,10 @@ def _forget_former_start():
 def _start():
     # type: () -> None
     if "WORLDSIZE_LAUNCH" in os.environ and "RANK" in os.environ:
-        _become_the_rank()
+        _become_rank()
     if os.environ.get("WORLDSIZE_ERROR_FILE"):
-        if os.environ.get(_FIRST, "").partition(" ")[2] != _identity().partition(" ")[2]:
-            os.environ[_FIRST] = _identity()
+        if os.environ.get(_RANK_PYTHON, "").partition(" ")[2] != _identity().partition(" ")[2]:
+            os.environ[_RANK_PYTHON] = _identity()
         if os.environ.get(_RESTART, "0") != "0":
             _forget_former_start()
         sys.excepthook = _hook
@@ -296,7 +296,7 @@ def _start():
         __import__("worldsize_inrank.import_hook").import_hook.load(os.environ["WORLDSIZE_INRANK"])
 
 
-_printed = sys.excepthook
+_former_excepthook = sys.excepthook
 if sys.version_info >= (3, 7):  # noqa: UP036  whatever Python a rank's program starts
     _start()
-_run_the_next_one()
+_run_next_sitecustomize()

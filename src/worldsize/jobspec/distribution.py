@@ -69,35 +69,37 @@ _HOMES = {
 _MODULES = {name: module for module, name in _HOMES.values()}
 
 
-class _Kinds(Mapping[str, "type[Distribution]"]):
+class _DistributionKinds(Mapping[str, "type[Distribution]"]):
     """Every kind by its type's name: our own, then those of other packages, which are looked for only where ours do not
     answer, since that takes longer than a whole short run."""
 
     def __getitem__(self, name: str) -> type[Distribution]:
-        kind: type[Distribution] = _ours(*_HOMES[name]) if name in _HOMES else _loaded(_theirs()[name])
+        kind: type[Distribution] = (
+            _load_own_kind(*_HOMES[name]) if name in _HOMES else _load_entry_point(_find_entry_points()[name])
+        )
         return kind
 
     def __contains__(self, name: object) -> bool:
-        return name in _HOMES or name in _theirs()
+        return name in _HOMES or name in _find_entry_points()
 
     def __iter__(self) -> Iterator[str]:
         yield from _HOMES
-        yield from (name for name in _theirs() if name not in _HOMES)
+        yield from (name for name in _find_entry_points() if name not in _HOMES)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-DISTRIBUTIONS: Mapping[str, type[Distribution]] = _Kinds()
+DISTRIBUTIONS: Mapping[str, type[Distribution]] = _DistributionKinds()
 
 
-def _ours(module: str, name: str) -> Any:
+def _load_own_kind(module: str, name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module("worldsize.jobspec.distributions." + module), name)
 
 
-def _loaded(point: Any) -> Any:
+def _load_entry_point(point: Any) -> Any:
     try:
         return point.load()
     except (ImportError, AttributeError) as error:
@@ -107,7 +109,7 @@ def _loaded(point: Any) -> Any:
         raise JobError(what, "distribution.type") from error
 
 
-def _theirs() -> Mapping[str, Any]:
+def _find_entry_points() -> Mapping[str, Any]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
@@ -116,7 +118,7 @@ def _theirs() -> Mapping[str, Any]:
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError("module %r has no attribute %r" % (__name__, name))
-    return _ours(_MODULES[name], name)
+    return _load_own_kind(_MODULES[name], name)
 
 
 def kind_names(said: str) -> tuple[str, ...]:

@@ -19,46 +19,46 @@ _LONGEST_KEY = 1000
 
 def job_tree(job: Job) -> dict[str, Any]:
     """The keys of `job` that differ from their defaults, as plain values: what a file would say."""
-    tree = _changed(job)
+    tree = _non_default_values(job)
     tree.pop("source", None)
     tree.pop("batch_source", None)
     if job.batch_script is not None:
-        tree.update(_beside_script(job))
+        tree.update(_script_values(job))
     tree.pop("command" if job.argv else "argv", None)
     return tree
 
 
-def _beside_script(job: Job) -> dict[str, Any]:
+def _script_values(job: Job) -> dict[str, Any]:
     """What a script says too, in full: a key that is left out has the value that the script says."""
     from worldsize.jobspec.distribution import processes_per_instance
 
-    distribution = _plain(job.distribution) if job.distribution else {"type": "none"}
+    distribution = _plain_value(job.distribution) if job.distribution else {"type": "none"}
     processes = processes_per_instance(job.distribution)
     if processes is not None:
         distribution["process_count_per_instance"] = processes
     return {
         **{name: getattr(job, name) for name in ("code", "display_name", "count", "at_once")},
-        "resources": {"instance_count": job.resources.instance_count, **_plain(job.resources)},
+        "resources": {"instance_count": job.resources.instance_count, **_plain_value(job.resources)},
         "distribution": distribution,
     }
 
 
-def _changed(value: Any) -> dict[str, Any]:
+def _non_default_values(value: Any) -> dict[str, Any]:
     defaults = value._field_defaults
     tree = {}
     for name, item in value._asdict().items():
         if item != defaults[name] or type(item) is not type(defaults[name]):
-            tree[name] = _plain(item)
+            tree[name] = _plain_value(item)
     return tree
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if hasattr(value, "_field_defaults"):
-        tree = _changed(value)
+        tree = _non_default_values(value)
         return {"type": value.type, **tree} if hasattr(value, "type") else tree
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {name: _plain_value(item) for name, item in value.items()}
+    return [_plain_value(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def dump_job(job: Job) -> str:
@@ -133,7 +133,7 @@ def _float(value: float) -> str:
 def _text(text: str) -> str:
     if _is_plain(text):
         return text
-    return '"%s"' % "".join([c if c.isprintable() and c not in '"\\' else _escaped(c) for c in text])
+    return '"%s"' % "".join([c if c.isprintable() and c not in '"\\' else _escape(c) for c in text])
 
 
 def _is_plain(text: str) -> bool:
@@ -147,7 +147,7 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     code = ord(character)
     if character in '"\\':
         return "\\" + character

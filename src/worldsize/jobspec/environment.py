@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from worldsize.jobspec.paths import is_remote
-from worldsize.jobspec.requirement import requirement
+from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.trust.secrets import mask_text
 
 FILE_ENDINGS = (".txt", ".in", ".yml", ".yaml", ".toml", ".lock", ".json")
@@ -19,7 +19,7 @@ _AZURE = re.compile(r"azureml:|azureml-|.*[:@]", re.IGNORECASE)
 _VERSION = re.compile(r"(?:[<>=!~]=?|===)?\s*\d+(?:\.\d+)*(?:\.\*)?(?:\s*,\s*[<>=!~]=?\s*\d+(?:\.\d+)*(?:\.\*)?)*")
 
 
-class Fetch(NamedTuple):
+class FetchStep(NamedTuple):
     """A download: `url` is an address or an absolute path, `to` an absolute directory; None: a place of ours. `when` is
     what has to be here for it: "cuda", "no cuda". `max_size`: "20 GiB", of what is fetched, and of what it unpacks to.
     """
@@ -78,7 +78,7 @@ class EnvironmentSpec(NamedTuple):
     path: tuple[str, ...] = ()
     ld_library_path: tuple[str, ...] = ()
     variables: Mapping[str, str] = {}
-    fetch: tuple[Fetch, ...] = ()
+    fetch: tuple[FetchStep, ...] = ()
     steps: tuple[BuildStep, ...] = ()
     build_on: str = "login"
     prerequisites: tuple[str, ...] = ()
@@ -133,14 +133,14 @@ def spec_of(values: Mapping[str, Any]) -> EnvironmentSpec:
         python=values.get("python"),
         channels=tuple(values.get("channels", ())),
         conda=tuple(values.get("conda", ())),
-        pip=as_lines(values.get("pip", ())),
+        pip=to_lines(values.get("pip", ())),
         file=values.get("file"),
         virtual_packages=tuple(values.get("virtual_packages", ())),
         modules=tuple(values.get("modules", ())),
-        path=as_lines(values.get("path", ())),
-        ld_library_path=as_lines(values.get("ld_library_path", ())),
+        path=to_lines(values.get("path", ())),
+        ld_library_path=to_lines(values.get("ld_library_path", ())),
         variables=dict(values.get("variables", {})),
-        fetch=tuple(Fetch(**each) for each in values.get("fetch", ())),
+        fetch=tuple(FetchStep(**each) for each in values.get("fetch", ())),
         steps=_steps(values.get("build")),
         build_on=values.get("build_on", "login"),
         prerequisites=tuple(values.get("prerequisites", ())),
@@ -165,7 +165,7 @@ def with_conda_file(spec: EnvironmentSpec, content: Mapping[str, Any], base: str
         if isinstance(entry, str):
             conda.append(entry)
         elif isinstance(entry, Mapping) and set(entry) == {"pip"}:
-            pip += [requirement(str(line), base) for line in _list(entry, "pip")]
+            pip += [absolute_requirement(str(line), base) for line in _list(entry, "pip")]
         else:
             raise ValueError("dependencies: expected a package or `pip:`, found %.60r" % (entry,))
     variables = content.get("variables") or {}
@@ -180,7 +180,7 @@ def with_conda_file(spec: EnvironmentSpec, content: Mapping[str, Any], base: str
     )
 
 
-def as_lines(value: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
+def to_lines(value: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
@@ -205,7 +205,7 @@ def _step(value: str | Mapping[str, Any]) -> BuildStep:
         return BuildStep(run=value)
     return BuildStep(
         run=value.get("run"),
-        pip=as_lines(value.get("pip", ())),
+        pip=to_lines(value.get("pip", ())),
         name=value.get("name"),
         options=tuple(value.get("options", ())),
         variables=dict(value.get("variables", {})),

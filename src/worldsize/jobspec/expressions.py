@@ -23,7 +23,7 @@ _LONGEST = 1 << 24
 _KINDS = ("inputs", "outputs")
 
 
-def resolve(
+def resolve_expressions(
     command: str,
     inputs: Mapping[str, str],
     outputs: Mapping[str, str],

@@ -176,7 +176,7 @@ def command_text(argv: tuple[str, ...]) -> str:
     return shlex.join(argv)
 
 
-def service_only(job: Job) -> list[str]:
+def service_only_keys(job: Job) -> list[str]:
     """The keys of `job` that mean something to Azure's service alone, as YAML paths, in the order of the schema."""
     resources = job.resources
     found = {
@@ -199,7 +199,7 @@ def service_only(job: Job) -> list[str]:
     return [key for key, value in found.items() if value]
 
 
-class Loaded(NamedTuple):
+class LoadedJob(NamedTuple):
     """A job as read: what to tell the user, and the line of every key, by its YAML path."""
 
     job: Job

@@ -33,16 +33,16 @@ def is_malformed(path: str) -> bool:
     return False
 
 
-def absolute(path: str, base: str) -> str:
+def absolute_path(path: str, base: str) -> str:
     """`path` made absolute against `base` (the current directory when empty); what is remote stays as it is."""
     if is_remote(path):
         return path
     if path.startswith("file:"):
         path = path[7:] if path.startswith("file:///") else path[5:]
-    return os.path.abspath(os.path.join(base, _home(path)))
+    return os.path.abspath(os.path.join(base, _expand_home(path)))
 
 
-def _home(path: str) -> str:
+def _expand_home(path: str) -> str:
     return os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
 
 
@@ -54,7 +54,7 @@ def current_directory(origin: str) -> str:
         raise JobError("the current directory cannot be read: %s" % error.strerror, origin) from None
 
 
-def printable(path: str) -> str:
+def printable_path(path: str) -> str:
     """A file's name for messages: undecodable bytes are shown as \\x.., control characters escaped."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return text if text.isprintable() else repr(text)[1:-1]

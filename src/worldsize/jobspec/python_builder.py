@@ -9,7 +9,7 @@ from worldsize.errors import JobError
 from worldsize.jobspec.job import Data, Input, Job
 
 if TYPE_CHECKING:
-    from worldsize.jobspec.reading.tree import Node
+    from worldsize.jobspec.reading.tree import YamlNode
 
 ORIGIN = "command()"
 
@@ -62,14 +62,14 @@ class CommandJob:
         """
         from worldsize.jobspec.paths import current_directory
         from worldsize.jobspec.reading.job import read_job
-        from worldsize.jobspec.reading.problems import Report
+        from worldsize.jobspec.reading.problems import Problems
 
-        report = Report(current_directory(ORIGIN))
+        report = Problems(current_directory(ORIGIN))
         job = read_job(self._node(), report, "python")
         report.check()
         return job, report.warnings
 
-    def _node(self) -> Node:
+    def _node(self) -> YamlNode:
         from worldsize.jobspec.reading.tree import to_node
 
         tree: dict[str, Any] = {name: value for name, value in vars(self).items() if value is not None}

@@ -20,7 +20,7 @@ _AFTER = re.compile(r"(?<!\s)\s+(?:;|--|#)|;")
 _EXTRAS = re.compile(r"\[[^\[\]]*\]$")
 
 
-class Parts(NamedTuple):
+class RequirementParts(NamedTuple):
     """What stands before and after the `place`, an address or a path; "" for a package of an index, or an option."""
 
     before: str
@@ -37,17 +37,17 @@ class Parts(NamedTuple):
         return _EXTRAS.sub("", self.place)
 
 
-def split(line: str) -> Parts:
+def split_requirement(line: str) -> RequirementParts:
     """The line's parts: `foo @ ../tree`, `./tree[all]; python_version > "3"`, `-e ../tree`."""
     text = line.strip()
     before = _EDITABLE.match(text) or _NAME_BEFORE.match(text)
     if before is None and (text.startswith("-") or _is_of_index(text)):
-        return Parts(text, "", "")
+        return RequirementParts(text, "", "")
     start = before.end() if before else 0
     rest = text[start:]
     after = _AFTER.search(rest)
     end = after.start() if after else len(rest)
-    return Parts(text[:start], rest[:end], rest[end:])
+    return RequirementParts(text[:start], rest[:end], rest[end:])
 
 
 def _is_of_index(text: str) -> bool:
@@ -61,19 +61,19 @@ def is_editable(line: str) -> bool:
     return _EDITABLE.match(line.strip()) is not None
 
 
-def requirement(line: str, base: str) -> str:
+def absolute_requirement(line: str, base: str) -> str:
     """A line of a requirements file, the local paths in it made absolute against `base`. Those that begin with a
     variable are left as they are."""
     text = line.strip()
     option = _INCLUDE.fullmatch(text)
     if option:
-        return "%s %s" % (option[1], option[2] if "://" in option[2] else _absolute(option[2], base))
-    parts = split(text)
+        return "%s %s" % (option[1], option[2] if "://" in option[2] else _absolute_path(option[2], base))
+    parts = split_requirement(text)
     if not parts.place or parts.is_address or parts.place.startswith("$"):
         return text
     extras = parts.place[len(parts.path) :]
-    return parts.before + _absolute(parts.path, base) + extras + parts.after
+    return parts.before + _absolute_path(parts.path, base) + extras + parts.after
 
 
-def _absolute(path: str, base: str) -> str:
+def _absolute_path(path: str, base: str) -> str:
     return os.path.abspath(os.path.join(base, os.path.expanduser(path)))

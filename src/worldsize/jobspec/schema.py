@@ -36,11 +36,11 @@ def job_schema() -> dict[str, Any]:
 
 
 def _mapping(keys: Keys) -> dict[str, Any]:
-    properties = {name: _nullable(_key(key)) for name, key in keys.items()}
+    properties = {name: _with_null(_key(key)) for name, key in keys.items()}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
     """The same, or nothing: a key without a value counts as absent."""
     description = {"description": schema.pop("description")}
     return {**description, "anyOf": [schema, {"type": "null"}]}

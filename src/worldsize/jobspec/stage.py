@@ -38,7 +38,7 @@ class StagedData(NamedTuple):
     sha256: str | None
 
 
-class Stage(NamedTuple):
+class StagingSpec(NamedTuple):
     """`wheels` are lines of a requirements file; `checkpoints` URLs."""
 
     wheels: tuple[str, ...] = ()
@@ -48,10 +48,10 @@ class Stage(NamedTuple):
     data: tuple[StagedData, ...] = ()
 
 
-def stage_of(values: Mapping[str, Any]) -> Stage:
+def staging_spec_of(values: Mapping[str, Any]) -> StagingSpec:
     """What the mapping says. ValueError: "key: what is wrong"."""
     torch = [_torch(text) for text in values.get("torch_hub", ())]
-    return Stage(
+    return StagingSpec(
         tuple(dict.fromkeys((*values.get("pip", ()), *values.get("uv", ())))),
         tuple(_hub(text) for text in values.get("huggingface", ())),
         tuple(each for each in torch if isinstance(each, TorchRepo)),

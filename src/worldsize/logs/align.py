@@ -34,7 +34,7 @@ class Lane:
     def left(self) -> int:
         return len(self.keys) - self.pos
 
-    def ahead(self, count: int) -> list[str]:
+    def next_keys(self, count: int) -> list[str]:
         return self.keys[self.pos : self.pos + count]
 
     def part(self, count: int) -> Lane:
@@ -58,10 +58,10 @@ def emit(lanes: Sequence[Lane], count: int, out: list[Group]) -> None:
     first = lanes[0]
     lines = first.lines[first.pos : first.pos + count]
     if len(lanes) > 1 and first.lines is not first.keys:
-        from worldsize.logs.numbers import merged
+        from worldsize.logs.numbers import merge_lines
 
         rows = zip(*[lane.lines[lane.pos : lane.pos + count] for lane in lanes], strict=True)
-        lines = [merged(list(row)) for row in rows]
+        lines = [merge_lines(list(row)) for row in rows]
     out.append((ranks, lines))
     for lane in lanes:
         lane.advance(count)
@@ -78,9 +78,9 @@ def emit_equal(lanes: Sequence[Lane], out: list[Group]) -> None:
     size = 16
     while True:
         size = count = min(size, min([lane.left for lane in lanes]))
-        keys = lanes[0].ahead(count)
+        keys = lanes[0].next_keys(count)
         for lane in lanes[1:]:
-            other = lane.ahead(count)
+            other = lane.next_keys(count)
             if other != keys:
                 count = common_prefix(keys, other)
                 del keys[count:]
@@ -95,13 +95,13 @@ def find_common(lanes: Sequence[Lane]) -> list[int] | None:
     """How many lines of each lane stand before the nearest line that all of them have; None: there is none near."""
     longest = max([lane.left for lane in lanes])
     for window in (8, 64, LOOKAHEAD):
-        common = set(lanes[0].ahead(window))
+        common = set(lanes[0].next_keys(window))
         for lane in lanes[1:]:
-            common.intersection_update(lane.ahead(window))
+            common.intersection_update(lane.next_keys(window))
             if not common:
                 break
         if common:
-            first = {next(key for key in lane.ahead(window) if key in common): None for lane in lanes}
+            first = {next(key for key in lane.next_keys(window) if key in common): None for lane in lanes}
             gaps = [[lane.keys.index(key, lane.pos) - lane.pos for lane in lanes] for key in first]
             return min(gaps, key=max)
         if window >= longest:
@@ -109,11 +109,11 @@ def find_common(lanes: Sequence[Lane]) -> list[int] | None:
     return None
 
 
-def emit_apart(lanes: Sequence[Lane], out: list[Group]) -> None:
+def emit_by_rank(lanes: Sequence[Lane], out: list[Group]) -> None:
     """Gives out all lines, rank by rank; ranks whose lines are all equal together."""
     same: dict[tuple[str, ...], list[Lane]] = {}
     for lane in lanes:
-        same.setdefault(tuple(lane.ahead(lane.left)), []).append(lane)
+        same.setdefault(tuple(lane.next_keys(lane.left)), []).append(lane)
     for group in same.values():
         emit(group, group[0].left, out)
 
@@ -126,7 +126,7 @@ def emit_gaps(lanes: Sequence[Lane], gaps: list[int], out: list[Group]) -> None:
     if len(parts) < len(lanes):
         merge(parts, out)
     else:
-        emit_apart(parts, out)
+        emit_by_rank(parts, out)
 
 
 def emit_block(lanes: Sequence[Lane], out: list[Group]) -> None:

@@ -46,7 +46,7 @@ class LiveLane(Lane):
         while self._arrivals and self._arrivals[0][0] <= self._given:
             self._arrivals.popleft()
 
-    def arrived_by(self, time: float) -> int:
+    def arrived_count(self, time: float) -> int:
         """How many of the lines left had come by then."""
         count = 0
         for end, arrival, _ in self._arrivals:
@@ -60,7 +60,7 @@ class LiveLane(Lane):
         return sum([size for _, _, size in self._arrivals])
 
 
-class Folder:
+class LineFolder:
     """Takes the ranks' lines, gives out (ranks, lines): which ranks said them.
 
     mode    "same": equal lines fold; "numbers": also those that differ only in numbers, shown as `{min..max}`;
@@ -134,16 +134,16 @@ class Folder:
         if sum([lane.held() for lane in lanes]) > FLOOD:
             takes = [lane.left for lane in lanes]
         else:
-            takes = [lane.arrived_by(now - self._window) for lane in lanes]
+            takes = [lane.arrived_count(now - self._window) for lane in lanes]
         if not any(takes):
             return False
         longest: dict[str, list[str]] = {}
         for lane, take in zip(lanes, takes, strict=True):
             if take and take > len(longest.get(lane.keys[lane.pos], ())):
-                longest[lane.keys[lane.pos]] = lane.ahead(take)
+                longest[lane.keys[lane.pos]] = lane.next_keys(take)
         for i, lane in enumerate(lanes):
             said = longest.get(lane.keys[lane.pos]) if lane.left else None
             if said is not None and takes[i] < len(said):
-                takes[i] = max(takes[i], common_prefix(said, lane.ahead(len(said))))
+                takes[i] = max(takes[i], common_prefix(said, lane.next_keys(len(said))))
         emit_gaps(lanes, takes, out)
         return True

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from worldsize.errors import UsageError
 from worldsize.logs.align import LOOKAHEAD
-from worldsize.logs.fold import MODES, WINDOW, Folder
+from worldsize.logs.fold import MODES, WINDOW, LineFolder
 from worldsize.logs.reader import RankLog
 from worldsize.logs.tail import tail_offset
-from worldsize.logs.text import MORE, compact
+from worldsize.logs.text import MORE, format_ranges
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _RESET = "\x1b[0m"
 _AT_ONCE = 8 << 20
 
 
-def portion(logs: int) -> int:
+def read_size(logs: int) -> int:
     """Bytes to read from each of so many logs at a time."""
     return max(16 << 10, min(1 << 20, _AT_ONCE // max(logs, 1)))
 
@@ -64,7 +64,7 @@ class Printer:
             return ("×%d: " % len(ranks),)
         if len(ranks) < 3:
             return tuple([self._names[rank] for rank in ranks])
-        return ("[%s] ×%d: " % (compact(ranks), len(ranks)),)
+        return ("[%s] ×%d: " % (format_ranges(ranks), len(ranks)),)
 
     def show(self, groups: list[Group]) -> None:
         """One write for all of them; what the writer raises goes to the caller."""
@@ -102,7 +102,7 @@ class Printer:
         self._open = ranks if goes_on else None
 
 
-class Follower:
+class LogFollower:
     """Reads the logs of the chosen ranks, and prints them merged, folded and filtered.
 
     ranks  those to show, ascending; None: all
@@ -134,7 +134,7 @@ class Follower:
         if fold not in (None, *MODES):
             raise UsageError("fold is %r" % fold, hint="one of %s" % ", ".join(MODES))
         self._fold = fold or ("same" if len(ranks) > 1 else "off")
-        self._folder = Folder(ranks, self._fold, WINDOW if live else None)
+        self._folder = LineFolder(ranks, self._fold, WINDOW if live else None)
         self._printer = Printer(rank_names(nodes), len(ranks), write)
         self._grep = grep
         self._now = now if live else _no_clock
@@ -151,7 +151,7 @@ class Follower:
     def poll(self) -> bool:
         """Reads what is new, a bounded amount, and prints what is due. Whether there was something new."""
         now = self._now()
-        limit = portion(len(self._logs))
+        limit = read_size(len(self._logs))
         new = False
         for rank, log in self._logs.items():
             before = log.offset
@@ -176,7 +176,7 @@ class Follower:
         self._printer.show(self._folder.pop(self._now(), drain=True))
 
     def _drain(self, ranks: list[int]) -> None:
-        limit = portion(len(ranks))
+        limit = read_size(len(ranks))
         while ranks:
             now = self._now()
             for rank in ranks:
@@ -201,7 +201,7 @@ class Follower:
         self._folder.close(rank)
 
 
-class RawFollower:
+class RawLogFollower:
     """Passes on the ranks' bytes as they are, without prefixes; of several ranks by whole lines."""
 
     def __init__(

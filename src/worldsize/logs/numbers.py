@@ -16,7 +16,7 @@ def number_key(line: str) -> str:
     return re.sub(_NUMBER, _PLACE, line)
 
 
-def merged(lines: list[str]) -> str:
+def merge_lines(lines: list[str]) -> str:
     """One line for lines of one `number_key`: the first, with `{min..max}` where the numbers differ."""
     first = lines[0]
     if lines.count(first) == len(lines):

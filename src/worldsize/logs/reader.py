@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from worldsize.common.atomic_files import IRREGULAR, open_regular_file
+from worldsize.common.atomic_files import IRREGULAR_FILE, open_regular_file
 from worldsize.errors import StorageError
 from worldsize.logs.text import cut_long, last_state, split_lines, to_text
 
@@ -13,7 +13,7 @@ CHUNK = 1 << 20
 PROGRESS_EVERY = 1.0
 
 
-def unreadable(path: str, error: OSError) -> StorageError:
+def log_read_error(path: str, error: OSError) -> StorageError:
     return StorageError("cannot read the log: %s" % (error.strerror or error), where=path)
 
 
@@ -28,7 +28,7 @@ def read_at(path: str, offset: int, size: int) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise log_read_error(path, error) from error
 
 
 def file_size(path: str) -> int:
@@ -38,9 +38,9 @@ def file_size(path: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         return 0
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise log_read_error(path, error) from error
     if not stat.S_ISREG(status.st_mode):
-        raise StorageError("cannot read the log: %s" % IRREGULAR, where=path)
+        raise StorageError("cannot read the log: %s" % IRREGULAR_FILE, where=path)
     return status.st_size
 
 
@@ -65,7 +65,7 @@ class RankLog:
         self._shown: str | None = None
 
     @property
-    def behind(self) -> bool:
+    def has_unread(self) -> bool:
         """Whether the last look saw more than has been read."""
         return self.size > self.offset
 

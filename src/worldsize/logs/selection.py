@@ -42,11 +42,11 @@ def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str |
     if node is not None:
         on_nodes = parse_nodes(node, nodes)
         if not selected.intersection(on_nodes):
-            from worldsize.logs.text import compact
+            from worldsize.logs.text import format_ranges
 
             raise UsageError(
                 "no rank of --rank %s is on --node %s" % (rank, node),
-                hint="node %s has ranks %s" % (node, compact(on_nodes)),
+                hint="node %s has ranks %s" % (node, format_ranges(on_nodes)),
             )
         selected &= set(on_nodes)
     return tuple(sorted(selected))
@@ -76,7 +76,7 @@ def _parse(spec: str, count: int, word: str) -> tuple[int, ...]:
         low = _number(first, spec, count, word)
         high = _number(last, spec, count, word) if dash else low
         if high < low:
-            raise _refused("%d-%d goes backwards" % (low, high), spec, count, word)
+            raise _selection_error("%d-%d goes backwards" % (low, high), spec, count, word)
         chosen.update(range(low, high + 1))
     return tuple(sorted(chosen))
 
@@ -84,12 +84,12 @@ def _parse(spec: str, count: int, word: str) -> tuple[int, ...]:
 def _number(text: str, spec: str, count: int, word: str) -> int:
     text = text.strip()
     if not (text.isascii() and text.isdigit()):
-        raise _refused("%r is not a %s" % (text, word), spec, count, word)
+        raise _selection_error("%r is not a %s" % (text, word), spec, count, word)
     if len(text) > 9 or int(text) >= count:
-        raise _refused("there is no %s %s" % (word, text), spec, count, word)
+        raise _selection_error("there is no %s %s" % (word, text), spec, count, word)
     return int(text)
 
 
-def _refused(what: str, spec: str, count: int, word: str) -> UsageError:
+def _selection_error(what: str, spec: str, count: int, word: str) -> UsageError:
     valid = "%ss are 0-%d" % (word, count - 1) if count > 1 else "the only %s is 0" % word
     return UsageError(what, where="--%s %s" % (word, spec), hint="%s; write them as 0,2 or 0-3" % valid)

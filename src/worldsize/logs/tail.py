@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from worldsize.logs.reader import file_size, read_at
-from worldsize.logs.text import compact, split_lines
+from worldsize.logs.text import format_ranges, split_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def summarize_others(paths: RunPaths, ranks: Sequence[int], exclude: Collection[
 
     `ranks 0-2,5: "RuntimeError: Connection closed by peer"`. At most `limit` lines, then how many ranks are left out.
     """
-    from worldsize.logs.numbers import merged, number_key
+    from worldsize.logs.numbers import merge_lines, number_key
 
     said: dict[str, list[tuple[int, str]]] = {}
     for rank in sorted(set(ranks) - set(exclude)):
@@ -68,8 +68,10 @@ def summarize_others(paths: RunPaths, ranks: Sequence[int], exclude: Collection[
     groups = sorted(said.values(), key=lambda group: (-len(group), group[0][0]))
     texts = []
     for group in groups[:limit]:
-        text = merged([line for _, line in group])
+        text = merge_lines([line for _, line in group])
         who = "rank" if len(group) == 1 else "ranks"
-        texts.append("%s %s: %s" % (who, compact([rank for rank, _ in group]), '"%s"' % text if text else "no output"))
+        texts.append(
+            "%s %s: %s" % (who, format_ranges([rank for rank, _ in group]), '"%s"' % text if text else "no output")
+        )
     left = sum(map(len, groups[limit:]))
     return [*texts, "%d more ranks said something else" % left] if left else texts

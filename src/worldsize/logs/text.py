@@ -114,7 +114,7 @@ def split_lines(block: bytes) -> list[str]:
     return lines
 
 
-def compact(numbers: tuple[int, ...] | list[int]) -> str:
+def format_ranges(numbers: tuple[int, ...] | list[int]) -> str:
     """Ascending numbers, three or more in a row as a range: `0-2,5`."""
     words: list[str] = []
     first = 0

@@ -19,9 +19,9 @@ import json
 import os
 from collections.abc import Mapping
 
-from worldsize.common.json_values import check, read_record, require_version, tuple_of
+from worldsize.common.json_values import check_fields, read_record, require_version, tuple_of
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ class Array(NamedTuple):
         """The same, of what JSON holds."""
         require_version(value, ARRAY_VERSION, "array")
         try:
-            array = check(tuple_of(cls, {**value, "values": tuple(value["values"])}))
+            array = check_fields(tuple_of(cls, {**value, "values": tuple(value["values"])}))
         except (KeyError, TypeError) as error:
             raise ValueError("not an array: %s" % error) from None
         if not 0 < array.elements <= MAX_ELEMENTS:
@@ -98,7 +98,7 @@ def element_root(root: str, element: int) -> str:
     return os.path.join(root, element_id(os.path.basename(root), element))
 
 
-def is_new(root: str) -> bool:
+def is_untouched(root: str) -> bool:
     """Whether the element's directory is as its submission made it: nothing has begun, ended, or been asked of it."""
     try:
         return _SUBMITTED.issuperset(os.listdir(root))
@@ -109,7 +109,7 @@ def is_new(root: str) -> bool:
 def split_element(run_id: str) -> tuple[str, int] | None:
     """("RUN", 3) of "RUN_3"; None for what is no element's id."""
     array_id, _, text = run_id.rpartition("_")
-    number = whole(text)
+    number = parse_digits(text)
     if not array_id or number is None or str(number) != text:
         return None
     return array_id, number
@@ -130,10 +130,10 @@ def read_array(root: str) -> Array | None:
 def read_after(root: str) -> list[dict[str, Any]]:
     """What the array, or run, in `root` waits for: [{run, roots, any_end}]; nothing where it waits for none. Damaged,
     OSError."""
-    return read_record(after_file(root), _after) or []
+    return read_record(after_file(root), _parse_after) or []
 
 
-def _after(value: Any) -> list[dict[str, Any]]:
+def _parse_after(value: Any) -> list[dict[str, Any]]:
     for each in value:
         if not isinstance(each["run"], str) or not all(isinstance(root, str) for root in each["roots"]):
             raise ValueError("it does not say which runs are waited for")

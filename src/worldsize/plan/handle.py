@@ -81,7 +81,7 @@ def _queue(paths: RunPaths) -> str:
     return place[0] if place else paths.root
 
 
-def is_below(path: str, directory: str) -> bool:
+def is_inside(path: str, directory: str) -> bool:
     """Whether `path` is the directory, or leads into it, whatever links lead to either."""
     path, directory = os.path.realpath(path), os.path.realpath(directory)
     return path == directory or path.startswith(directory + os.sep)

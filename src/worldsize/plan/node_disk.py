@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from worldsize.plan.plan import Plan
 
-PLACE = "@WORLDSIZE_LOCAL@"
+DIRECTORY_MARK = "@WORLDSIZE_LOCAL@"
 """Stands for the run's own directory on a node, which only the node knows."""
 
-ENVIRONMENT = "@WORLDSIZE_ENVIRONMENT@"
+ENVIRONMENT_MARK = "@WORLDSIZE_ENVIRONMENT@"
 """Stands for an environment that only its packed file holds."""
 
-VARIABLE = "WORLDSIZE_LOCAL_DIR"
+LOCAL_DIR_VARIABLE = "WORLDSIZE_LOCAL_DIR"
 """On a node: where such directories are made. In a rank: the one of its run."""
 
 
@@ -31,7 +31,7 @@ def is_sha256(text: object) -> bool:
     return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
-class Copy(NamedTuple):
+class InputCopy(NamedTuple):
     """An input that every node copies: `source` as the nodes call it, `target` below the run's own directory."""
 
     name: str
@@ -52,7 +52,7 @@ class Archive(NamedTuple):
     prefix: str
 
 
-class Local(NamedTuple):
+class NodeDiskPlan(NamedTuple):
     """What is done on each node before its ranks start.
 
     base       where the node makes such directories, in terms of the node's environment; "": the usual places
@@ -63,31 +63,31 @@ class Local(NamedTuple):
     """
 
     base: str = ""
-    copies: tuple[Copy, ...] = ()
+    copies: tuple[InputCopy, ...] = ()
     read_only: tuple[str, ...] = ()
     variables: Mapping[str, str] = {}
     archive: Archive | None = None
 
     @classmethod
-    def from_json(cls, value: Any) -> Local:
+    def from_json(cls, value: Any) -> NodeDiskPlan:
         local = tuple_of(cls, value)
         return local._replace(
-            copies=tuple(tuple_of(Copy, each) for each in local.copies),
+            copies=tuple(tuple_of(InputCopy, each) for each in local.copies),
             read_only=tuple(local.read_only),
             archive=tuple_of(Archive, local.archive) if local.archive else None,
         )
 
 
-def set_apart(plan: Plan) -> Plan:
+def with_local_variables(plan: Plan) -> Plan:
     """`plan` with the variables that hold PLACE in `local`, where nobody takes them for what ranks see."""
     if plan.local is None:
         return plan
-    apart = {name: value for name, value in plan.environment.items() if PLACE in value}
+    apart = {name: value for name, value in plan.environment.items() if DIRECTORY_MARK in value}
     rest = {name: value for name, value in plan.environment.items() if name not in apart}
     return plan._replace(environment=rest, local=plan.local._replace(variables=apart))
 
 
-def settled(plan: Plan, directory: str, environment: str | None = None) -> Plan:
+def resolve_placeholders(plan: Plan, directory: str, environment: str | None = None) -> Plan:
     """`plan` as it is on a node where `directory` is the run's own, and its environment lies in `environment`."""
     local = plan.local
     if local is None:
@@ -95,7 +95,7 @@ def settled(plan: Plan, directory: str, environment: str | None = None) -> Plan:
     prefix = local.archive.prefix if local.archive and environment else ""
 
     def put(text: str) -> str:
-        return renamed(text.replace(PLACE, directory), prefix, environment or "")
+        return replace_directory(text.replace(DIRECTORY_MARK, directory), prefix, environment or "")
 
     variables = {**plan.environment, **local.variables}
     return plan._replace(
@@ -103,12 +103,12 @@ def settled(plan: Plan, directory: str, environment: str | None = None) -> Plan:
         path=tuple(map(put, plan.path)),
         library_path=tuple(map(put, plan.library_path)),
         activated={name: value and put(value) for name, value in plan.activated.items()},
-        environment={**{name: put(value) for name, value in variables.items()}, VARIABLE: directory},
+        environment={**{name: put(value) for name, value in variables.items()}, LOCAL_DIR_VARIABLE: directory},
         python=put(plan.python),
     )
 
 
-def renamed(text: str, old: str, new: str) -> str:
+def replace_directory(text: str, old: str, new: str) -> str:
     """`text` with `new` for the directory `old`, where that stands alone or before a slash."""
     if not old or old not in text:
         return text

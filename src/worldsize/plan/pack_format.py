@@ -29,7 +29,7 @@ _LONGEST = _LARGEST_PIECE + (1 << 20)
 """Of a whole member: what cannot be compressed becomes longer by a thousandth."""
 
 
-def member(data: bytes, level: int) -> bytes:
+def make_member(data: bytes, level: int) -> bytes:
     """One gzip member, its whole length in its header's extra field."""
     packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = packer.compress(data) + packer.flush()
@@ -46,7 +46,7 @@ def member_length(header: bytes) -> Optional[int]:
     return length if HEADER + 8 < length < _LONGEST else None
 
 
-def content(whole: bytes, bounded: bool = False) -> bytes:
+def member_content(whole: bytes, bounded: bool = False) -> bytes:
     """What a member holds. ValueError for a damaged one; with `bounded`, which takes ten times as long, also for one
     that holds more than any of ours, before it is in memory."""
     body, length = whole[HEADER:-8], int.from_bytes(whole[-4:], "little")

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from worldsize.plan.node_disk import Local
+    from worldsize.plan.node_disk import NodeDiskPlan
 
 
 PLAN_VERSION = 1
@@ -54,7 +54,7 @@ class Rehearsal(NamedTuple):
         return rehearsal._replace(shared=tuple(rehearsal.shared))
 
 
-class ArrayPlace(NamedTuple):
+class ArrayElement(NamedTuple):
     """Which one a run is of those that were submitted together.
 
     element  from 0, of so many `elements`
@@ -140,15 +140,15 @@ class Plan(NamedTuple):
     umask: int = 0o077
     ranks_umask: int | None = None
     gpus: int | None = None
-    array: ArrayPlace | None = None
+    array: ArrayElement | None = None
     setup: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    batch: Batch | None = None
+    batch: BatchPlan | None = None
     python: str = "python"
     rdzv_endpoint: str | None = None
     shielded: bool = False
     errands: bool = False
-    local: Local | None = None
+    local: NodeDiskPlan | None = None
     step: tuple[str, ...] = ()
     library_path: tuple[str, ...] = ()
     activated: Mapping[str, str | None] = {}
@@ -193,12 +193,12 @@ class Plan(NamedTuple):
         """The same, of what JSON holds."""
         require_version(value, PLAN_VERSION, "plan")
         try:
-            return tuple_of(cls, _typed(value))
+            return tuple_of(cls, _with_tuples(value))
         except (AttributeError, KeyError, TypeError, IndexError, OverflowError) as error:
             raise ValueError("not a plan: %s" % error) from None
 
 
-def _typed(value: dict[str, Any]) -> dict[str, Any]:
+def _with_tuples(value: dict[str, Any]) -> dict[str, Any]:
     """JSON's lists as the tuples that they were."""
     nodes = tuple(
         NodePlan(node_rank, tuple(tuple_of(RankPlan, rank) for rank in ranks))
@@ -225,22 +225,22 @@ def _typed(value: dict[str, Any]) -> dict[str, Any]:
         **value,
         **lists,
         "nodes": nodes,
-        "array": tuple_of(ArrayPlace, array) if array else None,
-        "batch": Batch.from_json(value.get("batch")),
-        "local": _local(value.get("local")),
+        "array": tuple_of(ArrayElement, array) if array else None,
+        "batch": BatchPlan.from_json(value.get("batch")),
+        "local": _parse_node_disk(value.get("local")),
         "rehearsal": Rehearsal.from_json(value.get("rehearsal")),
     }
 
 
-def _local(value: Any) -> Local | None:
+def _parse_node_disk(value: Any) -> NodeDiskPlan | None:
     if value is None:
         return None
-    from worldsize.plan.node_disk import Local
+    from worldsize.plan.node_disk import NodeDiskPlan
 
-    return Local.from_json(value)
+    return NodeDiskPlan.from_json(value)
 
 
-class Batch(NamedTuple):
+class BatchPlan(NamedTuple):
     """The first node runs the script once; the script's `srun` starts the ranks.
 
     hosts      the names of the virtual nodes; none inside a real allocation, whose environment is left alone
@@ -259,7 +259,7 @@ class Batch(NamedTuple):
         return bool(self.hosts)
 
     @classmethod
-    def from_json(cls, value: Any) -> Batch | None:
+    def from_json(cls, value: Any) -> BatchPlan | None:
         if value is None:
             return None
         batch = tuple_of(cls, value)

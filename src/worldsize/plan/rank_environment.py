@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.plan.plan import WITHOUT_DEVICE, ArrayPlace, NodePlan, Plan, RankPlan
+from worldsize.plan.plan import WITHOUT_DEVICE, ArrayElement, NodePlan, Plan, RankPlan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Host(NamedTuple):
         return cls(str(name), int(cores), str(address), tuple(map(int, ports)))
 
 
-class World(NamedTuple):
+class RendezvousResult(NamedTuple):
     """What only the started nodes know: who is the head, where it listens, who the others are."""
 
     address: str
@@ -42,7 +42,7 @@ class World(NamedTuple):
 
 class RankContext(NamedTuple):
     plan: Plan
-    world: World
+    world: RendezvousResult
     node: NodePlan
     rank: RankPlan
     run_dir: str
@@ -59,7 +59,7 @@ class RankContext(NamedTuple):
         return self.array.element if self.array else None
 
     @property
-    def array(self) -> ArrayPlace | None:
+    def array(self) -> ArrayElement | None:
         return self.plan.array
 
     @property
@@ -75,7 +75,7 @@ class RankContext(NamedTuple):
         return node_names([host.name for host in self.world.hosts])[self.node.node_rank]
 
     @property
-    def heads_port(self) -> int:
+    def head_port(self) -> int:
         """One that the head has found free beside the world's."""
         return self.world.hosts[0].ports[0]
 
@@ -94,15 +94,15 @@ class Variable(NamedTuple):
     value: Callable[[RankContext], object]
 
 
-def _several_nodes(context: RankContext, value: object) -> object:
+def _if_several_nodes(context: RankContext, value: object) -> object:
     return value if len(context.plan.nodes) > 1 else None
 
 
-def _one_node(context: RankContext, value: object) -> object:
+def _if_one_node(context: RankContext, value: object) -> object:
     return value if len(context.plan.nodes) == 1 else None
 
 
-def _by_gloo(context: RankContext) -> object:
+def _gloo_controller(context: RankContext) -> object:
     """Under mpirun, a Horovod that was built with MPI uses that, and one without finds the others by gloo."""
     return "gloo" if context.plan.launcher == "direct" else None
 
@@ -116,7 +116,7 @@ def _gpus_on_node(context: RankContext) -> object:
 def _hostfile(context: RankContext) -> object:
     """As DeepSpeed and Open MPI want the nodes listed."""
     plan = context.plan
-    listed = plan.framework in LISTED or plan.launcher in LISTED
+    listed = plan.framework in HOSTFILE_USERS or plan.launcher in HOSTFILE_USERS
     return "%s/attempt-%d/hostfile" % (context.run_dir, plan.attempt) if listed else None
 
 
@@ -140,7 +140,7 @@ def _jax_devices(context: RankContext) -> object:
 
 
 _ENDPOINT = "%s:%d"
-LISTED = ("mpi", "mpirun", "srun", "horovod", "deepspeed")
+HOSTFILE_USERS = ("mpi", "mpirun", "srun", "horovod", "deepspeed")
 """Frameworks and launchers whose ranks find the nodes listed in a file."""
 
 VARIABLES: tuple[Variable, ...] = (
@@ -202,13 +202,13 @@ VARIABLES: tuple[Variable, ...] = (
         "AZ_BATCH_MASTER_NODE",
         "azureml",
         "the head's address:port (several nodes)",
-        lambda c: _several_nodes(c, _ENDPOINT % (c.world.address, c.world.port)),
+        lambda c: _if_several_nodes(c, _ENDPOINT % (c.world.address, c.world.port)),
     ),
     Variable(
         "AZ_BATCHAI_MPI_MASTER_NODE",
         "azureml",
         "the head's address (one node)",
-        lambda c: _one_node(c, c.world.address),
+        lambda c: _if_one_node(c, c.world.address),
     ),
     Variable(
         "AZ_BATCH_HOST_LIST", "azureml", "the nodes, by comma", lambda c: ",".join(h.name for h in c.world.hosts)
@@ -264,14 +264,14 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("HOROVOD_CROSS_RANK", "horovod", "this node", lambda c: c.node.node_rank),
     Variable("HOROVOD_CROSS_SIZE", "horovod", "nodes in all", lambda c: len(c.plan.nodes)),
     Variable("HOROVOD_HOSTNAME", "horovod", "a name that no other node has", lambda c: c.node_name),
-    Variable("HOROVOD_CONTROLLER", "horovod", "gloo", _by_gloo),
-    Variable("HOROVOD_CPU_OPERATIONS", "horovod", "gloo", _by_gloo),
+    Variable("HOROVOD_CONTROLLER", "horovod", "gloo", _gloo_controller),
+    Variable("HOROVOD_CPU_OPERATIONS", "horovod", "gloo", _gloo_controller),
     Variable(
         "HOROVOD_GLOO_RENDEZVOUS_ADDR", "horovod", "the head, where Horovod's rendezvous server runs",
         lambda c: c.world.address,
     ),
     Variable(
-        "HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod", "its port, found at start", lambda c: c.heads_port,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod", "its port, found at start", lambda c: c.head_port,
     ),
     Variable("TF_CONFIG", "tensorflow", "the tasks with their addresses, and this rank's own, as JSON", _tf_config),
 )  # fmt: skip
@@ -307,7 +307,7 @@ def scrub_rules() -> dict[str, list[str]]:
     return {"names": sorted(_SCRUBBED), "prefixes": list(_SCRUBBED_PREFIXES), "kept": sorted(_KEPT)}
 
 
-def in_force(plan: Plan) -> tuple[str, ...]:
+def active_conventions(plan: Plan) -> tuple[str, ...]:
     """Which of the table's rows hold: worldsize's own and the framework's always, the others as the plan asks."""
     own = ("worldsize", "torch") if plan.data_parallel else ("worldsize",)
     return (*own, plan.framework, *(plan.conventions or CONVENTIONS))
@@ -315,7 +315,7 @@ def in_force(plan: Plan) -> tuple[str, ...]:
 
 def convention_variables(context: RankContext) -> dict[str, str]:
     """The table's rows for one rank."""
-    wanted = in_force(context.plan)
+    wanted = active_conventions(context.plan)
     rows = {}
     for variable in VARIABLES:
         if variable.convention in wanted:
@@ -328,8 +328,8 @@ def convention_variables(context: RankContext) -> dict[str, str]:
 def array_variables(plan: Plan) -> dict[str, str]:
     """Those of an element that are the same for all its ranks: what a run needs to do the same without its array."""
     node = plan.nodes[0]
-    context = RankContext(plan, World("", 0, ()), node, node.ranks[0], "", "")
-    wanted = in_force(plan)
+    context = RankContext(plan, RendezvousResult("", 0, ()), node, node.ranks[0], "", "")
+    wanted = active_conventions(plan)
     rows = [variable for variable in VARIABLES if "_ARRAY_" in variable.name and variable.convention in wanted]
     return {row.name: str(row.value(context)) for row in rows if plan.array}
 
@@ -342,7 +342,7 @@ def rank_environment(context: RankContext, inherited: Mapping[str, str], threads
     names one.
     """
     environment = scrub(inherited)
-    activate(environment, context.plan)
+    activate_environment(environment, context.plan)
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.setdefault("OMP_NUM_THREADS", str(threads))
     if context.plan.data_parallel:
@@ -360,7 +360,7 @@ def rank_environment(context: RankContext, inherited: Mapping[str, str], threads
     return environment
 
 
-def activate(environment: dict[str, str], plan: Plan) -> None:
+def activate_environment(environment: dict[str, str], plan: Plan) -> None:
     """Puts in force what the job's environment brings; its programs are found by the plan's `path`."""
     for name, value in plan.activated.items():
         if value is None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from worldsize.plan.plan import NodePlan, RankPlan
 
 
-def node_major(nodes: int, processes: int, role: str = "worker") -> tuple[NodePlan, ...]:
+def node_major_layout(nodes: int, processes: int, role: str = "worker") -> tuple[NodePlan, ...]:
     """Equal nodes: node 0 has ranks 0 to processes - 1, node 1 the next ones, and so on."""
     return tuple(
         NodePlan(
@@ -22,7 +22,7 @@ def node_major(nodes: int, processes: int, role: str = "worker") -> tuple[NodePl
     )
 
 
-def by_roles(nodes: int, equal: Sequence[str], others: Sequence[str] = ()) -> tuple[NodePlan, ...]:
+def role_layout(nodes: int, equal: Sequence[str], others: Sequence[str] = ()) -> tuple[NodePlan, ...]:
     """One rank for each role that is named, in this order on every node: those of `equal` in even, contiguous shares,
     the first nodes getting one more; each of `others` then where the fewest ranks are. Ranks, and each role's own
     indices, count node by node. With at least as many ranks as nodes no node stays empty."""

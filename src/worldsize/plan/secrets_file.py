@@ -27,7 +27,7 @@ VARIABLES = frozenset(("environment", "activated"))
 """The keys of a plan that hold variables: read anew where they are gone."""
 
 
-def read_whole_plan(paths: RunPaths) -> Plan:
+def read_unmasked_plan(paths: RunPaths) -> Plan:
     """The plan with its secrets, for whoever starts ranks. Raises OSError, ValueError; UsageError as `with_secrets`."""
     return with_secrets(Plan.from_json(read_file(paths.plan).decode("utf-8")), paths)
 
@@ -43,7 +43,7 @@ def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.en
     secrets = read_secrets(paths)
     known = secrets is None and VARIABLES.issuperset(plan.hidden)
     if known and all(name in environ for name in masked_variables(plan)):
-        secrets = with_variables(plan, environ)
+        secrets = unmasked_variables(plan, environ)
     if secrets is None:
         what = "the run's secrets are gone: they are kept until it has ended"
         raise UsageError(what, secrets_file(paths), "worldsize requeue, or rerun, reads them anew")
@@ -57,7 +57,7 @@ def masked_variables(plan: Plan) -> list[str]:
     return [name for key in sorted(VARIABLES) for name, value in getattr(plan, key).items() if value and MASK in value]
 
 
-def values_of(plan: Plan) -> list[str]:
+def plan_secret_values(plan: Plan) -> list[str]:
     """The plan's secrets that are told by a name, wherever else they stand: variables, and inputs, which are some."""
     from worldsize.trust.secrets import secret_values
 
@@ -66,7 +66,7 @@ def values_of(plan: Plan) -> list[str]:
     return list(dict.fromkeys(found))  # a variable may have another value in each
 
 
-def with_variables(plan: Plan, environ: Mapping[str, str]) -> dict[str, Any]:
+def unmasked_variables(plan: Plan, environ: Mapping[str, str]) -> dict[str, Any]:
     """What is hidden in the plan's variables, as `environ` has it, which has all of `masked_variables`."""
     names = masked_variables(plan)
     return {
@@ -94,11 +94,11 @@ def write_secrets(paths: RunPaths, secrets: Mapping[str, Any]) -> None:
 def write_result(paths: RunPaths, result: Mapping[str, Any], reserved: str = "") -> bool:
     """`write_once` of how a run, or an array, has ended. Its secrets are needed no more, and are gone before anybody
     can read that it has ended."""
-    forget_secrets(paths)
+    remove_secrets(paths)
     return write_once(paths.result, result, reserved)
 
 
-def forget_secrets(paths: RunPaths) -> None:
+def remove_secrets(paths: RunPaths) -> None:
     try:
         os.unlink(secrets_file(paths))
     except OSError:

@@ -10,16 +10,16 @@ from collections.abc import Collection, Sequence
 
 from worldsize.common.atomic_files import read_file
 
-FAILED = "worldsize: setup failed"
-ATTEMPT = "worldsize: attempt "
+FAILED_MARK = "worldsize: setup failed"
+ATTEMPT_MARK = "worldsize: attempt "
 """What a batch script says in its log before all else when it is started again."""
-STEP = ".step"
+STEP_SUFFIX = ".step"
 """What a log of setup is followed by in the name of the file that tells which line is being executed."""
-NO_RUN = 73
+NO_RUN_EXIT_CODE = 73
 """The exit code, in place of an agent's, of a node that does not see the run directory, or may not write there."""
-REPLACEABLE = 74
+REPLACEABLE_EXIT_CODE = 74
 """The same of a node on which somebody else could replace a program that the ranks execute."""
-MODULE = (
+MODULE_LINES = (
     "type module >/dev/null 2>&1 || for init in /etc/profile.d/{lmod,z00_lmod,modules}.sh; do",
     '    [ -r "$init" ] && . "$init"',
     "done",
@@ -31,7 +31,7 @@ _LINES = "WORLDSIZE_LINES"
 _EVALUATE = 'eval "unset %s\n$%s"' % (_LINES, _LINES)
 
 
-def as_bash(lines: Sequence[str], words: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
+def bash_command(lines: Sequence[str], words: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
     """The command line of a bash that executes these lines, with `words` as its arguments, and the variable in which it
     finds them. A command line can be read by everybody on the machine, and lines may set secrets."""
     return ["bash", "-c", _EVALUATE, "bash", *words], {_LINES: "\n".join(lines)}
@@ -50,13 +50,13 @@ def setup_lines(
     from worldsize.trust.secrets import mask_text, mask_values
 
     shown = [mask_text(mask_values(each, secrets)).split("\n")[0] for each in commands]
-    at = shlex.quote(log + STEP)
+    at = shlex.quote(log + STEP_SUFFIX)
     return [
         'cd "$RUN/code" || exit 1',
-        *MODULE,
+        *MODULE_LINES,
         'at_step() { STEP=$1; printf \'%%s\\n\' "$STEP" >|"$RUN/"%s || :; }' % at,
         *([] if umask is None else ["at_step ''; umask %03o" % umask]),  # the file is ours
-        "trap 'code=$?; echo \"%s with code $code: $STEP\" >&2; exit $code' ERR" % FAILED,
+        "trap 'code=$?; echo \"%s with code $code: $STEP\" >&2; exit $code' ERR" % FAILED_MARK,
         *(line for what, each in zip(shown, commands) for line in ("at_step %s" % shlex.quote(what), each)),
         "trap - ERR",
         'rm -f "$RUN/"%s' % at,
@@ -65,13 +65,13 @@ def setup_lines(
 
 def failed_step(line: str) -> str:
     """What a line of a log says of a setup line that failed, after whatever that printed last; "" where it does not."""
-    _, found, what = line.partition(FAILED)
+    _, found, what = line.partition(FAILED_MARK)
     return found[len("worldsize: ") :] + what
 
 
-def at_step(log: str) -> str:
+def current_step(log: str) -> str:
     """The line of setup that prints to `log` now, or did when its shell ended; "" where all have been executed."""
     try:
-        return read_file(log + STEP).decode("utf-8", "replace").strip()
+        return read_file(log + STEP_SUFFIX).decode("utf-8", "replace").strip()
     except OSError:
         return ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import VARIABLES, Host, RankContext, World, in_force
+from worldsize.plan.rank_environment import VARIABLES, Host, RankContext, RendezvousResult, active_conventions
 
 _NOT_SET_HERE: Mapping[str, tuple[str, ...]] = {
     "slurm": (
@@ -30,8 +30,8 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
     A variable is only ours to set where its convention is in force and it applies; a value equal for all ranks may
     be repeated. What the convention's own launcher would set and the table does not is `UNSET`.
     """
-    wanted_rows = in_force(plan)
-    unknown = World("\0", -1, tuple(Host("\0", -1, "\0", (-1,) * len(node.ranks)) for node in plan.nodes))
+    wanted_rows = active_conventions(plan)
+    unknown = RendezvousResult("\0", -1, tuple(Host("\0", -1, "\0", (-1,) * len(node.ranks)) for node in plan.nodes))
     found = []
     for variable in VARIABLES:
         if variable.name not in wanted or variable.convention not in wanted_rows:
@@ -45,7 +45,7 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
         }
         expected = {str(value) for value in values if value is not None}
         if expected and expected != {wanted[variable.name]}:
-            found.append((variable.name, _expected(expected)))
+            found.append((variable.name, _expected_value(expected)))
     return found + [(name, UNSET) for name in wanted if _is_for_ranks(name, wanted_rows, plan.world_size)]
 
 
@@ -58,7 +58,7 @@ def _is_for_ranks(name: str, rows: Sequence[str], world_size: int) -> bool:
     return any(name.startswith(_NOT_SET_HERE.get(convention, ())) for convention in rows)
 
 
-def _expected(values: set[str]) -> str:
+def _expected_value(values: set[str]) -> str:
     if len(values) > 1:
         return "a different value for each rank"
     value = next(iter(values))

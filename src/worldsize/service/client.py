@@ -7,21 +7,21 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from worldsize.compute.base import After
+from worldsize.compute.base import RunDependency
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.python_builder import CommandJob
 from worldsize.jobspec.reading.job_file import load_job as read_job_file
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.request import Progress, Request
+from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.run import Run
 from worldsize.service.submission.submit import start
 
 if TYPE_CHECKING:
     from worldsize.service.runs.array import RunArray
 
-    Waited = str | Run | RunArray
+    RunLike = str | Run | RunArray
 
 JobLike = Job | CommandJob | str | os.PathLike[str]
 
@@ -41,7 +41,7 @@ def submit(
     at_once: int | None = None,
     compute: str | None = None,
     world: str | None = None,
-    after: Waited | Iterable[Waited] = (),
+    after: RunLike | Iterable[RunLike] = (),
     environ: Mapping[str, str] | None = None,
 ) -> RunArray: ...
 
@@ -54,7 +54,7 @@ def submit(
     at_once: int | None = None,
     compute: str | None = None,
     world: str | None = None,
-    after: Waited | Iterable[Waited] = (),
+    after: RunLike | Iterable[RunLike] = (),
     environ: Mapping[str, str] | None = None,
 ) -> RunArray: ...
 
@@ -65,7 +65,7 @@ def submit(
     *,
     compute: str | None = None,
     world: str | None = None,
-    after: Waited | Iterable[Waited] = (),
+    after: RunLike | Iterable[RunLike] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Run: ...
 
@@ -78,7 +78,7 @@ def submit(
     at_once: int | None = None,
     compute: str | None = None,
     world: str | None = None,
-    after: Waited | Iterable[Waited] = (),
+    after: RunLike | Iterable[RunLike] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Run | RunArray:
     """Start a job (from `command()`, `load_job()`, or a job file's path); its run, which goes on without us.
@@ -89,16 +89,18 @@ def submit(
     was created, SubmitRejected when the compute says no.
     """
     environ = os.environ if environ is None else environ
-    ready = _several(_job(job), matrix, count, at_once)
+    ready = _with_array_options(_job(job), matrix, count, at_once)
     if world is not None:
         from worldsize.jobspec.reading.overrides import with_world
 
         ready = with_world(ready, world, "world")
     cwd = os.getcwd()
-    config, progress = load_config(cwd, environ), _Logged()
+    config, progress = load_config(cwd, environ), _LoggedProgress()
     for notice in config.notices:
         progress.notice(notice)
-    request = Request(ready, config, compute, environ, cwd, argv=sys.argv, after=_after(after, config.home, environ))
+    request = SubmissionRequest(
+        ready, config, compute, environ, cwd, argv=sys.argv, after=_dependencies(after, config.home, environ)
+    )
     paths = start(request, progress)
     if not ready.matrix and ready.count is None:
         return Run(paths, environ)
@@ -111,7 +113,7 @@ def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None
     """A run by its id, a unique beginning of it, or its directory; the latest when left out. NotFound otherwise, and
     UsageError for an array of runs."""
     environ = os.environ if environ is None else environ
-    paths, several = _resolved(run, environ)
+    paths, several = _find_run_or_array(run, environ)
     if several:
         raise UsageError("%s is an array of runs" % paths.run_id, None, "open_array() opens it")
     return Run(paths, environ)
@@ -122,40 +124,46 @@ def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = No
     from worldsize.service.runs.array import RunArray
 
     environ = os.environ if environ is None else environ
-    paths, several = _resolved(run, environ)
+    paths, several = _find_run_or_array(run, environ)
     if not several:
         raise UsageError("%s is no array of runs" % paths.run_id, None, "open_run() opens it")
     return RunArray(paths, environ)
 
 
-def _resolved(run: str | None, environ: Mapping[str, str]) -> tuple[RunPaths, bool]:
-    from worldsize.store.find import is_array, resolve
+def _find_run_or_array(run: str | None, environ: Mapping[str, str]) -> tuple[RunPaths, bool]:
+    from worldsize.store.find import find_run_paths, is_array
 
-    paths = resolve(load_config(os.getcwd(), environ).home, run)
+    paths = find_run_paths(load_config(os.getcwd(), environ).home, run)
     return paths, is_array(paths)
 
 
-def _several(job: Job, matrix: Mapping[str, Iterable[Any]] | None, count: int | None, at_once: int | None) -> Job:
+def _with_array_options(
+    job: Job, matrix: Mapping[str, Iterable[Any]] | None, count: int | None, at_once: int | None
+) -> Job:
     if matrix is None and count is None and at_once is None:
         return job
-    from worldsize.jobspec.reading.matrix import asks_for_several, with_count, with_values
+    from worldsize.jobspec.reading.matrix import is_array_job, with_count, with_values
 
     if matrix is not None:
         job = with_values(job, matrix, "submit()")
     if count is not None:
         job = with_count(job, count, "submit(): count")
-    if at_once is not None and not (asks_for_several(job) and at_once > 0):
+    if at_once is not None and not (is_array_job(job) and at_once > 0):
         raise UsageError("at_once says nothing of a single run", "submit()", "say matrix or count too")
     return job if at_once is None else job._replace(at_once=at_once)
 
 
-def _after(after: Waited | Iterable[Waited], home: str, environ: Mapping[str, str]) -> tuple[After, ...]:
-    from worldsize.service.submission.dependencies import waits
-    from worldsize.store.find import resolve
+def _dependencies(
+    after: RunLike | Iterable[RunLike], home: str, environ: Mapping[str, str]
+) -> tuple[RunDependency, ...]:
+    from worldsize.service.submission.dependencies import find_dependencies
+    from worldsize.store.find import find_run_paths
 
     one = isinstance(after, str) or hasattr(after, "paths")
-    several = [cast("Waited", after)] if one else list(cast("Iterable[Waited]", after))
-    return waits([resolve(home, each) if isinstance(each, str) else each.paths for each in several], environ)
+    several = [cast("RunLike", after)] if one else list(cast("Iterable[RunLike]", after))
+    return find_dependencies(
+        [find_run_paths(home, each) if isinstance(each, str) else each.paths for each in several], environ
+    )
 
 
 def _job(job: object) -> Job:
@@ -177,7 +185,7 @@ def _warn(warnings: tuple[str, ...] | list[str]) -> None:
         standard.warn(text, stacklevel=4)
 
 
-class _Logged(Progress):
+class _LoggedProgress(Progress):
     def show_notice(self, text: str) -> None:
         import logging
 

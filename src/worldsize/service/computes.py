@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.config.load import load_config
 from worldsize.plan.run_paths import RunPaths
@@ -56,7 +56,7 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
 
         return LocalCompute(name, environ, settings)
     if settings.type == "slurm":
-        return _slurm(settings, config.home, environ)
+        return _slurm_compute(settings, config.home, environ)
     if settings.type == "hpcpack":
         from worldsize.compute.hpcpack.compute import HpcPackCompute
 
@@ -68,7 +68,7 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
     )
 
 
-def _slurm(settings: Settings, home: str, environ: Mapping[str, str], inside: bool | None = None) -> Compute:
+def _slurm_compute(settings: Settings, home: str, environ: Mapping[str, str], inside: bool | None = None) -> Compute:
     """`inside`: the run is a step of an allocation; None: it is where this shell belongs to one."""
     from worldsize.compute.slurm.compute import SlurmCompute
 
@@ -89,23 +89,23 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
 
         return LocalCompute(name, environ)
     if kind in ("slurm", "slurm-step"):
-        return _slurm(Settings(name, "slurm"), "", environ, inside=kind == "slurm-step")
+        return _slurm_compute(Settings(name, "slurm"), "", environ, inside=kind == "slurm-step")
     if kind == "hpcpack":
-        return _head_of_run(directory, handle or {}, name, environ)
+        return _hpcpack_compute_of_run(directory, handle or {}, name, environ)
     raise ConfigError("the run was submitted to a compute of type %s, which this release does not know" % kind)
 
 
-def _head_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str, str]) -> Compute:
+def _hpcpack_compute_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str, str]) -> Compute:
     """The configured compute with the handle's head node and account, for a run of this user's own."""
     from worldsize.compute.hpcpack.settings import has_account_of
     from worldsize.compute.unreachable import UnreachableCompute
-    from worldsize.service.ownership import why_foreign
+    from worldsize.service.ownership import foreign_reason
 
-    danger = why_foreign(RunPaths(directory))
+    danger = foreign_reason(RunPaths(directory))
     if danger is not None:
         why = "a password is sent for no run but yours, and of its directory: %s" % danger
         return UnreachableCompute(name, why, "whoever started it can ask: worldsize status %s" % directory)
-    computes = load_config(_directory(), environ).computes
+    computes = load_config(_working_directory(), environ).computes
     fitting = [each for each in computes.values() if each.type == "hpcpack" and has_account_of(each, handle)]
     fitting.sort(key=lambda each: each.name != name)
     if not fitting:
@@ -117,7 +117,7 @@ def _head_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str
     return HpcPackCompute(fitting[0], environ)
 
 
-def _directory() -> str:
+def _working_directory() -> str:
     try:
         return os.getcwd()
     except OSError:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple, cast
 from worldsize.compute.base import Compute, Handle
-from worldsize.compute.capabilities import CanExecute, Errand, Errands, HasNodes
+from worldsize.compute.capabilities import CanExecute, HasNodes, NodeCommand, NodeCommandStream
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -15,18 +15,18 @@ from worldsize.service.runs.run import Run
 from worldsize.state.exit_records import read_events
 from worldsize.state.records import RunState, Status
 
-_SEARCHED = 100
+_SEARCH_LIMIT = 100
 _RUNNING = (RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
 
 
-def able_to_tell(compute: Compute) -> HasNodes:
+def require_node_listing(compute: Compute) -> HasNodes:
     """The same compute. UsageError for one that does not know its nodes."""
     if "nodes" not in compute.capabilities:
         raise UsageError("compute %s does not tell of its nodes" % compute.name)
     return cast(HasNodes, compute)
 
 
-class Reach(NamedTuple):
+class RunningRun(NamedTuple):
     """A running run, to be visited. `hosts` are its nodes' names, as far as its agents have told."""
 
     run: Run
@@ -34,18 +34,18 @@ class Reach(NamedTuple):
     handle: Handle
     hosts: Mapping[int, str]
 
-    def errand(self, argv: Sequence[str], nodes: Sequence[int]) -> Errand:
+    def node_command(self, argv: Sequence[str], nodes: Sequence[int]) -> NodeCommand:
         paths = self.run.paths
-        return Errand(tuple(argv), tuple(nodes), paths.code, self.run.plan, paths, self.hosts)
+        return NodeCommand(tuple(argv), tuple(nodes), paths.code, self.run.plan, paths, self.hosts)
 
-    def execute(self, argv: Sequence[str], nodes: Sequence[int]) -> Errands:
-        return self.compute.execute(self.handle, self.errand(argv, nodes))
+    def execute(self, argv: Sequence[str], nodes: Sequence[int]) -> NodeCommandStream:
+        return self.compute.execute(self.handle, self.node_command(argv, nodes))
 
     def shell(self, node: int) -> int:
-        return self.compute.shell(self.handle, self.errand((), [node]))
+        return self.compute.shell(self.handle, self.node_command((), [node]))
 
 
-def reach(run: Run, verb: str, status: Status | None = None) -> Reach:
+def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRun:
     """UsageError for a run that does not run (any more, or yet), or whose compute cannot. `status`: as just seen."""
     run.refuse_foreign(verb)
     status = status or run.look()
@@ -56,10 +56,10 @@ def reach(run: Run, verb: str, status: Status | None = None) -> Reach:
     handle = run.native()
     if handle is None:
         raise UsageError("%s is not submitted yet" % run.id, None, "try again in a moment")
-    return Reach(run, _able(run.compute), handle, _hosts(run.paths, run.plan))
+    return RunningRun(run, _require_exec(run.compute), handle, _hosts(run.paths, run.plan))
 
 
-def execute_alone(
+def execute_on_own_nodes(
     compute: Compute,
     argv: Sequence[str],
     count: int,
@@ -68,20 +68,20 @@ def execute_alone(
     names: Sequence[str] = (),
     variables: Mapping[str, str] = {},
     named: Sequence[str] = (),
-) -> Errands:
+) -> NodeCommandStream:
     """On `count` nodes of its own, those of these `names` where they are said, with `variables`; `limit` seconds are
     what it is meant to take. Nodes are to see what is `named` as this machine does."""
     hosts = dict(enumerate(names))
-    errand = Errand(
+    errand = NodeCommand(
         tuple(argv), tuple(range(count)), cwd, hosts=hosts, limit=limit, variables=variables, named=tuple(named)
     )
-    return _able(compute).execute(None, errand)
+    return _require_exec(compute).execute(None, errand)
 
 
-def usable(compute: Compute) -> tuple[tuple[str, ...], int]:
+def usable_nodes(compute: Compute) -> tuple[tuple[str, ...], int]:
     """The names of the nodes that a run goes to by default, and how many of those it cannot go to now. UsageError where
     there are none."""
-    nodes = able_to_tell(compute).nodes()
+    nodes = require_node_listing(compute).nodes()
     ours = [node for node in nodes if node.default_groups] or nodes
     names = tuple(node.name for node in ours if node.usable)
     if not names:
@@ -89,36 +89,36 @@ def usable(compute: Compute) -> tuple[tuple[str, ...], int]:
     return names, len(ours) - len(names)
 
 
-def said_of(left_out: int) -> str:
+def left_out_notice(left_out: int) -> str:
     """That so many nodes cannot be used."""
     said = "1 node is" if left_out == 1 else "%d nodes are" % left_out
     return "%s left out: `worldsize nodes --all` says why" % said
 
 
-def newest(home: str, environ: Mapping[str, str], verb: str) -> Reach | None:
+def find_newest_running(home: str, environ: Mapping[str, str], verb: str) -> RunningRun | None:
     """Of the newest runs, elements of arrays among them, the first that runs; None where none does."""
-    for run in _unsettled(home, environ):
+    for run in _find_unfinished_runs(home, environ):
         status = run.look()
         if status.state in _RUNNING:
-            return reach(run, verb, status)
+            return find_running(run, verb, status)
     return None
 
 
-def reach_newest(home: str, environ: Mapping[str, str], verb: str) -> Reach:
+def require_newest_running(home: str, environ: Mapping[str, str], verb: str) -> RunningRun:
     """`newest`; NotFound where none runs."""
-    found = newest(home, environ, verb)
+    found = find_newest_running(home, environ, verb)
     if found is None:
-        raise none_runs()
+        raise no_running_run_error()
     return found
 
 
-def none_runs() -> NotFound:
+def no_running_run_error() -> NotFound:
     return NotFound(
         "no run is running", None, "start one, or ask for nodes of your own: worldsize exec -w 2 -- COMMAND"
     )
 
 
-def chosen(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> tuple[int, ...]:
+def choose_nodes(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> tuple[int, ...]:
     """The nodes that `--node` names, by number (`0,2-3`) or by the host's name; all where nothing is said."""
     from worldsize.logs.selection import parse_node_numbers
 
@@ -131,16 +131,16 @@ def chosen(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> tuple[
     return tuple(sorted(found))
 
 
-def _able(compute: Compute) -> CanExecute:
+def _require_exec(compute: Compute) -> CanExecute:
     if "exec" not in compute.capabilities:
         raise UsageError("compute %s cannot execute commands on its nodes" % compute.name)
     return cast(CanExecute, compute)
 
 
-def _unsettled(home: str, environ: Mapping[str, str]) -> Iterator[Run]:
+def _find_unfinished_runs(home: str, environ: Mapping[str, str]) -> Iterator[Run]:
     from worldsize.store.find import is_array, is_replaced, list_ids, run_paths
 
-    for run_id in list_ids(home, _SEARCHED):
+    for run_id in list_ids(home, _SEARCH_LIMIT):
         paths = run_paths(home, run_id)
         if is_replaced(home, run_id) or os.path.exists(paths.result):
             continue

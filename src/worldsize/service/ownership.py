@@ -12,31 +12,33 @@ from worldsize.trust.decisions import decision_about_directory
 from worldsize.trust.directories import foreign_danger, is_own_directory
 
 
-def why_foreign(paths: RunPaths) -> str | None:
+def foreign_reason(paths: RunPaths) -> str | None:
     """Why the run is not to be taken for one of this user's own, by its directory, and its array's; None if it is."""
     array = os.path.dirname(paths.root) if "_" in paths.run_id else None
     if array and os.path.islink(paths.root):
         return "it is a link, and no element of an array"
     danger = foreign_danger(paths.root) or (foreign_danger(array) if array else None)
-    return danger or _why_unknown(array or paths.root)
+    return danger or _unknown_reason(array or paths.root)
 
 
 def is_own(paths: RunPaths) -> bool:
     """Whether it is there, and one of this user's own; then it stays so, and what is read of it afterwards is the
     user's. One that is missing may be another's a moment later."""
-    return is_own_directory(paths.root) and why_foreign(paths) is None
+    return is_own_directory(paths.root) and foreign_reason(paths) is None
 
 
 def danger_of_run(paths: RunPaths) -> str | None:
     """Why nothing of what the run says is to be done: it is not there, or not this user's own."""
     if is_own(paths):
         return None
-    return why_foreign(paths) or "its directory is not there"
+    return foreign_reason(paths) or "its directory is not there"
 
 
-def _why_unknown(root: str) -> str | None:
+def _unknown_reason(root: str) -> str | None:
     """Why a run, or an array, is none that was started from here; None if it was, is trusted, or is missing."""
-    if _is_in(home_dir(os.environ), root) or _is_in(_configured_home(_directory(), *_variables()), root):
+    if _has_link_to(home_dir(os.environ), root) or _has_link_to(
+        _configured_home(_working_directory(), *_home_variables()), root
+    ):
         return None
     try:
         status = os.stat(root)
@@ -47,7 +49,7 @@ def _why_unknown(root: str) -> str | None:
     return "it is a copy, or was started from another WORLDSIZE_HOME"
 
 
-def _is_in(home: str | None, root: str) -> bool:
+def _has_link_to(home: str | None, root: str) -> bool:
     link = os.path.join(runs_link_dir(home), os.path.basename(root)) if home else ""
     return bool(home) and os.path.realpath(link) == os.path.realpath(root)
 
@@ -64,12 +66,12 @@ def _configured_home(directory: str, *_: str | None) -> str | None:
         return None
 
 
-def _directory() -> str:
+def _working_directory() -> str:
     try:
         return os.getcwd()
     except OSError:
         return os.sep
 
 
-def _variables() -> tuple[str | None, ...]:
+def _home_variables() -> tuple[str | None, ...]:
     return tuple(map(os.environ.get, ("HOME", "WORLDSIZE_HOME", "XDG_CONFIG_HOME", "WORLDSIZE_SITE_CONFIG")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.compute.base import After, CheckResult, Compute
+from worldsize.compute.base import CheckResult, Compute, RunDependency
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
@@ -13,13 +13,13 @@ from worldsize.trust.secrets import mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.environment.pack.pack import Packed
+    from worldsize.environment.pack.pack import EnvironmentPack
     from worldsize.service.environments.lookup import Environment
-    from worldsize.service.provisioning.stage import Staged
-    from worldsize.staging.fetch import Fetched
+    from worldsize.service.provisioning.stage import StagingDirectory
+    from worldsize.staging.fetch import FetchedData
 
 
-class Places(NamedTuple):
+class KeyOrigins(NamedTuple):
     """`lines` of a job file by YAML path, and the options of the command line that set a path."""
 
     source: str = ""
@@ -58,11 +58,11 @@ class Progress:
     def transfer(self, what: str, done: int, total: int) -> None:
         """The same in bytes, for what is fetched."""
 
-    def doing(self, what: str) -> None:
+    def show_activity(self, what: str) -> None:
         """What is being done that may take minutes. Called often."""
 
 
-class Request(NamedTuple):
+class SubmissionRequest(NamedTuple):
     """A job and everything around it that a submission needs.
 
     places  where each key of the job was said
@@ -79,16 +79,16 @@ class Request(NamedTuple):
     compute: str | None
     environ: Mapping[str, str]
     cwd: str
-    places: Places = Places()
+    places: KeyOrigins = KeyOrigins()
     argv: Sequence[str] = ()
-    after: tuple[After, ...] = ()
-    fetched: Mapping[str, Fetched] = {}
-    staged: Staged | None = None
-    packed: Packed | None = None
+    after: tuple[RunDependency, ...] = ()
+    fetched: Mapping[str, FetchedData] = {}
+    staged: StagingDirectory | None = None
+    packed: EnvironmentPack | None = None
     image: str | None = None
 
 
-class Prepared(NamedTuple):
+class PlannedJob(NamedTuple):
     """`paths`: where the ranks find the data of inputs, by name; `environment`: what they run in, if the job says."""
 
     job: Job

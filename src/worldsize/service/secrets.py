@@ -14,13 +14,13 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import (
     VARIABLES,
     masked_variables,
+    plan_secret_values,
     read_secrets,
-    values_of,
-    with_variables,
+    unmasked_variables,
     write_secrets,
 )
-from worldsize.service.request import Places
-from worldsize.trust.procfs import closed, without
+from worldsize.service.request import KeyOrigins
+from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.trust.secrets import MASK, is_secret, mask_tree, mask_values, secret_values
 
 TYPE_CHECKING = False
@@ -36,39 +36,39 @@ def named_secrets(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in job.secrets if name in environ}
 
 
-def closed_variables(job: Job) -> tuple[str, ...]:
+def rank_only_variables(job: Job) -> tuple[str, ...]:
     """Those that only ranks are to have: what `secrets:` names, and variables of the job with a secret in them, which a
     shell may export, too."""
     own = (name for name, value in job.environment_variables.items() if is_secret(name, value))
     return (*job.secrets, *(name for name in own if name not in job.secrets))
 
 
-def environ_of_builds(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+def build_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """For what builds a job's environment: without what `secrets:` names, but where a requirement asks for it, as the
     login of a repository."""
     wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
-    return _environ_for([*_texts(wanted.get("pip")), *_texts(wanted.get("file"))], job, environ)
+    return _restricted_environ([*_texts(wanted.get("pip")), *_texts(wanted.get("file"))], job, environ)
 
 
-def environ_of_stages(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+def staging_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """The same for what fetches what a job stages."""
-    return _environ_for(_texts((job.stage or {}).get("pip")), job, environ)
+    return _restricted_environ(_texts((job.stage or {}).get("pip")), job, environ)
 
 
-def _environ_for(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+def _restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     if not job.secrets:
-        return without(environ, closed((), environ))
-    from worldsize.environment.pip.requirements import asked_variables
+        return without_variables(environ, withheld_variables((), environ))
+    from worldsize.environment.pip.requirements import referenced_variables
 
-    asked = asked_variables(lines)
-    return without(environ, [name for name in closed(job.secrets, environ) if name not in asked])
+    asked = referenced_variables(lines)
+    return without_variables(environ, [name for name in withheld_variables(job.secrets, environ) if name not in asked])
 
 
 def _texts(value: Any) -> list[str]:
     return [each for each in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(each, str)]
 
 
-def check_secrets(job: Job, environ: Mapping[str, str], places: Places) -> list[CheckResult]:
+def check_secrets(job: Job, environ: Mapping[str, str], places: KeyOrigins) -> list[CheckResult]:
     """What is wrong with `secrets:`."""
     found = [
         CheckResult("error", "%s is not set here" % name, places.at("secrets"), "export %s=… and try again" % name)
@@ -89,13 +89,13 @@ def secrets_of(varied: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(secret for each in texts for secret in secret_values(each)))
 
 
-def masked_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
+def masked_job_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
     """The job as its run's job.yml has it: variables with secrets in them stand under `secrets`, where whoever submits
     it again is asked for them; what else is a secret is masked."""
     variables = {name: value for name, value in job.environment_variables.items() if not is_secret(name, value)}
     names = dict.fromkeys((*job.secrets, *(name for name in job.environment_variables if name not in variables)))
     tree = job_tree(job._replace(environment_variables=variables, secrets=()))
-    masked: dict[str, Any] = mask_tree(mask_values(tree, [*values_of(plan), *also]), sparing=True)
+    masked: dict[str, Any] = mask_tree(mask_values(tree, [*plan_secret_values(plan), *also]), sparing=True)
     return dump_tree({**masked, "secrets": list(names)} if names else masked)
 
 
@@ -108,11 +108,11 @@ def refuse_masked(job: Job) -> None:
             raise UsageError(what, "%s: %s" % (job.source, key), hint)
 
 
-def hide(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
+def split_secrets(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
     """The plan as it may be written down, and what of it may not: whole keys, as JSON has them. `also`: further texts
     that are secrets."""
     tree = json.loads(plan.to_json())
-    values = [*values_of(plan), *also]
+    values = [*plan_secret_values(plan), *also]
     masked = {key: mask_tree(mask_values(tree[key], values), sparing=True) for key in _KEYS if tree.get(key)}
     for key in {"environment", "activated"} & masked.keys():
         masked[key].update({name: MASK for name in plan.secrets if tree[key].get(name)})
@@ -135,4 +135,4 @@ def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> No
     missing = [name for name in masked_variables(plan) if name not in environ]
     if missing:
         raise UsageError("%s is not set here, and the run needs it" % missing[0], None, "export %s=…" % missing[0])
-    write_secrets(paths, with_variables(plan, environ))
+    write_secrets(paths, unmasked_variables(plan, environ))

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from worldsize.agent.node_programs import share_probe
 from worldsize.common.atomic_files import storage_error
 from worldsize.compute.base import Compute
-from worldsize.compute.capabilities import Errands, Said
+from worldsize.compute.capabilities import NodeCommandStream, NodeEvent
 from worldsize.compute.hpcpack.settings import Share
-from worldsize.compute.node_commands.files import new_name, place_on
+from worldsize.compute.node_commands.files import ensure_commands_directory, new_command_name
 from worldsize.errors import ConfigError, SubmitRejected
-from worldsize.service.node_commands import execute_alone, said_of, usable
+from worldsize.service.node_commands import execute_on_own_nodes, left_out_notice, usable_nodes
 
 ROUNDS = 4
 _PATIENCE = 90.0
@@ -23,7 +23,7 @@ _TICK = 0.02
 _MODE = 0o600
 
 
-class Holds(NamedTuple):
+class ShareFeatures(NamedTuple):
     """What the share's file system can do, as this machine sees it. Run directories ask for all of it; without `modes`
     others may read them."""
 
@@ -46,7 +46,7 @@ class NodeCheck(NamedTuple):
     problem: str
 
 
-class Meeting:
+class ShareRoundTrips:
     """Files that go back and forth between us and each node. The first finds the node; the others are timed."""
 
     def __init__(self, directory: str, nodes: int) -> None:
@@ -85,16 +85,16 @@ class Meeting:
         self._asked[node] = time.monotonic(), words
 
 
-def holds(directory: str) -> Holds:
+def probe_share_features(directory: str) -> ShareFeatures:
     """Raises OSError where nothing can be written at all."""
     path = os.path.join(directory, "mode")
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, _MODE))
     os.chmod(path, _MODE)
     modes = os.stat(path).st_mode & 0o777 == _MODE
-    return Holds(modes, _can(os.symlink, "mode", path + "-link"), _can(os.link, path, path + "-hard"))
+    return ShareFeatures(modes, _can_link(os.symlink, "mode", path + "-link"), _can_link(os.link, path, path + "-hard"))
 
 
-def _can(make: Callable[[str, str], None], source: str, target: str) -> bool:
+def _can_link(make: Callable[[str, str], None], source: str, target: str) -> bool:
     try:
         make(source, target)
     except OSError:
@@ -102,38 +102,38 @@ def _can(make: Callable[[str, str], None], source: str, target: str) -> bool:
     return True
 
 
-def check(
+def check_share(
     compute: Compute, share: Share | None, python: str, tell: Callable[[str], None]
-) -> tuple[Holds, list[NodeCheck]]:
+) -> tuple[ShareFeatures, list[NodeCheck]]:
     """Every node that the compute can use, one task on each; `tell` is given news for people. ConfigError,
     StorageError; what the compute raises."""
     if share is None or share.local is None or not os.path.isdir(share.local):
         hint = "name the directory where it is mounted here; `worldsize hpcpack share` says how to mount it"
         raise ConfigError("this machine does not see the share", "compute.%s.share.local" % compute.name, hint)
-    names, left_out = usable(compute)
+    names, left_out = usable_nodes(compute)
     if left_out:
-        tell(said_of(left_out))
-    directory = os.path.join(place_on(share.local), "check-%s" % new_name())
+        tell(left_out_notice(left_out))
+    directory = os.path.join(ensure_commands_directory(share.local), "check-%s" % new_command_name())
     try:
         os.mkdir(directory, 0o700)
-        found = holds(directory)
+        found = probe_share_features(directory)
     except OSError as error:
         raise storage_error(error, directory) from None
     try:
         # Not on the share: Python takes modules from its working directory, and others may have put some there.
-        words = [python, "-c", _program(), share.at_node(directory), str(ROUNDS), "%g" % _PATIENCE]
-        errands = execute_alone(compute, words, len(names), os.sep, None, names)
-        meeting = Meeting(directory, len(names))
+        words = [python, "-c", _program(), share.to_node_path(directory), str(ROUNDS), "%g" % _PATIENCE]
+        errands = execute_on_own_nodes(compute, words, len(names), os.sep, None, names)
+        meeting = ShareRoundTrips(directory, len(names))
         try:
-            said = _heard(errands, meeting, len(names), tell)
+            said = _collect_output(errands, meeting, len(names), tell)
         finally:
             errands.close()
     finally:
         _remove(directory)
-    return found, [_judged(name, said[node], meeting, node) for node, name in enumerate(names)]
+    return found, [_make_node_check(name, said[node], meeting, node) for node, name in enumerate(names)]
 
 
-class _Node:
+class _ProbeOutput:
     """What one node has said."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class _Node:
         self.code: int | None = None
         self.lost = ""
 
-    def take(self, said: Said) -> None:
+    def take(self, said: NodeEvent) -> None:
         if said.kind == "up":
             self.host = said.data.decode(errors="replace")
         elif said.kind == "out":
@@ -156,8 +156,10 @@ class _Node:
             self.lost = said.data.decode(errors="replace")
 
 
-def _heard(errands: Errands, meeting: Meeting, count: int, tell: Callable[[str], None]) -> dict[int, _Node]:
-    nodes = {node: _Node() for node in range(count)}
+def _collect_output(
+    errands: NodeCommandStream, meeting: ShareRoundTrips, count: int, tell: Callable[[str], None]
+) -> dict[int, _ProbeOutput]:
+    nodes = {node: _ProbeOutput() for node in range(count)}
     while True:
         try:
             said = errands.hear(_TICK)
@@ -175,7 +177,7 @@ def _heard(errands: Errands, meeting: Meeting, count: int, tell: Callable[[str],
         meeting.listen()
 
 
-def _judged(name: str, said: _Node, meeting: Meeting, node: int) -> NodeCheck:
+def _make_node_check(name: str, said: _ProbeOutput, meeting: ShareRoundTrips, node: int) -> NodeCheck:
     try:
         told = json.loads(said.out)
     except ValueError:
@@ -195,7 +197,7 @@ def _judged(name: str, said: _Node, meeting: Meeting, node: int) -> NodeCheck:
     )
 
 
-def _problem(said: _Node, told: bool, wrong: bool, answered: int) -> str:
+def _problem(said: _ProbeOutput, told: bool, wrong: bool, answered: int) -> str:
     if said.lost or said.host is None:
         return said.lost or "nothing was heard of it"
     if not told:
@@ -219,7 +221,7 @@ def _remove(directory: str) -> None:
     rmtree(directory, ignore_errors=True)
 
 
-def alike(rows: Sequence[NodeCheck]) -> int | None:
+def common_gpu_count(rows: Sequence[NodeCheck]) -> int | None:
     """The GPUs that every node has, where all have as many; None where they differ."""
     counts = {len(row.gpus) for row in rows if not row.problem}
     return counts.pop() if len(counts) == 1 else None

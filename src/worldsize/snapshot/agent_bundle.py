@@ -31,13 +31,13 @@ if sys.version_info < (3, 8):
     )
     sys.exit(2)
 
-from worldsize.agent.__main__ import run_to_the_end
+from worldsize.agent.__main__ import run_and_exit
 
-run_to_the_end()
+run_and_exit()
 """
 
 
-def agent_bundle(cache_dir: str, small: bool = False) -> str:
+def ensure_agent_bundle(cache_dir: str, small: bool = False) -> str:
     """The path of an agent.pyz of exactly this worldsize, in `cache_dir`, which is made (0700) if missing.
 
     `small`: for a script that it travels in, a seventh of the size: compressed, and without bytecode.
@@ -55,11 +55,11 @@ def agent_bundle(cache_dir: str, small: bool = False) -> str:
     path = os.path.join(cache_dir, "agent-%s-%s%s.pyz" % (VERSION, digest_of(key.encode())[:16], kind))
     make_private_directory(cache_dir, follow=True)
     if not os.path.exists(path):
-        write_bytes(path, _zipped([(name, source) for name, source, _ in sources], small))
+        write_bytes(path, _archive_bytes([(name, source) for name, source, _ in sources], small))
     return path
 
 
-def bytecode(source: str, cache_dir: str) -> str:
+def ensure_bytecode(source: str, cache_dir: str) -> str:
     """The path of what this Python makes of the module `source`, in `cache_dir`: a .pyc that is taken as it is,
     whatever the age of the source beside it. Raises OSError."""
     status = os.stat(source)
@@ -69,7 +69,7 @@ def bytecode(source: str, cache_dir: str) -> str:
     path = os.path.join(cache_dir, "%s-%s.pyc" % (name, digest_of(key.encode())[:16]))
     if not os.path.exists(path):
         with open(source, "rb") as file:
-            compiled = _compiled(name, file.read())
+            compiled = _pyc_bytes(name, file.read())
         write_bytes(path, compiled)
     return path
 
@@ -96,7 +96,7 @@ def _sources_below(folder: str, name: str) -> list[tuple[str, str, os.stat_resul
     return found
 
 
-def _zipped(sources: list[tuple[str, str]], small: bool) -> bytes:
+def _archive_bytes(sources: list[tuple[str, str]], small: bool) -> bytes:
     from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
     buffer = io.BytesIO()
@@ -109,11 +109,11 @@ def _zipped(sources: list[tuple[str, str]], small: bool) -> bytes:
                 source = file.read()
             bundle.writestr(ZipInfo(name, _EPOCH), source, packing)
             if not small:
-                bundle.writestr(ZipInfo(name + "c", _EPOCH), _compiled(name, source), packing)
+                bundle.writestr(ZipInfo(name + "c", _EPOCH), _pyc_bytes(name, source), packing)
     return buffer.getvalue()
 
 
-def _compiled(name: str, source: bytes) -> bytes:
+def _pyc_bytes(name: str, source: bytes) -> bytes:
     """A .pyc without documentation that is valid whatever the source's time stamp (PEP 552, unchecked); Python looks
     for it first."""
     import marshal

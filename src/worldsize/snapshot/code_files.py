@@ -10,13 +10,13 @@ import errno
 import os
 from collections.abc import Mapping
 
-from worldsize.common.atomic_files import display
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import SnapshotError
 
-_PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-_GONE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
+_MISSING_ERRORS = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
 
 
 class CodeFiles:
@@ -25,7 +25,7 @@ class CodeFiles:
     def __init__(self, root: str, followed: Mapping[str, str] | None = None) -> None:
         self._root = root
         self._followed = followed or {}
-        self._top = os.open(root, _PLACE)
+        self._top = os.open(root, _PATH_ONLY)
         self._last = ("", os.dup(self._top))
 
     def close(self) -> None:
@@ -42,10 +42,10 @@ class CodeFiles:
         elsewhere = self._followed.get(relative)
         if elsewhere is None:
             return self._open(relative, _FILE)
-        top = os.open("/", _PLACE)
+        top = os.open("/", _PATH_ONLY)
         try:
             above, _, name = elsewhere.strip("/").rpartition("/")
-            place = _descend(top, above)
+            place = _open_below(top, above)
             try:
                 return os.open(name, _FILE, dir_fd=place)
             finally:
@@ -60,7 +60,7 @@ class CodeFiles:
         above, _, name = relative.rpartition("/")
         try:
             if above != self._last[0]:
-                place = _descend(self._top, above)
+                place = _open_below(self._top, above)
                 os.close(self._last[1])
                 self._last = (above, place)
             return os.open(name or ".", flags, dir_fd=self._last[1])
@@ -69,26 +69,26 @@ class CodeFiles:
             return None
 
 
-def _descend(top: int, relative: str) -> int:
+def _open_below(top: int, relative: str) -> int:
     """A descriptor of the directory below; OSError, also for a link on the way."""
     place = os.dup(top)
     for part in filter(None, relative.split("/")):
         above = place
         try:
-            place = os.open(part, _PLACE, dir_fd=above)
+            place = os.open(part, _PATH_ONLY, dir_fd=above)
         finally:
             os.close(above)
     return place
 
 
 def _refuse_unless_gone(error: OSError, path: str) -> None:
-    if error.errno not in _GONE:
-        raise unreadable(error, path) from None
+    if error.errno not in _MISSING_ERRORS:
+        raise snapshot_read_error(error, path) from None
 
 
-def unreadable(error: OSError, path: str) -> SnapshotError:
+def snapshot_read_error(error: OSError, path: str) -> SnapshotError:
     return SnapshotError(
         "cannot read it: %s" % os.strerror(error.errno or 0),
-        display(path),
+        printable_text(path),
         "make it readable, or name it in .amlignore",
     )

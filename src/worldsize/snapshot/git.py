@@ -48,7 +48,7 @@ def find_repository(path: str) -> tuple[str, str] | None:
 def _git_dir_at(path: str) -> str | None:
     if os.path.isdir(path):
         return path
-    pointer = _line(path)
+    pointer = _first_line(path)
     if pointer and pointer.startswith("gitdir: "):
         return os.path.normpath(os.path.join(os.path.dirname(path), pointer[len("gitdir: ") :]))
     return None
@@ -72,16 +72,16 @@ def read_git(path: str) -> dict[str, str | None] | None:
         return None
     git_dir = repository[1]
     common_dir = _common_dir(git_dir)
-    head = _line(os.path.join(git_dir, "HEAD")) or ""
+    head = _first_line(os.path.join(git_dir, "HEAD")) or ""
     name = _reference(head)
     if name is None:
-        return {"commit": _as_commit(head), "branch": None}
+        return {"commit": _valid_commit(head), "branch": None}
     return {"commit": _commit(git_dir, common_dir, name), "branch": name.removeprefix("refs/heads/")}
 
 
 def _common_dir(git_dir: str) -> str:
     """Of all worktrees of the repository."""
-    common = _line(os.path.join(git_dir, "commondir"))
+    common = _first_line(os.path.join(git_dir, "commondir"))
     return os.path.join(git_dir, common) if common else git_dir
 
 
@@ -91,7 +91,7 @@ def _reference(line: str) -> str | None:
     return name if name and not {"", ".", ".."} & set(name.split("/")) and "\0" not in name else None
 
 
-def _as_commit(text: str) -> str | None:
+def _valid_commit(text: str) -> str | None:
     """SHA-1 or SHA-256 in hexadecimal."""
     return text if len(text) in (40, 64) and all(c in "0123456789abcdef" for c in text) else None
 
@@ -158,29 +158,29 @@ def finish_git_diff(process: int, wait: bool = True) -> bool:
 
 def _commit(git_dir: str, common_dir: str, name: str) -> str | None:
     for _ in range(_SYMBOLIC_DEPTH):
-        value = _line(os.path.join(git_dir, name)) or _line(os.path.join(common_dir, name))
+        value = _first_line(os.path.join(git_dir, name)) or _first_line(os.path.join(common_dir, name))
         if value is None:
-            return _packed(os.path.join(common_dir, "packed-refs"), name)
+            return _packed_commit(os.path.join(common_dir, "packed-refs"), name)
         further = _reference(value)
         if further is None:
-            return _as_commit(value)
+            return _valid_commit(value)
         name = further
     return None
 
 
-def _packed(path: str, name: str) -> str | None:
+def _packed_commit(path: str, name: str) -> str | None:
     try:
         with open(open_regular_file(path), encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
                 commit, _, ref = line.rstrip("\n").partition(" ")
                 if ref == name:
-                    return _as_commit(commit)
+                    return _valid_commit(commit)
     except OSError:
         pass
     return None
 
 
-def _line(path: str) -> str | None:
+def _first_line(path: str) -> str | None:
     """The first line of a small regular file, or None where there is none."""
     try:
         text = os.fsdecode(read_file(path, 4096)).split("\n", 1)[0].rstrip("\r")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from worldsize.common.atomic_files import display, read_file
+from worldsize.common.atomic_files import printable_text, read_file
 from worldsize.errors import SnapshotError
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ _MOST_STARS = 6
 """In one name: each lets the search of a name that does not fit take many times as long."""
 
 
-class Rules:
+class IgnoreRules:
     """The rules in force in one directory: immutable, deepest first, each with the length of its directory's prefix."""
 
     __slots__ = ("git", "specs")
@@ -33,15 +33,15 @@ class Rules:
         self.specs = specs
         self.git = git
 
-    def enter(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> Rules:
+    def enter(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> IgnoreRules:
         """The rules inside the directory `path`, which holds `names`; `prefix` is its relative path with a slash."""
         if not prefix and AML in names:
-            return Rules(((0, _read(os.path.join(path, AML), warnings)),), git=False)
+            return IgnoreRules(((0, _read(os.path.join(path, AML), warnings)),), git=False)
         if self.git and GIT in names:
-            return Rules(((len(prefix), _read(os.path.join(path, GIT), warnings)), *self.specs))
+            return IgnoreRules(((len(prefix), _read(os.path.join(path, GIT), warnings)), *self.specs))
         return self
 
-    def ignore(self, relative: str, directory: bool) -> bool:
+    def is_ignored(self, relative: str, directory: bool) -> bool:
         for length, spec in self.specs:
             verdict = spec.check_file(relative[length:] + "/" if directory else relative[length:]).include
             if verdict is not None:
@@ -49,7 +49,7 @@ class Rules:
         return False
 
 
-def always_ignored(name: str) -> bool:
+def is_always_ignored(name: str) -> bool:
     return name in _ALWAYS or name.endswith(".pyc")
 
 
@@ -71,20 +71,20 @@ def _read(path: str, warnings: list[str]) -> GitIgnoreSpec:
     except IsADirectoryError:
         lines = []
     except OSError as error:
-        raise SnapshotError("cannot read it: %s" % error.strerror, display(path), "mend it") from None
+        raise SnapshotError("cannot read it: %s" % error.strerror, printable_text(path), "mend it") from None
     lines = [line.rstrip("\r") for line in lines]
     for number, line in enumerate(lines):
         if not line.startswith("#") and any(part.count("*") > _MOST_STARS for part in line.split("/")):
             what = "%s:%d: more than %d stars in a name, left aside: %.80s"
-            warnings.append(what % (display(path), number + 1, _MOST_STARS, display(line)))
+            warnings.append(what % (printable_text(path), number + 1, _MOST_STARS, printable_text(line)))
             lines[number] = ""
     try:
         return GitIgnoreSpec.from_lines(lines)
     except ValueError:
-        return GitIgnoreSpec.from_lines(_understood(path, lines, warnings))
+        return GitIgnoreSpec.from_lines(_valid_patterns(path, lines, warnings))
 
 
-def _understood(path: str, lines: list[str], warnings: list[str]) -> list[str]:
+def _valid_patterns(path: str, lines: list[str], warnings: list[str]) -> list[str]:
     from pathspec import GitIgnoreSpec
 
     good = []
@@ -93,5 +93,7 @@ def _understood(path: str, lines: list[str], warnings: list[str]) -> list[str]:
             GitIgnoreSpec.from_lines([line])
             good.append(line)
         except ValueError:
-            warnings.append("%s:%d: not a pattern, left aside: %s" % (display(path), number, display(line)))
+            warnings.append(
+                "%s:%d: not a pattern, left aside: %s" % (printable_text(path), number, printable_text(line))
+            )
     return good

@@ -12,7 +12,7 @@ import os
 import stat
 
 from worldsize.errors import SnapshotError
-from worldsize.snapshot.code_files import unreadable
+from worldsize.snapshot.code_files import snapshot_read_error
 from worldsize.trust.directories import make_private_directory
 from worldsize.trust.owners import is_ours
 
@@ -24,7 +24,7 @@ except ImportError:
 FIXED_TIME_NS = 1_577_836_800 * 10**9
 """2020-01-01, in even seconds: what every file system can hold."""
 
-_WHOLE = 1 << 20
+_MAX_IN_MEMORY = 1 << 20
 _CHUNK = 1 << 20
 _CANNOT_LINK = frozenset((errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP))
 
@@ -33,7 +33,7 @@ def digest_of(data: bytes) -> str:
     return blake2b(data, digest_size=20).hexdigest()
 
 
-class Objects:
+class ObjectStore:
     """The objects in one directory of this user's alone, made if missing; StorageError where it is not."""
 
     def __init__(self, directory: str) -> None:
@@ -59,17 +59,17 @@ class Objects:
         Returns its digest, its size and the stat of `source` after it was read.
         """
         size = os.fstat(source).st_size
-        if size <= _WHOLE:
-            digest, size = self._add_whole(read_source(source, size, name), executable, target)
+        if size <= _MAX_IN_MEMORY:
+            digest, size = self._add_small(read_source(source, size, name), executable, target)
         else:
             digest, size = self._add_stream(source, size, name, executable, target)
         return digest, size, os.fstat(source)
 
-    def _add_whole(self, data: bytes, executable: bool, target: str) -> tuple[str, int]:
+    def _add_small(self, data: bytes, executable: bool, target: str) -> tuple[str, int]:
         digest, size = digest_of(data), len(data)
         if not self.link(digest, executable, size, target):
             mode = _mode(executable)
-            self._store(self._write_whole(data, mode), self._path(digest, mode), target, mode)
+            self._store(self._write_small(data, mode), self._path(digest, mode), target, mode)
         return digest, size
 
     def _add_stream(self, source: int, size: int, name: str, executable: bool, target: str) -> tuple[str, int]:
@@ -84,12 +84,12 @@ class Objects:
     def _path(self, digest: str, mode: int) -> str:
         return "%s/%s/%s-%o" % (self.directory, digest[:2], digest, mode)
 
-    def _temporary(self, mode: int) -> tuple[str, int]:
+    def _open_temporary(self, mode: int) -> tuple[str, int]:
         path = "%s/tmp-%s" % (self.directory, os.urandom(8).hex())
         return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
 
-    def _write_whole(self, data: bytes, mode: int) -> str:
-        path, descriptor = self._temporary(mode)
+    def _write_small(self, data: bytes, mode: int) -> str:
+        path, descriptor = self._open_temporary(mode)
         try:
             write_all(descriptor, data)
             os.utime(descriptor, ns=(FIXED_TIME_NS, FIXED_TIME_NS))
@@ -101,7 +101,7 @@ class Objects:
         return path
 
     def _write_stream(self, source: int, size: int, name: str, mode: int) -> tuple[str, str, int]:
-        path, descriptor = self._temporary(mode)
+        path, descriptor = self._open_temporary(mode)
         try:
             digest, size = copy_stream(source, size, name, descriptor)
             os.utime(descriptor, ns=(FIXED_TIME_NS, FIXED_TIME_NS))
@@ -137,7 +137,7 @@ def read_source(descriptor: int, size: int, path: str) -> bytes:
             data = os.read(descriptor, size - sum(map(len, pieces)))
             pieces.append(data)
     except OSError as error:
-        raise unreadable(error, path) from None
+        raise snapshot_read_error(error, path) from None
     return b"".join(pieces)
 
 

@@ -8,20 +8,20 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 
-from worldsize.common.atomic_files import display
+from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import SnapshotError, StorageError
-from worldsize.snapshot.code_files import CodeFiles, unreadable
-from worldsize.snapshot.ignore_rules import Rules, always_ignored, is_environment, is_run
+from worldsize.snapshot.code_files import CodeFiles, snapshot_read_error
+from worldsize.snapshot.ignore_rules import IgnoreRules, is_always_ignored, is_environment, is_run
 from worldsize.trust.directories import real_path
 from worldsize.trust.owners import is_believed, is_unknown, user_name
 
-OWN = ("outputs", "logs")
+RUN_DIRECTORIES = ("outputs", "logs")
 """Directories at the top of the code that are the run's own: their files are copied, never linked."""
-_OWN_LINKS = ("../outputs", "../user_logs")
+_RUN_LINKS = ("../outputs", "../user_logs")
 
 
-class Limits(NamedTuple):
+class SnapshotLimits(NamedTuple):
     """The most that a snapshot may hold: `files` counts directories and links too."""
 
     files: int = 20_000
@@ -55,7 +55,9 @@ def no_tick(done: int, total: int) -> None:
     """For nobody who watches."""
 
 
-def scan(code_dir: str, limits: Limits | None = None, excluded: Iterable[str] = (), tick: Tick = no_tick) -> Listing:
+def scan(
+    code_dir: str, limits: SnapshotLimits | None = None, excluded: Iterable[str] = (), tick: Tick = no_tick
+) -> Listing:
     """Lists what a snapshot would hold; `excluded` are directories left out, such as worldsize's home.
 
     Raises SnapshotError where something cannot be read, and as soon as a limit is passed.
@@ -65,9 +67,9 @@ def scan(code_dir: str, limits: Limits | None = None, excluded: Iterable[str] = 
     try:
         files = CodeFiles(root)
     except OSError as error:
-        raise unreadable(error, root) from None
+        raise snapshot_read_error(error, root) from None
     try:
-        _Walk(listing, files, limits or Limits(), frozenset(map(os.path.realpath, excluded)), tick).run()
+        _Walk(listing, files, limits or SnapshotLimits(), frozenset(map(os.path.realpath, excluded)), tick).run()
     finally:
         files.close()
     return listing
@@ -75,7 +77,7 @@ def scan(code_dir: str, limits: Limits | None = None, excluded: Iterable[str] = 
 
 class _Walk:
     def __init__(
-        self, listing: Listing, files: CodeFiles, limits: Limits, excluded: frozenset[str], tick: Tick
+        self, listing: Listing, files: CodeFiles, limits: SnapshotLimits, excluded: frozenset[str], tick: Tick
     ) -> None:
         self.tick = tick
         self.listing = listing
@@ -89,12 +91,12 @@ class _Walk:
         self.bytes = 0
 
     def run(self) -> None:
-        pending = [("", Rules())]
+        pending = [("", IgnoreRules())]
         while pending:
             directory, rules = pending.pop()
             pending.extend(self.enter(directory, rules))
 
-    def enter(self, directory: str, rules: Rules) -> list[tuple[str, Rules]]:
+    def enter(self, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         """Takes in one directory's entries; returns the directories below it that remain to be entered."""
         descriptor = self.files.open_directory(directory)
         if descriptor is None:
@@ -104,14 +106,14 @@ class _Walk:
         finally:
             os.close(descriptor)
 
-    def take_entries(self, descriptor: int, directory: str, rules: Rules) -> list[tuple[str, Rules]]:
+    def take_entries(self, descriptor: int, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         listing = self.listing
         path = "%s/%s" % (listing.root, directory) if directory else listing.root
         try:
             with os.scandir(descriptor) as iterator:
                 entries = list(iterator)
         except OSError as error:
-            raise unreadable(error, path) from None
+            raise snapshot_read_error(error, path) from None
         names = {entry.name for entry in entries}
         if directory:
             if is_environment(names) or is_run(names):
@@ -122,10 +124,10 @@ class _Walk:
         below = []
         for entry in entries:
             relative = prefix + entry.name
-            if always_ignored(entry.name):
+            if is_always_ignored(entry.name):
                 continue
             is_directory = entry.is_dir(follow_symlinks=False)
-            if rules.specs and rules.ignore(relative, is_directory):
+            if rules.specs and rules.is_ignored(relative, is_directory):
                 continue
             if is_directory:
                 if "%s/%s" % (listing.root, relative) not in self.excluded:
@@ -136,8 +138,8 @@ class _Walk:
         return below
 
     def take(self, directory: int, entry: os.DirEntry[str], relative: str) -> None:
-        if relative in OWN:
-            if not (entry.is_symlink() and os.readlink(entry.name, dir_fd=directory) in _OWN_LINKS):
+        if relative in RUN_DIRECTORIES:
+            if not (entry.is_symlink() and os.readlink(entry.name, dir_fd=directory) in _RUN_LINKS):
                 self.warn(relative, "left out: the run has a directory of that name")
         elif entry.is_symlink():
             self.take_link(directory, entry.name, relative)
@@ -165,7 +167,7 @@ class _Walk:
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.EINVAL):
                 return self.warn(relative, "left out: it was replaced meanwhile")
-            raise unreadable(error, "%s/%s" % (root, relative)) from None
+            raise snapshot_read_error(error, "%s/%s" % (root, relative)) from None
         path = os.path.join(root, os.path.dirname(relative), target)
         try:
             real = self.real_path(path, owner, self.owner)
@@ -181,7 +183,7 @@ class _Walk:
             kept = path if is_believed(owner) else "%s/%s" % (root, relative)
             self.listing.links.append((relative, kept))
             why = error.what if isinstance(error, StorageError) else error.strerror
-            real = _end_of(path)
+            real = _resolved_path(path)
             self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
 
     def real_path(self, path: str, owner: int, also: int | None = None) -> str:
@@ -201,7 +203,7 @@ class _Walk:
         self.take_file(status, relative)
 
     def warn(self, relative: str, text: str, *paths: str) -> None:
-        self.listing.warnings.append("%s: %s" % (display(relative), text % tuple(map(display, paths))))
+        self.listing.warnings.append("%s: %s" % (printable_text(relative), text % tuple(map(printable_text, paths))))
 
     def check(self) -> None:
         listing = self.listing
@@ -213,8 +215,8 @@ class _Walk:
         else:
             return
         raise SnapshotError(
-            "the code is too large for a snapshot: %s; largest so far: %s" % (passed, _largest(listing)),
-            display(listing.root),
+            "the code is too large for a snapshot: %s; largest so far: %s" % (passed, _largest_entries(listing)),
+            printable_text(listing.root),
             "name what the run does not need in .amlignore, or give the directory of the code alone: --code DIR",
         )
 
@@ -228,7 +230,7 @@ def human_bytes(number: int) -> str:
     return "%.4g GiB" % size
 
 
-def _largest(listing: Listing) -> str:
+def _largest_entries(listing: Listing) -> str:
     sizes: dict[str, list[int]] = {}
     for relative, status in listing.files:
         top, slash, _ = relative.partition("/")
@@ -244,7 +246,7 @@ def _largest(listing: Listing) -> str:
             worst[-1] = most
     return ", ".join(
         "%s (%s%s)"
-        % (display(top), human_bytes(sizes[top][0]), ", %d entries" % sizes[top][1] if top[-1] == "/" else "")
+        % (printable_text(top), human_bytes(sizes[top][0]), ", %d entries" % sizes[top][1] if top[-1] == "/" else "")
         for top in worst
     )
 
@@ -266,12 +268,12 @@ def _target_in_run(root: str, link: str, real: str) -> str:
     """
     top = link.partition("/")[0]
     target = os.path.relpath(real, root)
-    if top in OWN and target.partition("/")[0] != top:
+    if top in RUN_DIRECTORIES and target.partition("/")[0] != top:
         target = "code/" + target
     return os.path.relpath("%s/%s" % (root, target), os.path.dirname("%s/%s" % (root, link)))
 
 
-def _end_of(path: str) -> str:
+def _resolved_path(path: str) -> str:
     """Where it leads, for people; itself if a link on the way is replaced meanwhile."""
     try:
         return os.path.realpath(path)

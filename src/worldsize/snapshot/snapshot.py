@@ -12,14 +12,14 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 
-from worldsize.common.atomic_files import display, storage_error, write_json
+from worldsize.common.atomic_files import printable_text, storage_error, write_json
 from worldsize.common.json_values import read_record, require_version
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import NotFound
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.code_files import CodeFiles
-from worldsize.snapshot.object_store import Objects, copy_stream, digest_of
-from worldsize.snapshot.scan import OWN, Limits, Listing, Tick, is_executable, no_tick, scan
+from worldsize.snapshot.object_store import ObjectStore, copy_stream, digest_of
+from worldsize.snapshot.scan import RUN_DIRECTORIES, Listing, SnapshotLimits, Tick, is_executable, no_tick, scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def take_snapshot(
     code_dir: str,
     paths: RunPaths,
     objects_dir: str,
-    limits: Limits | None = None,
+    limits: SnapshotLimits | None = None,
     excluded: Iterable[str] = (),
     tick: Tick = no_tick,
 ) -> Snapshot:
@@ -61,15 +61,15 @@ def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick 
     try:
         files = CodeFiles(listing.root, listing.followed)
         try:
-            return _Materialize(listing, files, paths, Objects(objects_dir), tick).run()
+            return _Materializer(listing, files, paths, ObjectStore(objects_dir), tick).run()
         finally:
             files.close()
     except OSError as error:
         raise storage_error(error, error.filename2 or error.filename or paths.code) from None
 
 
-class _Materialize:
-    def __init__(self, listing: Listing, files: CodeFiles, paths: RunPaths, objects: Objects, tick: Tick) -> None:
+class _Materializer:
+    def __init__(self, listing: Listing, files: CodeFiles, paths: RunPaths, objects: ObjectStore, tick: Tick) -> None:
         self.tick = tick
         self.listing = listing
         self.files = files
@@ -81,12 +81,12 @@ class _Materialize:
     def run(self) -> Snapshot:
         listing = self.listing
         for directory in listing.directories:
-            if directory not in OWN:
+            if directory not in RUN_DIRECTORIES:
                 os.mkdir("%s/%s" % (self.paths.code, directory), 0o700)
         size = sum(status.st_size for _, status in listing.files)
         index = None
         if len(listing.files) >= _INDEX_FROM_FILES or size >= _INDEX_FROM_BYTES:
-            index = Index(self.objects.directory, listing.root, listing.started_ns)
+            index = FileIndex(self.objects.directory, listing.root, listing.started_ns)
         for number, (relative, status) in enumerate(listing.files):
             self.tick(number, len(listing.files))
             if relative.startswith(("outputs/", "logs/")):
@@ -100,7 +100,7 @@ class _Materialize:
             index.save()
         return self.finish()
 
-    def link(self, relative: str, status: os.stat_result, index: Index | None) -> None:
+    def link(self, relative: str, status: os.stat_result, index: FileIndex | None) -> None:
         executable = is_executable(status)
         target = "%s/%s" % (self.paths.code, relative)
         digest = index.known(relative, status) if index else None
@@ -114,7 +114,7 @@ class _Materialize:
             finally:
                 os.close(source)
             if index and stamp(after) == stamp(status):
-                index.learn(relative, status, digest)
+                index.remember(relative, status, digest)
         else:
             size = status.st_size
         self.manifest[relative] = ("exec" if executable else "file", size, digest)
@@ -139,7 +139,7 @@ class _Materialize:
         self.manifest[relative] = ("exec" if executable else "file", size, digest)
 
     def gone(self, relative: str) -> None:
-        self.warnings.append("%s: left out: it vanished meanwhile" % display(relative))
+        self.warnings.append("%s: left out: it vanished meanwhile" % printable_text(relative))
 
     def finish(self) -> Snapshot:
         digest = write_manifest(self.paths.manifest, self.manifest)
@@ -152,14 +152,14 @@ _RACY_NS = 2 * 10**9
 _Entry = list["Any"]
 
 
-class Index:
+class FileIndex:
     """One code directory's index, in the objects directory: a cache, dropped when it cannot be read."""
 
     def __init__(self, directory: str, root: str, started_ns: int) -> None:
         self.path = "%s/index-%s" % (directory, digest_of(os.fsencode(root)))
         self.limit_ns = started_ns - _RACY_NS
         self.new: dict[str, _Entry] = {}
-        self.old = _read(self.path)
+        self.old = _read_index(self.path)
 
     def known(self, relative: str, status: os.stat_result) -> str | None:
         """The digest of the file's content, if it is certain; remembered for the next time."""
@@ -169,7 +169,7 @@ class Index:
         self.new[relative] = entry
         return str(entry[4])
 
-    def learn(self, relative: str, status: os.stat_result, digest: str) -> None:
+    def remember(self, relative: str, status: os.stat_result, digest: str) -> None:
         if status.st_mtime_ns < self.limit_ns and status.st_ctime_ns < self.limit_ns:
             self.new[relative] = [*stamp(status), digest]
 
@@ -182,7 +182,7 @@ class Index:
             pass
 
 
-def _read(path: str) -> dict[str, _Entry]:
+def _read_index(path: str) -> dict[str, _Entry]:
     try:
         with open(path, "rb") as file:
             entries = json.load(file)
@@ -197,7 +197,7 @@ def stamp(status: os.stat_result) -> list[int]:
 
 
 MANIFEST_VERSION = 1
-Files = Mapping[str, tuple[str, int, str]]
+ManifestFiles = Mapping[str, tuple[str, int, str]]
 
 
 class TreeDiff(NamedTuple):
@@ -208,13 +208,13 @@ class TreeDiff(NamedTuple):
     changed: tuple[str, ...]
 
 
-def tree_digest(files: Files) -> str:
+def tree_digest(files: ManifestFiles) -> str:
     """One name for the whole tree, whatever the order: every path, kind and content counts, sizes follow."""
     entries = ["%s\0%s\0%s" % (path, kind, digest) for path, (kind, _, digest) in sorted(files.items())]
     return digest_of(os.fsencode("\0\0".join(entries)))
 
 
-def write_manifest(path: str, files: Files) -> str:
+def write_manifest(path: str, files: ManifestFiles) -> str:
     """Writes it sorted; returns the tree's digest."""
     files = dict(sorted(files.items()))
     digest = tree_digest(files)
@@ -224,13 +224,13 @@ def write_manifest(path: str, files: Files) -> str:
 
 def read_manifest(path: str) -> dict[str, Any]:
     """Raises NotFound where there is none; Damaged, Newer, OSError."""
-    manifest = read_record(path, _manifest)
+    manifest = read_record(path, _check_manifest)
     if manifest is None:
-        raise NotFound("no manifest of the code", display(path), "only runs with a snapshot can be compared")
+        raise NotFound("no manifest of the code", printable_text(path), "only runs with a snapshot can be compared")
     return manifest
 
 
-def _manifest(value: Any) -> dict[str, Any]:
+def _check_manifest(value: Any) -> dict[str, Any]:
     require_version(value, MANIFEST_VERSION, "manifest of the code")
     if not isinstance(value["files"], dict) or not all(isinstance(each, list) for each in value["files"].values()):
         raise ValueError("it is no manifest of the code")

@@ -6,10 +6,10 @@ import os
 import stat
 from collections.abc import Callable
 
-from worldsize.agent.node_disk.confined_directory import BLOCK, Unsafe, Within
-from worldsize.agent.node_disk.tar import unpack
+from worldsize.agent.node_disk.confined_directory import BLOCK, ConfinedDirectory, UnsafeEntry
+from worldsize.agent.node_disk.tar import unpack_tar
 from worldsize.errors import UsageError
-from worldsize.staging.limits import Limit
+from worldsize.staging.limits import SizeLimit
 
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 SUFFIXES = (".zip", *_TARS)
@@ -19,32 +19,32 @@ def is_archive(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-def unpack_archive(path: str, name: str, target: str, shown: str, limit: Limit | None = None) -> None:
+def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLimit | None = None) -> None:
     """What the file `path`, called `name`, holds, into the new directory `target`. UsageError, at `shown`, for one that
     is damaged or would write elsewhere, and what `limit` says of more than that; OSError of the disk."""
     os.mkdir(target, 0o700)
-    count = limit.add if limit else _nothing
+    count = limit.add if limit else _ignore_count
     try:
         (_unzip if name.lower().endswith(".zip") else _untar)(path, os.path.abspath(target), count)
-    except Unsafe as error:
+    except UnsafeEntry as error:
         raise UsageError("%s: %s" % (error.strerror, error.filename), shown, "do not trust it") from None
     except OSError as error:
         if error.errno is not None:
             raise
-        raise _unreadable(error, shown) from None
-    except _damage() as error:
-        raise _unreadable(error, shown) from None
+        raise _damaged_archive_error(error, shown) from None
+    except _damage_errors() as error:
+        raise _damaged_archive_error(error, shown) from None
 
 
-def _unreadable(error: Exception, shown: str) -> UsageError:
+def _damaged_archive_error(error: Exception, shown: str) -> UsageError:
     return UsageError("is no archive that can be read: %s" % error, shown, "say type: uri_file")
 
 
-def _nothing(_: int) -> None:
+def _ignore_count(_: int) -> None:
     pass
 
 
-def _damage() -> tuple[type[Exception], ...]:
+def _damage_errors() -> tuple[type[Exception], ...]:
     """What is raised for archives that are none; besides errors of the system without a number, by gzip and bz2."""
     from lzma import LZMAError
     from tarfile import TarError
@@ -60,14 +60,14 @@ def _untar(path: str, target: str, count: Callable[[int], None]) -> None:
     from worldsize.agent.node_disk.tar import BoundedMember
 
     with tarfile.open(path, "r:*", tarinfo=BoundedMember) as archive:
-        unpack(archive, target, count)
+        unpack_tar(archive, target, count)
 
 
 def _unzip(path: str, target: str, count: Callable[[int], None]) -> None:
     """Links are unpacked as the text that they are stored as."""
     from zipfile import ZipFile
 
-    place = Within(target, count)
+    place = ConfinedDirectory(target, count)
     try:
         with ZipFile(path) as archive:
             for member in archive.infolist():

@@ -14,7 +14,7 @@ from worldsize.trust.directories import make_directories, require_reliable_direc
 _CHUNK = 4 << 20
 
 
-class News(Protocol):
+class TransferProgress(Protocol):
     """What a person may want to know meanwhile."""
 
     def notice(self, text: str) -> None:
@@ -24,12 +24,12 @@ class News(Protocol):
         """How many bytes are here; `total` 0: nobody knows of how many. Called often."""
 
 
-class Store:
+class ContentStore:
     """The directory, and who is told. What lies there is never changed, and may be removed when nobody uses it.
 
     StorageError where somebody else could change it."""
 
-    def __init__(self, directory: str, news: News) -> None:
+    def __init__(self, directory: str, news: TransferProgress) -> None:
         self.directory = require_reliable_directory(directory)
         self._news = news
 

@@ -27,7 +27,7 @@ class Download(NamedTuple):
     name: str = ""
 
 
-_SHELL = (
+_SHELL_PATTERNS = (
     (r"\b(?P<what>(?:uv\s+)?pip3?\s+(?:install|download))\b(?!.*--no-index)", "pip"),
     (r"\b(?P<what>(?:conda|mamba|micromamba)\s+(?:install|create|update))\b", "service"),
     (r"\b(?P<what>(?:huggingface-cli|hf)\s+download)\s+(?P<name>[\w./-]+)", "huggingface"),
@@ -37,8 +37,8 @@ _SHELL = (
 )
 
 
-def in_shell(text: str) -> Iterator[Download]:
-    for pattern, kind in _SHELL:
+def downloads_in_shell(text: str) -> Iterator[Download]:
+    for pattern, kind in _SHELL_PATTERNS:
         found = re.search(pattern, text)
         if found:
             yield Download("", 0, " ".join(found["what"].split()), kind, found.groupdict().get("name") or "")
@@ -68,26 +68,26 @@ class Call(NamedTuple):
         value = values[0]
         return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
-    def is_here(self, name: str) -> bool:
+    def is_local_path(self, name: str) -> bool:
         """Whether a text is a path rather than a name of the hub's."""
         return name.startswith((".", "/", "~")) or any(os.path.exists(os.path.join(each, name)) for each in self.places)
 
-    def within(self, *packages: str) -> bool:
+    def is_in_package(self, *packages: str) -> bool:
         return self.name.partition(".")[0] in packages
 
 
-def _data_set(call: Call) -> Download | None:
+def _data_set_download(call: Call) -> Download | None:
     if call.keyword("download") is True:
         return Download("", 0, "%s(download=True)" % call.last, "data")
     return None
 
 
-def _hub(call: Call) -> Download | None:
+def _hub_download(call: Call) -> Download | None:
     if call.last == "from_pretrained" and call.name != "from_pretrained":
         name = call.first("pretrained_model_name_or_path", "repo_id")
     elif call.last in ("snapshot_download", "hf_hub_download"):
         name = call.first("repo_id")
-    elif call.last in ("load_dataset", "load_dataset_builder") and call.within("datasets", "load_dataset"):
+    elif call.last in ("load_dataset", "load_dataset_builder") and call.is_in_package("datasets", "load_dataset"):
         name = call.first("path")
         if name in _LOCAL_BUILDERS:
             return None
@@ -97,12 +97,12 @@ def _hub(call: Call) -> Download | None:
     else:
         return None
     bare = (name or "").removeprefix("datasets/")
-    if name is None or call.keyword("local_files_only") is True or (bare and call.is_here(bare)):
+    if name is None or call.keyword("local_files_only") is True or (bare and call.is_local_path(bare)):
         return None
     return Download("", 0, "%s(%s)" % (call.last, repr(bare) if bare else "…"), "huggingface", name)
 
 
-def _torch_hub(call: Call) -> Download | None:
+def _torch_hub_download(call: Call) -> Download | None:
     if call.name in ("torch.hub.load", "torch.hub.list", "torch.hub.help"):
         if call.keyword("source") == "local":
             return None
@@ -111,14 +111,14 @@ def _torch_hub(call: Call) -> Download | None:
     if call.last in ("load_state_dict_from_url", "download_url_to_file"):
         url = call.first("url") or ""
         return Download("", 0, "%s(…)" % call.last, "torch_hub", url)
-    if call.within("torchvision", "timm"):
+    if call.is_in_package("torchvision", "timm"):
         weights = call.keyword("pretrained") is True or isinstance(call.keyword("weights"), str)
         if weights:
             return Download("", 0, "%s(…) with weights" % call.last, "torch_hub")
     return None
 
 
-_WEB = frozenset(
+_WEB_FUNCTIONS = frozenset(
     (
         *("urllib.request.urlretrieve", "urllib.request.urlopen", "requests.get", "requests.post", "requests.request"),
         *("httpx.get", "httpx.stream", "wget.download", "gdown.download", "gdown.cached_download"),
@@ -129,10 +129,10 @@ _WEB = frozenset(
 )
 
 
-def _web(call: Call) -> Download | None:
-    if call.name in _WEB:
+def _web_download(call: Call) -> Download | None:
+    if call.name in _WEB_FUNCTIONS:
         return Download("", 0, "%s(…)" % call.name, "data")
-    if call.last == "load_data" and ".datasets." in call.name and call.within("keras", "tensorflow"):
+    if call.last == "load_data" and ".datasets." in call.name and call.is_in_package("keras", "tensorflow"):
         return Download("", 0, "%s()" % ".".join(call.name.split(".")[-2:]), "data")
     if call.name.startswith("sklearn.datasets.fetch_"):
         return Download("", 0, "%s()" % call.last, "data")
@@ -141,19 +141,19 @@ def _web(call: Call) -> Download | None:
     return None
 
 
-def _shell(call: Call) -> Download | None:
+def _shell_download(call: Call) -> Download | None:
     if not (
-        call.within("os", "subprocess")
+        call.is_in_package("os", "subprocess")
         and call.last in ("system", "popen", "run", "call", "check_call", "check_output", "Popen")
     ):
         return None
-    for text in _words(call.node.args[:1]):
-        for found in in_shell(text):
+    for text in _command_texts(call.node.args[:1]):
+        for found in downloads_in_shell(text):
             return found
     return None
 
 
-def _words(values: Iterable[ast.expr]) -> Iterator[str]:
+def _command_texts(values: Iterable[ast.expr]) -> Iterator[str]:
     """The text of a command, or of its words."""
     for value in values:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -165,4 +165,10 @@ def _words(values: Iterable[ast.expr]) -> Iterator[str]:
             )
 
 
-RULES: tuple[Callable[[Call], Download | None], ...] = (_hub, _torch_hub, _web, _shell, _data_set)
+RULES: tuple[Callable[[Call], Download | None], ...] = (
+    _hub_download,
+    _torch_hub_download,
+    _web_download,
+    _shell_download,
+    _data_set_download,
+)

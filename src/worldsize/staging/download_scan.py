@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from worldsize.staging.download_rules import RULES, Call, Download, in_shell
+from worldsize.staging.download_rules import RULES, Call, Download, downloads_in_shell
 
 _MOST_FILES = 300
 _MOST_BYTES = 2 << 20
@@ -20,13 +20,13 @@ _MOST_BYTES = 2 << 20
 def downloads_of(code: str, text: str) -> list[Download]:
     """Of the command's `text`, of the Python files that it names in the directory `code`, and of the files there that
     these import."""
-    found = list(in_shell(text))
-    for file in _reached(code, text):
-        found += _in_file(code, file)
+    found = list(downloads_in_shell(text))
+    for file in _reachable_files(code, text):
+        found += _downloads_in_file(code, file)
     return found
 
 
-def _reached(code: str, text: str) -> list[str]:
+def _reachable_files(code: str, text: str) -> list[str]:
     """What the command names, as a script or a module, and what it imports from the code, in the order they are met."""
     seen: list[str] = []
     modules = [name.replace(".", os.sep) for name in re.findall(r"\s-m\s+([\w.]+)", text)]
@@ -37,13 +37,13 @@ def _reached(code: str, text: str) -> list[str]:
         if file in seen or not os.path.isfile(os.path.join(code, file)):
             continue
         seen.append(file)
-        tree = _parsed(code, file)
+        tree = _parse_file(code, file)
         if tree is not None:
-            front += _imported(tree, code, os.path.dirname(file))
+            front += _imported_files(tree, code, os.path.dirname(file))
     return seen
 
 
-def _parsed(code: str, file: str) -> ast.Module | None:
+def _parse_file(code: str, file: str) -> ast.Module | None:
     path = os.path.join(code, file)
     try:
         if os.path.getsize(path) > _MOST_BYTES:
@@ -54,7 +54,7 @@ def _parsed(code: str, file: str) -> ast.Module | None:
         return None
 
 
-def _imported(tree: ast.Module, code: str, beside: str) -> Iterator[str]:
+def _imported_files(tree: ast.Module, code: str, beside: str) -> Iterator[str]:
     """Files of the code that the module may import: of its own directory, as scripts see it, or of a package's."""
     for node in ast.walk(tree):
         names: list[str] = []
@@ -74,15 +74,15 @@ def _imported(tree: ast.Module, code: str, beside: str) -> Iterator[str]:
                         yield os.path.normpath(os.path.join(place, candidate))
 
 
-def _in_file(code: str, file: str) -> Iterator[Download]:
-    tree = _parsed(code, file)
+def _downloads_in_file(code: str, file: str) -> Iterator[Download]:
+    tree = _parse_file(code, file)
     if tree is None:
         return
     aliases = _aliases(tree)
     beside = os.path.join(code, os.path.dirname(file))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            call = Call(node, _dotted(node.func, aliases), (beside, code))
+            call = Call(node, _dotted_name(node.func, aliases), (beside, code))
             for rule in RULES:
                 found = rule(call)
                 if found is not None:
@@ -105,7 +105,7 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
     return found
 
 
-def _dotted(node: ast.expr, aliases: dict[str, str]) -> str:
+def _dotted_name(node: ast.expr, aliases: dict[str, str]) -> str:
     """`torchvision.datasets.MNIST` for what is called so, however it was imported; "?.x" for a method of something."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):

@@ -21,9 +21,9 @@ from urllib.parse import unquote, urlsplit
 from worldsize.common.atomic_files import read_json, storage_error, write_json
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.staging.archives import is_archive, unpack_archive
-from worldsize.staging.content_store import Store, bytes_text
-from worldsize.staging.http import Version, download, shown
-from worldsize.staging.limits import Limit, TooLarge, limit_download, limit_unpacking
+from worldsize.staging.content_store import ContentStore, bytes_text
+from worldsize.staging.http import FileVersion, display_url, download
+from worldsize.staging.limits import SizeLimit, SizeLimitError, download_limit, unpack_limit
 from worldsize.trust.directories import make_directories
 
 _WEB = ("http", "https")
@@ -31,7 +31,7 @@ _UNFIT = re.compile(r"[^\w.+-]")
 _LONGEST = 100
 
 
-class Fetched(NamedTuple):
+class FetchedData(NamedTuple):
     """`path` is local; `sha256` of a file, or of the archive that a folder was; `mark` is what the server knows its
     state by; `fetched` is when (Unix seconds)."""
 
@@ -58,35 +58,35 @@ def file_name(uri: str) -> str:
     return _UNFIT.sub("_", name)[-_LONGEST:].lstrip(".") or "data"
 
 
-class Data(Store):
+class DataStore(ContentStore):
     """Methods raise UsageError for what is refused for good or is not what its
     checksum says, WorldsizeError for trouble that may pass, StorageError for the disk."""
 
     def fetch(
         self, uri: str, folder: bool = False, sha256: str | None = None, what: str = "", max_size: int | None = None
-    ) -> Fetched:
+    ) -> FetchedData:
         """`folder`: an archive is unpacked. `what` it is called in news. `max_size`: of what is fetched, and of what an
         archive holds."""
         what = what or file_name(uri)
-        limit = limit_download(max_size, shown(uri))
+        limit = download_limit(max_size, display_url(uri))
         try:
-            found = self._fetched(uri, sha256, what, limit)
+            found = self._fetch_uri(uri, sha256, what, limit)
             if folder and "://" in uri and is_archive(file_name(uri)):
                 return self.unpacked(found, file_name(uri), what, sha256 is not None, max_size)
             return found
         except OSError as error:
             raise storage_error(error, error.filename or self.directory) from None
 
-    def _fetched(self, uri: str, sha256: str | None, what: str, limit: Limit) -> Fetched:
+    def _fetch_uri(self, uri: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
         if "://" not in uri:
-            found = self._from_disk(uri, sha256, what, limit)
+            found = self._copy_from_disk(uri, sha256, what, limit)
         elif is_web(uri):
             if sha256 is None and _is_open_to_others(uri):
                 words = "%s: %s is fetched by http, where others can answer: say https, or give its sha256"
-                self.say(words % (what, shown(uri)))
-            found = self._from_web(uri, sha256, what, limit)
+                self.say(words % (what, display_url(uri)))
+            found = self._fetch_from_web(uri, sha256, what, limit)
         else:
-            found = self._from_store(uri, sha256, what, limit)
+            found = self._fetch_from_store(uri, sha256, what, limit)
         limit.check(found.bytes)
         return found
 
@@ -108,7 +108,7 @@ class Data(Store):
             _try_to_write(state, {**known, "sha256": digest})
         _compare(digest, sha256, path)
 
-    def _from_disk(self, path: str, sha256: str | None, what: str, limit: Limit) -> Fetched:
+    def _copy_from_disk(self, path: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
         """A copy of a file that is here, as it is now."""
         if not os.path.isfile(path):
             raise UsageError("is no file", path, "mend the path; a directory can be an input")
@@ -127,22 +127,24 @@ class Data(Store):
                     os.unlink(part)
                 _compare(copied, digest, path)
                 self.keep(part, digest, file_name(path))
-        return Fetched(path, kept, os.path.getsize(kept), digest, None, time.time())
+        return FetchedData(path, kept, os.path.getsize(kept), digest, None, time.time())
 
-    def _from_web(self, uri: str, sha256: str | None, what: str, limit: Limit) -> Fetched:
+    def _fetch_from_web(self, uri: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
         state, name = self._state(uri), file_name(uri)
         if sha256:
             path = os.path.join(self.directory, "files", sha256.lower(), name)
             if os.path.isfile(path):
-                return Fetched(shown(uri), path, os.path.getsize(path), sha256.lower(), None, os.path.getmtime(path))
+                return FetchedData(
+                    display_url(uri), path, os.path.getsize(path), sha256.lower(), None, os.path.getmtime(path)
+                )
         with self.alone(state, what):
-            known = _known(state)
-            ask = Version(known["etag"], known["modified"]) if known else None
+            known = _read_valid_state(state)
+            ask = FileVersion(known["etag"], known["modified"]) if known else None
             part = state[: -len(".json")] + ".part"
             try:
-                tick = self._tick(what, shown(uri), limit)
+                tick = self._tick(what, display_url(uri), limit)
                 version = download(uri, part, ask, tick, known_content=sha256 is not None)
-            except TooLarge:
+            except SizeLimitError:
                 _remove(part, part + ".json")
                 raise
             except UsageError:
@@ -155,61 +157,63 @@ class Data(Store):
                 version = None
             if version is None:
                 assert known is not None
-                _compare(known["sha256"], sha256, shown(uri))
-                return _as_fetched(known)
+                _compare(known["sha256"], sha256, display_url(uri))
+                return _to_fetched_data(known)
             digest = self.digest(part, what)
             if sha256 and digest != sha256.lower():
                 os.unlink(part)
-            _compare(digest, sha256, shown(uri))
+            _compare(digest, sha256, display_url(uri))
             path = self.keep(part, digest, name)
-            found = Fetched(shown(uri), path, os.path.getsize(path), digest, version.etag, time.time())
+            found = FetchedData(display_url(uri), path, os.path.getsize(path), digest, version.etag, time.time())
             write_json(state, {**found._asdict(), "etag": version.etag, "modified": version.modified})
             return found
 
-    def _from_store(self, uri: str, sha256: str | None, what: str, limit: Limit) -> Fetched:
-        from worldsize.staging.object_stores import Remote
+    def _fetch_from_store(self, uri: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
+        from worldsize.staging.object_stores import RemoteFiles
 
         state = self._state(uri)
         with self.alone(state, what):
-            store = Remote(uri)
+            store = RemoteFiles(uri)
             found = store.look()
             mark = hashlib.sha256(found.mark.encode()).hexdigest()[:32]
-            known = _known(state)
+            known = _read_valid_state(state)
             if known is None or known["mark"] != mark:
                 limit.check(sum(found.files.values()))
-                known = self._fetched_from(store, found, uri, mark, what, limit)
+                known = self._transfer_from_store(store, found, uri, mark, what, limit)
                 write_json(state, known)
         if sha256:
             if found.folder:
-                raise UsageError("is a folder, and a checksum is of a file", shown(uri), "leave sha256 out")
-            _compare(known["sha256"], sha256, shown(uri))
-        return _as_fetched(known)
+                raise UsageError("is a folder, and a checksum is of a file", display_url(uri), "leave sha256 out")
+            _compare(known["sha256"], sha256, display_url(uri))
+        return _to_fetched_data(known)
 
-    def _fetched_from(self, store: Any, found: Any, uri: str, mark: str, what: str, limit: Limit) -> dict[str, Any]:
-        tick, size = self._tick(what, shown(uri), limit), sum(found.files.values())
+    def _transfer_from_store(
+        self, store: Any, found: Any, uri: str, mark: str, what: str, limit: SizeLimit
+    ) -> dict[str, Any]:
+        tick, size = self._tick(what, display_url(uri), limit), sum(found.files.values())
         if not found.folder:
             part = self._state(uri)[: -len(".json")] + ".part"
             store.fetch(found, part, tick)
             digest = self.digest(part, what)
             path = self.keep(part, digest, file_name(uri))
-            return {**Fetched(shown(uri), path, size, digest, mark, time.time())._asdict()}
+            return {**FetchedData(display_url(uri), path, size, digest, mark, time.time())._asdict()}
         path = os.path.join(self.directory, "folders", hashlib.sha256((uri + mark).encode()).hexdigest()[:32])
         self.make(path, lambda part: store.fetch(found, part, tick), what)
-        return {**Fetched(shown(uri), path, size, None, mark, time.time())._asdict()}
+        return {**FetchedData(display_url(uri), path, size, None, mark, time.time())._asdict()}
 
     def unpacked(
-        self, found: Fetched, name: str, what: str, known: bool = False, max_size: int | None = None
-    ) -> Fetched:
+        self, found: FetchedData, name: str, what: str, known: bool = False, max_size: int | None = None
+    ) -> FetchedData:
         """What a fetched archive, called `name`, holds; `known`: somebody has said its checksum."""
         path = os.path.join(self.directory, "folders", (found.sha256 or "")[:32])
-        limit = limit_unpacking(found.bytes, known, max_size, found.uri)
+        limit = unpack_limit(found.bytes, known, max_size, found.uri)
         self.make(path, lambda part: unpack_archive(found.path, name, part, found.uri, limit), what)
         return found._replace(path=path)
 
     def _state(self, uri: str) -> str:
         return os.path.join(self.directory, "uris", hashlib.sha256(uri.encode()).hexdigest()[:32] + ".json")
 
-    def _tick(self, what: str, uri: str, limit: Limit) -> Callable[[int, int], None]:
+    def _tick(self, what: str, uri: str, limit: SizeLimit) -> Callable[[int, int], None]:
         told = False
 
         def tick(done: int, total: int) -> None:
@@ -254,14 +258,14 @@ def _read(state: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _known(state: str) -> dict[str, Any] | None:
+def _read_valid_state(state: str) -> dict[str, Any] | None:
     """What was fetched before and is still here."""
     value = _read(state)
     return value if os.path.exists(str(value.get("path", ""))) else None
 
 
-def _as_fetched(value: dict[str, Any]) -> Fetched:
-    return Fetched(*(value[name] for name in Fetched._fields))
+def _to_fetched_data(value: dict[str, Any]) -> FetchedData:
+    return FetchedData(*(value[name] for name in FetchedData._fields))
 
 
 def _compare(digest: str, wanted: str | None, where: str) -> None:

@@ -24,7 +24,7 @@ PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
 _TIMEOUT = 30.0
 _CHUNK = 1 << 20
 _DIGITS = 20
-_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+_RETRYABLE_CODES = (408, 425, 429, 500, 502, 503, 504)
 _HINTS = {
     401: "it wants credentials: a signed URL, or user and password in it",
     403: "it wants credentials: a signed URL, or user and password in it",
@@ -33,7 +33,7 @@ _HINTS = {
 }
 
 
-class Version(NamedTuple):
+class FileVersion(NamedTuple):
     """What a server said to know a file's state by."""
 
     etag: str | None = None
@@ -46,7 +46,7 @@ class Version(NamedTuple):
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
 
-class _Again(Exception):
+class _RetryableError(Exception):
     """It may go better the next time. `done`: how many bytes of the file are here now."""
 
     def __init__(self, what: str, done: int = 0) -> None:
@@ -54,25 +54,25 @@ class _Again(Exception):
         self.done = done
 
 
-class _NoSuchPart(_Again):
+class _RangeError(_RetryableError):
     """416."""
 
 
-class _Unchanged(Exception):
+class _NotModified(Exception):
     """304."""
 
 
 def download(
     url: str,
     part: str,
-    known: Version | None,
+    known: FileVersion | None,
     tick: Tick,
     headers: Mapping[str, str] | None = None,
     pauses: Sequence[float] = PAUSES,
     sleep: Callable[[float], None] = time.sleep,
     *,
     known_content: bool = False,
-) -> Version | None:
+) -> FileVersion | None:
     """The whole file in `part`, and its version; None, and no file, where it is still as it was `known`.
 
     What an interrupted download has left in `part` is gone on from, unless the file has changed meanwhile. UsageError:
@@ -83,13 +83,13 @@ def download(
     left, most = list(pauses), 0
     while True:
         try:
-            return _attempt(url, part, known, tick, headers or {}, known_content)
-        except _Again as error:
+            return _try_download(url, part, known, tick, headers or {}, known_content)
+        except _RetryableError as error:
             if error.done > most:
                 left, most = list(pauses), error.done
             if not left:
                 hint = "try again: what has arrived is kept" if os.path.exists(part) else "is the network up?"
-                raise WorldsizeError("cannot be fetched: %s" % error, shown(url), hint) from None
+                raise WorldsizeError("cannot be fetched: %s" % error, display_url(url), hint) from None
             sleep(left.pop(0))
 
 
@@ -98,18 +98,18 @@ def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses:
     left = list(pauses)
     while True:
         try:
-            data = _small(url, limit, headers or {})
-        except _Again as error:
+            data = _read_small(url, limit, headers or {})
+        except _RetryableError as error:
             if not left:
-                raise WorldsizeError("cannot be fetched: %s" % error, shown(url), "is the network up?") from None
+                raise WorldsizeError("cannot be fetched: %s" % error, display_url(url), "is the network up?") from None
             time.sleep(left.pop(0))
             continue
         if len(data) > limit:
-            raise UsageError("is larger than %d bytes" % limit, shown(url))
+            raise UsageError("is larger than %d bytes" % limit, display_url(url))
         return data
 
 
-def _small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
+def _read_small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
     """The content; of a larger file one byte more than the limit."""
     from http.client import HTTPException
 
@@ -117,9 +117,9 @@ def _small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
         try:
             data: bytes = answer.read(limit + 1)
         except (HTTPException, OSError) as error:
-            raise _Again("the connection broke (%s)" % _words(error)) from None
+            raise _RetryableError("the connection broke (%s)" % _error_text(error)) from None
         if len(data) <= limit and answer.length:
-            raise _Again("the connection broke after %d bytes" % len(data))
+            raise _RetryableError("the connection broke after %d bytes" % len(data))
     return data
 
 
@@ -128,21 +128,21 @@ def headers_of(url: str, headers: Mapping[str, str] | None = None) -> Mapping[st
     try:
         with _open(url, headers or {}, method="HEAD", follow=False) as answer:
             return {name.lower(): value for name, value in answer.headers.items()}
-    except _Again as error:
-        raise WorldsizeError("cannot be fetched: %s" % error, shown(url), "is the network up?") from None
+    except _RetryableError as error:
+        raise WorldsizeError("cannot be fetched: %s" % error, display_url(url), "is the network up?") from None
 
 
-def _attempt(
-    url: str, part: str, known: Version | None, tick: Tick, headers: Mapping[str, str], known_content: bool
-) -> Version | None:
-    have = _resumable(part)
+def _try_download(
+    url: str, part: str, known: FileVersion | None, tick: Tick, headers: Mapping[str, str], known_content: bool
+) -> FileVersion | None:
+    have = _resumable_version(part)
     start = os.path.getsize(part) if have else 0
     asked = {**headers, **_conditions(have, start, known)}
     try:
         answer = _open(url, asked, downgrade=known_content)
-    except _Unchanged:
+    except _NotModified:
         return None
-    except _NoSuchPart:
+    except _RangeError:
         os.unlink(part)
         raise
     with answer:
@@ -151,14 +151,14 @@ def _attempt(
             start = 0
         elif _first_byte(answer) != start:
             os.unlink(part)
-            raise _Again("the server answered with another part than asked for")
+            raise _RetryableError("the server answered with another part than asked for")
         write_json(part + ".json", version._asdict())
         _receive(answer, part, start, total, tick)
     os.unlink(part + ".json")
     return version
 
 
-def _conditions(have: Version | None, start: int, known: Version | None) -> dict[str, str]:
+def _conditions(have: FileVersion | None, start: int, known: FileVersion | None) -> dict[str, str]:
     if have and have.validator and start:
         return {"Range": "bytes=%d-" % start, "If-Range": have.validator}
     found = {}
@@ -169,20 +169,20 @@ def _conditions(have: Version | None, start: int, known: Version | None) -> dict
     return found
 
 
-def _resumable(part: str) -> Version | None:
+def _resumable_version(part: str) -> FileVersion | None:
     """Of what lies in `part`; None where nothing does that may be gone on from."""
     try:
         value = read_json(part + ".json")
-        return Version(**value) if value and os.path.exists(part) else None
+        return FileVersion(**value) if value and os.path.exists(part) else None
     except (ValueError, TypeError):
         return None
 
 
-def _version(answer: Any, start: int) -> tuple[Version, int]:
+def _version(answer: Any, start: int) -> tuple[FileVersion, int]:
     """And the size of the whole, 0 where it is not said."""
     length = answer.headers.get("Content-Length", "")
     total = int(length) + (start if answer.status == 206 else 0) if _is_number(length) else 0
-    return Version(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), total or None), total
+    return FileVersion(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), total or None), total
 
 
 def _first_byte(answer: Any) -> int:
@@ -208,9 +208,11 @@ def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None
                 done += len(data)
                 tick(done, total)
         except (HTTPException, TimeoutError, ConnectionError) as error:
-            raise _Again("the connection broke after %d bytes (%s)" % (done, _words(error)), done) from None
+            raise _RetryableError(
+                "the connection broke after %d bytes (%s)" % (done, _error_text(error)), done
+            ) from None
     if total and done < total:
-        raise _Again("the connection broke after %d of %d bytes" % (done, total), done)
+        raise _RetryableError("the connection broke after %d of %d bytes" % (done, total), done)
 
 
 def _open(
@@ -227,29 +229,29 @@ def _open(
     authorization = request.headers.pop("Authorization", authorization)
     if authorization:  # not to be carried to another host
         request.add_unredirected_header("Authorization", authorization)
-    opener = build_opener(_redirects(follow, downgrade))
+    opener = build_opener(_redirect_handler(follow, downgrade))
     try:
         return opener.open(request, timeout=_TIMEOUT)
     except HTTPError as error:
         error.close()
         if error.code == 304:
-            raise _Unchanged from None
+            raise _NotModified from None
         if not follow and error.code in (301, 302, 303, 307, 308):
             return error
-        if error.code in _TEMPORARY:
-            raise _Again("%d %s" % (error.code, error.reason)) from None
+        if error.code in _RETRYABLE_CODES:
+            raise _RetryableError("%d %s" % (error.code, error.reason)) from None
         if error.code == 416:
-            raise _NoSuchPart("the file has become smaller") from None
-        raise UsageError("%d %s" % (error.code, error.reason), shown(url), _HINTS.get(error.code)) from None
+            raise _RangeError("the file has become smaller") from None
+        raise UsageError("%d %s" % (error.code, error.reason), display_url(url), _HINTS.get(error.code)) from None
     except URLError as error:
-        raise _Again(_words(error.reason)) from None
+        raise _RetryableError(_error_text(error.reason)) from None
     except (HTTPException, TimeoutError, ConnectionError) as error:
-        raise _Again(_words(error)) from None
+        raise _RetryableError(_error_text(error)) from None
     except ValueError as error:
-        raise UsageError("is no address: %s" % error, shown(url)) from None
+        raise UsageError("is no address: %s" % error, display_url(url)) from None
 
 
-def _redirects(follow: bool, downgrade: bool) -> Any:
+def _redirect_handler(follow: bool, downgrade: bool) -> Any:
     from urllib.request import HTTPRedirectHandler
 
     class Redirects(HTTPRedirectHandler):
@@ -257,20 +259,20 @@ def _redirects(follow: bool, downgrade: bool) -> Any:
             if not follow:
                 return None
             if not url.lower().startswith(("http:", "https:")):
-                raise UsageError("leads to neither http nor https: %s" % shown(url), shown(asked.full_url))
+                raise UsageError("leads to neither http nor https: %s" % display_url(url), display_url(asked.full_url))
             if not downgrade and asked.type == "https" and not url.lower().startswith("https:"):
-                what = "leads from https to http, where others could answer: %s" % shown(url)
-                raise UsageError(what, shown(asked.full_url), "give the file's sha256, or another address")
+                what = "leads from https to http, where others could answer: %s" % display_url(url)
+                raise UsageError(what, display_url(asked.full_url), "give the file's sha256, or another address")
             return super().redirect_request(asked, file, code, words, headers, url)
 
     return Redirects()
 
 
-def _words(error: object) -> str:
+def _error_text(error: object) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def shown(url: str) -> str:
+def display_url(url: str) -> str:
     """The URL for people: without user, password, query, fragment and the tokens in paths of conda's servers."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]

@@ -21,8 +21,8 @@ from urllib.parse import quote
 from worldsize.common.atomic_files import read_json, write_json
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.stage import HubRepo
-from worldsize.staging.fetch import Data
-from worldsize.staging.http import download, read, shown
+from worldsize.staging.fetch import DataStore
+from worldsize.staging.http import display_url, download, read
 from worldsize.trust.directories import make_directories
 
 _ENDPOINT = "https://huggingface.co"
@@ -38,7 +38,7 @@ class Blob(NamedTuple):
     size: int
 
 
-class Snapshot(NamedTuple):
+class HubSnapshot(NamedTuple):
     """One commit of a repository; `files` are those that are wanted."""
 
     repo: HubRepo
@@ -57,14 +57,14 @@ class Snapshot(NamedTuple):
 class Hub:
     """The hub that `environ` names, read with the credentials that its library would use."""
 
-    def __init__(self, directory: str, data: Data, environ: Mapping[str, str]) -> None:
+    def __init__(self, directory: str, data: DataStore, environ: Mapping[str, str]) -> None:
         self._directory = directory
         self._data = data
         self._endpoint = (environ.get("HF_ENDPOINT") or _ENDPOINT).rstrip("/")
         token = _token(environ)
         self._headers = {"Authorization": "Bearer " + token} if token else {}
 
-    def fetch(self, repo: HubRepo) -> Snapshot:
+    def fetch(self, repo: HubRepo) -> HubSnapshot:
         """Everything wanted of a repository, here. Where the hub cannot be reached, what was fetched before counts, and
         that is said. Raises UsageError, WorldsizeError, OSError."""
         snapshot = self._look(repo)
@@ -74,50 +74,50 @@ class Hub:
             self._data.say("huggingface: fetching %s (%d files)" % (repo.name, len(missing)))
         done = total - sum(snapshot.files[name].size for name in missing)
         for name in missing:
-            self._fetch_file(snapshot, name, self._ticking(repo.name, done, total))
+            self._fetch_file(snapshot, name, self._make_tick(repo.name, done, total))
             done += snapshot.files[name].size
         write_json(self._state(repo), [snapshot.commit, snapshot.files])
         return snapshot
 
-    def _ticking(self, name: str, before: int, total: int) -> Callable[[int, int], None]:
+    def _make_tick(self, name: str, before: int, total: int) -> Callable[[int, int], None]:
         return lambda done, _: self._data.tell(name, before + done, total)
 
-    def _look(self, repo: HubRepo) -> Snapshot:
+    def _look(self, repo: HubRepo) -> HubSnapshot:
         where = "%s/api/%s/%s/revision/%s?blobs=true" % (
             self._endpoint, repo.kind, repo.name, quote(repo.revision, safe="")
         )  # fmt: skip
         try:
             value: dict[str, Any] = json.loads(read(where, _LISTING, self._headers))
-            files = {each["rfilename"]: _blob(each) for each in value["siblings"]}
-            commit = _hexadecimal(value["sha"])
+            files = {each["rfilename"]: _parse_blob(each) for each in value["siblings"]}
+            commit = _parse_checksum(value["sha"])
         except UsageError as error:
-            raise UsageError(error.what, shown(where), _hint(error.what, repo)) from None
+            raise UsageError(error.what, display_url(where), _hint(error.what, repo)) from None
         except WorldsizeError as error:
             return self._known(repo, error)
         except (ValueError, KeyError, TypeError):
-            raise UsageError("is no answer of a Hugging Face hub", shown(where), "mend HF_ENDPOINT") from None
-        wanted = {name: blob for name, blob in files.items() if _matches(name, repo.patterns)}
+            raise UsageError("is no answer of a Hugging Face hub", display_url(where), "mend HF_ENDPOINT") from None
+        wanted = {name: blob for name, blob in files.items() if _is_match(name, repo.patterns)}
         for name in wanted:
             if os.path.isabs(name) or ".." in name.split("/"):
-                raise UsageError("holds a file whose name leads out of it: %s" % name, shown(where))
+                raise UsageError("holds a file whose name leads out of it: %s" % name, display_url(where))
         if not wanted:
             raise UsageError("no file of %s matches %s" % (repo.name, " ".join(repo.patterns)), "stage.huggingface")
-        return Snapshot(repo, commit, wanted)
+        return HubSnapshot(repo, commit, wanted)
 
-    def _known(self, repo: HubRepo, error: WorldsizeError) -> Snapshot:
+    def _known(self, repo: HubRepo, error: WorldsizeError) -> HubSnapshot:
         try:
             known = read_json(self._state(repo))
         except ValueError:
             known = None
         if not known:
             raise error
-        snapshot = Snapshot(repo, known[0], {name: Blob(*blob) for name, blob in known[1].items()})
+        snapshot = HubSnapshot(repo, known[0], {name: Blob(*blob) for name, blob in known[1].items()})
         if any(not os.path.exists(snapshot.blob(self._directory, name)) for name in snapshot.files):
             raise error
         self._data.say("huggingface: %s; commit %s of %s is used" % (error.what, snapshot.commit[:12], repo.name))
         return snapshot
 
-    def _fetch_file(self, snapshot: Snapshot, name: str, tick: Callable[[int, int], None]) -> None:
+    def _fetch_file(self, snapshot: HubSnapshot, name: str, tick: Callable[[int, int], None]) -> None:
         repo, blob = snapshot.repo, snapshot.files[name]
         kind = "" if repo.kind == "models" else repo.kind + "/"
         url = "%s/%s%s/resolve/%s/%s" % (self._endpoint, kind, repo.name, snapshot.commit, quote(name))
@@ -130,7 +130,7 @@ class Hub:
             download(url, part, None, tick, self._headers)
             if _checksum(part, blob.name) != blob.name:
                 os.unlink(part)
-                raise UsageError("is not what the hub says it is (%s)" % blob.name, shown(url), "try again")
+                raise UsageError("is not what the hub says it is (%s)" % blob.name, display_url(url), "try again")
             os.chmod(part, 0o444)
             os.rename(part, path)
         os.unlink(path + ".lock")
@@ -142,20 +142,20 @@ class Hub:
         return os.path.join(directory, key + ".json")
 
 
-def _blob(sibling: dict[str, Any]) -> Blob:
+def _parse_blob(sibling: dict[str, Any]) -> Blob:
     """ValueError for a name that is no checksum: it becomes a file's."""
     large = sibling.get("lfs")
     name, size = (large["sha256"], large["size"]) if large else (sibling["blobId"], sibling.get("size"))
-    return Blob(_hexadecimal(name), int(size or 0))
+    return Blob(_parse_checksum(name), int(size or 0))
 
 
-def _hexadecimal(name: object) -> str:
+def _parse_checksum(name: object) -> str:
     if not isinstance(name, str) or not _CHECKSUM.fullmatch(name):
         raise ValueError("is no checksum: %.80r" % name)
     return name
 
 
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+def _is_match(name: str, patterns: tuple[str, ...]) -> bool:
     return not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
 
 

@@ -1,7 +1,7 @@
 """How many bytes others may make us write: of a download, and of what an archive holds.
 
 A download has the limit that its job says (`max_size`), or none. So has an archive; without one, and unless its content
-is known by a checksum, it may grow `RATIO` times, and to `FLOOR` in any case.
+is known by a checksum, it may grow `MAX_UNPACK_RATIO` times, and to `MIN_UNPACK_LIMIT` in any case.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from worldsize.errors import UsageError
 from worldsize.staging.content_store import bytes_text
 
-RATIO = 200
-FLOOR = 1 << 30
+MAX_UNPACK_RATIO = 200
+MIN_UNPACK_LIMIT = 1 << 30
 
 
-class TooLarge(UsageError):
+class SizeLimitError(UsageError):
     """More than may be written."""
 
 
-class Limit:
+class SizeLimit:
     """Counts what is written. TooLarge, at `where`, once that is more than `most`; None: it may be any number."""
 
     def __init__(self, most: int | None, where: str, what: str = "", hint: str | None = None) -> None:
         self._most = most
-        self._refusal = TooLarge(what, where, hint)
+        self._refusal = SizeLimitError(what, where, hint)
         self._count = 0
 
     def add(self, count: int) -> None:
@@ -35,21 +35,23 @@ class Limit:
             raise self._refusal
 
 
-def limit_download(max_size: int | None, where: str) -> Limit:
+def download_limit(max_size: int | None, where: str) -> SizeLimit:
     what = "is larger than max_size, %s" % bytes_text(max_size or 0)
-    return Limit(max_size, where, what, "say a larger max_size if that is the file that you want")
+    return SizeLimit(max_size, where, what, "say a larger max_size if that is the file that you want")
 
 
-def limit_unpacking(size: int, known: bool, max_size: int | None, where: str) -> Limit:
+def unpack_limit(size: int, known: bool, max_size: int | None, where: str) -> SizeLimit:
     """Of an archive of `size` bytes; `known`: a checksum says what is in it."""
     if max_size is not None:
         what = "unpacks to more than max_size, %s" % bytes_text(max_size)
-        return Limit(max_size, where, what, "say a larger max_size if you trust it")
+        return SizeLimit(max_size, where, what, "say a larger max_size if you trust it")
     if known:
-        return Limit(None, where)
-    most = max(FLOOR, RATIO * size)
+        return SizeLimit(None, where)
+    most = max(MIN_UNPACK_LIMIT, MAX_UNPACK_RATIO * size)
     what = "unpacks to more than %s, %s" % (
         bytes_text(most),
-        "%d times its own size" % RATIO if most > FLOOR else "and was fetched as %s" % bytes_text(size),
+        "%d times its own size" % MAX_UNPACK_RATIO
+        if most > MIN_UNPACK_LIMIT
+        else "and was fetched as %s" % bytes_text(size),
     )
-    return Limit(most, where, what, "if you trust it, give its sha256, or say how much it may be with max_size")
+    return SizeLimit(most, where, what, "if you trust it, give its sha256, or say how much it may be with max_size")

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.staging.http import Tick, shown
+from worldsize.staging.http import Tick, display_url
 from worldsize.trust.directories import make_directories
 
-_INSTALL = 'pip install "worldsize[data]"'
+_INSTALL_HINT = 'pip install "worldsize[data]"'
 _WASB = re.compile(r"wasbs?://([^@/]+)@([^./]+)\.blob\.([^/]+)(/.*)?$")
 _MARKS = ("etag", "ETag", "e_tag", "md5", "content_md5", "generation", "last_modified", "LastModified", "mtime")
-_TROUBLE = (
+_SERVICE_ERRORS = (
     ("azure.core.exceptions", "AzureError"),
     ("botocore.exceptions", "BotoCoreError"),
     ("botocore.exceptions", "ClientError"),
@@ -30,30 +30,30 @@ _TROUBLE = (
 """What the services' own packages raise beside OSError and ValueError."""
 
 
-class Lacking(NamedTuple):
+class MissingSupport(NamedTuple):
     """What is missing here, in words, and the mend."""
 
     what: str
     hint: str
 
 
-def lacking(uri: str) -> Lacking | None:
+def find_missing_support(uri: str) -> MissingSupport | None:
     """What must be installed before the URI can be fetched; None for nothing. Asks nobody but this Python."""
     try:
         import fsspec
     except ImportError:
-        return Lacking("fsspec is needed to fetch it, and is not installed", _INSTALL)
-    protocol = urlsplit(_spelt_for_adlfs(uri)).scheme
+        return MissingSupport("fsspec is needed to fetch it, and is not installed", _INSTALL_HINT)
+    protocol = urlsplit(_to_adlfs_address(uri)).scheme
     try:
         fsspec.get_filesystem_class(protocol)
     except ImportError as error:
-        return Lacking(_first_line(error), _INSTALL)
+        return MissingSupport(_first_line(error), _INSTALL_HINT)
     except ValueError:
-        return Lacking("%s:// is nothing that fsspec knows" % protocol, "download it, and name the local path")
+        return MissingSupport("%s:// is nothing that fsspec knows" % protocol, "download it, and name the local path")
     return None
 
 
-class Found(NamedTuple):
+class RemoteContent(NamedTuple):
     """What a URI names: `files` below it with their sizes ("" for a file itself), and what changes when they do."""
 
     folder: bool
@@ -61,39 +61,39 @@ class Found(NamedTuple):
     mark: str
 
 
-class Remote:
+class RemoteFiles:
     """One URI's file system. Raises UsageError for what cannot be used or is not there, WorldsizeError for trouble."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
-        lacks = lacking(uri)
+        lacks = find_missing_support(uri)
         if lacks:
-            raise UsageError(lacks.what, shown(uri), lacks.hint)
+            raise UsageError(lacks.what, display_url(uri), lacks.hint)
         from fsspec import url_to_fs
 
         try:
-            self._fs, self._path = url_to_fs(_spelt_for_adlfs(uri), skip_instance_cache=True)
-        except _trouble(ValueError) as error:
-            raise UsageError("cannot be used: %s" % _first_line(error), shown(uri)) from None
+            self._fs, self._path = url_to_fs(_to_adlfs_address(uri), skip_instance_cache=True)
+        except _caught_errors(ValueError) as error:
+            raise UsageError("cannot be used: %s" % _first_line(error), display_url(uri)) from None
 
-    def look(self) -> Found:
+    def look(self) -> RemoteContent:
         try:
             info = self._fs.info(self._path)
             if info["type"] != "directory":
-                return Found(False, {"": int(info.get("size") or 0)}, _mark(info))
+                return RemoteContent(False, {"": int(info.get("size") or 0)}, _mark(info))
             listed = self._fs.find(self._path, detail=True)
         except FileNotFoundError:
-            raise UsageError("no such file or folder", shown(self._uri), "mend the address") from None
-        except _trouble(OSError, ValueError) as error:
+            raise UsageError("no such file or folder", display_url(self._uri), "mend the address") from None
+        except _caught_errors(OSError, ValueError) as error:
             raise self._failed(error) from None
         top = info["name"].rstrip("/") + "/"
         files = {name[len(top) :]: each for name, each in listed.items() if name.startswith(top)}
         if not files:
-            raise UsageError("no such file or folder, or an empty one", shown(self._uri), "mend the address")
+            raise UsageError("no such file or folder, or an empty one", display_url(self._uri), "mend the address")
         marks = ["%s %s" % (name, _mark(each)) for name, each in sorted(files.items())]
-        return Found(True, {name: int(each.get("size") or 0) for name, each in files.items()}, "\n".join(marks))
+        return RemoteContent(True, {name: int(each.get("size") or 0) for name, each in files.items()}, "\n".join(marks))
 
-    def fetch(self, found: Found, target: str, tick: Tick) -> None:
+    def fetch(self, found: RemoteContent, target: str, tick: Tick) -> None:
         """Into the file `target`, or the folder, which is made."""
         from fsspec.callbacks import Callback
 
@@ -110,18 +110,20 @@ class Remote:
             try:
                 remote = "%s/%s" % (self._path.rstrip("/"), name) if name else self._path
                 self._fs.get_file(remote, path, callback=Progress())
-            except _trouble(OSError, ValueError) as error:
+            except _caught_errors(OSError, ValueError) as error:
                 raise self._failed(error) from None
             done += os.path.getsize(path)
             tick(done, total)
 
     def _failed(self, error: BaseException) -> WorldsizeError:
         if isinstance(error, PermissionError):
-            return UsageError("permission denied: %s" % _first_line(error), shown(self._uri), "are its variables set?")
-        return WorldsizeError("cannot be fetched: %s" % _first_line(error), shown(self._uri))
+            return UsageError(
+                "permission denied: %s" % _first_line(error), display_url(self._uri), "are its variables set?"
+            )
+        return WorldsizeError("cannot be fetched: %s" % _first_line(error), display_url(self._uri))
 
 
-def _spelt_for_adlfs(uri: str) -> str:
+def _to_adlfs_address(uri: str) -> str:
     """wasb is the older name of the same storage: CONTAINER@ACCOUNT.blob.… is CONTAINER@ACCOUNT.dfs.… of abfss."""
     return _WASB.sub(r"abfss://\1@\2.dfs.\3\4", uri)
 
@@ -135,9 +137,9 @@ def _check_inside(path: str, target: str) -> None:
         raise UsageError("holds a file whose name leads out of it: %s" % path)
 
 
-def _trouble(*own: type[BaseException]) -> tuple[type[BaseException], ...]:
+def _caught_errors(*own: type[BaseException]) -> tuple[type[BaseException], ...]:
     """`own`, and what the packages that are loaded may raise."""
-    found = (getattr(sys.modules.get(module), name, None) for module, name in _TROUBLE)
+    found = (getattr(sys.modules.get(module), name, None) for module, name in _SERVICE_ERRORS)
     return (*own, *(each for each in found if each is not None))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ORDER = (RunState.FAILED, RunState.LOST, RunState.CANCELLED, RunState.SUCCEEDED)
-_MOVING = (RunState.RUNNING, RunState.STARTING, RunState.STOPPING)
+_STARTED = (RunState.RUNNING, RunState.STARTING, RunState.STOPPING)
 _WAITING = (RunState.QUEUED, RunState.PREPARING, RunState.CREATED)
 
 
@@ -26,18 +26,18 @@ def count_states(statuses: Sequence[Status]) -> dict[str, int]:
     return {state: found.count(state) for state in states if state in found}
 
 
-def overall(states: Mapping[str, int]) -> str:
+def overall_state(states: Mapping[str, int]) -> str:
     """The array's state: final once all elements are, and then as bad as the worst; RUNNING from the first start."""
     if not any(state not in RunState.FINAL for state in states):
         return next(state for state in _ORDER if state in states)
-    if any(state in states for state in _MOVING) or any(state in states for state in _ORDER):
+    if any(state in states for state in _STARTED) or any(state in states for state in _ORDER):
         return RunState.STOPPING if set(states) - RunState.FINAL == {RunState.STOPPING} else RunState.RUNNING
     return next(state for state in _WAITING if state in states)
 
 
 def array_status(array: Array, statuses: Sequence[Status]) -> Status:
     """As one run's: where it FAILED, with the reason, the code and the words of its first failing element."""
-    state = overall(count_states(statuses))
+    state = overall_state(count_states(statuses))
     started = min((status.started for status in statuses if status.started is not None), default=None)
     if state not in RunState.FINAL:
         return Status(state, started=started)

@@ -7,7 +7,7 @@ import os
 import signal
 
 from worldsize.common.atomic_files import read_file
-from worldsize.common.json_values import DAMAGES, check, is_number
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import ExitRecord
 
@@ -35,9 +35,9 @@ def _event(line: str) -> Dict[str, Any] | None:
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
     try:
-        record = check(ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank)))))
+        record = check_fields(ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank)))))
         return record if record.node_rank == node_rank else None
-    except (OSError, *DAMAGES):
+    except (OSError, *PARSE_ERRORS):
         return None
 
 
@@ -51,13 +51,13 @@ def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
     return tuple(record for record in found if record is not None)
 
 
-def ranks_started(paths: RunPaths) -> float | None:
+def ranks_start_time(paths: RunPaths) -> float | None:
     """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
     try:
         lines = [line for line in read_file(paths.events(0)).split(b"\n") if b'"ranks_started"' in line]
         found: Any = json.loads(lines[0])["time"] if lines else None
         return float(found) if is_number(found) else None
-    except (OSError, *DAMAGES):
+    except (OSError, *PARSE_ERRORS):
         return None  # a line that is still being written, or that a full disk cut
 
 

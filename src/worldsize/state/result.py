@@ -5,7 +5,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from worldsize.common.json_values import check, tuple_of
+from worldsize.common.json_values import check_fields, tuple_of
 from worldsize.plan.plan import Plan
 from worldsize.state.records import Failure, RunState, RunWarning, Status
 
@@ -61,7 +61,7 @@ def status_of(value: dict[str, Any]) -> Status:
         row.get("ended"),
         tuple(tuple_of(RunWarning, warning) for warning in value.get("warnings", ())),
     )
-    status = check(Status(*told))
+    status = check_fields(Status(*told))
     if not status.final:
         raise ValueError("%r is no end of a run" % status.state)
     if not is_code_of(status.state, status.exit_code):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason, RunState, Status
 
-CANCELLED_CODE = 130
-CANCELLED_WORDS = "cancelled"
+RUN_CANCELLED_CODE = 130
+CANCELLED_MESSAGE = "cancelled"
 LOST_CODE = 1
 _KILLS = frozenset((Reason.OUT_OF_MEMORY, Reason.TIME_LIMIT, Reason.PREEMPTED, Reason.NODE_FAILURE))
 _SIGNALLED = frozenset((Reason.SIGNAL, Reason.NODE_FAILURE))
@@ -21,7 +21,7 @@ _LOST_NODE = frozenset(("head-lost", "node-lost"))
 _DERIVED = _LOST_NODE | {"conductor-lost"}
 
 
-class Facts(NamedTuple):
+class AttemptFacts(NamedTuple):
     """Everything known of one attempt.
 
     nodes        how many exit records there will be
@@ -48,26 +48,26 @@ class Facts(NamedTuple):
     started: float | None = None
 
 
-def fold(facts: Facts) -> Status:
+def fold(facts: AttemptFacts) -> Status:
     """The run's state. Adding facts never takes a final state back."""
     if facts.rejected is not None:
-        return _failed(facts.rejected, facts)
+        return _failed_status(facts.rejected, facts)
     facts = _without_lost(facts)
     if facts.nodes and len(facts.exits) == facts.nodes:
-        return _all_ended(facts)
+        return _ended_status(facts)
     if facts.observation.phase in ("ended", "absent") and facts.submitted and facts.settled:
-        return _gone(facts)
+        return _absent_status(facts)
     if not facts.submitted:
         if facts.settled and facts.cancelled:
-            return _cancelled(facts)
+            return _cancelled_status(facts)
         if facts.settled:
             step = "submitted" if facts.prepared else "prepared"
-            return _final(facts, RunState.LOST, None, LOST_CODE, "it was interrupted while it was being " + step)
+            return _final_status(facts, RunState.LOST, None, LOST_CODE, "it was interrupted while it was being " + step)
         return Status(RunState.PREPARING if facts.prepared else RunState.CREATED)
-    return _on_the_way(facts)
+    return _unfinished_status(facts)
 
 
-def _without_lost(facts: Facts) -> Facts:
+def _without_lost(facts: AttemptFacts) -> AttemptFacts:
     """The facts of the nodes that count, once one of them says that the run went on without others."""
     lost = {node_rank for record in facts.exits for node_rank in record.without}
     if not lost:
@@ -76,7 +76,7 @@ def _without_lost(facts: Facts) -> Facts:
     return facts._replace(nodes=facts.nodes - len(lost), exits=exits)
 
 
-def _all_ended(facts: Facts) -> Status:
+def _ended_status(facts: AttemptFacts) -> Status:
     """A signal that nobody of ours sent may be the scheduler's, and of a lost node it may start the run again: its word
     is waited for, as long as it may come."""
     failure = first_failure(facts.exits)
@@ -84,33 +84,33 @@ def _all_ended(facts: Facts) -> Status:
     lost = any(record.stop in _LOST_NODE for record in facts.exits)
     unexplained = failure.reason == Reason.SIGNAL or lost if failure else stopped and not facts.cancelled
     if unexplained and facts.observation.phase not in ("ended", "absent") and not facts.settled:
-        return _stopping(facts)
+        return _stopping_status(facts)
     if failure is not None:
-        return _cancelled(facts) if _by_cancel(failure, facts) else _failed(failure, facts)
+        return _cancelled_status(facts) if _is_from_cancel(failure, facts) else _failed_status(failure, facts)
     if stopped:
-        if (facts.observation.reason in _KILLS or _launcher_killed(facts)) and not facts.cancelled:
-            return _killed(facts)
-        return _cancelled(facts)
+        if (facts.observation.reason in _KILLS or _is_launcher_killed(facts)) and not facts.cancelled:
+            return _killed_status(facts)
+        return _cancelled_status(facts)
     missed = sorted(node_rank for record in facts.exits for node_rank in record.without)
     what = "went on without node %s" % ", ".join(map(str, missed)) if missed else ""
     warnings = tuple(warning for record in facts.exits for warning in record.warnings)
-    return _final(facts, RunState.SUCCEEDED, None, 0, what)._replace(warnings=warnings)
+    return _final_status(facts, RunState.SUCCEEDED, None, 0, what)._replace(warnings=warnings)
 
 
-def _launcher_killed(facts: Facts) -> bool:
+def _is_launcher_killed(facts: AttemptFacts) -> bool:
     """The native job's own process was killed: the scheduler told the agents to end for that."""
     said = facts.observation
     return said.phase == "ended" and said.reason == Reason.SIGNAL and said.code == _KILL_CODE
 
 
-def _cancelled(facts: Facts) -> Status:
+def _cancelled_status(facts: AttemptFacts) -> Status:
     """Asked of us, or of the scheduler, which may know by whom."""
     elsewhere = not facts.cancelled and facts.observation.reason == Reason.CANCELLED_BY_USER
-    what = (elsewhere and facts.observation.message) or CANCELLED_WORDS
-    return _final(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, what)
+    what = (elsewhere and facts.observation.message) or CANCELLED_MESSAGE
+    return _final_status(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what)
 
 
-def _by_cancel(failure: Failure, facts: Facts) -> bool:
+def _is_from_cancel(failure: Failure, facts: AttemptFacts) -> bool:
     """A cancel reaches ranks and agents as a signal, in any order, also where srun passes on what was asked of us."""
     if failure.reason not in _SIGNALLED:
         return False
@@ -118,20 +118,20 @@ def _by_cancel(failure: Failure, facts: Facts) -> bool:
     return asked_of_us or facts.observation.reason == Reason.CANCELLED_BY_USER
 
 
-def _gone(facts: Facts) -> Status:
+def _absent_status(facts: AttemptFacts) -> Status:
     """The native job is no more, and not every node has left a record."""
     if facts.observation.reason in _KILLS:
-        return _killed(facts)
+        return _killed_status(facts)
     failure = first_failure(facts.exits)
-    if facts.observation.reason == Reason.CANCELLED_BY_USER and (failure is None or _by_cancel(failure, facts)):
-        return _cancelled(facts)
+    if facts.observation.reason == Reason.CANCELLED_BY_USER and (failure is None or _is_from_cancel(failure, facts)):
+        return _cancelled_status(facts)
     if failure is not None:
-        return _failed(failure, facts)
+        return _failed_status(failure, facts)
     if facts.cancelled:
-        return _cancelled(facts)
+        return _cancelled_status(facts)
     if facts.observation.phase == "ended" and facts.observation.code:
         what = facts.observation.message or "the native job ended with code %d" % facts.observation.code
-        return _failed(
+        return _failed_status(
             Failure(facts.observation.reason or Reason.NODE_FAILURE, what, code=facts.observation.code), facts
         )
     missing = facts.nodes - len(facts.exits)
@@ -139,23 +139,23 @@ def _gone(facts: Facts) -> Status:
         missing,
         facts.nodes,
     )
-    return _final(facts, RunState.LOST, None, LOST_CODE, what)
+    return _final_status(facts, RunState.LOST, None, LOST_CODE, what)
 
 
-def _on_the_way(facts: Facts) -> Status:
+def _unfinished_status(facts: AttemptFacts) -> Status:
     if facts.observation.phase == "queued":
         return Status(RunState.QUEUED, facts.observation.reason, message=facts.observation.message)
     stopping = facts.cancelled or any(record.stop for record in facts.exits)
     if stopping:
-        return _stopping(facts)
+        return _stopping_status(facts)
     state = RunState.RUNNING if facts.launched else RunState.STARTING
-    return Status(state, message=facts.observation.message, started=_started(facts))
+    return Status(state, message=facts.observation.message, started=_start_time(facts))
 
 
-def _stopping(facts: Facts) -> Status:
+def _stopping_status(facts: AttemptFacts) -> Status:
     failure = first_failure(facts.exits)
     what = failure.message if failure else facts.observation.message
-    return Status(RunState.STOPPING, message=what, started=_started(facts))
+    return Status(RunState.STOPPING, message=what, started=_start_time(facts))
 
 
 def first_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
@@ -175,28 +175,28 @@ def _failure_of(record: ExitRecord) -> Failure | None:
     return Failure(Reason.EXIT_CODE, what, record.node_rank, None, record.code, record.ended)
 
 
-def _failed(failure: Failure, facts: Facts) -> Status:
+def _failed_status(failure: Failure, facts: AttemptFacts) -> Status:
     reason, message = failure.reason, failure.message
     if facts.observation.reason in _KILLS and reason == Reason.SIGNAL:
         reason = facts.observation.reason or reason
         message = facts.observation.message or message
-    return _final(facts, RunState.FAILED, reason, failure.code or 1, message, failure)
+    return _final_status(facts, RunState.FAILED, reason, failure.code or 1, message, failure)
 
 
-def _killed(facts: Facts) -> Status:
+def _killed_status(facts: AttemptFacts) -> Status:
     reason = facts.observation.reason or Reason.SIGNAL
     what = facts.observation.message or "ended by the scheduler: %s" % reason
     failure = first_failure(facts.exits)
-    return _final(facts, RunState.FAILED, reason, facts.observation.code or 1, what, failure)
+    return _final_status(facts, RunState.FAILED, reason, facts.observation.code or 1, what, failure)
 
 
-def _final(
-    facts: Facts, state: str, reason: str | None, code: int, message: str, failure: Failure | None = None
+def _final_status(
+    facts: AttemptFacts, state: str, reason: str | None, code: int, message: str, failure: Failure | None = None
 ) -> Status:
     ended = max((record.ended for record in facts.exits), default=None)
     code = code if 0 <= code < 256 else LOST_CODE  # of a process's code the system keeps 8 bits: 256 would be 0
-    return Status(state, reason, code, message, failure, _started(facts), ended)
+    return Status(state, reason, code, message, failure, _start_time(facts), ended)
 
 
-def _started(facts: Facts) -> float | None:
+def _start_time(facts: AttemptFacts) -> float | None:
     return min((record.started for record in facts.exits), default=facts.started)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from worldsize.common.atomic_files import display, storage_error
+from worldsize.common.atomic_files import printable_text, storage_error
 from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.store.runs import is_run_id, runs_link_dir
 from worldsize.trust.directories import foreign_owner, real_path
 
-_SHOWN = 5
-_SEARCHED_FOR_NEAREST = 200
+_MAX_SHOWN = 5
+_NEAREST_LIMIT = 200
 
 
 def list_ids(home: str, limit: int | None = None) -> list[str]:
@@ -41,7 +41,7 @@ def run_paths(home: str, run_id: str) -> RunPaths:
     return RunPaths(root)
 
 
-def resolve(home: str, text: str | None) -> RunPaths:
+def find_run_paths(home: str, text: str | None) -> RunPaths:
     """The run, or array, that `text` names: an id, its unique beginning, the unique beginning of its last part, or the
     path of a run directory, anybody's; with `_3` behind it, that element of the array; None: the latest.
 
@@ -50,27 +50,27 @@ def resolve(home: str, text: str | None) -> RunPaths:
     if text is None:
         newest = list_ids(home, 1)
         if not newest:
-            raise NotFound("there is no run yet", display(runs_link_dir(home)), "start one: `worldsize run …`")
-        return _known(home, newest[0])
-    if not _can_name_a_file(text):
+            raise NotFound("there is no run yet", printable_text(runs_link_dir(home)), "start one: `worldsize run …`")
+        return _find_by_id(home, newest[0])
+    if not _may_name_file(text):
         raise NotFound("%r names no run" % text, None, "`worldsize list` shows the runs")
     if os.sep in text or text in (os.curdir, os.pardir):
-        return _by_path(text)
+        return _find_by_path(text)
     if is_run_id(text) and os.path.lexists(os.path.join(runs_link_dir(home), text)):
-        return _known(home, text)
+        return _find_by_id(home, text)
     if "_" in text and not os.path.isdir(text):
-        element = _element(home, text)
+        element = _find_element(home, text)
         if element is not None:
             return element
     ids = list_ids(home)
     matches = [i for i in ids if i.startswith(text) or i[16:].startswith(text)]
     if len(matches) == 1:
-        return _known(home, matches[0])
+        return _find_by_id(home, matches[0])
     if matches:
-        raise _ambiguous(text, matches)
+        raise _ambiguous_error(text, matches)
     if os.path.isfile(os.path.join(text, "plan.json")) or is_array(RunPaths(text)):
-        return _by_path(text)
-    raise _not_found(text, ids)
+        return _find_by_path(text)
+    raise _not_found_error(text, ids)
 
 
 def is_replaced(home: str, run_id: str) -> bool:
@@ -85,14 +85,16 @@ def is_replaced(home: str, run_id: str) -> bool:
     return foreign_owner(target) is not None or foreign_owner(link) is not None
 
 
-def _known(home: str, run_id: str) -> RunPaths:
+def _find_by_id(home: str, run_id: str) -> RunPaths:
     paths = run_paths(home, run_id)
     if is_replaced(home, run_id):
         if not foreign_owner(paths.root):
             whose = foreign_owner(os.path.join(runs_link_dir(home), run_id))
             raise UsageError("%s, and leads to a run of yours" % whose, run_id, "give the path of the run itself")
         what = "the directory of %s was removed, and somebody else has made one of that name" % run_id
-        raise NotFound(what, display(paths.root), "worldsize status %s shows theirs" % display(paths.root))
+        raise NotFound(
+            what, printable_text(paths.root), "worldsize status %s shows theirs" % printable_text(paths.root)
+        )
     return paths
 
 
@@ -103,14 +105,14 @@ def is_array(paths: RunPaths) -> bool:
     return os.path.exists(array_file(paths.root))
 
 
-def _element(home: str, text: str) -> RunPaths | None:
+def _find_element(home: str, text: str) -> RunPaths | None:
     """The run of `RUN_3`; None where the words before the number name no array."""
     from worldsize.plan.array import element_root, read_array, split_element
 
     split = split_element(text)
     if split is None:
         return None
-    paths = resolve(home, split[0])
+    paths = find_run_paths(home, split[0])
     try:
         array = read_array(paths.root)
     except ValueError as error:
@@ -123,14 +125,14 @@ def _element(home: str, text: str) -> RunPaths | None:
     return RunPaths(element_root(paths.root, split[1]))
 
 
-def _can_name_a_file(text: str) -> bool:
+def _may_name_file(text: str) -> bool:
     try:
         return bool(text.strip()) and b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
         return False
 
 
-def _by_path(text: str) -> RunPaths:
+def _find_by_path(text: str) -> RunPaths:
     root = os.path.realpath(text)
     try:
         root = real_path(text, places=False)
@@ -139,27 +141,27 @@ def _by_path(text: str) -> RunPaths:
             link = error.where if isinstance(error, StorageError) else None
             what = (link and foreign_owner(link)) or str(error)
             hint = "give the path of the run itself"
-            raise UsageError("%s, and leads to a run of yours" % what, link or display(text), hint) from None
+            raise UsageError("%s, and leads to a run of yours" % what, link or printable_text(text), hint) from None
     if not os.path.isfile(os.path.join(root, "plan.json")) and not is_array(RunPaths(root)):
         raise NotFound(
             "not a run directory (it holds no plan.json)",
-            display(text),
+            printable_text(text),
             "give a run's id, or the path of its directory",
         )
     return RunPaths(root)
 
 
-def _ambiguous(text: str, matches: list[str]) -> UsageError:
-    shown = ", ".join(matches[:_SHOWN])
-    if len(matches) > _SHOWN:
-        shown += ", and %d more" % (len(matches) - _SHOWN)
+def _ambiguous_error(text: str, matches: list[str]) -> UsageError:
+    shown = ", ".join(matches[:_MAX_SHOWN])
+    if len(matches) > _MAX_SHOWN:
+        shown += ", and %d more" % (len(matches) - _MAX_SHOWN)
     return UsageError("%r names %d runs: %s" % (text, len(matches), shown), None, "type more of the id")
 
 
-def _not_found(text: str, ids: list[str]) -> NotFound:
+def _not_found_error(text: str, ids: list[str]) -> NotFound:
     import difflib
 
-    newest = ids[:_SEARCHED_FOR_NEAREST]
+    newest = ids[:_NEAREST_LIMIT]
     names = {i: i for i in newest}
     names.update((i[16:], i) for i in reversed(newest))
     nearest = [] if is_run_id(text) else difflib.get_close_matches(text, names, 1)

@@ -8,20 +8,20 @@ from collections.abc import Collection, Iterator
 
 from worldsize.common.atomic_files import storage_error
 from worldsize.common.json_values import read_record
-from worldsize.errors import Damaged, StorageError
+from worldsize.errors import DamagedRun, StorageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.result import status_of
 from worldsize.store.find import is_replaced, list_ids, run_paths
 from worldsize.store.runs import is_run_id, objects_dir, runs_link_dir
 from worldsize.store.summaries import Summary, final_summary
-from worldsize.trust.directories import foreign_danger, open_private_directory, remove_tree, require_shared_place
+from worldsize.trust.directories import foreign_danger, open_private_directory, remove_tree, require_shared_directory
 from worldsize.trust.owners import is_ours
 
 _PRUNED = ".pruned-"
 _STALE_TEMPORARY = 3600.0
 _STALE_INDEX = 30 * 86400.0
 _INDEX, _TEMPORARY = "index-", "tmp-"
-_SHELF = re.compile("[0-9a-f]{2}")
+_OBJECT_DIRECTORY = re.compile("[0-9a-f]{2}")
 _OBJECT = re.compile("[0-9a-f]{40}-(400|500)")
 
 
@@ -51,9 +51,9 @@ def prune(
         if is_replaced(home, run_id):
             continue
         summary = final_summary(paths.result)
-        if summary is None or not _wanted(summary, now, older_than, states) or paths.run_id != run_id:
+        if summary is None or not _is_selected(summary, now, older_than, states) or paths.run_id != run_id:
             continue
-        if not _tells_an_end(paths):
+        if not _has_valid_result(paths):
             continue
         pruned.append((run_id, remove(home, paths, dry_run)))
         directories.add(os.path.dirname(paths.root))
@@ -64,11 +64,11 @@ def prune(
     return pruned
 
 
-def _tells_an_end(paths: RunPaths) -> bool:
+def _has_valid_result(paths: RunPaths) -> bool:
     """Whether the whole of the result is what whoever looks at the run takes for its end."""
     try:
         return read_record(paths.result, status_of) is not None
-    except (OSError, Damaged):
+    except (OSError, DamagedRun):
         return False
 
 
@@ -83,7 +83,7 @@ def remove(home: str, paths: RunPaths, dry_run: bool = False) -> int:
     return size
 
 
-def _wanted(summary: Summary, now: float, older_than: float | None, states: Collection[str] | None) -> bool:
+def _is_selected(summary: Summary, now: float, older_than: float | None, states: Collection[str] | None) -> bool:
     if states is not None and summary.state not in states:
         return False
     return older_than is None or (summary.ended or summary.created) <= now - older_than
@@ -102,7 +102,7 @@ def _measure(root: str) -> int:
 
 def _remove_run(link: str, root: str) -> None:
     """StorageError for one whose directory somebody else has put there, or could have."""
-    require_shared_place(os.path.dirname(root))
+    require_shared_directory(os.path.dirname(root))
     danger = foreign_danger(root)
     if danger:
         raise StorageError("is not removed: %s" % danger, root, "its link %s can be removed by hand" % link)
@@ -117,7 +117,7 @@ def _finish_interrupted(directory: str) -> None:
     """Of this user's runs; another's in the same runs_dir are theirs to finish. Nothing where others could have given
     such a name to what is none: they can move a directory that they can write to, and no run is one."""
     try:
-        require_shared_place(directory)
+        require_shared_directory(directory)
     except (OSError, StorageError):
         return
     for entry in _entries(directory):
@@ -141,8 +141,8 @@ def _sweep_objects(path: str, now: float) -> None:
         return
     try:
         for name in os.listdir(directory):
-            if _SHELF.fullmatch(name):
-                _sweep_shelf(directory, name)
+            if _OBJECT_DIRECTORY.fullmatch(name):
+                _sweep_object_directory(directory, name)
             elif name.startswith((_INDEX, _TEMPORARY)):
                 status = os.stat(name, dir_fd=directory, follow_symlinks=False)
                 age = now - (status.st_mtime if name.startswith(_INDEX) else status.st_ctime)
@@ -154,7 +154,7 @@ def _sweep_objects(path: str, now: float) -> None:
         os.close(directory)
 
 
-def _sweep_shelf(objects: int, name: str) -> None:
+def _sweep_object_directory(objects: int, name: str) -> None:
     try:
         shelf = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=objects)
     except OSError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from worldsize.common.atomic_files import storage_error
 from worldsize.errors import StorageError
 from worldsize.plan.run_paths import RunPaths
-from worldsize.trust.directories import drop_access_lists, make_private_directory, require_shared_place
+from worldsize.trust.directories import drop_access_lists, make_private_directory, require_shared_directory
 
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID_LENGTH = len("20261121-103158-417k3f")
@@ -75,7 +75,7 @@ def create_run(
     try:
         make_private_directory(home_runs, follow=True)
         if runs_dir:
-            require_shared_place(target_dir)
+            require_shared_directory(target_dir)
     except OSError as error:
         raise storage_error(error, error.filename or target_dir) from None
     linked = bool(runs_dir) and os.path.realpath(target_dir) != os.path.realpath(home_runs)

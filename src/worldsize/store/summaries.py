@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from worldsize.common.atomic_files import LARGEST, open_regular_file, read_file, write_bytes
+from worldsize.common.atomic_files import MAX_RECORD_BYTES, open_regular_file, read_file, write_bytes
 from worldsize.common.json_values import is_number
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunState
@@ -73,7 +73,7 @@ def final_summary(result_path: str) -> Summary | None:
         return None
     try:
         status = os.fstat(descriptor)
-        if not is_ours(status) or status.st_size > LARGEST:
+        if not is_ours(status) or status.st_size > MAX_RECORD_BYTES:
             return None
         data = os.read(descriptor, status.st_size + 1)
     except OSError:
@@ -94,7 +94,7 @@ def _is_final(row: Summary) -> bool:
     return known and row.state in RunState.FINAL and is_code_of(row.state, row.exit_code)
 
 
-def _may_be_found(directory: str, row: Summary) -> bool:
+def _may_have_late_result(directory: str, row: Summary) -> bool:
     """Whether a run that was LOST has a record of its head by now."""
     record = "%s/%s/attempt-0/exit/node-0000.json" % (directory, row.id)
     return row.state == RunState.LOST and os.path.exists(record)
@@ -116,11 +116,13 @@ def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], li
         row = cached.get(run_id)
         if row is None:
             row = final_summary("%s/%s/result.json" % (directory, run_id))
-            if row is not None and row.id == run_id and not _may_be_found(directory, row):
+            if row is not None and row.id == run_id and not _may_have_late_result(directory, row):
                 found[run_id] = row
-        rows[run_id] = row if row is not None and row.id == run_id and not _may_be_found(directory, row) else None
+        rows[run_id] = (
+            row if row is not None and row.id == run_id and not _may_have_late_result(directory, row) else None
+        )
     open_ids = [run_id for run_id, row in rows.items() if row is None]
-    rows.update((run_id, _replaced(run_id)) for run_id in open_ids if is_replaced(home, run_id))
+    rows.update((run_id, _replaced_summary(run_id)) for run_id in open_ids if is_replaced(home, run_id))
     open_ids = [run_id for run_id in open_ids if rows[run_id] is None]
     if open_ids:
         rows.update(zip(open_ids, live([run_paths(home, run_id) for run_id in open_ids]), strict=True))
@@ -130,7 +132,7 @@ def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], li
     return [row for row in rows.values() if row is not None]
 
 
-def _replaced(run_id: str) -> Summary:
+def _replaced_summary(run_id: str) -> Summary:
     return Summary(run_id, "", RunState.LOST, None, "", 0, 0, 0.0, exit_code=1)
 
 

@@ -16,7 +16,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.common.atomic_files import display, open_regular_file, read_file, write_json
+from worldsize.common.atomic_files import open_regular_file, printable_text, read_file, write_json
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import StorageError, UsageError
 from worldsize.trust.keys import config_home
@@ -45,7 +45,7 @@ def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> b
     """Whether this user trusts a file that holds `data`; None where nobody has decided about that content, and where a
     link of somebody else's leads to the file: it would be read as a file of that place."""
     try:
-        if _passes_links_of_others(path):
+        if _has_links_of_others(path):
             return None
         owner = os.stat(path).st_uid
     except OSError:
@@ -55,7 +55,7 @@ def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> b
     return bool(entry.get("trusted")) if as_it_was else None
 
 
-def _passes_links_of_others(path: str, most: int = _MOST_LINKS) -> bool:
+def _has_links_of_others(path: str, most: int = _MOST_LINKS) -> bool:
     path = os.path.abspath(path)
     while path != os.path.dirname(path):
         status = os.lstat(path)
@@ -63,7 +63,7 @@ def _passes_links_of_others(path: str, most: int = _MOST_LINKS) -> bool:
         if stat.S_ISLNK(status.st_mode):
             if not is_believed(status.st_uid) or most == 0:
                 return True
-            if _passes_links_of_others(os.path.join(path, os.readlink(place)), most - 1):
+            if _has_links_of_others(os.path.join(path, os.readlink(place)), most - 1):
                 return True
     return False
 
@@ -76,13 +76,16 @@ def decision_about_directory(path: str, status: os.stat_result, environ: Mapping
     access = _access(status, real)
     if entry.get("access") == access:
         return bool(entry.get("trusted"))
-    above = ((each, entries[each]) for each in _above(real) if "access" in entries.get(each, {}))
-    if any(entry.get("trusted") and _holds(each, entry) and _covers(entry, status, access) for each, entry in above):
+    above = ((each, entries[each]) for each in _directories_above(real) if "access" in entries.get(each, {}))
+    if any(
+        entry.get("trusted") and _is_current(each, entry) and _is_covered(entry, status, access)
+        for each, entry in above
+    ):
         return True
     return None
 
 
-def _covers(entry: Mapping[str, Any], status: os.stat_result, access: Sequence[Any]) -> bool:
+def _is_covered(entry: Mapping[str, Any], status: os.stat_result, access: Sequence[Any]) -> bool:
     """Whether all who can write to what has this status are among those that a decision was about."""
     owner, group, mode, *lists = entry["access"]
     if access[3:] and access[3:] != lists:
@@ -97,20 +100,22 @@ def _covers(entry: Mapping[str, Any], status: os.stat_result, access: Sequence[A
     return bool(known) or not status.st_mode & stat.S_IWGRP
 
 
-def _above(directory: str) -> Iterator[str]:
+def _directories_above(directory: str) -> Iterator[str]:
     while directory != os.path.dirname(directory):
         directory = os.path.dirname(directory)
         yield directory
 
 
-def decide(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | None = None) -> Decision:
+def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | None = None) -> Decision:
     """Write a decision about a file (as it is now, or as it was with `data`) or a directory down. OSError where it
     cannot be read; UsageError where decisions cannot be kept, and for a link of somebody else's: where it leads is
     theirs to say."""
     real = os.path.realpath(path)
-    if trusted and _passes_links_of_others(path):
+    if trusted and _has_links_of_others(path):
         raise UsageError(
-            "a link of somebody else's leads to %s" % display(real), display(path), "if that is meant, name it"
+            "a link of somebody else's leads to %s" % printable_text(real),
+            printable_text(path),
+            "if that is meant, name it",
         )
     status = os.stat(real)
     entry: dict[str, Any] = {"trusted": trusted}
@@ -125,12 +130,12 @@ def decide(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | N
 def trust_new_file(path: str, data: bytes, environ: Mapping[str, str]) -> None:
     """What this program has just written for its user is trusted, with that content, where decisions can be kept."""
     try:
-        decide(path, True, environ, data)
+        write_decision(path, True, environ, data)
     except (OSError, UsageError):
         pass
 
 
-def forget(path: str, environ: Mapping[str, str]) -> bool:
+def remove_decision(path: str, environ: Mapping[str, str]) -> bool:
     """Whether there was a decision; there is none any more. UsageError where decisions cannot be kept."""
     entries, real = _read(environ), os.path.realpath(path)
     found = entries.pop(real, None) or entries.pop(os.path.abspath(path), None)
@@ -139,15 +144,17 @@ def forget(path: str, environ: Mapping[str, str]) -> bool:
     return found is not None
 
 
-def decisions(environ: Mapping[str, str]) -> list[Decision]:
+def read_decisions(environ: Mapping[str, str]) -> list[Decision]:
     """All of them, by path."""
     return [
-        Decision(path, bool(entry.get("trusted")), _holds(path, entry), "directory" if "access" in entry else "file")
+        Decision(
+            path, bool(entry.get("trusted")), _is_current(path, entry), "directory" if "access" in entry else "file"
+        )
         for path, entry in sorted(_read(environ).items())
     ]
 
 
-def _holds(path: str, entry: Mapping[str, Any]) -> bool:
+def _is_current(path: str, entry: Mapping[str, Any]) -> bool:
     try:
         if "access" in entry:
             return bool(entry["access"] == _access(os.stat(path), path))

@@ -18,7 +18,7 @@ from worldsize.trust.owners import danger_of, is_believed, is_ours, is_unknown, 
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OF_ONE_NODE = ("/tmp", "/dev/shm", "/run", "/var/run")  # nosec B108  # only compared
+_NODE_LOCAL = ("/tmp", "/dev/shm", "/run", "/var/run")  # nosec B108  # only compared
 
 
 def make_private_directory(path: str, follow: bool = False) -> str:
@@ -47,7 +47,7 @@ def open_private_directory(path: str, make: bool = True) -> int:
         above = os.path.dirname(real)
         while not os.path.isdir(above) and above != os.sep:
             above = os.path.dirname(above)
-        _check_place(above, os.environ)
+        _check_safe_parent(above, os.environ)
         make_directories(real)
         return open_private_directory(path, make=False)
     except OSError:
@@ -55,7 +55,7 @@ def open_private_directory(path: str, make: bool = True) -> int:
             raise refusal(path, "it is a link") from None
         raise
     try:
-        _check_place(os.path.dirname(real), os.environ)
+        _check_safe_parent(os.path.dirname(real), os.environ)
         _check_private(real, directory)
     except BaseException:
         os.close(directory)
@@ -91,7 +91,7 @@ def is_reliable_directory(path: str) -> bool:
         return False
 
 
-def require_shared_place(path: str, make: bool = True, environ: Mapping[str, str] = os.environ) -> str:
+def require_shared_directory(path: str, make: bool = True, environ: Mapping[str, str] = os.environ) -> str:
     """Check that nobody can touch the directories that this user makes in `path`: it is reliable, or it has the sticky
     bit and belongs to root or this user, like /tmp. It is made if it is missing, or left alone without `make`.
 
@@ -107,7 +107,7 @@ def require_shared_place(path: str, make: bool = True, environ: Mapping[str, str
     return require_reliable_directory(path, make, environ)
 
 
-def own_place(path: str) -> str:
+def user_directory_in(path: str) -> str:
     """Where this user keeps things in a directory that a person named: in it; or, where others can make entries in it
     too, as in /tmp, in its subdirectory `runs-UID`. What is removed from that, nobody else can make anew, and what is
     not made yet, nobody else can make sooner."""
@@ -119,7 +119,7 @@ def own_place(path: str) -> str:
     return os.path.join(path, "runs-%d" % os.getuid()) if shared else path
 
 
-def others_could_make(path: str) -> bool:
+def may_others_create(path: str) -> bool:
     """Whether what `path` leads to, also by links, is missing, and another user could make it now."""
     path = os.path.realpath(path)
     while not os.path.lexists(path):
@@ -168,7 +168,7 @@ def is_own_directory(path: str) -> bool:
 def foreign_danger(path: str) -> str | None:
     """Why what a run's directory says is not to be done in this user's name: it has a `foreign_owner`, or others can
     write to it, or put another in its place. None if it is this user's alone, trusted, or missing."""
-    found = foreign_owner(path) or why_replaceable(path)
+    found = foreign_owner(path) or replacement_danger(path)
     if found:
         return found
     try:
@@ -179,7 +179,7 @@ def foreign_danger(path: str) -> str | None:
     return danger if danger and not _is_trusted(path, status, os.environ) else None
 
 
-def why_replaceable(path: str) -> str | None:
+def replacement_danger(path: str) -> str | None:
     """How others could put something in the place of what `path` names, in words; None where they could not."""
     try:
         real_path(path)
@@ -198,13 +198,13 @@ def refuse_foreign(path: str, danger: str | None, verb: str) -> None:
 
 
 def make_directories(directory: str) -> None:
-    """Make `directory` and those above it that are missing: unlike os.makedirs, 0700 each, and 0711 an `own_place`, in
-    which there may be runs for a group to read. OSError."""
+    """Makes `directory` and those above it that are missing: unlike os.makedirs, 0700 each, and 0711 a
+    `user_directory_in`, in which there may be runs for a group to read. OSError."""
     parent = os.path.dirname(directory)
     if parent != directory and not os.path.isdir(parent):
         make_directories(parent)
     try:
-        os.mkdir(directory, 0o711 if directory == own_place(parent) else 0o700)
+        os.mkdir(directory, 0o711 if directory == user_directory_in(parent) else 0o700)
         drop_access_lists(directory)
     except FileExistsError:
         if not os.path.isdir(directory):
@@ -249,10 +249,10 @@ def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool =
     Raises StorageError for another user's link; and with `places` for a directory on the way in which others could
     replace what `path` names, unless this user trusts it.
     """
-    return follow_links(path, (lambda directory: _check_place(directory, environ)) if places else None, also)
+    return follow_links(path, (lambda directory: _check_safe_parent(directory, environ)) if places else None, also)
 
 
-def place_within(root: str, path: str) -> str:
+def path_within(root: str, path: str) -> str:
     """Where `path` leads, below `root`, a directory of this user's alone: nobody else can exchange it afterwards.
 
     Raises StorageError where a link leads out of `root`, or is another user's; OSError.
@@ -267,24 +267,24 @@ def require_component(path: str, status: os.stat_result, environ: Mapping[str, s
     """Check one component of a path by its own status (lstat): a link of this user's or root's, or a directory in which
     others cannot replace anything, or that this user trusts. StorageError."""
     if not stat.S_ISLNK(status.st_mode):
-        _require_place(path, status, environ)
+        _require_safe_parent(path, status, environ)
     else:
         require_link(path, status)
 
 
-def _check_place(directory: str, environ: Mapping[str, str]) -> None:
-    _require_place(directory, os.stat(directory), environ)
+def _check_safe_parent(directory: str, environ: Mapping[str, str]) -> None:
+    _require_safe_parent(directory, os.stat(directory), environ)
 
 
-def _require_place(directory: str, status: os.stat_result, environ: Mapping[str, str]) -> None:
+def _require_safe_parent(directory: str, status: os.stat_result, environ: Mapping[str, str]) -> None:
     if is_unknown(status.st_uid) and os.path.dirname(directory) == os.sep:
-        status = _as_roots(status)
+        status = _with_root_owner(status)
     danger = None if _is_sticky(status) else danger_of(status, directory)
     if danger and not _is_trusted(directory, status, environ):
         raise refusal(directory, danger, "what lies in it could be replaced")
 
 
-def _as_roots(status: os.stat_result) -> os.stat_result:
+def _with_root_owner(status: os.stat_result) -> os.stat_result:
     """Of a directory on the way that lies in /, where nobody but root makes any."""
     return os.stat_result((*status[:4], 0, *status[5:10]))
 
@@ -302,7 +302,7 @@ def _is_trusted(path: str, status: os.stat_result, environ: Mapping[str, str]) -
     return bool(decision_about_directory(path, status, environ))
 
 
-def is_of_one_node(path: str) -> bool:
+def is_node_local(path: str) -> bool:
     """Whether it lies, through links too, where every machine of a cluster has a directory of its own."""
     real = os.path.realpath(path)
-    return any(real == place or real.startswith(place + os.sep) for place in _OF_ONE_NODE)
+    return any(real == place or real.startswith(place + os.sep) for place in _NODE_LOCAL)

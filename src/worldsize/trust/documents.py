@@ -26,7 +26,7 @@ def write_document(path: str, data: bytes) -> None:
     Its mode is the old one's, if that was this user's, else what the umask leaves. A link of this user's or root's is
     followed; a device or a pipe is written to. OSError, also for a link of somebody else's.
     """
-    directory, name = _open_place(path)
+    directory, name = _open_parent(path)
     try:
         _write(directory, name, data)
     finally:
@@ -36,7 +36,7 @@ def write_document(path: str, data: bytes) -> None:
 def open_document(path: str, new: bool = False) -> TextIO:
     """An empty file at `path`, to be written little by little; links as with `write_document`. OSError; with `new`
     FileExistsError where something is there."""
-    directory, name = _open_place(path)
+    directory, name = _open_parent(path)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_EXCL if new else os.O_TRUNC)
         return open(os.open(name, flags, 0o666, dir_fd=directory), "w", encoding="utf-8")
@@ -64,7 +64,7 @@ def _write(directory: int, name: str, data: bytes) -> None:
         raise
 
 
-def _open_place(path: str) -> tuple[int, str]:
+def _open_parent(path: str) -> tuple[int, str]:
     """A descriptor of the directory that `path` leads to, and the name in it, which was no link a moment ago."""
     for _ in range(_MOST_LINKS):
         parent, name = os.path.split(os.path.abspath(path))
@@ -79,7 +79,7 @@ def _open_place(path: str) -> tuple[int, str]:
         finally:
             os.close(directory)
         if not is_believed(status.st_uid):
-            raise _of_others(path)
+            raise _foreign_link_error(path)
         if not same:
             raise OSError(errno.EAGAIN, "it is being exchanged", path)
         path = os.path.join(real, leads)
@@ -90,7 +90,7 @@ def _without_links(directory: str, path: str) -> str:
     try:
         return real_path(directory, places=False)
     except StorageError:
-        raise _of_others(path) from None
+        raise _foreign_link_error(path) from None
 
 
 def _open_directory(real: str) -> int:
@@ -105,7 +105,7 @@ def _open_directory(real: str) -> int:
     return found
 
 
-def _of_others(path: str) -> OSError:
+def _foreign_link_error(path: str) -> OSError:
     return OSError(errno.EPERM, "it is a link of somebody else's", path)
 
 

@@ -36,7 +36,7 @@ def follow_links(path: str, enter: Callable[[str], None] | None = None, also: in
         if enter is not None:
             enter(real)
         try:
-            status, target = _look_at(child)
+            status, target = _read_link(child)
         except FileNotFoundError:
             return os.path.normpath(os.path.join(child, *left[::-1]))
         if not stat.S_ISLNK(status.st_mode):
@@ -61,16 +61,16 @@ def require_link(path: str, status: os.stat_result) -> None:
 
 def refusal(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
     """The error for a directory that others can change."""
-    from worldsize.common.atomic_files import display
+    from worldsize.common.atomic_files import printable_text
 
     hint = (
         "name a directory of your own, or close it to others; or, if you trust all who can write there: "
         "worldsize config trust %s"
     )
-    return StorageError("%s: %s" % (what, danger), display(path), hint % display(path))
+    return StorageError("%s: %s" % (what, danger), printable_text(path), hint % printable_text(path))
 
 
-def _look_at(path: str) -> tuple[os.stat_result, str]:
+def _read_link(path: str) -> tuple[os.stat_result, str]:
     """The status of what has this name, and where it leads if it is a link: of one and the same, whatever others put in
     its place meanwhile. OSError."""
     found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -36,7 +36,7 @@ def is_believed(uid: int) -> bool:
 def is_unknown(uid: int) -> bool:
     """Whether it stands for everybody whom this process's user namespace does not map: root and all other users look
     the same there."""
-    return uid == _unmapped()
+    return uid == _unmapped_uid()
 
 
 @lru_cache
@@ -45,7 +45,7 @@ def _owner_of_root() -> int:
 
 
 @lru_cache
-def _unmapped() -> int | None:
+def _unmapped_uid() -> int | None:
     """The number that the kernel shows in place of owners without one; None where every owner has one."""
     try:
         with open("/proc/sys/kernel/overflowuid") as file:
@@ -87,17 +87,17 @@ def is_private_group(gid: int) -> bool:
         return False
     if user.pw_gid != gid or group.gr_name != user.pw_name or not set(group.gr_mem) <= {user.pw_name}:
         return False
-    return user.pw_uid == 0 or _is_first_of_one(gid, user.pw_uid)
+    return user.pw_uid == 0 or _is_first_group_of_one(gid, user.pw_uid)
 
 
 @lru_cache
-def _is_first_of_one(gid: int, uid: int) -> bool:
+def _is_first_group_of_one(gid: int, uid: int) -> bool:
     import pwd
 
     return all(each.pw_uid == uid for each in pwd.getpwall() if each.pw_gid == gid)
 
 
-def owns_process(pid: int) -> bool:
+def is_own_process(pid: int) -> bool:
     """Whether all of a process's user ids are this user's. Who owns its files in /proc does not tell: the kernel gives
     them to root where the process wants to be unreadable. OSError where it is gone."""
     with open("/proc/%d/status" % pid, "rb") as file:

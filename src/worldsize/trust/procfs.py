@@ -17,32 +17,32 @@ _ARG_START, _ARG_END, _ENV_START, _ENV_END = 45, 46, 47, 48
 """Of the words of /proc/PID/stat that come after the program's name: proc(5) counts these from 48."""
 
 
-PASSWORD = "WORLDSIZE_HPCPACK_PASSWORD"
+PASSWORD_VARIABLE = "WORLDSIZE_HPCPACK_PASSWORD"
 """Of an account on a cluster: for worldsize's own process alone."""
 
 
-def closed(names: Collection[str], environ: Mapping[str, str]) -> tuple[str, ...]:
+def withheld_variables(names: Collection[str], environ: Mapping[str, str]) -> tuple[str, ...]:
     """The variables that no process of a run but its ranks is to have: these, and an account's password."""
-    return (*names, PASSWORD) if PASSWORD in environ else tuple(names)
+    return (*names, PASSWORD_VARIABLE) if PASSWORD_VARIABLE in environ else tuple(names)
 
 
-def without(environ: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+def without_variables(environ: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in names}
 
 
-def withdraw(names: Collection[str]) -> None:
+def withdraw_variables(names: Collection[str]) -> None:
     """Takes these variables out of this process's environment, and out of what is shown of it. What cannot be written
     stays as it is."""
     for name in names:
         os.environ.pop(name, None)
     if names:
         try:
-            _blank([os.fsencode(name) + b"=" for name in names])
+            _blank_variables([os.fsencode(name) + b"=" for name in names])
         except (OSError, ValueError, IndexError):
             pass
 
 
-def retitle(title: str) -> None:
+def set_process_title(title: str) -> None:
     """Shows `title`, or as much of it as there is room for, in place of the words that this process, or the one that it
     was forked from, was started with. What cannot be written stays as it is."""
     try:
@@ -54,7 +54,7 @@ def retitle(title: str) -> None:
         pass
 
 
-def _blank(beginnings: Collection[bytes]) -> None:
+def _blank_variables(beginnings: Collection[bytes]) -> None:
     start, end = _bounds(_ENV_START, _ENV_END)
     with _memory() as memory:
         memory.seek(start)

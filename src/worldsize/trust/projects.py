@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from worldsize.common.atomic_files import open_regular_file
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import ConfigError, UsageError
-from worldsize.trust.directories import why_replaceable
+from worldsize.trust.directories import replacement_danger
 from worldsize.trust.owners import danger_of, is_believed, user_name
 
 TYPE_CHECKING = False
 
-SWITCH = "WORLDSIZE_TRUST_PROJECT"
+TRUST_VARIABLE = "WORLDSIZE_TRUST_PROJECT"
 """1: every project's file counts; 0: none that could harm, unless `worldsize config trust` says so."""
 
 _HARMLESS = frozenset(("default_compute",))
@@ -41,20 +41,20 @@ class ConfigFile(NamedTuple):
     danger: str | None = None
 
 
-class Question(NamedTuple):
+class TrustQuestion(NamedTuple):
     """About a project's file: `said` is what it decides, (key, value) each."""
 
     path: str
     said: tuple[tuple[str, str], ...]
 
 
-class Verdict(NamedTuple):
+class TrustVerdict(NamedTuple):
     counts: bool
     notice: str = ""
 
 
 if TYPE_CHECKING:
-    Ask = Callable[[Question], bool | None]
+    Ask = Callable[[TrustQuestion], bool | None]
     """Ask the person at the terminal; None: no answer."""
 
 
@@ -63,7 +63,7 @@ def read_config(path: str, limit: int) -> ConfigFile:
     try:
         with open(open_regular_file(path), "rb") as file:
             status = os.fstat(file.fileno())
-            danger = danger_of_file(path, status) or _danger_of_place(path)
+            danger = danger_of_file(path, status) or _danger_of_directory(path)
             return ConfigFile(path, file.read(limit + 1), danger)
     except OSError as error:
         others = _foreign_owner(path)
@@ -92,27 +92,27 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
     if named is not None and not stat.S_ISLNK(named.st_mode) and not os.path.samestat(named, status):
         return "it was exchanged while it was read"
     place = os.path.dirname(path) or "."
-    replaced = why_replaceable(place)
+    replaced = replacement_danger(place)
     if replaced:
         return replaced
     directory = os.stat(place)
     sticky = directory.st_mode & stat.S_ISVTX and is_believed(directory.st_uid)
-    danger = danger_of(status, path) or (None if sticky else _danger_of_place(path))
+    danger = danger_of(status, path) or (None if sticky else _danger_of_directory(path))
     return danger or (_danger_behind_link(path, status) if named and stat.S_ISLNK(named.st_mode) else None)
 
 
 def _danger_behind_link(path: str, status: os.stat_result) -> str | None:
     """The same of where a link of this user's, or root's, leads."""
-    replaced = why_replaceable(path)
+    replaced = replacement_danger(path)
     if replaced:
         return replaced
     real = os.path.realpath(path)
     if not os.path.samestat(os.lstat(real), status):
         return "it was exchanged while it was read"
-    return _danger_of_place(real)
+    return _danger_of_directory(real)
 
 
-def _danger_of_place(path: str) -> str | None:
+def _danger_of_directory(path: str) -> str | None:
     """How others could put files into its directory. Even with the sticky bit they could move a file of this user's
     there, whose relative paths would then start at that directory."""
     place = os.path.dirname(path) or "."
@@ -135,11 +135,11 @@ _unanswered: set[tuple[str, bytes]] = set()
 no answer can be stored."""
 
 
-def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> Verdict:
+def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> TrustVerdict:
     """The file in the user's own configuration directory, which is another's where HOME is."""
     if file.danger is None or _decision(file, environ):
-        return Verdict(True)
-    return Verdict(False, _exclusion(file))
+        return TrustVerdict(True)
+    return TrustVerdict(False, _exclusion(file))
 
 
 def judge_project_file(
@@ -147,39 +147,39 @@ def judge_project_file(
     authority: Callable[[], Sequence[tuple[str, str]]],
     environ: Mapping[str, str],
     ask: Ask | None,
-) -> Verdict:
+) -> TrustVerdict:
     """Whether a project's file counts, and what is to be said about that. `authority` gives what it decides: the file
     is only read for that where nobody else could have written it. An answer is written down.
 
     Raises what `authority` does; ConfigError for a switch that says neither 0 nor 1.
     """
-    switch = environ.get(SWITCH, "")
+    switch = environ.get(TRUST_VARIABLE, "")
     if switch not in ("", "0", "1"):
-        raise ConfigError("is %.20r" % switch, SWITCH, "0, 1, or leave it out")
+        raise ConfigError("is %.20r" % switch, TRUST_VARIABLE, "0, 1, or leave it out")
     decided = True if switch == "1" else _decision(file, environ)
     if decided is not None:
-        return Verdict(decided, "" if decided else _exclusion(file, "you have said no to it"))
+        return TrustVerdict(decided, "" if decided else _exclusion(file, "you have said no to it"))
     if file.danger:
-        return Verdict(False, _exclusion(file))
+        return TrustVerdict(False, _exclusion(file))
     said = tuple(authority())
     if not said:
-        return Verdict(True)
+        return TrustVerdict(True)
     if switch == "0":
-        return Verdict(False, _exclusion(file, "%s is 0" % SWITCH))
-    answer = ask(Question(file.path, said)) if ask else None
+        return TrustVerdict(False, _exclusion(file, "%s is 0" % TRUST_VARIABLE))
+    answer = ask(TrustQuestion(file.path, said)) if ask else None
     if answer is not None:
-        _keep(file, answer, environ)
+        _write_answer(file, answer, environ)
     if ask and not answer:
         _unanswered.add((file.path, file.data))
     if (file.path, file.data) in _unanswered:
-        return Verdict(
+        return TrustVerdict(
             False, _exclusion(file, "you have said no to it" if answer is False else "nobody has said yes to it")
         )
     if answer is None:
         keys = ", ".join(key for key, _ in said[:4]) + (", …" if len(said) > 4 else "")
         what = "%s sets %s; it counts, since only you can write to it. If you have read it: worldsize config trust %s"
-        return Verdict(True, what % (file.path, keys, file.path))
-    return Verdict(True)
+        return TrustVerdict(True, what % (file.path, keys, file.path))
+    return TrustVerdict(True)
 
 
 def _decision(file: ConfigFile, environ: Mapping[str, str]) -> bool | None:
@@ -188,11 +188,11 @@ def _decision(file: ConfigFile, environ: Mapping[str, str]) -> bool | None:
     return decision_about_file(file.path, file.data, environ)
 
 
-def _keep(file: ConfigFile, answer: bool, environ: Mapping[str, str]) -> None:
-    from worldsize.trust.decisions import decide
+def _write_answer(file: ConfigFile, answer: bool, environ: Mapping[str, str]) -> None:
+    from worldsize.trust.decisions import write_decision
 
     try:
-        decide(file.path, answer, environ, file.data)
+        write_decision(file.path, answer, environ, file.data)
     except (OSError, UsageError):
         pass  # it is asked again
 

@@ -53,7 +53,7 @@ _NAME_MARKS = (
     "AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET",
     "SIG", "TOKEN", "WEBHOOK",
 )  # fmt: skip
-_TELLING, _TELLING_WORD = 4, 8
+_DISTINCTIVE, _DISTINCTIVE_WORD = 4, 8
 """Characters of a value from which on it is looked for elsewhere; of one that could be any word or number."""
 
 _NO_PASSWORDS = ("", "x", "x-oauth-basic")
@@ -217,7 +217,7 @@ class _Masking:
 
     def _mask_match(self, match: re.Match[str]) -> str:
         if match["scheme"] is not None:
-            return "%s%s@" % (match["scheme"], _masked_login(match["scheme"], match["login"]))
+            return "%s%s@" % (match["scheme"], _mask_login(match["scheme"], match["login"]))
         if match["bearer"] is not None:
             return match["bearer"] + MASK
         if match["option"] is not None:
@@ -290,17 +290,17 @@ def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
 def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[str]:
     """Of these variables, or inputs, the values that are secrets: by their names, or because `also` names them. Not
     those that are harmless, or too short to be told from other text."""
-    found = {name: value for name, value in named.items() if len(value) >= _TELLING}
+    found = {name: value for name, value in named.items() if len(value) >= _DISTINCTIVE}
     return [
         value
         for name, value in found.items()
-        if name in also or (_SPARING.value(name, value) == MASK and _is_telling(value))
+        if name in also or (_SPARING.value(name, value) == MASK and _is_distinctive(value))
     ]
 
 
-def _is_telling(value: str) -> bool:
+def _is_distinctive(value: str) -> bool:
     """Whether it can be told from other text: `HF_TOKEN: train` may not take `train` out of a command."""
-    return len(value) >= _TELLING_WORD or re.fullmatch(_SIMPLE, value) is None
+    return len(value) >= _DISTINCTIVE_WORD or re.fullmatch(_SIMPLE, value) is None
 
 
 def mask_values(value: Any, secrets: Collection[str]) -> Any:
@@ -319,7 +319,7 @@ def mask_values(value: Any, secrets: Collection[str]) -> Any:
     return value
 
 
-def _masked_login(scheme: str, login: str) -> str:
+def _mask_login(scheme: str, login: str) -> str:
     """What stands before the last @ of an address. A user alone is a token where it is for a web server, also of git;
     one with nothing, or with a word that says so, in the password's place, too."""
     user, colon, word = login.partition(":")

@@ -6,8 +6,8 @@ import base64
 import hmac
 from collections.abc import Sequence
 
-from worldsize_hpcpack_simulator.options import Account, Options
-from worldsize_hpcpack_simulator.wire import Refused
+from worldsize_hpcpack_simulator.options import Account, SimulatorOptions
+from worldsize_hpcpack_simulator.wire import RequestRefused
 
 _ACT_AS_OTHERS = ("Administrator", "JobAdministrator")
 _END_JOBS = (*_ACT_AS_OTHERS, "JobOperator")
@@ -16,63 +16,65 @@ _END_JOBS = (*_ACT_AS_OTHERS, "JobOperator")
 class Users:
     """The cluster's users, by `DOMAIN\\user` or `user` in any letter case."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: SimulatorOptions) -> None:
         self._accounts: Sequence[Account] = (options.account, *options.others)
         self._anybody = not options.others
 
     def caller(self, authorization: str | None, as_user: str | None) -> Account:
         """Refused: 401 for no or wrong credentials, 403 for `x-ms-as-user` of somebody who may not, or names nobody."""
-        account = self._authenticated(authorization or "")
+        account = self._authenticate(authorization or "")
         if as_user is None:
             return account
         if account.role not in _ACT_AS_OTHERS:
-            raise Refused(403, "Only administrators and job administrators may act as another user.")
+            raise RequestRefused(403, "Only administrators and job administrators may act as another user.")
         other = self._named(as_user)
         if other is None and self._anybody and as_user.strip():
             return Account(as_user.strip(), "")
         if other is None:
-            raise Refused(403, "%s is not a user of the cluster." % as_user)
+            raise RequestRefused(403, "%s is not a user of the cluster." % as_user)
         return other
 
-    def knows(self, name: str, password: str) -> bool:
+    def is_password_of(self, name: str, password: str) -> bool:
         account = self._named(name)
         return account is not None and hmac.compare_digest(account.password.encode(), password.encode())
 
-    def _authenticated(self, header: str) -> Account:
+    def _authenticate(self, header: str) -> Account:
         scheme, _, code = header.partition(" ")
         try:
             name, colon, password = base64.b64decode(code.strip(), validate=True).decode("utf-8").partition(":")
         except ValueError:
             name = colon = password = ""
         account = self._named(name) if scheme.lower() == "basic" and colon else None
-        if account is None or not self.knows(name, password):
-            raise Refused(401, "The user name or the password is wrong.")
+        if account is None or not self.is_password_of(name, password):
+            raise RequestRefused(401, "The user name or the password is wrong.")
         return account
 
     def _named(self, name: str) -> Account | None:
         """A name without a domain means that user of whatever domain."""
-        return next((account for account in self._accounts if same(account.name, name.strip())), None)
+        return next((account for account in self._accounts if is_same_user(account.name, name.strip())), None)
 
 
-def may_change(user: Account, owner: str) -> None:
+def check_may_change(user: Account, owner: str) -> None:
     """Refused: it is somebody else's job."""
-    if user.role not in _ACT_AS_OTHERS and not same(user.name, owner):
-        raise Refused(403, "The job belongs to %s, and %s may not change it." % (owner, user.name))
+    if user.role not in _ACT_AS_OTHERS and not is_same_user(user.name, owner):
+        raise RequestRefused(403, "The job belongs to %s, and %s may not change it." % (owner, user.name))
 
 
-def may_end(user: Account, owner: str) -> None:
+def check_may_end(user: Account, owner: str) -> None:
     """Refused: it is somebody else's job, and the user is no operator."""
-    if user.role not in _END_JOBS and not same(user.name, owner):
-        raise Refused(403, "The job belongs to %s, and %s may not cancel, finish or requeue it." % (owner, user.name))
+    if user.role not in _END_JOBS and not is_same_user(user.name, owner):
+        raise RequestRefused(
+            403, "The job belongs to %s, and %s may not cancel, finish or requeue it." % (owner, user.name)
+        )
 
 
-def administers(user: Account) -> None:
+def check_administrator(user: Account) -> None:
     """Refused: the user may not change the cluster."""
     if user.role != "Administrator":
-        raise Refused(403, "Only administrators may do this.")
+        raise RequestRefused(403, "Only administrators may do this.")
 
 
-def same(one: str, other: str) -> bool:
+def is_same_user(one: str, other: str) -> bool:
     """Two names of one user: the domain may be left out."""
     here, there = one.lower(), other.lower()
     bare = "\\" not in here or "\\" not in there

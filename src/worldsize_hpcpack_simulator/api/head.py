@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from worldsize_hpcpack_simulator.api.auth import Users
 from worldsize_hpcpack_simulator.api.paging import Pages
-from worldsize_hpcpack_simulator.options import Account, Options
-from worldsize_hpcpack_simulator.scheduler.cluster import Cluster, Node
+from worldsize_hpcpack_simulator.options import Account, SimulatorOptions
+from worldsize_hpcpack_simulator.scheduler.cluster import Cluster, SimulatedNode
 from worldsize_hpcpack_simulator.scheduler.jobs import Job, Task
 from worldsize_hpcpack_simulator.scheduler.scheduler import Scheduler
-from worldsize_hpcpack_simulator.wire import Refused, iso
+from worldsize_hpcpack_simulator.wire import RequestRefused, iso_text
 
 
 class Call(NamedTuple):
@@ -49,7 +49,7 @@ class Operation(NamedTuple):
 
     def shown(self, detailed: bool) -> dict[str, object]:
         told = [
-            {"Message": text, "Severity": "Information", "Source": "Simulator", "CreateTime": iso(at)}
+            {"Message": text, "Severity": "Information", "Source": "Simulator", "CreateTime": iso_text(at)}
             for at, text in self.entries
         ]
         return {
@@ -59,15 +59,15 @@ class Operation(NamedTuple):
             "Operator": self.operator,
             "Node": self.node,
             "Cancelable": False,
-            "UpdateTime": iso(self.time),
+            "UpdateTime": iso_text(self.time),
             **({"Entries": told} if detailed else {}),
         }
 
 
-class Head:
+class HeadNode:
     """Jobs, nodes, users, and the log of operations, the oldest first."""
 
-    def __init__(self, options: Options, cluster: Cluster) -> None:
+    def __init__(self, options: SimulatorOptions, cluster: Cluster) -> None:
         self.options, self.cluster = options, cluster
         self.scheduler = Scheduler(cluster, options)
         self.users = Users(options)
@@ -82,34 +82,34 @@ class Head:
 
     def job(self, call: Call) -> Job:
         """Refused: 404 where there is none of this id."""
-        number = _number(call, "jobId")
+        number = _parse_id(call, "jobId")
         if number not in self.scheduler.jobs:
-            raise Refused(404, "The job %d does not exist." % number)
+            raise RequestRefused(404, "The job %d does not exist." % number)
         return self.scheduler.jobs[number]
 
     def task(self, call: Call) -> tuple[Job, Task]:
         """Refused: 404 where there is none of this id."""
-        job, number = self.job(call), _number(call, "taskId")
+        job, number = self.job(call), _parse_id(call, "taskId")
         if number not in job.tasks:
-            raise Refused(404, "The task %d of job %d does not exist." % (number, job.number))
+            raise RequestRefused(404, "The task %d of job %d does not exist." % (number, job.number))
         return job, job.tasks[number]
 
     def subtask(self, call: Call) -> tuple[Job, Task, Task]:
         """The job, the master and the subtask. Refused: 404 where there is none."""
-        (job, master), number = self.task(call), _number(call, "subtaskId")
+        (job, master), number = self.task(call), _parse_id(call, "subtaskId")
         if number in master.subtasks:
             return job, master, master.subtasks[number]
-        if master.sweeps and not master.subtasks:
-            raise Refused(
+        if master.is_sweep and not master.subtasks:
+            raise RequestRefused(
                 404, "The subtask %s.%d: the specified subtask has not been expanded yet." % (master.key, number)
             )
-        raise Refused(404, "The subtask %s.%d does not exist." % (master.key, number))
+        raise RequestRefused(404, "The subtask %s.%d does not exist." % (master.key, number))
 
-    def node(self, call: Call) -> Node:
+    def node(self, call: Call) -> SimulatedNode:
         """Refused: 404 where there is none of this name."""
         node = self.cluster.node(call.path["name"])
         if node is None:
-            raise Refused(404, "The node %s does not exist." % call.path["name"])
+            raise RequestRefused(404, "The node %s does not exist." % call.path["name"])
         return node
 
     def group(self, call: Call) -> str:
@@ -118,22 +118,22 @@ class Head:
         for each in self.cluster.groups:
             if each.lower() == name.lower():
                 return each
-        raise Refused(404, "The node group %s does not exist." % name)
+        raise RequestRefused(404, "The node group %s does not exist." % name)
 
 
-def _number(call: Call, name: str) -> int:
+def _parse_id(call: Call, name: str) -> int:
     text = call.path[name]
     if not (text.isascii() and text.lstrip("-").isdigit()):
-        raise Refused(400, "%r is no id." % text)
+        raise RequestRefused(400, "%r is no id." % text)
     if len(text) > 10:
-        raise Refused(404, "%s does not exist." % text)
+        raise RequestRefused(404, "%s does not exist." % text)
     return int(text)
 
 
-def message_of(body: object) -> str:
+def parse_message(body: object) -> str:
     """The reason that somebody gives: a JSON string. Refused: something else."""
     if body is None:
         return ""
     if not isinstance(body, str):
-        raise Refused(400, "The message is not a string.")
+        raise RequestRefused(400, "The message is not a string.")
     return body

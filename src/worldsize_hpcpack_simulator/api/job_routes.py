@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worldsize_hpcpack_simulator.api.auth import may_change, may_end, same
-from worldsize_hpcpack_simulator.api.head import DONE, Answer, Call, Head, message_of
+from worldsize_hpcpack_simulator.api.auth import check_may_change, check_may_end, is_same_user
+from worldsize_hpcpack_simulator.api.head import DONE, Answer, Call, HeadNode, parse_message
 from worldsize_hpcpack_simulator.api.job_xml import job_from_xml
-from worldsize_hpcpack_simulator.api.paging import clauses, ordered, truth
-from worldsize_hpcpack_simulator.catalog import JOB, canonical, checked, settable
+from worldsize_hpcpack_simulator.api.paging import parse_filter, parse_flag, sort_by_property
+from worldsize_hpcpack_simulator.catalog import JOB, canonical_name, check_settable, parse_properties
 from worldsize_hpcpack_simulator.scheduler import verbs
-from worldsize_hpcpack_simulator.scheduler.jobs import LIVE, Job, Task, picked
+from worldsize_hpcpack_simulator.scheduler.jobs import LIVE, Job, Task, select_properties
 from worldsize_hpcpack_simulator.scheduler.validation import TEMPLATES
-from worldsize_hpcpack_simulator.wire import Refused, listed, moment_of, names_in, objects, properties_of
+from worldsize_hpcpack_simulator.wire import (
+    RequestRefused,
+    names_in,
+    parse_date,
+    parse_property_list,
+    to_objects,
+    to_property_list,
+)
 
 JOB_STATES = (
     *("Configuring", "Submitted", "Validating", "ExternalValidation", "Queued", "Running", "Finishing"),
@@ -21,76 +28,80 @@ JOB_STATES = (
 _LISTED = ["Id", "Owner", "Name", "State", "Priority"]
 
 
-def templates(head: Head, call: Call) -> Answer:
+def templates(head: HeadNode, call: Call) -> Answer:
     return Answer(list(TEMPLATES))
 
 
-def list_jobs(head: Head, call: Call) -> Answer:
+def list_jobs(head: HeadNode, call: Call) -> Answer:
     """With `nodeNames` all that run there, in one answer; else filtered, sorted, and in pages."""
     jobs = head.scheduler.jobs
     if call.query.get("nodenames"):
         there = {name.lower() for name in names_in(call.query["nodenames"])}
-        return Answer(objects(picked(job, []) for job in jobs.values() if there & set(_running_on(job))))
+        return Answer(
+            to_objects(select_properties(job, []) for job in jobs.values() if there & set(_nodes_in_use(job)))
+        )
     wanted = names_in(call.query.get("properties")) or _LISTED
-    known_properties(wanted, Job(0, "", {}))
-    page = head.pages.page("jobs", call.query, lambda: [(job.number,) for job in _chosen(head, call)])
-    return Answer(objects(picked(jobs[number], wanted) for (number,) in page.keys), headers=page.headers)
+    check_property_names(wanted, Job(0, "", {}))
+    page = head.pages.page("jobs", call.query, lambda: [(job.number,) for job in _select_jobs(head, call)])
+    return Answer(to_objects(select_properties(jobs[number], wanted) for (number,) in page.keys), headers=page.headers)
 
 
-def _running_on(job: Job) -> list[str]:
-    return [name.lower() for task in job.runnable() if task.state in LIVE for name in task.nodes]
+def _nodes_in_use(job: Job) -> list[str]:
+    return [name.lower() for task in job.runnable_tasks() if task.state in LIVE for name in task.nodes]
 
 
-def _chosen(head: Head, call: Call) -> Sequence[Job]:
+def _select_jobs(head: HeadNode, call: Call) -> Sequence[Job]:
     jobs = list(head.scheduler.jobs.values())
-    filters = clauses(call.query.get("$filter"), ("JobState", "NodeGroup", "ChangeTimeFrom"))
+    filters = parse_filter(call.query.get("$filter"), ("JobState", "NodeGroup", "ChangeTimeFrom"))
     if call.query.get("owner"):
-        jobs = [job for job in jobs if same(job.owner, call.query["owner"])]
+        jobs = [job for job in jobs if is_same_user(job.owner, call.query["owner"])]
     if "JobState" in filters:
-        state = canonical(filters["JobState"], JOB_STATES)
+        state = canonical_name(filters["JobState"], JOB_STATES)
         if state is None:
-            raise Refused(400, "There is no job state %s." % filters["JobState"])
+            raise RequestRefused(400, "There is no job state %s." % filters["JobState"])
         jobs = [job for job in jobs if job.state == state]
     if "NodeGroup" in filters:
         jobs = [job for job in jobs if filters["NodeGroup"].lower() in map(str.lower, job.names("NodeGroups"))]
     if "ChangeTimeFrom" in filters:
-        since = moment_of(filters["ChangeTimeFrom"])
+        since = parse_date(filters["ChangeTimeFrom"])
         jobs = [job for job in jobs if job.changed >= since]
-    return sort(jobs, call.query.get("sortjobsby", ""), truth(call.query, "asc", True))
+    return sort_jobs(jobs, call.query.get("sortjobsby", ""), parse_flag(call.query, "asc", True))
 
 
-def sort(items: Sequence[Job], by: str, ascending: bool) -> list[Job]:
-    name = canonical(by, items[0].shown()) if items else None
-    return ordered(items, lambda job: str(job.number) if name in (None, "Id") else job.shown()[str(name)], ascending)
+def sort_jobs(items: Sequence[Job], by: str, ascending: bool) -> list[Job]:
+    name = canonical_name(by, items[0].shown()) if items else None
+    return sort_by_property(
+        items, lambda job: str(job.number) if name in (None, "Id") else job.shown()[str(name)], ascending
+    )
 
 
-def known_properties(wanted: Sequence[str], example: Job | Task) -> None:
+def check_property_names(wanted: Sequence[str], example: Job | Task) -> None:
     """Refused: there is no such property."""
     shown = example.shown()
     for name in wanted:
-        if canonical(name, shown) is None:
-            raise Refused(400, "There is no property %s." % name)
+        if canonical_name(name, shown) is None:
+            raise RequestRefused(400, "There is no property %s." % name)
 
 
-def create(head: Head, call: Call) -> Answer:
-    values = checked(properties_of(call.body), JOB, "job")
+def create(head: HeadNode, call: Call) -> Answer:
+    values = parse_properties(parse_property_list(call.body), JOB, "job")
     values.pop("Owner", None)
     return Answer(head.scheduler.add(call.user.name, values).number)
 
 
-def create_from_xml(head: Head, call: Call) -> Answer:
+def create_from_xml(head: HeadNode, call: Call) -> Answer:
     if not isinstance(call.body, str):
-        raise Refused(400, "The request body is not a string that holds XML.")
+        raise RequestRefused(400, "The request body is not a string that holds XML.")
     return Answer(job_from_xml(head.scheduler, call.user.name, call.body).number)
 
 
-def read(head: Head, call: Call) -> Answer:
+def read(head: HeadNode, call: Call) -> Answer:
     job, wanted = head.job(call), names_in(call.query.get("properties"))
-    known_properties(wanted, job)
-    return Answer(listed({**picked(job, wanted), **_children(head, job, wanted)}))
+    check_property_names(wanted, job)
+    return Answer(to_property_list({**select_properties(job, wanted), **_children(head, job, wanted)}))
 
 
-def _children(head: Head, job: Job, wanted: Sequence[str]) -> dict[str, str]:
+def _children(head: HeadNode, job: Job, wanted: Sequence[str]) -> dict[str, str]:
     """The ids of the jobs that wait for this one, where they are asked for."""
     if wanted and "childjobids" not in [name.lower() for name in wanted]:
         return {}
@@ -105,93 +116,93 @@ def phase(job: Job) -> str:
     return "queued" if job.state in verbs.WAITING else "running" if job.state == "Running" else "over"
 
 
-def change(head: Head, call: Call) -> Answer:
+def change(head: HeadNode, call: Call) -> Answer:
     job = head.job(call)
-    may_change(call.user, job.owner)
-    values = checked(properties_of(call.body), JOB, "job")
+    check_may_change(call.user, job.owner)
+    values = parse_properties(parse_property_list(call.body), JOB, "job")
     values.pop("Owner", None)
-    settable(values, JOB, phase(job), job.state)
+    check_settable(values, JOB, phase(job), job.state)
     job.values.update(values)
     job.touch()
     return DONE
 
 
-def submit(head: Head, call: Call) -> Answer:
+def submit(head: HeadNode, call: Call) -> Answer:
     """The body may set properties of the job, and bear its user's name and password."""
-    job, given = head.job(call), properties_of(call.body)
-    may_change(call.user, job.owner)
+    job, given = head.job(call), parse_property_list(call.body)
+    check_may_change(call.user, job.owner)
     password = "".join(given.pop(name) for name in list(given) if name.lower() == "password")
-    values = checked(given, JOB, "job")
+    values = parse_properties(given, JOB, "job")
     name = values.get("UserName") or job.value("UserName") or job.owner
-    if password and not head.users.knows(name, password):
-        raise Refused(403, "The password of %s is wrong." % name)
+    if password and not head.users.is_password_of(name, password):
+        raise RequestRefused(403, "The password of %s is wrong." % name)
     if not password and not head.options.cached:
-        raise Refused(403, "The credentials of %s are not cached: set UserName and Password." % name)
+        raise RequestRefused(403, "The credentials of %s are not cached: set UserName and Password." % name)
     verbs.submit(head.scheduler, job)
     values.pop("Owner", None)
     job.values.update(values)
     return DONE
 
 
-def cancel(head: Head, call: Call) -> Answer:
-    job, message, forced = head.job(call), message_of(call.body), truth(call.query, "forced", False)
-    may_end(call.user, job.owner)
+def cancel(head: HeadNode, call: Call) -> Answer:
+    job, message, forced = head.job(call), parse_message(call.body), parse_flag(call.query, "forced", False)
+    check_may_end(call.user, job.owner)
     verbs.cancel_job(head.scheduler, job, message, forced)
     return DONE
 
 
-def finish(head: Head, call: Call) -> Answer:
-    job, message = head.job(call), message_of(call.body)
-    may_end(call.user, job.owner)
+def finish(head: HeadNode, call: Call) -> Answer:
+    job, message = head.job(call), parse_message(call.body)
+    check_may_end(call.user, job.owner)
     verbs.finish_job(head.scheduler, job, message)
     return DONE
 
 
-def requeue(head: Head, call: Call) -> Answer:
+def requeue(head: HeadNode, call: Call) -> Answer:
     job = head.job(call)
-    may_end(call.user, job.owner)
+    check_may_end(call.user, job.owner)
     verbs.requeue_job(head.scheduler, job)
     return DONE
 
 
-def read_environ(head: Head, call: Call) -> Answer:
-    return Answer(listed(all_or_named(head.job(call).environ, call)))
+def read_environ(head: HeadNode, call: Call) -> Answer:
+    return Answer(to_property_list(select_variables(head.job(call).environ, call)))
 
 
-def set_environ(head: Head, call: Call) -> Answer:
+def set_environ(head: HeadNode, call: Call) -> Answer:
     job = head.job(call)
-    may_change(call.user, job.owner)
-    job.environ.update(variables_of(call.body))
+    check_may_change(call.user, job.owner)
+    job.environ.update(parse_variables(call.body))
     return DONE
 
 
-def read_custom(head: Head, call: Call) -> Answer:
-    return Answer(listed(named(head.job(call).custom, call)))
+def read_custom(head: HeadNode, call: Call) -> Answer:
+    return Answer(to_property_list(select_custom(head.job(call).custom, call)))
 
 
-def set_custom(head: Head, call: Call) -> Answer:
+def set_custom(head: HeadNode, call: Call) -> Answer:
     job = head.job(call)
-    may_change(call.user, job.owner)
-    job.custom.update(properties_of(call.body))
+    check_may_change(call.user, job.owner)
+    job.custom.update(parse_property_list(call.body))
     return DONE
 
 
-def all_or_named(values: dict[str, str], call: Call) -> dict[str, str]:
+def select_variables(values: dict[str, str], call: Call) -> dict[str, str]:
     """Environment variables: those that are named and do not exist are ""."""
     wanted = names_in(call.query.get("names"))
     return {name: values.get(name, "") for name in wanted} if wanted else values
 
 
-def named(values: dict[str, str], call: Call) -> dict[str, str]:
+def select_custom(values: dict[str, str], call: Call) -> dict[str, str]:
     """Custom properties: those that are named and exist."""
     wanted = [name.lower() for name in names_in(call.query.get("names"))]
     return {name: value for name, value in values.items() if not wanted or name.lower() in wanted}
 
 
-def variables_of(body: object) -> dict[str, str]:
+def parse_variables(body: object) -> dict[str, str]:
     """Refused: a name that no environment variable can have."""
-    values = properties_of(body)
+    values = parse_property_list(body)
     for name in values:
         if "=" in name:
-            raise Refused(400, "%r is no name of an environment variable." % name)
+            raise RequestRefused(400, "%r is no name of an environment variable." % name)
     return values

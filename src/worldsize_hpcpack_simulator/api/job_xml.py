@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from worldsize_hpcpack_simulator.catalog import JOB, TASK, Property, canonical, checked
+from worldsize_hpcpack_simulator.catalog import JOB, TASK, Property, canonical_name, parse_properties
 from worldsize_hpcpack_simulator.scheduler.jobs import Job
 from worldsize_hpcpack_simulator.scheduler.scheduler import Scheduler
-from worldsize_hpcpack_simulator.wire import Refused
+from worldsize_hpcpack_simulator.wire import RequestRefused
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element  # nosec B405  # a type
@@ -21,18 +21,21 @@ def job_from_xml(scheduler: Scheduler, owner: str, text: str) -> Job:
     try:
         root = fromstring(text.strip())  # nosec B314  # of one who has logged in; expat bounds what entities grow to
     except (ParseError, ValueError) as error:
-        raise Refused(400, "The job is not well-formed XML: %s." % error) from None
+        raise RequestRefused(400, "The job is not well-formed XML: %s." % error) from None
     if _name(root) != "Job":
-        raise Refused(400, "The XML describes no Job but %s." % _name(root))
+        raise RequestRefused(400, "The XML describes no Job but %s." % _name(root))
     tasks = [each for inner in root if _name(inner) == "Tasks" for each in inner if _name(each) == "Task"]
-    told = [_values(each, TASK, "task") for each in tasks]
-    values = _values(root, JOB, "job")
+    told = [_parse_attributes(each, TASK, "task") for each in tasks]
+    values = _parse_attributes(root, JOB, "job")
     values.pop("Owner", None)
     job = scheduler.add(owner, values)
-    job.environ, job.custom = _pairs(root, "EnvironmentVariables"), _pairs(root, "CustomProperties")
+    job.environ, job.custom = _parse_pairs(root, "EnvironmentVariables"), _parse_pairs(root, "CustomProperties")
     for element, each in zip(tasks, told, strict=True):
         task = job.add({**each, "Type": "ParametricSweep"} if each.get("IsParametric") == "True" else each)
-        task.environ, task.custom = _pairs(element, "EnvironmentVariables"), _pairs(element, "CustomProperties")
+        task.environ, task.custom = (
+            _parse_pairs(element, "EnvironmentVariables"),
+            _parse_pairs(element, "CustomProperties"),
+        )
     return job
 
 
@@ -40,11 +43,13 @@ def _name(element: Element) -> str:
     return element.tag.rpartition("}")[2]
 
 
-def _values(element: Element, table: Mapping[str, Property], what: str) -> dict[str, str]:
-    return checked({name: value for name, value in element.attrib.items() if canonical(name, table)}, table, what)
+def _parse_attributes(element: Element, table: Mapping[str, Property], what: str) -> dict[str, str]:
+    return parse_properties(
+        {name: value for name, value in element.attrib.items() if canonical_name(name, table)}, table, what
+    )
 
 
-def _pairs(element: Element, of: str) -> dict[str, str]:
+def _parse_pairs(element: Element, of: str) -> dict[str, str]:
     """`<Variable><Name>…</Name><Value>…</Value></Variable>`."""
     found: dict[str, str] = {}
     for pair in (pair for inner in element if _name(inner) == of for pair in inner):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from worldsize_hpcpack_simulator.api.auth import administers
-from worldsize_hpcpack_simulator.api.head import Answer, Call, Head
+from worldsize_hpcpack_simulator.api.auth import check_administrator
+from worldsize_hpcpack_simulator.api.head import Answer, Call, HeadNode
 from worldsize_hpcpack_simulator.api.power import OPERATIONS, operate
-from worldsize_hpcpack_simulator.catalog import canonical
-from worldsize_hpcpack_simulator.scheduler.cluster import Node
-from worldsize_hpcpack_simulator.wire import Refused, names_in
+from worldsize_hpcpack_simulator.catalog import canonical_name
+from worldsize_hpcpack_simulator.scheduler.cluster import SimulatedNode
+from worldsize_hpcpack_simulator.wire import RequestRefused, names_in
 
 STATES = (
     *("Unknown", "Provisioning", "Offline", "Starting", "Online", "Draining", "Rejected", "Removing"),
@@ -19,7 +19,7 @@ STATES = (
 HEALTH = ("OK", "Warning", "Error", "Transitional", "Unapproved")
 
 
-def _typed(node: Node, head: Head) -> dict[str, object]:
+def _node_object(node: SimulatedNode, head: HeadNode) -> dict[str, object]:
     return {
         "Name": node.name,
         "State": node.state,
@@ -38,7 +38,7 @@ def _typed(node: Node, head: Head) -> dict[str, object]:
     }
 
 
-def list_nodes(head: Head, call: Call) -> Answer:
+def list_nodes(head: HeadNode, call: Call) -> Answer:
     nodes = list(head.cluster.nodes.values())
     if call.query.get("names"):
         wanted = [name.lower() for name in names_in(call.query["names"])]
@@ -49,46 +49,48 @@ def list_nodes(head: Head, call: Call) -> Answer:
         nodes = [node for node in nodes if node.name in used]
     if call.query.get("group"):
         nodes = [node for node in nodes if call.query["group"].lower() in map(str.lower, node.groups)]
-    state, health = _one_of(call, "state", STATES), _one_of(call, "health", HEALTH)
+    state, health = _parse_choice(call, "state", STATES), _parse_choice(call, "health", HEALTH)
     nodes = [node for node in nodes if state in (None, node.state) and health in (None, node.health)]
-    return Answer([_typed(node, head) for node in nodes])
+    return Answer([_node_object(node, head) for node in nodes])
 
 
-def _nodes_of_job(head: Head, text: str) -> list[str]:
+def _nodes_of_job(head: HeadNode, text: str) -> list[str]:
     job = head.scheduler.jobs.get(int(text)) if text.isascii() and text.isdigit() and len(text) < 11 else None
     return job.nodes if job is not None else []
 
 
-def _one_of(call: Call, name: str, known: Sequence[str]) -> str | None:
+def _parse_choice(call: Call, name: str, known: Sequence[str]) -> str | None:
     if name not in call.query:
         return None
-    found = canonical(call.query[name], known)
+    found = canonical_name(call.query[name], known)
     if found is None:
-        raise Refused(400, "There is no node %s %r." % (name, call.query[name]))
+        raise RequestRefused(400, "There is no node %s %r." % (name, call.query[name]))
     return found
 
 
-def read_node(head: Head, call: Call) -> Answer:
-    return Answer(_typed(head.node(call), head))
+def read_node(head: HeadNode, call: Call) -> Answer:
+    return Answer(_node_object(head.node(call), head))
 
 
-def operate_node(head: Head, call: Call) -> Answer:
+def operate_node(head: HeadNode, call: Call) -> Answer:
     """Accepted at once; what has come of it, the node's state tells."""
     node = head.node(call)
-    administers(call.user)
-    operation = canonical(call.path["operation"], OPERATIONS)
+    check_administrator(call.user)
+    operation = canonical_name(call.path["operation"], OPERATIONS)
     if operation is None:
-        raise Refused(400, "There is no operation %s; there are %s." % (call.path["operation"], ", ".join(OPERATIONS)))
+        raise RequestRefused(
+            400, "There is no operation %s; there are %s." % (call.path["operation"], ", ".join(OPERATIONS))
+        )
     operate(head.cluster, node, operation)
     head.log("%s node %s" % (operation, node.name), call.user.name, node.name, "The operation was accepted.")
     return Answer(status=202)
 
 
-def state_stat(head: Head, call: Call) -> Answer:
+def count_states(head: HeadNode, call: Call) -> Answer:
     counts = Counter(node.state for node in head.cluster.nodes.values())
     return Answer([{"Name": name, "Value": counts[name]} for name in STATES if counts[name]])
 
 
-def health_stat(head: Head, call: Call) -> Answer:
+def count_health(head: HeadNode, call: Call) -> Answer:
     counts = Counter(node.health for node in head.cluster.nodes.values())
     return Answer([{"Name": name, "Value": counts[name]} for name in HEALTH if counts[name]])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worldsize_hpcpack_simulator.api.head import Answer, Call, Head
+from worldsize_hpcpack_simulator.api.head import Answer, Call, HeadNode
 from worldsize_hpcpack_simulator.api.node_routes import STATES
-from worldsize_hpcpack_simulator.api.paging import clauses, ordered, truth
-from worldsize_hpcpack_simulator.catalog import canonical
-from worldsize_hpcpack_simulator.scheduler.cluster import Node
-from worldsize_hpcpack_simulator.wire import Refused, date, listed, names_in, objects
+from worldsize_hpcpack_simulator.api.paging import parse_filter, parse_flag, sort_by_property
+from worldsize_hpcpack_simulator.catalog import canonical_name
+from worldsize_hpcpack_simulator.scheduler.cluster import SimulatedNode
+from worldsize_hpcpack_simulator.wire import RequestRefused, date_text, names_in, to_objects, to_property_list
 
 
-def _listed(node: Node, head: Head) -> dict[str, str]:
+def _node_properties(node: SimulatedNode, head: HeadNode) -> dict[str, str]:
     return {
         "Id": str(node.number),
         "Name": node.name,
@@ -27,44 +27,53 @@ def _listed(node: Node, head: Head) -> dict[str, str]:
         "NodeGroups": ",".join(sorted(node.groups)),
         "JobTypes": "Batch",
         "IsBusy": str(head.scheduler.busy(node)),
-        "OnlineTime": date(node.since if node.state == "Online" else None),
-        "OfflineTime": date(node.since if node.state == "Offline" else None),
+        "OnlineTime": date_text(node.since if node.state == "Online" else None),
+        "OfflineTime": date_text(node.since if node.state == "Offline" else None),
     }
 
 
-def _some(shown: dict[str, str], wanted: Sequence[str]) -> dict[str, str]:
-    names = [canonical(name, shown) for name in wanted]
+def _select_properties(shown: dict[str, str], wanted: Sequence[str]) -> dict[str, str]:
+    names = [canonical_name(name, shown) for name in wanted]
     if None in names:
-        raise Refused(400, "There is no property %s." % wanted[names.index(None)])
+        raise RequestRefused(400, "There is no property %s." % wanted[names.index(None)])
     return {str(name): shown[str(name)] for name in names} if wanted else shown
 
 
-def list_nodes(head: Head, call: Call) -> Answer:
+def list_nodes(head: HeadNode, call: Call) -> Answer:
     nodes = {node.number: node for node in head.cluster.nodes.values()}
     wanted = names_in(call.query.get("properties"))
     for node in nodes.values():
-        _some(_listed(node, head), wanted)
-    page = head.pages.page("nodes", call.query, lambda: [(node.number,) for node in _chosen(head, call)])
-    return Answer(objects(_some(_listed(nodes[number], head), wanted) for (number,) in page.keys), headers=page.headers)
+        _select_properties(_node_properties(node, head), wanted)
+    page = head.pages.page("nodes", call.query, lambda: [(node.number,) for node in _select_nodes(head, call)])
+    return Answer(
+        to_objects(_select_properties(_node_properties(nodes[number], head), wanted) for (number,) in page.keys),
+        headers=page.headers,
+    )
 
 
-def _chosen(head: Head, call: Call) -> Sequence[Node]:
+def _select_nodes(head: HeadNode, call: Call) -> Sequence[SimulatedNode]:
     nodes = list(head.cluster.nodes.values())
-    filters = clauses(call.query.get("$filter"), ("NodeState", "NodeGroup"))
+    filters = parse_filter(call.query.get("$filter"), ("NodeState", "NodeGroup"))
     if "NodeState" in filters:
-        state = canonical(filters["NodeState"], STATES)
+        state = canonical_name(filters["NodeState"], STATES)
         if state is None:
-            raise Refused(400, "There is no node state %s." % filters["NodeState"])
+            raise RequestRefused(400, "There is no node state %s." % filters["NodeState"])
         nodes = [node for node in nodes if node.state == state]
     if "NodeGroup" in filters:
         nodes = [node for node in nodes if filters["NodeGroup"].lower() in map(str.lower, node.groups)]
-    by = canonical(call.query.get("sortnodesby", ""), _listed(nodes[0], head)) if nodes else None
-    return ordered(nodes, lambda node: _listed(node, head)[by or "Id"], truth(call.query, "asc", True))
+    by = canonical_name(call.query.get("sortnodesby", ""), _node_properties(nodes[0], head)) if nodes else None
+    return sort_by_property(
+        nodes, lambda node: _node_properties(node, head)[by or "Id"], parse_flag(call.query, "asc", True)
+    )
 
 
-def read_node(head: Head, call: Call) -> Answer:
-    return Answer(listed(_some(_listed(head.node(call), head), names_in(call.query.get("properties")))))
+def read_node(head: HeadNode, call: Call) -> Answer:
+    return Answer(
+        to_property_list(
+            _select_properties(_node_properties(head.node(call), head), names_in(call.query.get("properties")))
+        )
+    )
 
 
-def list_groups(head: Head, call: Call) -> Answer:
-    return Answer(objects({"Name": name, "Description": text} for name, (text, _) in head.cluster.groups.items()))
+def list_groups(head: HeadNode, call: Call) -> Answer:
+    return Answer(to_objects({"Name": name, "Description": text} for name, (text, _) in head.cluster.groups.items()))

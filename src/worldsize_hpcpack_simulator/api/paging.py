@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from worldsize_hpcpack_simulator.wire import Refused
+from worldsize_hpcpack_simulator.wire import RequestRefused
 
 QUERY_ID, ROW_COUNT = "x-ms-continuation-queryId", "x-ms-row-count"
 ROWS = 10
-_KEPT = 1000
+_MAX_ANSWERS = 1000
 _CLAUSE = re.compile(r"\s*(\w+)\s+eq\s+(.*?)\s*", re.IGNORECASE | re.DOTALL)
 T = TypeVar("T")
 
@@ -32,30 +32,30 @@ class Pages:
 
     def page(self, what: str, query: Mapping[str, str], keys: Callable[[], Sequence[tuple[int, ...]]]) -> Page:
         """By rows (`startRow`), or by query id. `what` names the list: a query id belongs to one."""
-        rows = whole(query, "rowsPerRead", ROWS, 1)
+        rows = parse_number(query, "rowsPerRead", ROWS, 1)
         if "startrow" in query:
             found = keys()
-            start = whole(query, "startRow", 0, 0)
+            start = parse_number(query, "startRow", 0, 0)
             return Page(found[start : start + rows], {ROW_COUNT: str(len(found))})
-        found = self._continued(what, query["queryid"]) if query.get("queryid") else keys()
+        found = self._remaining_keys(what, query["queryid"]) if query.get("queryid") else keys()
         rest = found[rows:]
         return Page(found[:rows], {QUERY_ID: self._keep(what, rest)} if rest else {})
 
     def _keep(self, what: str, keys: Sequence[tuple[int, ...]]) -> str:
         name = secrets.token_hex(12)
         self._rest[name] = (what, keys)
-        if len(self._rest) > _KEPT:
+        if len(self._rest) > _MAX_ANSWERS:
             self._rest.popitem(last=False)
         return name
 
-    def _continued(self, what: str, name: str) -> Sequence[tuple[int, ...]]:
+    def _remaining_keys(self, what: str, name: str) -> Sequence[tuple[int, ...]]:
         kept, keys = self._rest.get(name, ("", ()))
         if kept != what:
-            raise Refused(400, "There is no such query id; it may have expired.")
+            raise RequestRefused(400, "There is no such query id; it may have expired.")
         return keys
 
 
-def whole(query: Mapping[str, str], name: str, default: int, least: int) -> int:
+def parse_number(query: Mapping[str, str], name: str, default: int, least: int) -> int:
     """A number of the query. Refused: it is none, or below `least`."""
     text = query.get(name.lower())
     if text is None:
@@ -64,37 +64,37 @@ def whole(query: Mapping[str, str], name: str, default: int, least: int) -> int:
         number = float(text)
         value = int(number)
     except (ValueError, OverflowError):
-        raise Refused(400, "%r is no number for %s." % (text, name)) from None
+        raise RequestRefused(400, "%r is no number for %s." % (text, name)) from None
     if value != number or value < least:
-        raise Refused(400, "%s is a whole number of at least %d, not %s." % (name, least, text))
+        raise RequestRefused(400, "%s is a whole number of at least %d, not %s." % (name, least, text))
     return value
 
 
-def truth(query: Mapping[str, str], name: str, default: bool) -> bool:
+def parse_flag(query: Mapping[str, str], name: str, default: bool) -> bool:
     """True or false of the query. Refused: it is neither."""
     text = query.get(name.lower())
     if text is None:
         return default
     if text.lower() not in ("true", "false"):
-        raise Refused(400, "%s is true or false, not %r." % (name, text))
+        raise RequestRefused(400, "%s is true or false, not %r." % (name, text))
     return text.lower() == "true"
 
 
-def clauses(text: str | None, known: Sequence[str]) -> dict[str, str]:
+def parse_filter(text: str | None, known: Sequence[str]) -> dict[str, str]:
     """`$filter`: `A eq x and B eq y` as {"A": "x", "B": "y"}. Refused: not of that form, or no such filter."""
     found: dict[str, str] = {}
     names = {name.lower(): name for name in known}
     for part in re.split(r"\s+and\s+", text, flags=re.IGNORECASE) if text and text.strip() else []:
         match = _CLAUSE.fullmatch(part)
         if match is None:
-            raise Refused(400, "%r is no filter of the form: NAME eq VALUE." % part)
+            raise RequestRefused(400, "%r is no filter of the form: NAME eq VALUE." % part)
         if match[1].lower() not in names:
-            raise Refused(400, "There is no filter %s; there are %s." % (match[1], ", ".join(known)))
+            raise RequestRefused(400, "There is no filter %s; there are %s." % (match[1], ", ".join(known)))
         found[names[match[1].lower()]] = match[2].strip("'\"")
     return found
 
 
-def ordered(items: Sequence[T], key: Callable[[T], str], ascending: bool) -> list[T]:
+def sort_by_property(items: Sequence[T], key: Callable[[T], str], ascending: bool) -> list[T]:
     """By a property: as numbers where all of its values are, else as text. Items of equal value keep their order."""
     values = [key(item) for item in items]
     if all(value.isascii() and value.isdigit() for value in values):

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import asyncio
 
-from worldsize_hpcpack_simulator.scheduler.cluster import Cluster, Node, NodeRefused
+from worldsize_hpcpack_simulator.scheduler.cluster import Cluster, NodeRefused, SimulatedNode
 
 OPERATIONS = ("start", "stop", "reboot", "shutdown", "bringOnline", "takeOffline")
 _PATIENCE = 10.0
 _BEAT = 0.01
 
 
-def operate(cluster: Cluster, node: Node, operation: str) -> None:
+def operate(cluster: Cluster, node: SimulatedNode, operation: str) -> None:
     """start, stop, reboot, shutdown: its process; bringOnline, takeOffline: if it takes work. What runs goes on."""
     if operation == "takeOffline":
         if node.state in ("Online", "Starting"):
-            node.become("Draining")
+            node.enter_state("Draining")
     elif operation == "bringOnline":
-        node.become("Online")
+        node.enter_state("Online")
     elif operation in ("stop", "shutdown"):
-        node.become("Offline")
+        node.enter_state("Offline")
         cluster.switch_off(node)
     elif node.state != "Starting":
-        cluster.background(_start(cluster, node, restart=operation == "reboot"))
+        cluster.run_in_background(_start(cluster, node, restart=operation == "reboot"))
 
 
-async def _start(cluster: Cluster, node: Node, restart: bool) -> None:
+async def _start(cluster: Cluster, node: SimulatedNode, restart: bool) -> None:
     state = node.state if restart else "Online"
-    node.become("Starting")
+    node.enter_state("Starting")
     if restart:
         cluster.switch_off(node)
     for _ in range(int(_PATIENCE / _BEAT)):
@@ -38,6 +38,6 @@ async def _start(cluster: Cluster, node: Node, restart: bool) -> None:
         try:
             await cluster.switch_on(node)
         except (NodeRefused, OSError):
-            node.become("Offline")
+            node.enter_state("Offline")
             return
-    node.become(state)
+    node.enter_state(state)

@@ -14,9 +14,9 @@ from worldsize_hpcpack_simulator.api import (
     older_routes,
     task_routes,
 )
-from worldsize_hpcpack_simulator.api.head import Answer, Call, Head
+from worldsize_hpcpack_simulator.api.head import Answer, Call, HeadNode
 
-Handler = Callable[[Head, Call], Answer]
+Handler = Callable[[HeadNode, Call], Answer]
 BOTH, OLD, NEW = ("2016", "2019"), ("2016",), ("2019",)
 
 
@@ -40,8 +40,8 @@ ROUTES = (
     Route("/cluster/metrics/jobs", {"GET": cluster_routes.job_metrics}, NEW),
     Route("/cluster/nodes", {"GET": node_routes.list_nodes}, NEW),
     Route("/cluster/nodes/metrics", {"GET": cluster_routes.node_metrics}, NEW),
-    Route("/cluster/nodes/stats/state", {"GET": node_routes.state_stat}, NEW),
-    Route("/cluster/nodes/stats/health", {"GET": node_routes.health_stat}, NEW),
+    Route("/cluster/nodes/stats/state", {"GET": node_routes.count_states}, NEW),
+    Route("/cluster/nodes/stats/health", {"GET": node_routes.count_health}, NEW),
     Route("/cluster/nodes/{name}", {"GET": node_routes.read_node}, NEW),
     Route("/cluster/nodes/{name}/operations/{operation}", {"POST": node_routes.operate_node}, NEW),
     Route("/cluster/operations", {"GET": cluster_routes.operations}, NEW),
@@ -53,10 +53,14 @@ ROUTES = (
         {"GET": group_routes.read_group, "PUT": group_routes.change_group, "DELETE": group_routes.delete_group},
         NEW,
     ),
-    Route("/cluster/nodeGroups/{name}/nodes", {"GET": group_routes.members, "PATCH": group_routes.move}, NEW),
+    Route(
+        "/cluster/nodeGroups/{name}/nodes",
+        {"GET": group_routes.list_members, "PATCH": group_routes.change_members},
+        NEW,
+    ),
     Route("/nodes", {"GET": older_routes.list_nodes}, OLD),
     Route("/nodes/groups", {"GET": older_routes.list_groups}, OLD),
-    Route("/nodes/groups/{name}", {"GET": group_routes.members}, OLD),
+    Route("/nodes/groups/{name}", {"GET": group_routes.list_members}, OLD),
     Route("/nodes/{name}", {"GET": older_routes.read_node}, OLD),
     Route("/jobs", {"GET": job_routes.list_jobs, "POST": job_routes.create}),
     Route("/jobs/jobFile", {"POST": job_routes.create_from_xml}),
@@ -89,7 +93,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 _PATTERNS = tuple((_pattern(route.path), route) for route in ROUTES)
 
 
-def find(path: str, generation: str) -> tuple[Route, dict[str, str]] | None:
+def find_route(path: str, generation: str) -> tuple[Route, dict[str, str]] | None:
     """The route of a path below the base, and the values of its variables."""
     for pattern, route in _PATTERNS:
         match = pattern.fullmatch(path)

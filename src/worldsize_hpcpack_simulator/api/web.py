@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from worldsize_hpcpack_simulator.api.head import Answer, Call, Head
-from worldsize_hpcpack_simulator.api.routes import find
-from worldsize_hpcpack_simulator.wire import Refused
+from worldsize_hpcpack_simulator.api.head import Answer, Call, HeadNode
+from worldsize_hpcpack_simulator.api.routes import find_route
+from worldsize_hpcpack_simulator.wire import RequestRefused
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -19,7 +19,7 @@ BASE = "/hpc"
 _LARGEST = 4 << 20
 
 
-def web_app(head: Head, changed: Callable[[], None], logged: Callable[[str], None]) -> ASGIApp:
+def web_app(head: HeadNode, changed: Callable[[], None], logged: Callable[[str], None]) -> ASGIApp:
     """`changed` is called after each request that may have changed something, `logged` with a line for each."""
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response
@@ -44,21 +44,21 @@ def _target(request: Request) -> str:
     return request.url.path + ("?" + request.url.query if request.url.query else "")
 
 
-async def _answer(head: Head, request: Request) -> Answer:
+async def _answer(head: HeadNode, request: Request) -> Answer:
     try:
-        return await _handled(head, request)
-    except Refused as error:
+        return await _handle(head, request)
+    except RequestRefused as error:
         headers = {"WWW-Authenticate": 'Basic realm="HPC Pack"'} if error.status == 401 else {}
         return Answer(error.message, error.status, headers)
 
 
-async def _handled(head: Head, request: Request) -> Answer:
+async def _handle(head: HeadNode, request: Request) -> Answer:
     body = await _read(request)
     user = head.users.caller(request.headers.get("authorization"), request.headers.get("x-ms-as-user"))
     path = _path(request)
-    found = find(path[len(BASE) :], head.options.generation) if path.lower().startswith(BASE + "/") else None
+    found = find_route(path[len(BASE) :], head.options.generation) if path.lower().startswith(BASE + "/") else None
     if found is None:
-        raise Refused(404, "There is nothing at %s." % request.url.path)
+        raise RequestRefused(404, "There is nothing at %s." % request.url.path)
     route, variables = found
     handler = route.methods.get(request.method)
     if handler is None:
@@ -66,7 +66,7 @@ async def _handled(head: Head, request: Request) -> Answer:
         return Answer(message, 405, {"Allow": ", ".join(route.methods)})
     query = {name.lower(): value for name, value in request.query_params.items()}
     values = {name: unquote(value) for name, value in variables.items()}
-    return handler(head, Call(user, values, query, _json(body, request) if request.method != "GET" else None))
+    return handler(head, Call(user, values, query, _parse_body(body, request) if request.method != "GET" else None))
 
 
 def _path(request: Request) -> str:
@@ -81,25 +81,25 @@ async def _read(request: Request) -> bytes:
     async for piece in request.stream():
         data += piece
         if len(data) > _LARGEST:
-            raise Refused(413, "The request body is larger than %d bytes." % _LARGEST)
+            raise RequestRefused(413, "The request body is larger than %d bytes." % _LARGEST)
     return bytes(data)
 
 
-def _json(body: bytes, request: Request) -> object:
+def _parse_body(body: bytes, request: Request) -> object:
     """None for no body. Refused: it is not JSON, is `null`, or says that it is something else."""
     if not body.strip():
         return None
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind not in ("application/json", "text/json"):
-        raise Refused(415, "The request body is %s; it must be application/json." % kind)
+        raise RequestRefused(415, "The request body is %s; it must be application/json." % kind)
     try:
-        found: object = json.loads(body, parse_constant=_no_number)
+        found: object = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
-        raise Refused(400, "The request body is not JSON.") from None
+        raise RequestRefused(400, "The request body is not JSON.") from None
     if found is None:
-        raise Refused(400, "The request body is null.")
+        raise RequestRefused(400, "The request body is null.")
     return found
 
 
-def _no_number(word: str) -> float:
+def _refuse_constant(word: str) -> float:
     raise ValueError(word)

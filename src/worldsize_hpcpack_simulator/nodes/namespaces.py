@@ -20,20 +20,22 @@ _DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def enter(name: str, root: str, share: str, at: str, hosts: Mapping[str, str], mounted: bool, hidden: bool) -> None:
+def enter_node(
+    name: str, root: str, share: str, at: str, hosts: Mapping[str, str], mounted: bool, hidden: bool
+) -> None:
     """This process and its children live on the node from now on; `/` is `root`, an empty directory until now.
 
     `at` is where the share is seen, one level below /; an empty directory where it is not `mounted`.
     OSError: this kernel or its administrator allows no namespaces; nothing has changed, or the process is of no use.
     """
-    _separate()
+    _enter_namespaces()
     _mount("none", "/", "", _RECURSIVE | _PRIVATE)
     seen = os.open(share, os.O_PATH)
     _mount("tmpfs", root, "tmpfs", 0, "size=16m,mode=755")
     _mount("none", root, "", _UNBINDABLE)  # else the copy of / below would hold a copy of itself
     for entry in os.listdir("/"):
         if entry != at.strip("/"):
-            _show("/" + entry, root + "/" + entry)
+            _bind_entry("/" + entry, root + "/" + entry)
     _mount("none", root, "", _PRIVATE)
     os.mkdir(root + at)
     if mounted:
@@ -41,13 +43,13 @@ def enter(name: str, root: str, share: str, at: str, hosts: Mapping[str, str], m
     os.close(seen)
     if hidden:
         _mount("tmpfs", root + os.path.realpath(share), "tmpfs", 0, "size=4k,mode=755")
-    _write_over(root, "hosts", _hosts(hosts))
+    _write_over(root, "hosts", _hosts_text(hosts))
     _write_over(root, "hostname", name + "\n")
-    _turn(root)
+    _change_root(root)
     socket.sethostname(name)
 
 
-def _turn(root: str) -> None:
+def _change_root(root: str) -> None:
     """`root` is /, and what was there before is gone."""
     os.chdir(root)
     try:
@@ -58,7 +60,7 @@ def _turn(root: str) -> None:
     os.chdir("/")
 
 
-def _separate() -> None:
+def _enter_namespaces() -> None:
     try:
         _unshare(_NEW_MOUNTS | _NEW_NAME)
     except PermissionError:
@@ -70,7 +72,7 @@ def _separate() -> None:
                 proc.write(text)
 
 
-def _show(source: str, target: str) -> None:
+def _bind_entry(source: str, target: str) -> None:
     """An entry of the machine's / at the same place of the node's; what cannot be shown is left out."""
     mode = os.lstat(source).st_mode
     if stat.S_ISLNK(mode):
@@ -96,7 +98,7 @@ def _write_over(root: str, name: str, text: str) -> None:
         os.unlink(words)
 
 
-def _hosts(hosts: Mapping[str, str]) -> str:
+def _hosts_text(hosts: Mapping[str, str]) -> str:
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost", *("%s %s" % (hosts[each], each) for each in hosts)]
     return "\n".join(lines) + "\n"
 

@@ -19,11 +19,11 @@ from typing import Any
 
 from worldsize.agent.posix.processes import become_subreaper, children, trees
 
-KEPT = 1500
+MAX_OUTPUT_BYTES = 1500
 """Bytes of each stream that a node tells the head node of."""
 
 
-class Order:
+class TaskOrder:
     """What the head node wants to be run, as it came over the wire."""
 
     def __init__(self, words: Mapping[str, Any]) -> None:
@@ -34,7 +34,7 @@ class Order:
         self.files: tuple[str, str, str] = (words["stdin"], words["stdout"], words["stderr"])
 
 
-def tend(order: Order, line: socket.socket) -> None:
+def run_task(order: TaskOrder, line: socket.socket) -> None:
     """Runs the task to its end and tells it on `line` as one line of JSON; never returns early."""
     os.setsid()
     become_subreaper()
@@ -48,7 +48,7 @@ def tend(order: Order, line: socket.socket) -> None:
         line.sendall(json.dumps(told).encode() + b"\n")
 
 
-def _start(order: Order) -> subprocess.Popen[bytes]:
+def _start(order: TaskOrder) -> subprocess.Popen[bytes]:
     """OSError, with the file's name: the working directory or one of the streams' files cannot be opened."""
     os.chdir(order.directory)
     modes = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -86,21 +86,21 @@ def _watch(process: subprocess.Popen[bytes], line: socket.socket) -> dict[str, A
         while process.poll() is None:
             for key, _ in selector.select(None if deadline is None else max(0.0, deadline - time.monotonic())):
                 if key.fileobj is line:
-                    deadline = _asked(line, deadline)
-                elif key.fileobj is not end and not _keep(key.fileobj, kept):
+                    deadline = _begin_grace(line, deadline)
+                elif key.fileobj is not end and not _read_output(key.fileobj, kept):
                     selector.unregister(key.fileobj)
             if deadline is not None and time.monotonic() >= deadline:
                 end_all(process)
     os.close(end)
     end_all(process)
     for pipe in kept:
-        _keep(pipe, kept)
+        _read_output(pipe, kept)
     text = "".join(bytes(each).decode("utf-8", "replace") for each in kept.values())
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     return {"code": code, "output": text, "trouble": ""}
 
 
-def _asked(line: socket.socket, deadline: float | None) -> float:
+def _begin_grace(line: socket.socket, deadline: float | None) -> float:
     """Until when the task may go on: everything of it has been sent INT, as HPC Pack's agent does."""
     words = line.recv(4096)
     grace = float(words.split(b"\n")[-2]) if words.endswith(b"\n") else 0.0
@@ -112,7 +112,7 @@ def _asked(line: socket.socket, deadline: float | None) -> float:
     return until if deadline is None else min(until, deadline)
 
 
-def _keep(pipe: Any, kept: Mapping[Any, bytearray]) -> bool:
+def _read_output(pipe: Any, kept: Mapping[Any, bytearray]) -> bool:
     """Reads what is there, and keeps the beginning; whether there may be more."""
     while True:
         try:
@@ -121,7 +121,7 @@ def _keep(pipe: Any, kept: Mapping[Any, bytearray]) -> bool:
             return True
         if not data:
             return False
-        kept[pipe].extend(data[: max(0, KEPT - len(kept[pipe]))])
+        kept[pipe].extend(data[: max(0, MAX_OUTPUT_BYTES - len(kept[pipe]))])
 
 
 def end_all(main: subprocess.Popen[bytes] | None = None) -> None:

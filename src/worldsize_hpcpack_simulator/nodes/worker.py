@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from worldsize.agent.posix.processes import become_subreaper, children, trees
-from worldsize_hpcpack_simulator.nodes.shepherd import Order, end_all, kill, tend
+from worldsize_hpcpack_simulator.nodes.shepherd import TaskOrder, end_all, kill, run_task
 
-_TRIFLE = 65536
+_CHUNK = 65536
 
 
-class Node:
+class NodeWorker:
     """One node: its line to the head node, and a line to the shepherd of each of its tasks."""
 
     def __init__(self, words: Mapping[str, Any]) -> None:
@@ -46,38 +46,38 @@ class Node:
             for key, _ in self.selector.select():
                 if key.data:
                     self._ended(key.data)
-                elif not self._ordered():
+                elif not self._read_orders():
                     return
 
-    def _ordered(self) -> bool:
-        data = self.head.recv(_TRIFLE)
+    def _read_orders(self) -> bool:
+        data = self.head.recv(_CHUNK)
         *lines, self.read = (self.read + data).split(b"\n")
         for line in lines:
             words = json.loads(line)
             if words["do"] == "start":
-                self._start(Order(words))
+                self._start(TaskOrder(words))
             elif words["key"] in self.tasks:
                 self.tasks[words["key"]].sendall(b"%f\n" % words["grace"])
         return bool(data)
 
-    def _start(self, order: Order) -> None:
+    def _start(self, order: TaskOrder) -> None:
         ours, theirs = socket.socketpair()
         self._write_hosts(order)
         pid = os.fork()
         if not pid:
             ours.close()  # only the node may hold it: its end is how the shepherd hears of the node's
-            self._tend(order, theirs)
+            self._handle_timeouts(order, theirs)
         theirs.close()
         self.tasks[order.key], self.shepherds[order.key] = ours, pid
         self.selector.register(ours, selectors.EVENT_READ, order.key)
 
-    def _write_hosts(self, order: Order) -> None:
+    def _write_hosts(self, order: TaskOrder) -> None:
         path = os.path.join(self.home, "hostfile-" + order.key)
         with open(path, "w", encoding="ascii") as file:
             file.write("".join(name + "\n" for name in order.environ["CCP_NODES_CORES"].split()[1::2]))
         order.environ["CCP_MPI_HOSTFILE"] = path
 
-    def _tend(self, order: Order, line: socket.socket) -> NoReturn:
+    def _handle_timeouts(self, order: TaskOrder, line: socket.socket) -> NoReturn:
         """The shepherd, from fork to its end."""
         try:
             self.selector.close()
@@ -88,16 +88,16 @@ class Node:
             os.dup2(null, 0)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
-            tend(order, line)
+            run_task(order, line)
         finally:
             os._exit(0)
 
     def _ended(self, key: str) -> None:
         """A shepherd has told of its task's end; one that died without a word has left its task to us."""
         line = self.tasks[key]
-        said = line.recv(_TRIFLE)
+        said = line.recv(_CHUNK)
         while said and not said.endswith(b"\n"):
-            more = line.recv(_TRIFLE)
+            more = line.recv(_CHUNK)
             said = said + more if more else b""
         self.selector.unregister(line)
         line.close()
@@ -116,7 +116,7 @@ class Node:
             kill(orphans)
 
 
-def _leave(node: Node) -> NoReturn:
+def _clean_up_and_exit(node: NodeWorker) -> NoReturn:
     """Nothing of the node is left."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     end_all()
@@ -140,7 +140,7 @@ def main(text: str) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)
     become_subreaper()
-    node = Node(words)
+    node = NodeWorker(words)
     shutil.rmtree(node.home, ignore_errors=True)  # a dead one's
     os.makedirs(node.home)
     try:
@@ -152,15 +152,15 @@ def main(text: str) -> NoReturn:
     except (SystemExit, OSError):
         pass
     finally:
-        _leave(node)
+        _clean_up_and_exit(node)
 
 
-def _isolate(node: Node, words: Mapping[str, Any]) -> None:
-    from worldsize_hpcpack_simulator.nodes.namespaces import enter
+def _isolate(node: NodeWorker, words: Mapping[str, Any]) -> None:
+    from worldsize_hpcpack_simulator.nodes.namespaces import enter_node
 
     root = os.path.join(node.folder, "root")
     try:
-        enter(words["name"], root, words["share"], words["at"], words["hosts"], words["mounted"], words["hidden"])
+        enter_node(words["name"], root, words["share"], words["at"], words["hosts"], words["mounted"], words["hidden"])
     except OSError as error:
         node.tell(tell="refused", why=str(error.strerror or error))
         raise

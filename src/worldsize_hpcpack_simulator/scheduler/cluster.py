@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from worldsize_hpcpack_simulator.options import Options
-from worldsize_hpcpack_simulator.scheduler.placement import Room
+from worldsize_hpcpack_simulator.options import SimulatorOptions
+from worldsize_hpcpack_simulator.scheduler.placement import NodeCapacity
 
 GROUPS = {
     "HeadNodes": "The head nodes in the cluster",
@@ -33,11 +33,11 @@ class NodeRefused(Exception):
     """A node's process cannot have namespaces of its own."""
 
 
-class Node:
+class SimulatedNode:
     """A compute node. `pid` is its process while it is switched on, `leaving` if that has been told to end; `up`
     whether it has said that it is ready."""
 
-    def __init__(self, number: int, name: str, address: str, options: Options) -> None:
+    def __init__(self, number: int, name: str, address: str, options: SimulatorOptions) -> None:
         self.number, self.name, self.address = number, name, address
         self.state, self.health = "Offline", "OK"
         self.cores, self.sockets, self.gpus = options.cores, 1, options.gpus
@@ -53,12 +53,14 @@ class Node:
     def up(self) -> bool:
         return self.writer is not None
 
-    def become(self, state: str) -> None:
+    def enter_state(self, state: str) -> None:
         self.state, self.since = state, time.time()
 
-    def room(self, held: int) -> Room:
+    def room(self, held: int) -> NodeCapacity:
         ready = self.up and self.state == "Online" and self.health == "OK"
-        return Room(self.name, self.cores, self.sockets, self.gpus, self.cores - held, ready, tuple(self.groups))
+        return NodeCapacity(
+            self.name, self.cores, self.sockets, self.gpus, self.cores - held, ready, tuple(self.groups)
+        )
 
     def order(self, **words: object) -> None:
         if self.writer is not None:
@@ -68,14 +70,14 @@ class Node:
 class Cluster:
     """All nodes. `told(node, words)` is called with what a node tells, `lost(node)` when its process has ended."""
 
-    def __init__(self, options: Options, folder: str) -> None:
+    def __init__(self, options: SimulatorOptions, folder: str) -> None:
         self.options, self.folder = options, folder
         self.isolated = options.namespaces
         self.why = "" if options.namespaces else "as asked"
         self.groups = {name: (text, True) for name, text in GROUPS.items()}
-        self.nodes: dict[str, Node] = {}
-        self.told: Callable[[Node, Mapping[str, Any]], None] = lambda node, words: None
-        self.lost: Callable[[Node], None] = lambda node: None
+        self.nodes: dict[str, SimulatedNode] = {}
+        self.told: Callable[[SimulatedNode, Mapping[str, Any]], None] = lambda node, words: None
+        self.lost: Callable[[SimulatedNode], None] = lambda node: None
         self._tasks: set[asyncio.Task[None]] = set()
         self._name_nodes()
 
@@ -85,14 +87,14 @@ class Cluster:
         for number in range(1, self.options.nodes + 1):
             name = "cn%02d" % number if self.isolated else "127.0.0.%d" % (number + 1)
             address = "127.0.1.%d" % number if self.isolated else name
-            self.nodes[name] = Node(number, name, address, self.options)
+            self.nodes[name] = SimulatedNode(number, name, address, self.options)
 
     @property
     def link(self) -> str:
         """What nodes call the share where they have no root of their own."""
         return os.path.join(self.folder, self.options.at.strip("/"))
 
-    def node(self, name: str) -> Node | None:
+    def node(self, name: str) -> SimulatedNode | None:
         """By its name in any letter case."""
         return next((node for node in self.nodes.values() if node.name.lower() == name.lower()), None)
 
@@ -110,14 +112,14 @@ class Cluster:
             os.symlink(os.path.realpath(self.options.share), self.link)
         await asyncio.gather(*(self.switch_on(node) for node in self.nodes.values() if node is not first))
         for node in self.nodes.values():
-            node.become("Online")
+            node.enter_state("Online")
 
-    async def switch_on(self, node: Node) -> None:
+    async def switch_on(self, node: SimulatedNode) -> None:
         """Its process has said that it is ready."""
         ours, theirs = socket.socketpair()
         with theirs:
             node.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", "-c", _BOOT, _source(), json.dumps(self._words(node))),
+                *(sys.executable, "-I", "-S", "-c", _BOOT, _source_directory(), json.dumps(self._words(node))),
                 stdin=theirs.fileno(),
                 stdout=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
@@ -132,16 +134,16 @@ class Cluster:
             node.pid = node.process = None
             raise NodeRefused(words["why"])
         node.writer, node.health = writer, "OK"
-        self.background(self._read(node, reader))
+        self.run_in_background(self._read(node, reader))
 
-    def background(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Goes on while requests are answered; `stop` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _read(self, node: Node, reader: asyncio.StreamReader) -> None:
-        while line := await _line(reader):
+    async def _read(self, node: SimulatedNode, reader: asyncio.StreamReader) -> None:
+        while line := await _read_line(reader):
             self.told(node, json.loads(line))
         process, writer = node.process, node.writer
         node.writer = None
@@ -153,7 +155,7 @@ class Cluster:
         node.leaving = False
         self.lost(node)
 
-    def switch_off(self, node: Node) -> None:
+    def switch_off(self, node: SimulatedNode) -> None:
         if node.process is not None:
             node.leaving = True
             node.process.send_signal(signal.SIGTERM)
@@ -165,9 +167,9 @@ class Cluster:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=patience)
 
-    def _words(self, node: Node) -> dict[str, object]:
+    def _words(self, node: SimulatedNode) -> dict[str, object]:
         share = os.path.realpath(self.options.share)
-        kept = [os.path.realpath(path) for path in (self.folder, sys.prefix, sys.base_prefix, _source())]
+        kept = [os.path.realpath(path) for path in (self.folder, sys.prefix, sys.base_prefix, _source_directory())]
         return {
             "name": node.name,
             "folder": os.path.join(self.folder, node.name),
@@ -180,14 +182,14 @@ class Cluster:
         }
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes:
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readline()
     except OSError:
         return b""
 
 
-def _source() -> str:
+def _source_directory() -> str:
     """The directory that holds this package."""
     path = os.path.abspath(__file__)
     for _ in range(3):

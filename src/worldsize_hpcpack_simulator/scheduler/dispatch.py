@@ -8,7 +8,7 @@ from worldsize_hpcpack_simulator.scheduler import placement
 from worldsize_hpcpack_simulator.scheduler.jobs import LIVE, Job, Task
 
 
-def grow(job: Job, rooms: Sequence[placement.Room]) -> None:
+def take_cores(job: Job, rooms: Sequence[placement.NodeCapacity]) -> None:
     """The job gets what is free and what it may still have."""
     more = placement.allocate(job, rooms) or {}
     for name, cores in more.items():
@@ -16,38 +16,38 @@ def grow(job: Job, rooms: Sequence[placement.Room]) -> None:
     job.nodes = list(dict.fromkeys([*job.nodes, *job.held]))
 
 
-def shrink(job: Job) -> None:
+def release_cores(job: Job) -> None:
     """What no task of it will need again, others may have."""
-    waits = any(task.state in ("Queued", "Configuring") for task in job.runnable())
+    waits = any(task.state in ("Queued", "Configuring") for task in job.runnable_tasks())
     if job.flag("CanShrink") and not job.flag("RunUntilCanceled") and not waits:
-        used = used_by(job)
+        used = cores_in_use(job)
         job.held = {name: job.held[name] for name in job.held if name in used}
 
 
-def dispatch(job: Job, ready: Sequence[Task], rooms: Sequence[placement.Room]) -> None:
+def dispatch(job: Job, ready: Sequence[Task], rooms: Sequence[placement.NodeCapacity]) -> None:
     """Those that find room among the job's cores are being dispatched, first of all those that want a certain node."""
-    named, used = {room.name: room for room in rooms}, used_by(job)
+    named, used = {room.name: room for room in rooms}, cores_in_use(job)
     for task in sorted(ready, key=lambda task: not task.value("RequiredNodes")):
         free = {name: cores - used.get(name, 0) for name, cores in job.held.items() if named[name].up}
-        place = placement.seat(task, job, named, free)
+        place = placement.allocate_task(task, job, named, free)
         if place is not None:
             for name, cores in place.items():
                 used[name] = used.get(name, 0) + cores
             task.nodes, task.place = list(place), place
-            task.become("Dispatching")
+            task.enter_state("Dispatching")
 
 
-def used_by(job: Job) -> dict[str, int]:
+def cores_in_use(job: Job) -> dict[str, int]:
     """The cores of each node that its tasks have now."""
     used: dict[str, int] = {}
-    for task in job.runnable():
+    for task in job.runnable_tasks():
         if task.state in (*LIVE, "Finishing"):
             for name, cores in task.place.items():
                 used[name] = used.get(name, 0) + cores
     return used
 
 
-def released(task: Task, job: Job) -> bool:
+def may_start(task: Task, job: Job) -> bool:
     """Whether all tasks of the names that it depends on have finished."""
     names = {name.lower() for name in task.names("DependsOn")}
     return all(other.state == "Finished" for other in job.tasks.values() if other.value("Name").lower() in names)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 
-from worldsize_hpcpack_simulator.catalog import JOB, TASK, Property, canonical
-from worldsize_hpcpack_simulator.wire import date, names_in
+from worldsize_hpcpack_simulator.catalog import JOB, TASK, Property, canonical_name
+from worldsize_hpcpack_simulator.wire import date_text, names_in
 
 OVER = ("Finished", "Failed", "Canceled")
 LIVE = ("Dispatching", "Running", "Canceling")
@@ -59,7 +59,7 @@ class Item:
     def touch(self) -> None:
         self.changed = time.time()
 
-    def become(self, state: str, message: str = "") -> None:
+    def enter_state(self, state: str, message: str = "") -> None:
         """Enters a state, at its own time; `message` says why, and replaces what was said before."""
         self.previous, self.state = self.state, state
         self.since = time.monotonic()
@@ -79,18 +79,18 @@ class Item:
         self.started = self.ended = None
         self.nodes = []
 
-    def _common(self) -> dict[str, str]:
+    def _common_properties(self) -> dict[str, str]:
         return {
             "State": self.state,
             "PreviousState": self.previous,
             "ErrorMessage": self.message,
             "AllocatedNodes": ",".join(self.nodes),
             "RequeueCount": str(self.requeues),
-            "CreateTime": date(self.created),
-            "SubmitTime": date(self.submitted),
-            "StartTime": date(self.started),
-            "EndTime": date(self.ended),
-            "ChangeTime": date(self.changed),
+            "CreateTime": date_text(self.created),
+            "SubmitTime": date_text(self.submitted),
+            "StartTime": date_text(self.started),
+            "EndTime": date_text(self.ended),
+            "ChangeTime": date_text(self.changed),
             "HasRuntime": str(bool(self.value("RuntimeSeconds"))),
         }
 
@@ -130,7 +130,7 @@ class Task(Item):
         return "%s.%d" % (text, self.instance) if self.instance else text
 
     @property
-    def sweeps(self) -> bool:
+    def is_sweep(self) -> bool:
         return self.value("Type") == "ParametricSweep" and not self.instance
 
     def renew(self) -> None:
@@ -150,7 +150,7 @@ class Task(Item):
             "Id": str(self.number),
             "IsServiceConcluded": "False",
         }
-        return {**own, **self._common(), **{name: self.value(name) for name in self.table}}
+        return {**own, **self._common_properties(), **{name: self.value(name) for name in self.table}}
 
 
 class Job(Item):
@@ -174,10 +174,10 @@ class Job(Item):
         self.touch()
         return task
 
-    def runnable(self) -> Iterator[Task]:
+    def runnable_tasks(self) -> Iterator[Task]:
         """The tasks that run themselves: basic ones and subtasks."""
         for task in self.tasks.values():
-            if task.sweeps:
+            if task.is_sweep:
                 yield from task.subtasks.values()
             else:
                 yield task
@@ -197,15 +197,15 @@ class Job(Item):
         values = {name: self.value(name) for name in self.table}
         return {
             **own,
-            **self._common(),
+            **self._common_properties(),
             **values,
             "Owner": self.owner,
             "UserName": self.values.get("UserName") or self.owner,
         }
 
 
-def picked(item: Job | Task, wanted: list[str]) -> dict[str, str]:
+def select_properties(item: Job | Task, wanted: list[str]) -> dict[str, str]:
     """The wanted properties in the order asked for, by their own names; all where none is named."""
     shown = item.shown()
-    names = [canonical(name, shown) for name in wanted] or list(shown)
+    names = [canonical_name(name, shown) for name in wanted] or list(shown)
     return {name: shown[name] for name in names if name is not None}

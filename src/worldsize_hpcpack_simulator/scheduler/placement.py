@@ -8,7 +8,7 @@ from typing import NamedTuple
 from worldsize_hpcpack_simulator.scheduler.jobs import UNIT_LIMITS, Job, Task
 
 
-class Room(NamedTuple):
+class NodeCapacity(NamedTuple):
     """A node as the scheduler sees it. `free`: cores that no job has; `up`: it takes new work."""
 
     name: str
@@ -34,7 +34,7 @@ class Room(NamedTuple):
         return cores // self.unit(kind)
 
 
-def limits(item: Job | Task, kind: str) -> tuple[int, int]:
+def unit_limits(item: Job | Task, kind: str) -> tuple[int, int]:
     """The least and the most units it asks for."""
     least, most = item.amount("Min" + UNIT_LIMITS[kind]), item.amount("Max" + UNIT_LIMITS[kind])
     return max(1, least), max(1, least, most)
@@ -43,8 +43,8 @@ def limits(item: Job | Task, kind: str) -> tuple[int, int]:
 def job_limits(job: Job) -> tuple[int, int]:
     """The least and the most units of its kind, worked out from its tasks where it leaves that to the scheduler."""
     kind = job.value("UnitType")
-    least, most = limits(job, kind)
-    sizes = [limits(task, kind) for task in job.runnable()] or [(1, 1)]
+    least, most = unit_limits(job, kind)
+    sizes = [unit_limits(task, kind) for task in job.runnable_tasks()] or [(1, 1)]
     if job.flag("AutoCalculateMin"):
         least = max(size[0] for size in sizes)
     if job.flag("AutoCalculateMax"):
@@ -52,7 +52,7 @@ def job_limits(job: Job) -> tuple[int, int]:
     return least, max(least, most)
 
 
-def eligible(job: Job, rooms: Sequence[Room]) -> list[Room]:
+def eligible_nodes(job: Job, rooms: Sequence[NodeCapacity]) -> list[NodeCapacity]:
     """The nodes that it may have, up or not: as requested, in its groups, not excluded."""
     requested = {name.lower() for name in job.names("RequestedNodes")}
     excluded = {name.lower() for name in job.names("ExcludedNodes")}
@@ -67,24 +67,26 @@ def eligible(job: Job, rooms: Sequence[Room]) -> list[Room]:
     return found
 
 
-def required(job: Job, tasks: Sequence[Task]) -> dict[str, int]:
+def required_units(job: Job, tasks: Sequence[Task]) -> dict[str, int]:
     """The units on each node, by its name in lower case, that tasks insist on; those of one node may take turns."""
     needs: dict[str, int] = {}
     for task in tasks:
         names = [name.lower() for name in task.names("RequiredNodes")]
-        least, _ = limits(task, job.value("UnitType"))
+        least, _ = unit_limits(task, job.value("UnitType"))
         for name in names:
             needs[name] = max(needs.get(name, 0), -(-least // len(names)))
     return needs
 
 
-def allocate(job: Job, rooms: Sequence[Room]) -> dict[str, int] | None:
+def allocate(job: Job, rooms: Sequence[NodeCapacity]) -> dict[str, int] | None:
     """The cores of each node that it gets now; None while too little is free. What it has already counts as free."""
     kind, exclusive = job.value("UnitType"), job.flag("IsExclusive")
     least, most = job_limits(job)
-    needs = required(job, [task for task in job.runnable() if not task.over])
+    needs = required_units(job, [task for task in job.runnable_tasks() if not task.over])
     able: dict[str, int] = {}
-    for room in sorted((each for each in eligible(job, rooms) if each.up), key=lambda room: room.name not in job.held):
+    for room in sorted(
+        (each for each in eligible_nodes(job, rooms) if each.up), key=lambda room: room.name not in job.held
+    ):
         free = room.free + job.held.get(room.name, 0)
         able[room.name] = room.units(kind, free) if free == room.cores or not exclusive else 0
     units = {name: needs[name.lower()] for name in able if name.lower() in needs}
@@ -99,37 +101,42 @@ def allocate(job: Job, rooms: Sequence[Room]) -> dict[str, int] | None:
     return {name: cores[name] for name in able if units[name]} if sum(units.values()) >= least else None
 
 
-def impossible(job: Job, rooms: Sequence[Room]) -> str:
+def impossible_reason(job: Job, rooms: Sequence[NodeCapacity]) -> str:
     """Why this cluster can never run it; "" where it can."""
     known = {room.name.lower() for room in rooms}
-    wanted = [*job.names("RequestedNodes"), *(name for task in job.runnable() for name in task.names("RequiredNodes"))]
+    wanted = [
+        *job.names("RequestedNodes"),
+        *(name for task in job.runnable_tasks() for name in task.names("RequiredNodes")),
+    ]
     for name in wanted:
         if name.lower() not in known:
             return "The node %s does not exist in this cluster." % name
-    may = eligible(job, rooms)
-    needs = required(job, list(job.runnable()))
+    may = eligible_nodes(job, rooms)
+    needs = required_units(job, list(job.runnable_tasks()))
     outside = set(needs) - {room.name.lower() for room in may}
     if outside:
         return "The task requires node %s, which is not among the nodes of the job." % sorted(outside)[0]
     kind = job.value("UnitType")
     least, limit = job_limits(job)
     if sum(needs.values()) > limit:
-        return "The job may have %d %s, and its tasks require more by name." % (limit, _words(kind, limit))
+        return "The job may have %d %s, and its tasks require more by name." % (limit, _unit_words(kind, limit))
     most = sum(room.units(kind, room.cores) for room in may)
     if least > most:
-        words = (least, _words(kind, least), most)
+        words = (least, _unit_words(kind, least), most)
         return "The job needs at least %d %s, and the nodes that it may use have %d." % words
     return ""
 
 
-def _words(kind: str, count: int) -> str:
+def _unit_words(kind: str, count: int) -> str:
     return (kind if kind == "GPU" else kind.lower()) + ("" if count == 1 else "s")
 
 
-def seat(task: Task, job: Job, rooms: Mapping[str, Room], free: Mapping[str, int]) -> dict[str, int] | None:
+def allocate_task(
+    task: Task, job: Job, rooms: Mapping[str, NodeCapacity], free: Mapping[str, int]
+) -> dict[str, int] | None:
     """The cores of each node that a task gets out of its job's; None while too few of them are `free`."""
     kind = job.value("UnitType")
-    least, most = limits(task, kind)
+    least, most = unit_limits(task, kind)
     named = [name.lower() for name in task.names("RequiredNodes")]
     order = [name for name in free if not named or name.lower() in named]
     chosen: dict[str, int] = {}

@@ -17,32 +17,32 @@ def indices(task: Task) -> Iterator[int]:
         yield from range(start, end + (1 if by > 0 else -1), by)[:MOST]
 
 
-def count(task: Task) -> int:
+def step_count(task: Task) -> int:
     start, end, by = task.amount("StartValue"), task.amount("EndValue"), task.amount("IncrementValue")
     return (end - start) // by + 1 if by and (end - start) * by >= 0 else 0
 
 
-def expand(job: Job) -> None:
+def expand_sweeps(job: Job) -> None:
     """Every sweep of the job that has no subtasks gets them."""
     for task in job.tasks.values():
-        if task.sweeps and not task.subtasks:
+        if task.is_sweep and not task.subtasks:
             for number, index in enumerate(indices(task), 1):
-                subtask = Task(job.number, task.number, _values(task, index), number)
+                subtask = Task(job.number, task.number, _subtask_values(task, index), number)
                 subtask.environ, subtask.submitted = task.environ, task.submitted
-                subtask.become("Queued")
+                subtask.enter_state("Queued")
                 task.subtasks[number] = subtask
 
 
-def _values(task: Task, index: int) -> dict[str, str]:
+def _subtask_values(task: Task, index: int) -> dict[str, str]:
     """Each `*` stands for the value; several in a row give it leading zeros."""
     values = dict(task.values)
     for name in _SWEPT:
         if name in values:
-            values[name] = replaced(values[name], index)
+            values[name] = with_index(values[name], index)
     return values
 
 
-def replaced(text: str, index: int) -> str:
+def with_index(text: str, index: int) -> str:
     found, at = [], 0
     while at < len(text):
         stars = len(text[at:]) - len(text[at:].lstrip("*"))
@@ -51,12 +51,12 @@ def replaced(text: str, index: int) -> str:
     return "".join(found)
 
 
-def sum_up(task: Task) -> None:
+def update_master(task: Task) -> None:
     """The master of a sweep is what its subtasks are."""
     states = [each.state for each in task.subtasks.values()]
     if task.over or not states:
         return
     if all(each.over for each in task.subtasks.values()):
-        task.become("Failed" if "Failed" in states else "Canceled" if "Canceled" in states else "Finished")
+        task.enter_state("Failed" if "Failed" in states else "Canceled" if "Canceled" in states else "Finished")
     elif task.state in ("Queued", "Configuring") and any(state in (*LIVE, "Finishing") for state in states):
-        task.become("Running")
+        task.enter_state("Running")

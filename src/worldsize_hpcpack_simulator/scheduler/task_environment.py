@@ -9,7 +9,7 @@ from worldsize_hpcpack_simulator.scheduler.cluster import Cluster
 from worldsize_hpcpack_simulator.scheduler.jobs import Job, Task
 
 
-def order_of(task: Task, job: Job, cluster: Cluster) -> dict[str, object]:
+def start_order(task: Task, job: Job, cluster: Cluster) -> dict[str, object]:
     """The words of a node's `start`."""
     home = os.path.join(cluster.folder, task.nodes[0], "home")
     directory = os.path.join(home, task.value("WorkDirectory"))
@@ -17,7 +17,7 @@ def order_of(task: Task, job: Job, cluster: Cluster) -> dict[str, object]:
         "do": "start",
         "key": task.order,
         "command": task.value("CommandLine"),
-        "environ": {**environ(task, job, home), **_address(task, cluster)},
+        "environ": {**task_environment(task, job, home), **_address_variable(task, cluster)},
         "directory": directory,
         **{
             stream: os.path.join(directory, path) if path else ""
@@ -30,12 +30,12 @@ def order_of(task: Task, job: Job, cluster: Cluster) -> dict[str, object]:
     }
 
 
-def _address(task: Task, cluster: Cluster) -> dict[str, str]:
+def _address_variable(task: Task, cluster: Cluster) -> dict[str, str]:
     """What a real node's name tells: here all addresses are this machine's own, and count as nobody's."""
     return {"WORLDSIZE_ADDRESS": cluster.nodes[task.nodes[0]].address} if cluster.isolated else {}
 
 
-def environ(task: Task, job: Job, home: str) -> dict[str, str]:
+def task_environment(task: Task, job: Job, home: str) -> dict[str, str]:
     """A clean environment with the job's variables, the task's, and those that HPC Pack is known to set."""
     cores = "".join(" %s %d" % (name, count) for name, count in task.place.items())
     plain = {

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from worldsize_hpcpack_simulator.options import Options
-from worldsize_hpcpack_simulator.scheduler.cluster import Cluster, Node
+from worldsize_hpcpack_simulator.options import SimulatorOptions
+from worldsize_hpcpack_simulator.scheduler.cluster import Cluster, SimulatedNode
 from worldsize_hpcpack_simulator.scheduler.jobs import LIVE, Job, Task
-from worldsize_hpcpack_simulator.scheduler.task_environment import order_of
+from worldsize_hpcpack_simulator.scheduler.task_environment import start_order
 
 
-class Tasks:
+class TaskRunner:
     """Jobs by id, those that are not over, and the nodes that their tasks run on.
 
     `changed` is called when a node has told something, since a step may be due then.
     """
 
-    def __init__(self, cluster: Cluster, options: Options) -> None:
+    def __init__(self, cluster: Cluster, options: SimulatorOptions) -> None:
         self.cluster, self.options = cluster, options
         self.jobs: dict[int, Job] = {}
         self.active: dict[int, Job] = {}
@@ -26,10 +26,10 @@ class Tasks:
 
     def start(self, task: Task, job: Job) -> None:
         """On the first of its nodes; the others are its own too."""
-        task.become("Running")
-        self.cluster.nodes[task.nodes[0]].order(**order_of(task, job, self.cluster))
+        task.enter_state("Running")
+        self.cluster.nodes[task.nodes[0]].order(**start_order(task, job, self.cluster))
 
-    def told(self, node: Node, words: Mapping[str, Any]) -> None:
+    def told(self, node: SimulatedNode, words: Mapping[str, Any]) -> None:
         """A task's processes have ended."""
         task = self._running(words["key"])
         if task is not None:
@@ -40,65 +40,67 @@ class Tasks:
     def _running(self, order: str) -> Task | None:
         """The task that was started by this order, and not again since."""
         job = self.jobs.get(int(order.partition(".")[0]))
-        tasks = (task for task in job.runnable() if task.order == order and task.state in LIVE) if job else iter(())
+        tasks = (
+            (task for task in job.runnable_tasks() if task.order == order and task.state in LIVE) if job else iter(())
+        )
         return next(tasks, None)
 
-    def _settle(self, task: Task, node: Node, trouble: str) -> None:
+    def _settle(self, task: Task, node: SimulatedNode, trouble: str) -> None:
         if task.ending:
-            end(task, task.ending)
+            end_run(task, task.ending)
         elif trouble:
-            end(task, "Failed", "The task could not run on node %s: %s." % (node.name, trouble))
-        elif task.exit_code in _valid_codes(task):
-            end(task, "Finished")
+            end_run(task, "Failed", "The task could not run on node %s: %s." % (node.name, trouble))
+        elif task.exit_code in _success_codes(task):
+            end_run(task, "Finished")
         else:
-            end(task, "Failed", "The command of the task exited with code %s." % task.exit_code)
+            end_run(task, "Failed", "The command of the task exited with code %s." % task.exit_code)
 
-    def lost(self, node: Node) -> None:
+    def lost(self, node: SimulatedNode) -> None:
         """A node does not answer any more: what ran there failed, or runs again where that is allowed."""
         if node.state != "Offline":
             node.health = "Error"
         for job in self.active.values():
             job.held.pop(node.name, None)
-            for task in job.runnable():
+            for task in job.runnable_tasks():
                 if task.state in LIVE and node.name in task.nodes:
-                    self._lose(task, node)
+                    self._end_lost_task(task, node)
         self.changed()
 
-    def _lose(self, task: Task, node: Node) -> None:
+    def _end_lost_task(self, task: Task, node: SimulatedNode) -> None:
         why = "Node %s became unreachable while the task was running." % node.name
         if task.nodes[0] != node.name:
             self._order_end(task, 0)
         if task.ending:
-            end(task, task.ending)
+            end_run(task, task.ending)
         elif task.flag("IsRerunnable"):
             task.renew()
             task.requeues += 1
-            task.become("Queued", why)
+            task.enter_state("Queued", why)
         else:
             task.exit_code = -1
-            end(task, "Failed", why)
+            end_run(task, "Failed", why)
 
     def end_task(self, task: Task, state: str, message: str, forced: bool = False) -> None:
         """It becomes `state` once its processes have ended. One that has none is over at once, Canceled for Failed."""
         if task.state in ("Running", "Canceling"):
             if not task.ending:
                 task.ending = state
-                task.become("Canceling", message)
+                task.enter_state("Canceling", message)
             self._order_end(task, 0 if forced else self.options.grace)
         elif not task.over and task.state != "Finishing":
-            task.become("Canceled" if state == "Failed" else state, message)
+            task.enter_state("Canceled" if state == "Failed" else state, message)
 
     def _order_end(self, task: Task, grace: float) -> None:
         self.cluster.nodes[task.nodes[0]].order(do="end", key=task.order, grace=grace)
 
 
-def end(task: Task, state: str, message: str = "") -> None:
+def end_run(task: Task, state: str, message: str = "") -> None:
     """It passes through Finishing, and is over after that."""
     task.ending = state
-    task.become("Finishing", message)
+    task.enter_state("Finishing", message)
 
 
-def _valid_codes(task: Task) -> set[int]:
+def _success_codes(task: Task) -> set[int]:
     """The exit codes that count as success."""
     words = task.value("ValidExitCodes").replace(",", " ").split()
     return {int(word) for word in words if word.lstrip("-").isdigit()} or {0}

@@ -12,7 +12,7 @@ LONGEST = 480
 TEMPLATES = ("Default",)
 
 
-def problem(job: Job, rooms: Sequence[placement.Room], jobs: Container[int]) -> str:
+def find_problem(job: Job, rooms: Sequence[placement.NodeCapacity], jobs: Container[int]) -> str:
     """In words for the job's owner; "" where there is none."""
     kind = UNIT_LIMITS[job.value("UnitType")]
     if job.value("JobTemplate") not in TEMPLATES:
@@ -24,12 +24,12 @@ def problem(job: Job, rooms: Sequence[placement.Room], jobs: Container[int]) -> 
             return "The parent job %s does not exist." % parent
     names = {task.value("Name").lower() for task in job.tasks.values()}
     for task in job.tasks.values():
-        if why := _task(task, job, kind, names):
+        if why := _find_task_problem(task, job, kind, names):
             return "Task %s: %s" % (task.key, why)
-    return placement.impossible(job, rooms)
+    return placement.impossible_reason(job, rooms)
 
 
-def _task(task: Task, job: Job, kind: str, names: Container[str]) -> str:
+def _find_task_problem(task: Task, job: Job, kind: str, names: Container[str]) -> str:
     line = task.value("CommandLine")
     if not line.strip():
         return "the command line is empty."
@@ -44,6 +44,6 @@ def _task(task: Task, job: Job, kind: str, names: Container[str]) -> str:
     for name in task.names("DependsOn"):
         if name.lower() not in names:
             return "it depends on task %s, which does not exist." % name
-    if task.sweeps and not 0 < sweep.count(task) <= sweep.MOST:
-        return "its sweep has %d steps." % sweep.count(task)
+    if task.is_sweep and not 0 < sweep.step_count(task) <= sweep.MOST:
+        return "its sweep has %d steps." % sweep.step_count(task)
     return ""

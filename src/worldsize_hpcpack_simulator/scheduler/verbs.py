@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from worldsize_hpcpack_simulator.scheduler.jobs import Job, Task
 from worldsize_hpcpack_simulator.scheduler.scheduler import Scheduler
-from worldsize_hpcpack_simulator.wire import Refused
+from worldsize_hpcpack_simulator.wire import RequestRefused
 
 WAITING = ("Submitted", "Validating", "ExternalValidation", "Queued")
-_UNFINISHED = (*WAITING, "Running")
+_ENDABLE = (*WAITING, "Running")
 
 
 def submit(scheduler: Scheduler, job: Job) -> None:
     """A job that is configured, or whose requeued tasks are; it is validated later."""
-    again = job.state in ("Failed", "Canceled") and any(task.state == "Configuring" for task in job.runnable())
+    again = job.state in ("Failed", "Canceled") and any(task.state == "Configuring" for task in job.runnable_tasks())
     if job.state != "Configuring" and not again:
-        raise _wrong("submitted", "job %d" % job.number, job.state)
-    for task in dict.fromkeys([*job.tasks.values(), *job.runnable()]):
+        raise _wrong_state_error("submitted", "job %d" % job.number, job.state)
+    for task in dict.fromkeys([*job.tasks.values(), *job.runnable_tasks()]):
         if task.state == "Configuring":
-            task.become("Submitted")
+            task.enter_state("Submitted")
     job.renew()
-    job.become("Submitted")
+    job.enter_state("Submitted")
     scheduler.active[job.number] = job
 
 
 def cancel_job(scheduler: Scheduler, job: Job, message: str, forced: bool) -> None:
     if job.state == "Configuring":
-        job.become("Canceled", message)
-    elif job.state in _UNFINISHED or job.state == "Canceling":
+        job.enter_state("Canceled", message)
+    elif job.state in _ENDABLE or job.state == "Canceling":
         scheduler.end_job(job, "Canceled", message or "The job was canceled.", forced)
     else:
-        raise _wrong("canceled", "job %d" % job.number, job.state)
+        raise _wrong_state_error("canceled", "job %d" % job.number, job.state)
 
 
 def finish_job(scheduler: Scheduler, job: Job, message: str) -> None:
-    if job.state not in _UNFINISHED:
-        raise _wrong("finished", "job %d" % job.number, job.state)
+    if job.state not in _ENDABLE:
+        raise _wrong_state_error("finished", "job %d" % job.number, job.state)
     scheduler.end_job(job, "Finished", message)
 
 
@@ -45,39 +45,39 @@ def requeue_job(scheduler: Scheduler, job: Job) -> None:
     elif job.state in ("Failed", "Canceled"):
         scheduler.requeue(job)
     else:
-        raise _wrong("requeued", "job %d" % job.number, job.state)
+        raise _wrong_state_error("requeued", "job %d" % job.number, job.state)
 
 
 def cancel_task(scheduler: Scheduler, task: Task, message: str, forced: bool) -> None:
     """What runs of it fails; what does not is canceled, and stays so when the job is requeued."""
     if task.over or task.state == "Finishing":
-        raise _wrong("canceled", "task %s" % task.key, task.state)
-    for each in task.subtasks.values() if task.sweeps else [task]:
+        raise _wrong_state_error("canceled", "task %s" % task.key, task.state)
+    for each in task.subtasks.values() if task.is_sweep else [task]:
         scheduler.end_task(each, "Failed", message or "The task was canceled.", forced)
         each.dismissed = each.state == "Canceled"
-    if task.sweeps:
-        task.become("Canceled", message)
+    if task.is_sweep:
+        task.enter_state("Canceled", message)
 
 
 def finish_task(scheduler: Scheduler, task: Task, message: str) -> None:
     if task.state not in ("Running", "Dispatching", "Queued"):
-        raise _wrong("finished", "task %s" % task.key, task.state)
-    for each in task.subtasks.values() if task.sweeps else [task]:
+        raise _wrong_state_error("finished", "task %s" % task.key, task.state)
+    for each in task.subtasks.values() if task.is_sweep else [task]:
         scheduler.end_task(each, "Finished", message)
 
 
 def requeue_task(task: Task, master: Task | None = None) -> None:
     """It is configured again, and queued when its job is submitted again, or soon if its job still runs."""
     if task.state not in ("Failed", "Canceled", "Queued"):
-        raise _wrong("requeued", "task %s" % task.key, task.state)
+        raise _wrong_state_error("requeued", "task %s" % task.key, task.state)
     for each in (task, *task.subtasks.values()):
         if each.state in ("Failed", "Canceled", "Queued"):
             each.requeues += 1
             each.renew()
-            each.become("Configuring")
+            each.enter_state("Configuring")
     if master is not None and master.over:
-        master.become("Configuring")
+        master.enter_state("Configuring")
 
 
-def _wrong(done: str, what: str, state: str) -> Refused:
-    return Refused(400, "The %s cannot be %s in the %s state." % (what, done, state))
+def _wrong_state_error(done: str, what: str, state: str) -> RequestRefused:
+    return RequestRefused(400, "The %s cannot be %s in the %s state." % (what, done, state))

@@ -11,7 +11,7 @@ from worldsize.errors import RendezvousError
 ADDRESS = "WORLDSIZE_ADDRESS"
 """The variable of a node that says it, where neither the node's name nor its default route does."""
 
-_ELSEWHERE = "192.0.2.1"
+_TEST_NET_ADDRESS = "192.0.2.1"
 """Reserved for documentation: no such host exists, and nothing is sent to it."""
 
 
@@ -39,7 +39,7 @@ def _candidates() -> Iterator[str]:
         pass  # a name that does not resolve
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((_ELSEWHERE, 9))
+            probe.connect((_TEST_NET_ADDRESS, 9))
             yield str(probe.getsockname()[0])
         except OSError:
             pass  # no default route

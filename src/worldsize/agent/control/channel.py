@@ -81,9 +81,9 @@ class Link:
     def send(self, kind: str, **fields: Any) -> None:
         """What is said before the other side's nonce has come waits for it."""
         self._unsealed.append(json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode())
-        self._close_all()
+        self._send_unsealed()
 
-    def _close_all(self) -> None:
+    def _send_unsealed(self) -> None:
         if self._seal is not None:
             self._out += b"".join(self._seal.close(text) + b"\n" for text in self._unsealed)
             self._unsealed.clear()
@@ -109,7 +109,7 @@ class Link:
                 self._seal = Seal(self._token, self._role, self._nonce, line)
                 if self._role == MEMBER:
                     self._send_nonce()
-                self._close_all()
+                self._send_unsealed()
                 continue
             messages.append(self._open_line(line))
             if messages[-1]["kind"] == GONE:
@@ -149,7 +149,7 @@ def _parse(line: bytes) -> dict[str, Any]:
     return message if isinstance(message, dict) and isinstance(message.get("kind"), str) else {"kind": GONE}
 
 
-class News(NamedTuple):
+class NodeMessage(NamedTuple):
     """A message and the node that it came from."""
 
     node_rank: int
@@ -181,7 +181,7 @@ class HeadChannel:
         self._clock = clock
         self._strangers: dict[Link, None] = {}
         self._links: dict[int, Link] = {}
-        self._news: list[News] = []
+        self._news: list[NodeMessage] = []
         self._deaf_until: float | None = None
         self.hosts: dict[int, Host] = {}
         selector.register(listener, selectors.EVENT_READ, self._accept)
@@ -196,9 +196,9 @@ class HeadChannel:
         if node_rank in self._links:
             self._links[node_rank].send(kind, **fields)
 
-    def take(self) -> list[News]:
+    def take(self) -> list[NodeMessage]:
         """What the nodes have said since the last call, their greeting included."""
-        self._tend()
+        self._handle_timeouts()
         news, self._news = self._news, []
         return news
 
@@ -207,7 +207,7 @@ class HeadChannel:
         before = self._clock() - seconds
         return [node_rank for node_rank, link in self._links.items() if link.heard < before]
 
-    def forgive(self) -> None:
+    def reset_silence(self) -> None:
         """Whatever the silence so far, it does not count."""
         for link in self._links.values():
             link.heard = self._clock()
@@ -243,13 +243,13 @@ class HeadChannel:
                 return
             link = Link(connection, self._token, HEAD, _MAX_GREETING, self._clock)
             self._strangers[link] = None
-            self._selector.register(connection, selectors.EVENT_READ, lambda link=link: self._greet(link))
+            self._selector.register(connection, selectors.EVENT_READ, lambda link=link: self._read_greeting(link))
             if len(self._strangers) > self._nodes - 1 - len(self._links) + STRANGERS:
                 oldest = next(iter(self._strangers))
-                self._greet(oldest)  # it may be a node's, and its greeting here already
+                self._read_greeting(oldest)  # it may be a node's, and its greeting here already
                 self._dismiss(oldest)
 
-    def _tend(self) -> None:
+    def _handle_timeouts(self) -> None:
         """Nodes that have waited are welcomed, strangers who said nothing in time go, and after a lack of descriptors
         others may come again."""
         now = self._clock()
@@ -264,7 +264,7 @@ class HeadChannel:
             self._deaf_until = None
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
-    def _greet(self, link: Link) -> None:
+    def _read_greeting(self, link: Link) -> None:
         """Read what a stranger says. One that was dismissed since the selector saw its bytes says nothing any more, and
         whatever the bytes of one are, they end no more than its own connection."""
         if link not in self._strangers:
@@ -278,7 +278,7 @@ class HeadChannel:
         if not messages:
             return
         hello, *rest = messages
-        if not self._expects(hello):
+        if not self._is_expected(hello):
             self._dismiss(link)
             return
         node_rank, host = hello["node_rank"], Host.of(hello["host"])
@@ -290,7 +290,7 @@ class HeadChannel:
         self._unproven[node_rank] = self._clock()
         self._hear(node_rank, [hello, *rest])
 
-    def _expects(self, message: dict[str, Any]) -> bool:
+    def _is_expected(self, message: dict[str, Any]) -> bool:
         node_rank = message.get("node_rank")
         return (
             message["kind"] == HELLO
@@ -300,7 +300,7 @@ class HeadChannel:
         )
 
     def _hear(self, node_rank: int, messages: list[dict[str, Any]]) -> None:
-        self._news += [News(node_rank, message) for message in messages]
+        self._news += [NodeMessage(node_rank, message) for message in messages]
         if messages and messages[-1]["kind"] == GONE:
             self.drop(node_rank)
 
@@ -372,7 +372,7 @@ class MemberChannel:
     def silent(self, seconds: float) -> bool:
         return self.connected and self._link is not None and self._link.heard < self._clock() - seconds
 
-    def forgive(self) -> None:
+    def reset_silence(self) -> None:
         if self._link is not None:
             self._link.heard = self._clock()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from worldsize.plan.plan import Plan
 
 
-class Leading:
+class LeaderTracker:
     """The head's view. Ranks of the plan's `lingering` roles have the plan's grace to end by themselves before that."""
 
     def __init__(self, plan: Plan) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from worldsize.agent.control.solo_peers import Alone
+from worldsize.agent.control.solo_peers import SoloPeers
 from worldsize.plan.rank_environment import Host
 
 TYPE_CHECKING = False
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
     import selectors
 
     from worldsize.agent.control.endpoint import Endpoint
-    from worldsize.agent.control.rendezvous import Head, Rendezvous
+    from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 
 
-def meet(
+def make_peers(
     own: Host,
     node_rank: int,
     rendezvous: Rendezvous,
-    head: Head | None,
+    head: HeadResources | None,
     endpoint: Endpoint,
     nodes: int,
     selector: selectors.BaseSelector,
-) -> Alone:
+) -> SoloPeers:
     """The other nodes as node `node_rank` sees them; the head is the one that holds `head`."""
     if nodes == 1:
-        return Alone(own)
-    from worldsize.agent.control.peers import AsHead, AsMember
+        return SoloPeers(own)
+    from worldsize.agent.control.peers import HeadPeers, MemberPeers
 
     if head is not None:
-        return AsHead(own, head, endpoint, nodes, selector)
-    return AsMember(own, node_rank, rendezvous, endpoint, selector)
+        return HeadPeers(own, head, endpoint, nodes, selector)
+    return MemberPeers(own, node_rank, rendezvous, endpoint, selector)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import selectors
 
-from worldsize.agent.control.solo_peers import Alone
+from worldsize.agent.control.solo_peers import SoloPeers
 from worldsize.plan.plan import Plan
 from worldsize.plan.slurm.node_names import short_names
 
 
-class Relay:
+class MessageRelay:
     """A host's name on the head's pipe: what `directory` has of that name comes out of the pipe of its first node."""
 
-    def __init__(self, peers: Alone, selector: selectors.BaseSelector, node_rank: int, directory: str) -> None:
+    def __init__(self, peers: SoloPeers, selector: selectors.BaseSelector, node_rank: int, directory: str) -> None:
         self._reading, self._writing = os.pipe()
         self._peers = peers
         self._directory = directory

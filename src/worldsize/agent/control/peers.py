@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from worldsize.agent.control.channel import GONE, HELLO, HeadChannel, MemberChannel
 from worldsize.agent.control.endpoint import endpoint_text
-from worldsize.agent.control.rendezvous import Head, Rendezvous
-from worldsize.agent.control.solo_peers import Alone
-from worldsize.agent.outcome.verdict import HEAD_LOST, NODE_LOST, Heard, Verdict, lost
+from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
+from worldsize.agent.control.solo_peers import SoloPeers
+from worldsize.agent.outcome.verdict import HEAD_LOST, NODE_LOST, PeerVerdict, Verdict, lost_node_verdict
 from worldsize.plan.rank_environment import Host
 
 TYPE_CHECKING = False
@@ -32,8 +32,10 @@ _REFUSED = "the head's agent is gone, or a firewall keeps its nodes apart (%s: c
 _ADVICE = "a firewall? or not its address for other nodes: `export WORLDSIZE_ADDRESS=…` in setup gives another"
 
 
-class AsHead(Alone):
-    def __init__(self, own: Host, head: Head, endpoint: Endpoint, nodes: int, selector: selectors.BaseSelector) -> None:
+class HeadPeers(SoloPeers):
+    def __init__(
+        self, own: Host, head: HeadResources, endpoint: Endpoint, nodes: int, selector: selectors.BaseSelector
+    ) -> None:
         super().__init__(own)
         assert head.listener is not None
         self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector, patience=_WELCOME_AFTER)
@@ -52,7 +54,7 @@ class AsHead(Alone):
         if self._hosts is None and len(others) == self._nodes - 1:
             self._hosts = (self._own, *(others[node_rank] for node_rank in sorted(others)))
             self._channel.send("start", hosts=self._hosts)
-            self._take_down()
+            self._remove_socket()
         return self._hosts
 
     def ready(self) -> bool:
@@ -61,14 +63,14 @@ class AsHead(Alone):
             self._channel.send("go")
         return self._going
 
-    def hear(self) -> list[Heard]:
+    def hear(self) -> list[PeerVerdict]:
         found = (self._hear(news.node_rank, news.message) for news in self._channel.take())
         return [heard for heard in found if heard is not None]
 
-    def _hear(self, node_rank: int, message: dict[str, Any]) -> Heard | None:
+    def _hear(self, node_rank: int, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]
         if kind == "verdict":
-            return Heard(Verdict.of(message))
+            return PeerVerdict(Verdict.of(message))
         if kind == "idle":
             self.watch = True
             self._idle[node_rank] = message["waiting"], message["seconds"]
@@ -85,11 +87,11 @@ class AsHead(Alone):
             return self._lost(node_rank, "its agent is gone (connection lost)")
         return None
 
-    def _lost(self, node_rank: int, what: str) -> Heard | None:
+    def _lost(self, node_rank: int, what: str) -> PeerVerdict | None:
         self._done.add(node_rank)
         if self._verdict is not None or len(self.without) >= self.spare:
             known = self._channel.hosts.get(node_rank)
-            return lost(NODE_LOST, node_rank, what, known.name if known else "")
+            return lost_node_verdict(NODE_LOST, node_rank, what, known.name if known else "")
         self.without = (*self.without, node_rank)
         return None
 
@@ -105,7 +107,7 @@ class AsHead(Alone):
         expected = range(1, self._nodes) if self._hosts else self._channel.hosts
         return late or self._done.issuperset(expected)
 
-    def beat(self, silence: float) -> list[Heard]:
+    def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
         self._channel.send("ping", watch=self.watch)
         silent = self._channel.silent(silence)
         for node_rank in silent:
@@ -114,14 +116,14 @@ class AsHead(Alone):
         heard = [self._lost(node_rank, what) for node_rank in silent]
         return [each for each in heard if each is not None]
 
-    def stand_still(self, own: Standstill) -> Sequence[Standstill]:
+    def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         """Each word counts once: whoever does not repeat it may have gone on since."""
         said, self._idle = self._idle, {}
         left = set(range(1, self._nodes)) - self._done
         return [own, *(said[node_rank] for node_rank in left)] if said.keys() >= left else []
 
-    def forgive(self) -> None:
-        self._channel.forgive()
+    def reset_silence(self) -> None:
+        self._channel.reset_silence()
 
     def absent(self, within: str = "") -> str:
         missing = [str(rank) for rank in range(1, self._nodes) if rank not in self._channel.hosts]
@@ -131,9 +133,9 @@ class AsHead(Alone):
     def close(self, verdict: Verdict | None) -> None:
         self._channel.send("end", verdict=verdict.fields() if verdict else None)
         self._channel.close()
-        self._take_down()
+        self._remove_socket()
 
-    def _take_down(self) -> None:
+    def _remove_socket(self) -> None:
         """The socket's name, which nobody needs any more: nodes of one machine do not come twice."""
         if isinstance(self._endpoint, str):
             try:
@@ -142,7 +144,7 @@ class AsHead(Alone):
                 pass
 
 
-class AsMember(Alone):
+class MemberPeers(SoloPeers):
     def __init__(
         self,
         own: Host,
@@ -164,15 +166,15 @@ class AsMember(Alone):
         self._refusals = 0
 
     @property
-    def joined(self) -> bool:
+    def has_joined(self) -> bool:
         return self._channel.connected or self._head_gone
 
     @property
-    def impatient(self) -> bool:
-        return not (self.joined or self._channel.pending)
+    def needs_quick_retry(self) -> bool:
+        return not (self.has_joined or self._channel.pending)
 
     def gather(self) -> tuple[Host, ...] | None:
-        if not self.joined:
+        if not self.has_joined:
             self._connect()
         return self._hosts
 
@@ -195,14 +197,14 @@ class AsMember(Alone):
             own = self._own._replace(address=address) if reached else self._own
             self._channel.send(HELLO, node_rank=self._node_rank, host=own)
 
-    def hear(self) -> list[Heard]:
+    def hear(self) -> list[PeerVerdict]:
         if self._refusals > REFUSALS and not self._head_gone:
             self._head_gone = True
             return [self._lost(_REFUSED % self._address)]
         found = (self._hear(message) for message in self._channel.take())
         return [heard for heard in found if heard is not None]
 
-    def _hear(self, message: dict[str, Any]) -> Heard | None:
+    def _hear(self, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]
         if kind == "start":
             self._hosts = tuple(map(Host.of, message["hosts"]))
@@ -213,18 +215,18 @@ class AsMember(Alone):
         elif kind == "order":
             self.order(message["text"])
         elif kind == "verdict":
-            return Heard(Verdict.of(message), binding=True)
+            return PeerVerdict(Verdict.of(message), binding=True)
         elif kind == "end":
             self._ended = True
-            return Heard(Verdict.of(message["verdict"]), binding=True) if message["verdict"] else None
+            return PeerVerdict(Verdict.of(message["verdict"]), binding=True) if message["verdict"] else None
         elif kind == GONE:
             self._head_gone = True
             if not self._ended:
                 return self._lost("the head's agent is gone (connection lost)")
         return None
 
-    def _lost(self, what: str) -> Heard:
-        return lost(HEAD_LOST, 0, what, self._hosts[0].name if self._hosts else "")
+    def _lost(self, what: str) -> PeerVerdict:
+        return lost_node_verdict(HEAD_LOST, 0, what, self._hosts[0].name if self._hosts else "")
 
     def tell(self, verdict: Verdict) -> None:
         self._channel.send("verdict", **verdict.fields())
@@ -238,7 +240,7 @@ class AsMember(Alone):
     def may_end(self, late: bool) -> bool:
         return late or self._ended or not (self._channel.connected or self._channel.pending)
 
-    def beat(self, silence: float) -> list[Heard]:
+    def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
         self._channel.send("ping")
         if not self._channel.silent(silence):
             return []
@@ -246,12 +248,12 @@ class AsMember(Alone):
         self._head_gone = True
         return [self._lost("the head's agent has not been heard of for %g s" % silence)]
 
-    def stand_still(self, own: Standstill) -> Sequence[Standstill]:
+    def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         self._channel.send("idle", waiting=own[0], seconds=own[1])
         return []
 
-    def forgive(self) -> None:
-        self._channel.forgive()
+    def reset_silence(self) -> None:
+        self._channel.reset_silence()
 
     def absent(self, within: str = "") -> str:
         what = "node %d (%s) could not join the head at %s%s: %s (%s)"

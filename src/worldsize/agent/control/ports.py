@@ -89,7 +89,7 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def reserve(plan: Plan, node: NodePlan, address: str) -> tuple[PortReservation | ListeningPort, ...]:
+def reserve_ports(plan: Plan, node: NodePlan, address: str) -> tuple[PortReservation | ListeningPort, ...]:
     """The ports that the plan wants of this node, whose `address` this is where it is the head, beside the head's.
     Raises RendezvousError, OSError."""
     if plan.launcher == "autotune" and node.node_rank == 0:

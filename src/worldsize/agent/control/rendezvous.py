@@ -61,7 +61,7 @@ def leaves_launcher_open(plan: Plan) -> bool:
     return "otherwise" in plan.options and plan.batch is None
 
 
-class Head(NamedTuple):
+class HeadResources(NamedTuple):
     """What the head holds for as long as it lives."""
 
     rendezvous: Rendezvous
@@ -69,22 +69,22 @@ class Head(NamedTuple):
     listener: socket.socket | None
 
 
-def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str, token: str = "") -> Head:
+def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str, token: str = "") -> HeadResources:
     """Reserves the ranks' port, listens for the agents, and publishes both, and the `launcher` if the head chose it.
     Without a `token` the agents get a new one."""
     reservation = PortReservation()
     listener = None
     if len(plan.agents) > 1:
         _allow_connections(len(plan.agents))
-        listener = _listener(paths, address, len(plan.agents) + _BACKLOG)
+        listener = _open_listener(paths, address, len(plan.agents) + _BACKLOG)
         listener.setblocking(False)
     control_port = listener.getsockname()[1] if listener and listener.family != socket.AF_UNIX else 0
     rendezvous = Rendezvous(address, reservation.port, control_port, token or os.urandom(16).hex(), launcher)
     write_json(paths.rendezvous, rendezvous._asdict(), private=True)
-    return Head(rendezvous, reservation, listener)
+    return HeadResources(rendezvous, reservation, listener)
 
 
-def _listener(paths: RunPaths, address: str, backlog: int) -> socket.socket:
+def _open_listener(paths: RunPaths, address: str, backlog: int) -> socket.socket:
     """Virtual nodes meet where no other user can come; at a port only where the file system has no sockets."""
     if address.startswith(LOOPBACK):
         from worldsize.agent.control.endpoint import listen
@@ -107,7 +107,7 @@ def _allow_connections(nodes: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def read_published(paths: RunPaths) -> Rendezvous | None:
+def read_rendezvous(paths: RunPaths) -> Rendezvous | None:
     """What the head published, or None as long as it has not."""
     try:
         return tuple_of(Rendezvous, json.loads(read_file(paths.rendezvous)))
@@ -115,12 +115,12 @@ def read_published(paths: RunPaths) -> Rendezvous | None:
         return None
 
 
-def wait_published(paths: RunPaths, timeout: float) -> Rendezvous | None:
+def wait_for_rendezvous(paths: RunPaths, timeout: float) -> Rendezvous | None:
     """The head's publication, looked for with a growing pause (2 ms to 0.5 s); None after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     pause = 0.002
     while True:
-        found = read_published(paths)
+        found = read_rendezvous(paths)
         if found is not None or time.monotonic() > deadline:
             return found
         time.sleep(pause)

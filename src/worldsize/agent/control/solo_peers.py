@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from worldsize.agent.outcome.verdict import Heard, Verdict
+from worldsize.agent.outcome.verdict import PeerVerdict, Verdict
 from worldsize.plan.rank_environment import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Tuple
 
-    from worldsize.agent.control.early_completion import Leading
+    from worldsize.agent.control.early_completion import LeaderTracker
 
     Standstill = Tuple[Sequence[int], float]
     """The ranks of a node that have not ended, and for how many seconds all of them have been idle."""
 
 
-class Alone:
+class SoloPeers:
     """The only node: everybody is here and nobody waits.
 
     watch    a rank somewhere is known to have ended with 0
@@ -30,7 +30,7 @@ class Alone:
     def __init__(self, own: Host) -> None:
         self._own = own
         self.watch = False
-        self.leading: Leading | None = None
+        self.leading: LeaderTracker | None = None
         self.order: Callable[[str], None] = lambda text: None
         self.spare = 0
         self.without: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ class Alone:
         """This node is ready for its ranks; whether all of them are."""
         return True
 
-    def hear(self) -> list[Heard]:
+    def hear(self) -> list[PeerVerdict]:
         """What others have decided or met with since the last call."""
         return []
 
@@ -65,15 +65,15 @@ class Alone:
         """Whether this agent may end, all of its node being gone. `late`: the others are past waiting for."""
         return True
 
-    def beat(self, silence: float) -> list[Heard]:
+    def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
         """Give a sign of life; the nodes that gave none for `silence` seconds are lost."""
         return []
 
-    def stand_still(self, own: Standstill) -> Sequence[Standstill]:
+    def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         """How idle each node is that is left; nothing where the head is to judge, or where one has not said so yet."""
         return [own]
 
-    def forgive(self) -> None:
+    def reset_silence(self) -> None:
         """We did not run for a while ourselves: nobody's silence until now counts."""
 
     def absent(self, within: str = "") -> str:
@@ -84,11 +84,11 @@ class Alone:
         """The last thing that this agent does with the others."""
 
     @property
-    def joined(self) -> bool:
+    def has_joined(self) -> bool:
         """Whether this node and the head have met, or never will."""
         return True
 
     @property
-    def impatient(self) -> bool:
+    def needs_quick_retry(self) -> bool:
         """Whether `gather` is to be called again within milliseconds."""
         return False

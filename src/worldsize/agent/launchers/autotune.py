@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from worldsize.agent.control.ports import ListeningPort
 from worldsize.common.atomic_files import write_json
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import World
+from worldsize.plan.rank_environment import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
 
@@ -28,7 +28,7 @@ def with_listener(environ: Mapping[str, str], ports: Sequence[object]) -> Mappin
     return {**environ, LISTENER: str(numbers[0])} if numbers else environ
 
 
-def write_order(plan: Plan, world: World, node: NodePlan, paths: RunPaths) -> None:
+def write_order(plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths) -> None:
     """Raises OSError."""
     os.makedirs(paths.launch_dir, 0o700, exist_ok=True)
     addresses = [host.address for host in world.hosts]

@@ -10,7 +10,7 @@ from worldsize.agent.control.rendezvous import leaves_launcher_open
 from worldsize.agent.launchers.rank_process import Process, rank_processes
 from worldsize.common.atomic_files import write_text
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import LISTED, World
+from worldsize.plan.rank_environment import HOSTFILE_USERS, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.slurm.node_names import node_names, short_names
 
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from worldsize.agent.launchers.rank_process import Process, Shares
 
 
-BY_FILES = ("mpirun", "srun")
+RANK_FILE_LAUNCHERS = ("mpirun", "srun")
 """Launchers on the head that start the ranks of all nodes, each of which becomes one by a file."""
 
 
 def launcher_process(
-    plan: Plan, world: World, node: NodePlan, paths: RunPaths, ranks: Iterator[Process], inherited: Mapping[str, str]
+    plan: Plan,
+    world: RendezvousResult,
+    node: NodePlan,
+    paths: RunPaths,
+    ranks: Iterator[Process],
+    inherited: Mapping[str, str],
 ) -> Process:
     """What the agent starts in place of the node's `ranks`."""
     every = tuple(rank.rank for rank in node.ranks)
@@ -37,8 +42,8 @@ def launcher_process(
         own = own if node.node_rank else own._replace(log=first.log)
         return own._replace(argv=tuner_argv(node, paths), environment=inherited)
     if plan.launcher == "deepspeed":
-        return own._replace(environment=_of_deepspeed(plan, node, paths, [first, *ranks]))
-    if plan.launcher in BY_FILES:
+        return own._replace(environment=_deepspeed_environment(plan, node, paths, [first, *ranks]))
+    if plan.launcher in RANK_FILE_LAUNCHERS:
         environment = _environment(plan, world, paths, first, inherited)
         return own._replace(argv=_argv(plan, node, paths, environment), environment=environment)
     from worldsize.agent.launchers.torchrun import torchrun_argv, torchrun_environment
@@ -48,7 +53,7 @@ def launcher_process(
 
 
 def _environment(
-    plan: Plan, world: World, paths: RunPaths, first: Process, inherited: Mapping[str, str]
+    plan: Plan, world: RendezvousResult, paths: RunPaths, first: Process, inherited: Mapping[str, str]
 ) -> Mapping[str, str]:
     if plan.launcher == "srun":
         from worldsize.agent.launchers.slurm_srun import srun_environment
@@ -59,13 +64,13 @@ def _environment(
     return mpirun_environment(plan, paths, first.environment, _is_crowded(plan, world))
 
 
-def _of_deepspeed(plan: Plan, node: NodePlan, paths: RunPaths, ranks: Sequence[Process]) -> Mapping[str, str]:
+def _deepspeed_environment(plan: Plan, node: NodePlan, paths: RunPaths, ranks: Sequence[Process]) -> Mapping[str, str]:
     from worldsize.agent.launchers.deepspeed import deepspeed_environment
 
     return deepspeed_environment(ranks, paths, node, str(plan.options.get("autotuning", "")))
 
 
-def _is_crowded(plan: Plan, world: World) -> bool:
+def _is_crowded(plan: Plan, world: RendezvousResult) -> bool:
     ranks: dict[str, int] = {}
     for node, host in zip(plan.nodes, world.hosts):
         ranks[host.name] = ranks.get(host.name, 0) + len(node.ranks)
@@ -85,18 +90,18 @@ def _argv(plan: Plan, node: NodePlan, paths: RunPaths, environment: Mapping[str,
     return srun_argv(plan, paths)
 
 
-def chosen_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
+def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
     """The launcher that the head chooses by what its node has: the plan's own, or the other one that the plan names.
     Empty where the plan leaves no choice."""
     if not leaves_launcher_open(plan):
         return ""
-    from worldsize.agent.launchers.mpirun import available
+    from worldsize.agent.launchers.mpirun import has_open_mpi
 
-    return plan.launcher if available(plan, environ) else str(plan.options["otherwise"])
+    return plan.launcher if has_open_mpi(plan, environ) else str(plan.options["otherwise"])
 
 
-def equip(
-    plan: Plan, world: World, node: NodePlan, paths: RunPaths, environ: Mapping[str, str], shares: Shares
+def prepare_launch(
+    plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environ: Mapping[str, str], shares: Shares
 ) -> Mapping[str, str]:
     """Makes ready what a launcher, or the ranks, find on this node: files, a server. Raises OSError.
 
@@ -109,35 +114,40 @@ def equip(
         return environ
     write_hostfile(plan, world, paths)
     if plan.framework == "horovod":
-        environ = _with_horovod(plan, world, node, paths, environ)
-    if plan.launcher in BY_FILES or plan.launcher == "deepspeed":
+        environ = _start_horovod(plan, world, node, paths, environ)
+    if plan.launcher in RANK_FILE_LAUNCHERS or plan.launcher == "deepspeed":
         from worldsize.agent.launchers.rank_process import rank_processes
 
         os.makedirs(paths.launch_dir, 0o700, exist_ok=True)
         ranks = list(rank_processes(plan, world, node, paths, environ, shares))
-        _write_launch(plan, world, node, paths, environ, ranks)
+        _write_launch_files(plan, world, node, paths, environ, ranks)
     return environ
 
 
-def _with_horovod(
-    plan: Plan, world: World, node: NodePlan, paths: RunPaths, environ: Mapping[str, str]
+def _start_horovod(
+    plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environ: Mapping[str, str]
 ) -> Mapping[str, str]:
-    from worldsize.agent.launchers.horovod import serve, with_interface
+    from worldsize.agent.launchers.horovod import start_rendezvous_server, with_interface
     from worldsize.agent.launchers.rank_process import rank_processes
 
     environ = with_interface(plan, world, node.node_rank, environ)
     if node.node_rank == 0:
-        serve(plan, world, paths, next(rank_processes(plan, world, node, paths, environ)).environment)
+        start_rendezvous_server(plan, world, paths, next(rank_processes(plan, world, node, paths, environ)).environment)
     return environ
 
 
-def _write_launch(
-    plan: Plan, world: World, node: NodePlan, paths: RunPaths, environ: Mapping[str, str], ranks: Sequence[Process]
+def _write_launch_files(
+    plan: Plan,
+    world: RendezvousResult,
+    node: NodePlan,
+    paths: RunPaths,
+    environ: Mapping[str, str],
+    ranks: Sequence[Process],
 ) -> None:
     if plan.launcher == "deepspeed":
-        from worldsize.agent.launchers.deepspeed import write_launch
+        from worldsize.agent.launchers.deepspeed import write_launch_files
 
-        write_launch(ranks, _of_deepspeed(plan, node, paths, ranks), paths, node)
+        write_launch_files(ranks, _deepspeed_environment(plan, node, paths, ranks), paths, node)
         return
     from worldsize.agent.launchers import mpirun
     from worldsize.agent.launchers.rank_file import write_rank_files
@@ -145,12 +155,12 @@ def _write_launch(
     launcher = _environment(plan, world, paths, ranks[0], environ)
     write_rank_files(ranks, plan.launcher, launcher, paths, plan.ranks_umask)
     if plan.launcher == "mpirun" and node.node_rank == 0:
-        mpirun.check(launcher)
+        mpirun.require_open_mpi(launcher)
         write_text(mpirun.hosts_file(paths), mpirun.hosts_lines(plan, short_names([host.name for host in world.hosts])))
         mpirun.write_starter(paths, plan.options.get("target", os.devnull))
 
 
-def write_hostfile(plan: Plan, world: World, paths: RunPaths) -> None:
+def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None:
     """`NAME slots=N` for each node, as DeepSpeed and Open MPI read it. Every node writes the same, whole."""
     names = node_names([host.name for host in world.hosts])
     write_text(
@@ -158,9 +168,9 @@ def write_hostfile(plan: Plan, world: World, paths: RunPaths) -> None:
     )
 
 
-def needs_equipment(plan: Plan) -> bool:
+def needs_launch_preparation(plan: Plan) -> bool:
     """Whether something must lie ready for the ranks, or for who starts them."""
-    return plan.batch is None and (plan.framework in LISTED or plan.launcher in (*LISTED, "autotune"))
+    return plan.batch is None and (plan.framework in HOSTFILE_USERS or plan.launcher in (*HOSTFILE_USERS, "autotune"))
 
 
 def umask_of(plan: Plan) -> int | None:
@@ -170,7 +180,12 @@ def umask_of(plan: Plan) -> int | None:
 
 
 def node_processes(
-    plan: Plan, world: World, node: NodePlan, paths: RunPaths, inherited: Mapping[str, str], shares: Shares = ()
+    plan: Plan,
+    world: RendezvousResult,
+    node: NodePlan,
+    paths: RunPaths,
+    inherited: Mapping[str, str],
+    shares: Shares = (),
 ) -> list[Process]:
     """What this node starts, in rank order."""
     if plan.batch is not None:

@@ -11,14 +11,14 @@ import socket
 import sys
 from collections.abc import Mapping
 
-from worldsize.agent.launchers.srun_report import EndedTask, ended_tasks, first_to_fail
+from worldsize.agent.launchers.srun_report import EndedTask, ended_tasks, first_failed_task
 from worldsize.agent.outcome.rank_failure import precedence, rank_failure, read_error
 from worldsize.agent.posix.processes import find_program
 from worldsize.agent.virtual_srun.step_records import last_failure
-from worldsize.plan.plan import Batch, Plan
-from worldsize.plan.rank_environment import activate, scrub
+from worldsize.plan.plan import BatchPlan, Plan
+from worldsize.plan.rank_environment import activate_environment, scrub
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.slurm.hostlist import expand
+from worldsize.plan.slurm.hostlist import expand_hostlist
 from worldsize.state.exit_records import signal_name
 from worldsize.state.records import Failure, Reason
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 _RANK_ERROR = "rank-%t.json"
 """Of a task of the real srun: the hook puts SLURM_PROCID in the place of %t."""
 
-_SAID = 64 << 10
+_LOG_TAIL_BYTES = 64 << 10
 """Bytes at the end of a script's log in which srun tells of its last step."""
 
-_TOLD_TO_END = (130, 137, 143)
+_STOP_CODES = (130, 137, 143)
 """A script that ends its own step by a signal means to."""
 
 _ONE_HOST = {
@@ -60,13 +60,13 @@ def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str])
     """The script's whole environment."""
     assert plan.batch is not None
     virtual = plan.batch.virtual
-    environment = {**scrub(inherited), **_set_by_sbatch(plan, plan.batch, paths)} if virtual else dict(inherited)
-    environment.update(array_of_script(plan))
+    environment = {**scrub(inherited), **_sbatch_environment(plan, plan.batch, paths)} if virtual else dict(inherited)
+    environment.update(slurm_array_variables(plan))
     if len(plan.batch.hosts) > 1:
         environment.update({name: environment.get(name, value) for name, value in _ONE_HOST.items()})
     if virtual and os.getuid() == 0:
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    activate(environment, plan)
+    activate_environment(environment, plan)
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.setdefault("SLURM_KILL_BAD_EXIT", "1")
     environment.update(
@@ -101,7 +101,7 @@ def _prepend(environment: dict[str, str], name: str, first: str) -> None:
     environment[name] = first + os.pathsep + before if before else first
 
 
-def _set_by_sbatch(plan: Plan, batch: Batch, paths: RunPaths) -> dict[str, str]:
+def _sbatch_environment(plan: Plan, batch: BatchPlan, paths: RunPaths) -> dict[str, str]:
     number = str(_job_number(plan) + (plan.array.element + 1 if plan.array else 0))
     return {
         **batch.variables,
@@ -128,7 +128,7 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def array_of_script(plan: Plan) -> dict[str, str]:
+def slurm_array_variables(plan: Plan) -> dict[str, str]:
     """Slurm counts our elements from 0; the script's own indices are set over its."""
     batch = plan.batch
     indices = batch.indices if batch else ()
@@ -150,7 +150,7 @@ def array_of_script(plan: Plan) -> dict[str, str]:
 def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure:
     """The first failure of a script that ended with `code`: its last step's, where that step is why it failed."""
     failure = last_failure(paths) or _worst_exception(plan, paths, host, code, ended, oom)
-    failure = failure or _first_task(plan, paths, code, ended, oom)
+    failure = failure or _first_task_failure(plan, paths, code, ended, oom)
     if failure is not None:
         return failure
     name = signal_name(code)
@@ -175,9 +175,9 @@ def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: f
     return min(found, key=precedence, default=None)
 
 
-def _first_task(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool) -> Failure | None:
+def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool) -> Failure | None:
     """From what the real srun has said of the tasks of the script's last step, where they left no exceptions."""
-    task = None if plan.batch is None or plan.batch.virtual else first_to_fail(_last_lines(paths.rank_log(0)), code)
+    task = None if plan.batch is None or plan.batch.virtual else first_failed_task(_last_lines(paths.rank_log(0)), code)
     if task is None:
         return None
     names = _node_names(plan)
@@ -190,13 +190,13 @@ def failed_tasks(plan: Plan, paths: RunPaths) -> list[EndedTask]:
     """The tasks that failed by themselves, as the real srun has said in the script's output; none on virtual nodes."""
     if plan.batch is None or plan.batch.virtual:
         return []
-    return [task for task in ended_tasks(_last_lines(paths.rank_log(0))) if task.code not in _TOLD_TO_END]
+    return [task for task in ended_tasks(_last_lines(paths.rank_log(0))) if task.code not in _STOP_CODES]
 
 
 def _last_lines(path: str) -> list[str]:
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _SAID))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES))
             return file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return []
@@ -211,7 +211,7 @@ def _node_names(plan: Plan) -> list[str]:
 
 def _nodes_of(nodes: str) -> list[str]:
     try:
-        return expand(nodes)
+        return expand_hostlist(nodes)
     except ValueError:
         return []
 

@@ -1,6 +1,6 @@
 """A node's CPUs, shared out among its ranks by the node itself: it alone knows which ones it was given.
 
-`share_out` is pure; what the kernel tells of the machine is read by `own_shares`.
+`equal_cpu_shares` is pure; what the kernel tells of the machine is read by `own_cpu_shares`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 
 _SYSTEM = "/sys/devices/system"
 
 
-class Place(NamedTuple):
+class CpuLocation(NamedTuple):
     """Where a CPU is: its NUMA node, its socket, and its physical core, named by the first of the core's CPUs."""
 
     numa: int
@@ -22,14 +22,14 @@ class Place(NamedTuple):
     core: int
 
 
-def share_out(places: Mapping[int, Place], ranks: int) -> tuple[tuple[int, ...], ...]:
+def equal_cpu_shares(places: Mapping[int, CpuLocation], ranks: int) -> tuple[tuple[int, ...], ...]:
     """An equal share of neighbouring CPUs for each rank, in order; nothing where there are fewer CPUs than ranks.
 
     Physical cores are shared out whole as long as each rank gets one. What does not divide evenly is left between the
     shares, so that as few of them as possible reach over two NUMA nodes or sockets.
     """
     ordered = sorted(places, key=lambda cpu: (places[cpu], cpu))
-    cores: dict[Place, list[int]] = {}
+    cores: dict[CpuLocation, list[int]] = {}
     for cpu in ordered:
         cores.setdefault(places[cpu], []).append(cpu)
     units = list(cores.values()) if len(cores) >= ranks else [[cpu] for cpu in ordered]
@@ -40,20 +40,21 @@ def share_out(places: Mapping[int, Place], ranks: int) -> tuple[tuple[int, ...],
     return tuple(tuple(cpu for unit in units[start : start + size] for cpu in unit) for start in starts)
 
 
-def own_shares(ranks: int, system: str = _SYSTEM) -> tuple[tuple[int, ...], ...]:
-    """`share_out` of the CPUs that this process may use; in plain order where the kernel does not tell their places."""
-    return share_out(read_places(os.sched_getaffinity(0), system), ranks)
+def own_cpu_shares(ranks: int, system: str = _SYSTEM) -> tuple[tuple[int, ...], ...]:
+    """`equal_cpu_shares` of the CPUs that this process may use; in the order of their numbers where the kernel does not
+    report their locations."""
+    return equal_cpu_shares(read_cpu_locations(os.sched_getaffinity(0), system), ranks)
 
 
-def read_places(cpus: Iterable[int], system: str = _SYSTEM) -> dict[int, Place]:
+def read_cpu_locations(cpus: Iterable[int], system: str = _SYSTEM) -> dict[int, CpuLocation]:
     numa = _numa_nodes(system)
-    return {cpu: _place(cpu, numa.get(cpu, 0), "%s/cpu/cpu%d/topology/" % (system, cpu)) for cpu in cpus}
+    return {cpu: _cpu_location(cpu, numa.get(cpu, 0), "%s/cpu/cpu%d/topology/" % (system, cpu)) for cpu in cpus}
 
 
-def _place(cpu: int, numa: int, topology: str) -> Place:
+def _cpu_location(cpu: int, numa: int, topology: str) -> CpuLocation:
     siblings = _parse(_read(topology + "thread_siblings_list"))
     socket = _parse(_read(topology + "physical_package_id"))
-    return Place(numa, socket[0] if socket else 0, siblings[0] if siblings else cpu)
+    return CpuLocation(numa, socket[0] if socket else 0, siblings[0] if siblings else cpu)
 
 
 def _numa_nodes(system: str) -> dict[int, int]:
@@ -61,7 +62,7 @@ def _numa_nodes(system: str) -> dict[int, int]:
         names = os.listdir(system + "/node")
     except OSError:
         return {}
-    found = [whole(name[4:]) for name in names if name.startswith("node")]
+    found = [parse_digits(name[4:]) for name in names if name.startswith("node")]
     numbers = [number for number in found if number is not None]
     return {cpu: number for number in numbers for cpu in _parse(_read("%s/node/node%d/cpulist" % (system, number)))}
 
@@ -79,7 +80,7 @@ def _parse(text: str) -> Sequence[int]:
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        low, high = whole(first), whole(last if dash else first)
+        low, high = parse_digits(first), parse_digits(last if dash else first)
         if low is not None and high is not None:
             found += range(low, high + 1)
     return found

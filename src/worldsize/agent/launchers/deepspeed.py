@@ -22,8 +22,8 @@ HOOK = "WORLDSIZE_LAUNCH"
 """Where the hook finds what a rank is to become."""
 
 _AUTOTUNING = "WORLDSIZE_AUTOTUNING"
-_OF_THE_NODE = ("WORLDSIZE_NODE_RANK", "NODE_RANK", "GROUP_RANK", "AZUREML_CR_NODE_RANK", "SLURM_NODEID")
-_SET_BY_DEEPSPEED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
+_NODE_VARIABLES = ("WORLDSIZE_NODE_RANK", "NODE_RANK", "GROUP_RANK", "AZUREML_CR_NODE_RANK", "SLURM_NODEID")
+_DEEPSPEED_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
 
 _SHIM = """#!/bin/sh
 # The real one, told of the allocation. What the command says itself comes later, and wins.
@@ -62,13 +62,15 @@ def deepspeed_environment(
     own = {name for name in first if any(other.get(name) != first[name] for other in others)}
     own.update(name for name in first if name.endswith(("RANK", "_PROCID", "_LOCALID", "_PROCESS_ID")))
     own.update(name for name in first if name.endswith("ERROR_FILE") or name == "AZUREML_PROCESS_NAME")
-    environment = {name: value for name, value in first.items() if name in _OF_THE_NODE or name not in own}
+    environment = {name: value for name, value in first.items() if name in _NODE_VARIABLES or name not in own}
     environment["PATH"] = "%s:%s" % (directory_of(paths, node), first["PATH"])
     asked = {_AUTOTUNING: autotuning} if autotuning else {}
     return {**environment, **asked, HOOK: paths.launch_dir}
 
 
-def write_launch(ranks: Iterable[Process], environment: Mapping[str, str], paths: RunPaths, node: NodePlan) -> None:
+def write_launch_files(
+    ranks: Iterable[Process], environment: Mapping[str, str], paths: RunPaths, node: NodePlan
+) -> None:
     """The program that stands for `deepspeed`, and what each of this node's ranks is to become."""
     directory = directory_of(paths, node)
     os.makedirs(directory, exist_ok=True)
@@ -82,12 +84,12 @@ def write_launch(ranks: Iterable[Process], environment: Mapping[str, str], paths
         changed = {
             name: value
             for name, value in process.environment.items()
-            if environment.get(name) != value and name not in _SET_BY_DEEPSPEED
+            if environment.get(name) != value and name not in _DEEPSPEED_VARIABLES
         }
         path = os.path.join(paths.launch_dir, "rank-%d.json" % process.ranks[0])
         write_bytes(path, json.dumps({"environment": changed, "log": process.log}).encode())
 
 
-def own_code(code: int) -> int:
+def rank_exit_code(code: int) -> int:
     """What the rank ended with: DeepSpeed's launcher says -N for signal N, which a shell sees as 256 - N."""
     return 128 + 256 - code if code > 256 - 65 else code

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from worldsize.agent.posix.processes import find_program, spawn
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import World, scrub
+from worldsize.plan.rank_environment import RendezvousResult, scrub
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.slurm.node_names import node_names
 
@@ -42,7 +42,7 @@ server.serve_forever()
 """
 
 
-def serve(plan: Plan, world: World, paths: RunPaths, rank: Mapping[str, str]) -> None:
+def start_rendezvous_server(plan: Plan, world: RendezvousResult, paths: RunPaths, rank: Mapping[str, str]) -> None:
     """Start it on the port that the ranks are told of; `rank` is the environment of one of them. Raises OSError."""
     head = world.hosts[0]
     names = node_names([host.name for host in world.hosts])
@@ -55,7 +55,9 @@ def serve(plan: Plan, world: World, paths: RunPaths, rank: Mapping[str, str]) ->
         spawn(find_program(plan.python, environment), argv, environment, log)
 
 
-def with_interface(plan: Plan, world: World, node_rank: int, environ: Mapping[str, str]) -> Mapping[str, str]:
+def with_interface(
+    plan: Plan, world: RendezvousResult, node_rank: int, environ: Mapping[str, str]
+) -> Mapping[str, str]:
     """`environ` with the interface that gloo is to use: the one by which this node reached the head, unless said."""
     if INTERFACE in environ or INTERFACE in plan.environment:
         return environ

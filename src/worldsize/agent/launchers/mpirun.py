@@ -14,8 +14,8 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from worldsize.agent.launchers.rank_file import quoted
-from worldsize.agent.launchers.torchrun import Cause
+from worldsize.agent.launchers.rank_file import to_shell_word
+from worldsize.agent.launchers.torchrun import FailedRank
 from worldsize.agent.posix.processes import find_program
 from worldsize.common.atomic_files import open_regular_file
 from worldsize.plan.plan import Plan
@@ -37,7 +37,13 @@ _BECOME_THE_RANK = (
 )
 """The agent of another node of this host may not have written it yet."""
 
-_OURS = ("WORLDSIZE_RUN_ID", "WORLDSIZE_ATTEMPT", "WORLDSIZE_RUN_DIR", "WORLDSIZE_NODE_RANK", "WORLDSIZE_HOSTFILE")
+_WORLDSIZE_VARIABLES = (
+    "WORLDSIZE_RUN_ID",
+    "WORLDSIZE_ATTEMPT",
+    "WORLDSIZE_RUN_DIR",
+    "WORLDSIZE_NODE_RANK",
+    "WORLDSIZE_HOSTFILE",
+)
 _AS_ROOT = (
     "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT",
     "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
@@ -76,7 +82,7 @@ _LAST = 65536
 _UNFINISHED = r"due to process\s+rank ([0-9]{1,9}) with PID [0-9]+ on\s+node \S+\s+exiting improperly"
 
 
-def generation(program: str) -> int | None:
+def open_mpi_generation(program: str) -> int | None:
     """Of the Open MPI that an mpirun is of: 4 (and before), or 5; None for another MPI's."""
     real = os.path.realpath(program)
     name, _, of = os.path.basename(real).partition(".")
@@ -86,25 +92,25 @@ def generation(program: str) -> int | None:
     return 5 if "prterun" in beside else 4 if "orted" in beside else None
 
 
-def available(plan: Plan, environ: Mapping[str, str]) -> bool:
+def has_open_mpi(plan: Plan, environ: Mapping[str, str]) -> bool:
     """Whether ranks on a node with this environment find an mpirun that we can start."""
     path = plan.environment.get("PATH") or ":".join((*plan.path, environ.get("PATH", "/usr/bin:/bin")))
-    return _found({"PATH": path}) is not None
+    return _find_generation({"PATH": path}) is not None
 
 
-def check(environment: Mapping[str, str]) -> None:
+def require_open_mpi(environment: Mapping[str, str]) -> None:
     """Raises OSError where the mpirun of this environment is not Open MPI's; that there is none shows by itself."""
     try:
         program = find_program("mpirun", environment)
     except OSError:
         return
-    if generation(program) is None:
+    if open_mpi_generation(program) is None:
         raise OSError(errno.ENOEXEC, "is not Open MPI's (say launcher: direct, or let PATH name another)")
 
 
-def _found(environment: Mapping[str, str]) -> int | None:
+def _find_generation(environment: Mapping[str, str]) -> int | None:
     try:
-        return generation(find_program("mpirun", environment))
+        return open_mpi_generation(find_program("mpirun", environment))
     except OSError:
         return None
 
@@ -113,7 +119,7 @@ def mpirun_argv(plan: Plan, paths: RunPaths, environment: Mapping[str, str]) -> 
     """One line for all ranks of all nodes, placed as the plan has them. What a job wants beside, OMPI_MCA_… says."""
     return (
         "mpirun", "-np", str(plan.world_size), "--hostfile", hosts_file(paths), "--map-by", "slot", "--bind-to", "none",
-        "--leave-session-attached", *_REMOTE[_found(environment) or 4], str(max(_AT_ONCE, len(plan.nodes))),
+        "--leave-session-attached", *_REMOTE[_find_generation(environment) or 4], str(max(_AT_ONCE, len(plan.nodes))),
         "/bin/sh", "-c", _BECOME_THE_RANK, paths.launch_dir, *plan.argv,
     )  # fmt: skip
 
@@ -146,7 +152,7 @@ def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], cro
     it would take for its own business. What the job and its environment set stays, whatever it is called: the files of
     ranks, which hold what differs, would keep it. `crowded`: more ranks than cores, which then give way to each
     other."""
-    ours = {name: rank[name] for name in (*_OURS, *plan.activated) if name in rank}
+    ours = {name: rank[name] for name in (*_WORLDSIZE_VARIABLES, *plan.activated) if name in rank}
     environment = {
         **_QUICKER,
         **_STACK,
@@ -164,11 +170,11 @@ def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], cro
 def write_starter(paths: RunPaths, target: str) -> None:
     path = os.path.join(paths.launch_dir, STARTER)
     with open(path, "w") as file:
-        file.write(_START % (quoted(paths.launch_dir), target))
+        file.write(_START % (to_shell_word(paths.launch_dir), target))
     os.chmod(path, 0o700)
 
 
-def first_cause(log: str, code: int) -> Cause | None:
+def first_cause(log: str, code: int) -> FailedRank | None:
     """Which rank failed first, in the words of an mpirun that ended with `code`; None where it names none."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
@@ -178,21 +184,21 @@ def first_cause(log: str, code: int) -> Cause | None:
     for pattern, base in ((_ABORTED, 0), (_EXITED, 0), (_SIGNALLED, 128)):
         found = re.search(pattern, text, re.DOTALL)
         if found is not None:
-            return Cause(int(found[1]), (base + int(found[2])) & 255)
+            return FailedRank(int(found[1]), (base + int(found[2])) & 255)
     found = re.search(_UNFINISHED, text)
-    return Cause(int(found[1]), code) if found else None
+    return FailedRank(int(found[1]), code) if found else None
 
 
-def aborted(plan: Plan, paths: RunPaths, code: int) -> Cause | None:
+def abort_cause(plan: Plan, paths: RunPaths, code: int) -> FailedRank | None:
     """The first rank whose own log ends in the stack of its MPI_Abort, which mpirun answered with `code`."""
     for node in plan.nodes:
         for rank in node.ranks:
-            if _ABORTS in _end(paths.rank_log(rank.rank)):
-                return Cause(rank.rank, code)
+            if _ABORTS in _log_tail(paths.rank_log(rank.rank)):
+                return FailedRank(rank.rank, code)
     return None
 
 
-def _end(log: str) -> bytes:
+def _log_tail(log: str) -> bytes:
     try:
         with open(open_regular_file(log), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST))

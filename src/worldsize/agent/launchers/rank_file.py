@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.launchers.rank_process import Process
 
-_STAND = {"mpirun": ("PMIX_", "PMI_"), "srun": ("SLURM", "PMIX_", "PMI_")}
+_LAUNCHER_PREFIXES = {"mpirun": ("PMIX_", "PMI_"), "srun": ("SLURM", "PMIX_", "PMI_")}
 """What a launcher itself says to each rank."""
 
 
@@ -28,13 +28,13 @@ def write_rank_files(
 
 
 def rank_lines(process: Process, launcher: str, environment: Mapping[str, str], umask: int | None = None) -> str:
-    stand = _STAND[launcher]
+    stand = _LAUNCHER_PREFIXES[launcher]
     rank = {name: value for name, value in process.environment.items() if not name.startswith(stand)}
     changed = {name: value for name, value in rank.items() if environment.get(name) != value and name.isidentifier()}
     gone = [name for name in environment if name not in rank and not name.startswith((*stand, "OMPI_", "PRTE_"))]
-    lines = ["export %s=%s" % (name, quoted(value)) for name, value in changed.items()]
+    lines = ["export %s=%s" % (name, to_shell_word(value)) for name, value in changed.items()]
     lines += ["unset %s" % name for name in gone]
-    lines.append("exec >>%s 2>&1" % quoted(process.log))
+    lines.append("exec >>%s 2>&1" % to_shell_word(process.log))
     if umask is not None:
         lines.append("umask %03o" % umask)
     if process.cpus:
@@ -42,6 +42,6 @@ def rank_lines(process: Process, launcher: str, environment: Mapping[str, str], 
     return "\n".join(lines) + "\n"
 
 
-def quoted(text: str) -> str:
+def to_shell_word(text: str) -> str:
     """As one word of sh."""
     return "'%s'" % text.replace("'", "'\\''")

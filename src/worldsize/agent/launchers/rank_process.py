@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import RankContext, World, rank_environment
+from worldsize.plan.rank_environment import RankContext, RendezvousResult, rank_environment
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ class Process(NamedTuple):
     held: tuple[int, ...] = ()
 
 
-class Ended(NamedTuple):
+class EndedProcess(NamedTuple):
     """One process that has ended by now, with `code`, at `time` (Unix seconds)."""
 
     process: Process
@@ -43,9 +43,9 @@ def node_shares(plan: Plan, node: NodePlan) -> Shares:
     they get them, or do not (torchrun)."""
     if plan.bind != "node" or plan.launcher not in ("direct", "mpirun", "srun"):
         return ()
-    from worldsize.agent.launchers.cpu_binding import own_shares
+    from worldsize.agent.launchers.cpu_binding import own_cpu_shares
 
-    return own_shares(len(node.ranks))
+    return own_cpu_shares(len(node.ranks))
 
 
 def _even_share(node: NodePlan) -> int:
@@ -54,7 +54,12 @@ def _even_share(node: NodePlan) -> int:
 
 
 def rank_processes(
-    plan: Plan, world: World, node: NodePlan, paths: RunPaths, inherited: Mapping[str, str], shares: Shares = ()
+    plan: Plan,
+    world: RendezvousResult,
+    node: NodePlan,
+    paths: RunPaths,
+    inherited: Mapping[str, str],
+    shares: Shares = (),
 ) -> Iterator[Process]:
     """Each of the node's ranks as a process of its own, whoever starts it. Threads per rank: the plan's, else its CPUs,
     else the node's shared out."""

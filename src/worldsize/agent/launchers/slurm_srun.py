@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from worldsize.agent.launchers.mpirun import mpirun_environment
-from worldsize.agent.launchers.torchrun import Cause
+from worldsize.agent.launchers.torchrun import FailedRank
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
@@ -39,7 +39,7 @@ def srun_environment(
     return {**mpirun_environment(plan, paths, rank), **job}
 
 
-def first_cause(log: str) -> Cause | None:
+def first_cause(log: str) -> FailedRank | None:
     """Which task failed first, in srun's words; None where it names none."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
@@ -51,4 +51,4 @@ def first_cause(log: str) -> Cause | None:
         return None
     first = min(found, key=lambda match: match.start())
     code = 128 + _SIGNALS[first[2]] if first[2] in _SIGNALS else int(first[2])
-    return Cause(int(first[1]), code)
+    return FailedRank(int(first[1]), code)

@@ -25,7 +25,7 @@ class EndedTask(NamedTuple):
     code: int
 
 
-def first_to_fail(lines: Sequence[str], code: int) -> EndedTask | None:
+def first_failed_task(lines: Sequence[str], code: int) -> EndedTask | None:
     """The first task of the step that gave a script its exit code; None where the lines do not tell of that step."""
     ends = [index for index, line in enumerate(lines) if _ENDS.match(line)]
     told = [(index, task) for index, line in enumerate(lines) for task in (_task(line),) if task]

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import World
+from worldsize.plan.rank_environment import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
 _BY_RANK = ("WORLDSIZE_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "JAX_PROCESS_ID")
@@ -41,7 +41,7 @@ _CAUSES_RANK = re.compile(r"rank\s*:\s*([0-9]{1,9})(?![0-9])")
 _CAUSES_CODE = re.compile(r"exitcode\s*:\s*(-?[0-9]{1,9})(?![0-9])")
 
 
-class Cause(NamedTuple):
+class FailedRank(NamedTuple):
     """The rank that torchrun saw fail first, and its exit code, 128+N for signal N."""
 
     rank: int
@@ -49,13 +49,13 @@ class Cause(NamedTuple):
 
 
 def torchrun_argv(
-    plan: Plan, world: World, node: NodePlan, paths: RunPaths, environment: Mapping[str, str]
+    plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Rendezvous on the head's port, or where the plan says, as HPC Pack's guide starts it."""
     restarts = plan.options.get("max_restarts", 0)
     script = _rank_script(environment, restarts > 0, plan.spare > 0, plan.ranks_umask)
     nodes = "%d:%d" % (len(plan.nodes) - plan.spare, len(plan.nodes)) if plan.spare else "%d" % len(plan.nodes)
-    meeting = _static if plan.options.get("rdzv_backend") == "static" else _meeting
+    meeting = _static_options if plan.options.get("rdzv_backend") == "static" else _c10d_options
     return (
         plan.python, "-m", "torch.distributed.run",
         "--nnodes=%s" % nodes, "--nproc-per-node=%d" % len(node.ranks), *meeting(plan, world, node),
@@ -70,20 +70,20 @@ def torchrun_environment(plan: Plan, environment: Mapping[str, str]) -> Mapping[
     return {_OWN_STORE: "1", **environment} if plan.options.get("max_restarts") else environment
 
 
-def _static(plan: Plan, world: World, node: NodePlan) -> tuple[str, ...]:
+def _static_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tuple[str, ...]:
     head = "--master-addr=%s" % world.address, "--master-port=%d" % world.port
     return "--rdzv-backend=static", "--node-rank=%d" % node.node_rank, *head
 
 
-def _meeting(plan: Plan, world: World, node: NodePlan) -> tuple[str, ...]:
+def _c10d_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tuple[str, ...]:
     """c10d: where they meet, and whether this node is the host of that; where no node has the name that was said,
     torchrun finds it out by itself."""
     if plan.rdzv_endpoint is None:
         host, port, hosts = world.address, world.port, [0]
     else:
         host, _, said = plan.rdzv_endpoint.partition(":")
-        hosts = [number for number, each in enumerate(world.hosts) if _short(each.name) == _short(host)]
-        port = whole(said) or (world.port if hosts == [0] else _TORCHS_PORT)
+        hosts = [number for number, each in enumerate(world.hosts) if _short_name(each.name) == _short_name(host)]
+        port = parse_digits(said) or (world.port if hosts == [0] else _TORCHS_PORT)
     how = ["is_host=%d" % (node.node_rank == hosts[0])] if hosts else []
     if plan.spare:
         how.append("last_call_timeout=%d" % _LAST_CALL)
@@ -91,12 +91,12 @@ def _meeting(plan: Plan, world: World, node: NodePlan) -> tuple[str, ...]:
     return "--rdzv-id=%s" % plan.run_id, "--rdzv-backend=c10d", "--rdzv-endpoint=%s:%d" % (host, port), *conf
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     """A host's name without its domain, in lower case; an address as it is."""
     return name.lower() if re.fullmatch(r"[\d.]+", name) else name.lower().partition(".")[0]
 
 
-def root_cause(log: str) -> Cause | None:
+def root_cause(log: str) -> FailedRank | None:
     """What torchrun's own log says of the first failure; None where it says nothing."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
@@ -108,7 +108,7 @@ def root_cause(log: str) -> Cause | None:
     if rank is None or said is None:
         return None
     code = int(said[1])
-    return Cause(int(rank[1]), code if code >= 0 else 128 - code)
+    return FailedRank(int(rank[1]), code if code >= 0 else 128 - code)
 
 
 def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, umask: int | None) -> str:
@@ -126,7 +126,7 @@ def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, 
     )
 
 
-def _label(world: World, node: NodePlan) -> str:
+def _label(world: RendezvousResult, node: NodePlan) -> str:
     """torchrun numbers its nodes by sorting their addresses, so that its node ranks and ours would differ. Only the
     first one's is ever connected to; the others' stand for their place: "~" sorts after every address."""
     return world.address if node.node_rank == 0 else "~%06d" % node.node_rank

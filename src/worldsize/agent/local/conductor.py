@@ -15,26 +15,42 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from worldsize.agent.control.rendezvous import Head, open_head
-from worldsize.agent.launchers.base import chosen_launcher
-from worldsize.agent.local.outcome import Conclusion, agent_lost, end_orphans, no_agent, no_head, no_setup, sweep
+from worldsize.agent.control.rendezvous import HeadResources, open_head
+from worldsize.agent.launchers.base import choose_launcher
+from worldsize.agent.local.outcome import (
+    ResultWriter,
+    agent_lost_verdict,
+    end_orphans,
+    kill_descendants,
+    no_agent_verdict,
+    no_head_verdict,
+    setup_failed_verdict,
+)
 from worldsize.agent.outcome.node_record import note
 from worldsize.agent.outcome.verdict import CANCEL, Verdict
 from worldsize.agent.posix import processes
-from worldsize.agent.posix.signals import STOP, STOP_NOW, Signals, hold, ignore_notices, release, restore
+from worldsize.agent.posix.signals import (
+    STOP,
+    STOP_NOW,
+    SignalPipe,
+    hold_signals,
+    ignore_notices,
+    release_signals,
+    restore_signals,
+)
 from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.atomic_files import access_of, write_json
 from worldsize.errors import WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
-from worldsize.trust.procfs import closed, retitle, withdraw, without
+from worldsize.trust.procfs import set_process_title, withdraw_variables, withheld_variables, without_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from worldsize.agent.posix.namespaces import Isolated
+    from worldsize.agent.posix.namespaces import Isolation
 
 LOCAL_ADDRESS = "127.0.0.1"
 _OVERTIME = 10.0
@@ -54,13 +70,13 @@ def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
     Whatever this process does with signals, one that is sent to the child at once waits for the `Signals()` of `run`.
     """
     gc.freeze()
-    held = hold()
+    held = hold_signals()
     try:
         pid = os.fork()
         if pid == 0:
-            as_program(partial(_detached, run, log, umask, root))
+            run_as_program(partial(_run_detached, run, log, umask, root))
     finally:
-        restore(held)
+        restore_signals(held)
     gc.unfreeze()
     return pid
 
@@ -69,7 +85,7 @@ def conductor_log(paths: RunPaths) -> str:
     return os.path.join(paths.logs_dir, "conductor.log")
 
 
-def as_program(run: Callable[[], int]) -> NoReturn:
+def run_as_program(run: Callable[[], int]) -> NoReturn:
     """The top of a forked process: it ends here, with `run`'s code, whatever happens."""
     code = 1
     try:
@@ -82,7 +98,7 @@ def as_program(run: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def _detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
+def _run_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
     gc.enable()
     os.setsid()
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
@@ -90,7 +106,7 @@ def _detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
     ignore_notices()
     os.umask(umask)
     _redirect(log)
-    retitle("worldsize %s" % os.path.basename(root))
+    set_process_title("worldsize %s" % os.path.basename(root))
     return run()
 
 
@@ -108,25 +124,27 @@ class Conductor:
     def __init__(self, plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> None:
         self.plan = plan
         self.paths = paths
-        self._closed = closed(plan.secrets, environ)
-        self.environ = without(environ, self._closed)  # os.environ decodes every value each time that it is read
+        self._closed = withheld_variables(plan.secrets, environ)
+        self.environ = without_variables(
+            environ, self._closed
+        )  # os.environ decodes every value each time that it is read
         self._access = access_of(paths.root)
-        self._conclusion = Conclusion(plan, paths)
+        self._conclusion = ResultWriter(plan, paths)
         self._agents: dict[int, int] = {}
         self._lost: dict[int, Verdict] = {}
         self._cancelled = False
         self._stopped: dict[int, float] = {}
         self._silent: set[int] = set()
         self._kill_at: float | None = None
-        self._isolated: Isolated | None = None
-        self._signals = Signals()
+        self._isolated: Isolation | None = None
+        self._signals = SignalPipe()
         # The agents watch the reading end: it tells them when the one process that holds the other end is no more.
         self._lifeline, self._held = os.pipe()
 
     def run(self) -> int:
         """Start the agents, wait for all of them, write the result; the run's exit code."""
         processes.become_subreaper()
-        withdraw([*self._closed, *(name for name in os.environ if name not in self.environ)])
+        withdraw_variables([*self._closed, *(name for name in os.environ if name not in self.environ)])
         if os.path.exists(self.paths.cancel) or os.path.exists(self.paths.result):
             return self._conclusion.write(dict.fromkeys(self._nodes(), Verdict(CANCEL, None)))
         if self.plan.setup:
@@ -139,36 +157,36 @@ class Conductor:
         if self.plan.rehearsal:
             self._isolate()
         try:
-            launcher = chosen_launcher(self.plan, self.environ)
+            launcher = choose_launcher(self.plan, self.environ)
             head = open_head(self.plan, self.paths, LOCAL_ADDRESS, launcher)
         except (OSError, WorldsizeError) as error:
-            return self._conclusion.write(dict.fromkeys(self._nodes(), no_head(error)))
-        hold()
+            return self._conclusion.write(dict.fromkeys(self._nodes(), no_head_verdict(error)))
+        hold_signals()
         try:
             self._fork_agents(head)
         except OSError as error:  # no more processes for this user
-            self._lost = dict.fromkeys(self._nodes() - set(self._agents.values()), no_agent(error))
+            self._lost = dict.fromkeys(self._nodes() - set(self._agents.values()), no_agent_verdict(error))
             self._tell(signal.SIGTERM)
-        release()
+        release_signals()
         os.close(self._lifeline)
         if head.listener:
             head.listener.close()
         self._introduce()
         self._wait()
-        sweep()
+        kill_descendants()
         return self._conclusion.write(self._lost)
 
     def _set_up(self) -> Verdict | None:
         """Execute what the job asks for first; why the run ends here, where that failed or was cancelled."""
-        from worldsize.agent.startup.setup_script import SetupFailed, environment_after
+        from worldsize.agent.startup.setup_script import SetupFailed, environment_after_setup
 
         self._introduce()
         try:
-            environ = environment_after(self.plan, self.paths, self.environ, self._told_to_stop)
+            environ = environment_after_setup(self.plan, self.paths, self.environ, self._is_stop_requested)
         except SetupFailed as error:
-            return no_setup(str(error), error.code)
+            return setup_failed_verdict(str(error), error.code)
         except OSError as error:
-            return no_head(error)
+            return no_head_verdict(error)
         if environ is None:
             return Verdict(CANCEL, None)
         self.environ = environ
@@ -182,7 +200,7 @@ class Conductor:
         offline = bool(rehearsal and rehearsal.offline)
         try:
             os.makedirs(self.paths.disks, exist_ok=True)
-            self._isolated = namespaces.possible(offline, len(self.plan.agents) > 1, self.paths.disks)
+            self._isolated = namespaces.probe_isolation(offline, len(self.plan.agents) > 1, self.paths.disks)
             if self._isolated.network == "":
                 namespaces.cut_network()
                 self.environ = {**namespaces.LOOPBACK, **self.environ}
@@ -191,17 +209,17 @@ class Conductor:
             return
         write_json(self.paths.isolation, self._isolated._asdict())
 
-    def _own_disks(self) -> None:
-        from worldsize.agent.posix.namespaces import own_disks
+    def _mount_own_disks(self) -> None:
+        from worldsize.agent.posix.namespaces import mount_own_disks
 
         if self.plan.local is not None:
             from worldsize.agent.node_disk.directory import remember_own_directory
 
             remember_own_directory(self.plan.local.base, self.environ)
         shared = self.plan.rehearsal.shared if self.plan.rehearsal else ()
-        own_disks(self.paths.disks, self.paths.root, shared, self.environ)
+        mount_own_disks(self.paths.disks, self.paths.root, shared, self.environ)
 
-    def _told_to_stop(self) -> bool:
+    def _is_stop_requested(self) -> bool:
         heard = self._signals.take()
         return self._cancelled or bool(heard & STOP) or STOP_NOW in heard
 
@@ -217,22 +235,22 @@ class Conductor:
     def _nodes(self) -> set[int]:
         return {node.node_rank for node in self.plan.agents}
 
-    def _fork_agents(self, head: Head) -> None:
+    def _fork_agents(self, head: HeadResources) -> None:
         if len(self.plan.agents) > 1:
             from worldsize.agent.control import peers  # noqa: F401  once for all agents, which need it
 
         for node in self.plan.agents:
             pid = os.fork()
             if pid == 0:
-                as_program(partial(self._agent, node.node_rank, head))
+                run_as_program(partial(self._agent, node.node_rank, head))
             self._agents[pid] = node.node_rank
 
-    def _agent(self, node_rank: int, head: Head) -> int:
+    def _agent(self, node_rank: int, head: HeadResources) -> int:
         os.setpgid(0, 0)
         os.close(self._held)
         self._signals.forget()
         if self._isolated and self._isolated.disks == "":
-            self._own_disks()
+            self._mount_own_disks()
         mine = head if node_rank == 0 else None
         if mine is None and head.listener:
             head.listener.close()
@@ -256,13 +274,13 @@ class Conductor:
             node_rank = self._agents.pop(pid, None)
             if node_rank is not None and code != 0:
                 if read_exit(self.paths, node_rank) is None:
-                    self._lost[node_rank] = agent_lost(node_rank, code, self._cancelled, pid in self._silent)
-                    if self._goes_on():
+                    self._lost[node_rank] = agent_lost_verdict(node_rank, code, self._cancelled, pid in self._silent)
+                    if self._may_go_on():
                         continue
                     self._tell(signal.SIGTERM)  # those who had not met it yet would wait for it
                 self._end_within(self.plan.grace + _OVERTIME)
 
-    def _goes_on(self) -> bool:
+    def _may_go_on(self) -> bool:
         """Whether the run can do without the nodes that were lost."""
         return len(self._lost) <= self.plan.spare and 0 not in self._lost and not self._cancelled
 
@@ -303,7 +321,7 @@ class Conductor:
     def _end_stopped(self) -> None:
         """An agent that stays stopped (SIGSTOP) cannot supervise: it counts as lost, as a silent node does."""
         now = time.monotonic()
-        for pid in processes.newly_stopped():
+        for pid in processes.newly_stopped_children():
             if pid in self._agents:
                 self._stopped[pid] = now
         for pid, since in list(self._stopped.items()):

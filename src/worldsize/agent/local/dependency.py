@@ -6,8 +6,8 @@ import socket
 import time
 
 from worldsize.agent.posix import processes
-from worldsize.common.atomic_files import have_one_owner
-from worldsize.common.json_values import DAMAGES, read_record
+from worldsize.common.atomic_files import has_same_owner
+from worldsize.common.json_values import PARSE_ERRORS, read_record
 from worldsize.plan.array import read_after
 from worldsize.plan.handle import read_handle
 from worldsize.plan.run_paths import RunPaths
@@ -37,7 +37,7 @@ class Dependency:
         self._waiting = waiting
         self._gone_since: dict[str, float] = {}
 
-    def met(self) -> bool:
+    def is_met(self) -> bool:
         while self._roots and self.refused is None:
             state = self._final_state(self._roots[0])
             if state is None:
@@ -51,12 +51,12 @@ class Dependency:
     def _final_state(self, root: str) -> str | None:
         paths = RunPaths(root)
         try:
-            own = have_one_owner(root, self._waiting)
+            own = has_same_owner(root, self._waiting)
             ended = read_record(paths.result, status_of) if own else None
             if ended is not None:
                 return ended.state
-            alive = own and _alive(read_handle(paths))
-        except (OSError, *DAMAGES):
+            alive = own and _is_alive(read_handle(paths))
+        except (OSError, *PARSE_ERRORS):
             alive = False
         if alive:
             self._gone_since.pop(root, None)
@@ -65,7 +65,7 @@ class Dependency:
         return RunState.LOST if time.monotonic() - since > _LAG else None
 
 
-def _alive(handle: Any) -> bool:
+def _is_alive(handle: Any) -> bool:
     """Of another machine's processes nothing is known, so that they count as alive."""
     if not handle:
         return False

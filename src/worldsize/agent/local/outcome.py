@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Container, Mapping
 
-from worldsize.agent.outcome.node_record import FULL, note
+from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, note
 from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import write_bytes, write_json
@@ -18,13 +18,13 @@ from worldsize.plan.secrets_file import write_result
 from worldsize.state.exit_records import read_events, read_exits, signal_name
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason
 from worldsize.state.result import result
-from worldsize.state.run_state import Facts, fold
+from worldsize.state.run_state import AttemptFacts, fold
 
 _RESULT_BYTES = 8192
 _LONGEST_PAUSE = 0.1
 
 
-class Conclusion:
+class ResultWriter:
     """Made when the run starts: the result's room on the disk is kept free, so that a run that fills it can say so."""
 
     def __init__(self, plan: Plan, paths: RunPaths) -> None:
@@ -39,14 +39,14 @@ class Conclusion:
 
     def write(self, lost: Mapping[int, Verdict]) -> int:
         """The result, with what is known of the nodes that left no record; the run's exit code."""
-        facts = Facts(
+        facts = AttemptFacts(
             len(self.plan.agents),
             prepared=True,
             submitted=True,
             rejected=None,
             cancelled=os.path.exists(self.paths.cancel),
             launched=True,
-            exits=self._complete_exits(lost),
+            exits=self._all_exits(lost),
             observation=Observation("ended"),
             settled=True,
         )
@@ -57,17 +57,17 @@ class Conclusion:
             note("no result written: %s" % error)
         return status.exit_code or 0
 
-    def _complete_exits(self, lost: Mapping[int, Verdict]) -> tuple[ExitRecord, ...]:
+    def _all_exits(self, lost: Mapping[int, Verdict]) -> tuple[ExitRecord, ...]:
         exits = {record.node_rank: record for record in read_exits(self.paths, len(self.plan.agents))}
         for node in self.plan.agents:
             node_rank = node.node_rank
             if node_rank not in exits:
-                why = lost.get(node_rank) or agent_lost(node_rank, 1, False)
-                exits[node_rank] = stand_in(self.plan, self.paths, node_rank, why, self.started)
+                why = lost.get(node_rank) or agent_lost_verdict(node_rank, 1, False)
+                exits[node_rank] = write_stand_in_record(self.plan, self.paths, node_rank, why, self.started)
         return tuple(exits[node_rank] for node_rank in sorted(exits))
 
 
-def stand_in(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started: float) -> ExitRecord:
+def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started: float) -> ExitRecord:
     """The record of an agent that could not write its own; what it had noted to be ending for already stays why."""
     host, now = socket.gethostname(), time.time()
     why = _verdict_of_events(paths, node_rank) or why
@@ -87,7 +87,7 @@ def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
     return found[-1] if found else None
 
 
-def agent_lost(node_rank: int, code: int, cancelled: bool, silent: bool = False, host: str = "") -> Verdict:
+def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool = False, host: str = "") -> Verdict:
     """What an agent's end without a record means; once the run is cancelled, that it had to be killed for it.
 
     `silent`: we ended it ourselves, for it gave no sign of life. `host`: the machine's name, where it is not this one.
@@ -102,18 +102,18 @@ def agent_lost(node_rank: int, code: int, cancelled: bool, silent: bool = False,
     return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, code or 1, time.time()))
 
 
-def no_agent(error: OSError) -> Verdict:
+def no_agent_verdict(error: OSError) -> Verdict:
     what = "no agent could be started: %s" % error.strerror
     return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, None, None, 1, time.time()))
 
 
-def no_setup(what: str, code: int) -> Verdict:
+def setup_failed_verdict(what: str, code: int) -> Verdict:
     return Verdict(FAILURE, Failure(Reason.ENVIRONMENT, what, None, None, code, time.time()))
 
 
-def no_head(error: Exception) -> Verdict:
+def no_head_verdict(error: Exception) -> Verdict:
     """Why not a single agent was started."""
-    full = isinstance(error, OSError) and error.errno in FULL
+    full = isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
     what = "the run could not be started: %s" % error
     reason = Reason.STORAGE if full else Reason.RENDEZVOUS
     return Verdict(AGENT_LOST, Failure(reason, what, 0, None, 1, time.time()))
@@ -127,7 +127,7 @@ def end_orphans(agents: Container[int]) -> None:
             processes.signal_process(pid, signal.SIGKILL)
 
 
-def sweep() -> None:
+def kill_descendants() -> None:
     """End what lost agents left: nothing of a run outlives its conductor."""
     pause = 0.001
     while True:

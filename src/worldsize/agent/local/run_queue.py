@@ -17,19 +17,19 @@ from worldsize.agent.local.conductor import fork_conductor, fork_detached
 from worldsize.agent.local.dependency import read_dependencies
 from worldsize.agent.outcome.node_record import note
 from worldsize.agent.posix import processes
-from worldsize.agent.posix.signals import STOP, STOP_NOW, Signals, hold, release
-from worldsize.agent.startup.array_element import complete
+from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, hold_signals, release_signals
+from worldsize.agent.startup.array_element import complete_element
 from worldsize.common.atomic_files import access_of, read_file, read_json, write_json
 from worldsize.errors import UsageError
 from worldsize.plan.array import array_of, element_root, read_array
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import read_whole_plan, write_result
+from worldsize.plan.secrets_file import read_unmasked_plan, write_result
 from worldsize.state.array import array_result
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result, status_of
-from worldsize.state.run_state import CANCELLED_CODE
-from worldsize.trust.procfs import closed, withdraw
+from worldsize.state.run_state import RUN_CANCELLED_CODE
+from worldsize.trust.procfs import withdraw_variables, withheld_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _LOG = "queue.log"
 
 def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
     """Start the queue of the array, or of the single run, in `root`; its pid."""
-    return fork_detached(lambda: Queue(root, environ).run(), os.path.join(root, _LOG), umask, root)
+    return fork_detached(lambda: RunQueue(root, environ).run(), os.path.join(root, _LOG), umask, root)
 
 
 def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:
@@ -55,7 +55,7 @@ def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:
     return spawn_detached([agent, root, "--queue"], os.path.join(root, _LOG), environ)
 
 
-class Queue:
+class RunQueue:
     """`root`: an array, or a run that waits."""
 
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
@@ -70,13 +70,13 @@ class Queue:
         self._told: set[int] = set()
         self._look_at = 0.0
         self._dependencies = read_dependencies(root)
-        self._signals = Signals()
+        self._signals = SignalPipe()
 
     def run(self) -> int:
         """Until every run has ended; 0."""
         first = _plan(self._waiting[0])
         os.umask(first.umask)
-        withdraw(closed(first.secrets, self._environ))
+        withdraw_variables(withheld_variables(first.secrets, self._environ))
         selector = selectors.DefaultSelector()
         selector.register(self._signals, selectors.EVENT_READ)
         while True:
@@ -101,17 +101,17 @@ class Queue:
         that there is something to see."""
         heard = self._signals.take()
         if heard & STOP or STOP_NOW in heard:
-            self._conclude_waiting(_cancelled())
+            self._conclude_waiting(_cancelled_status())
             for pid in self._running:
                 processes.signal_process(pid, STOP_NOW if STOP_NOW in heard else signal.SIGTERM)
         return bool(heard)
 
     def _end_cancelled(self) -> None:
-        self._waiting = [paths for paths in self._waiting if self._is_there(paths)]
+        self._waiting = [paths for paths in self._waiting if self._is_unchanged(paths)]
         everything = os.path.exists(self.paths.cancel)
         cancelled = [paths for paths in self._waiting if everything or os.path.exists(paths.cancel)]
         for paths in cancelled:
-            self._conclude(paths, _cancelled())
+            self._conclude(paths, _cancelled_status())
         if cancelled:
             gone = {paths.root for paths in cancelled}
             self._waiting = [paths for paths in self._waiting if paths.root not in gone]
@@ -122,23 +122,23 @@ class Queue:
 
     def _may_start(self) -> bool:
         """Whether all that we wait for has ended as it should. Once something has not, nothing of ours will start."""
-        self._dependencies = [each for each in self._dependencies if not each.met()]
+        self._dependencies = [each for each in self._dependencies if not each.is_met()]
         refused = next((each.refused for each in self._dependencies if each.refused), None)
         if refused:
-            self._conclude_waiting(_never(refused))
+            self._conclude_waiting(_dependency_status(refused))
         return not self._dependencies
 
     def _start_due(self) -> None:
         while self._waiting and len(self._running) < self._at_once:
             paths = self._waiting.pop(0)
-            if not self._is_there(paths):
+            if not self._is_unchanged(paths):
                 note("%s is not there any more" % paths.root)
             elif os.path.exists(self.paths.cancel) or os.path.exists(paths.cancel):
-                self._conclude(paths, _cancelled())
+                self._conclude(paths, _cancelled_status())
             else:
                 self._start(paths)
 
-    def _is_there(self, paths: RunPaths) -> bool:
+    def _is_unchanged(self, paths: RunPaths) -> bool:
         """Whether the run's directory, and its array's, are this user's still: what others have made of their names is
         not started, nor written to."""
         return all(access_of(root) == self._access for root in (self.paths.root, paths.root))
@@ -150,7 +150,7 @@ class Queue:
 
     def _conclude(self, paths: RunPaths, status: Status) -> None:
         """The end of a run that was never started."""
-        if not self._is_there(paths):
+        if not self._is_unchanged(paths):
             return
         try:
             plan = _plan(paths)
@@ -161,22 +161,22 @@ class Queue:
 
     def _start(self, paths: RunPaths) -> None:
         try:
-            plan = read_whole_plan(paths)
+            plan = read_unmasked_plan(paths)
             place = array_of(paths)
             if place is not None:
-                complete(RunPaths(place[0]), paths)
-            hold()
+                complete_element(RunPaths(place[0]), paths)
+            hold_signals()
             pid = fork_conductor(plan, paths, self._environ)
         except (OSError, ValueError, UsageError) as error:
-            self._conclude(paths, _failed(Reason.STORAGE, "it could not be started: %s" % error))
+            self._conclude(paths, _failed_status(Reason.STORAGE, "it could not be started: %s" % error))
             return
         finally:
-            release()
+            release_signals()
         self._running[pid] = paths
         _guard(partial(write_json, paths.handle, processes.local_handle(pid, plan.run_id, paths.root)))
 
     def _conclude_array(self) -> None:
-        if self.array is None or not self._is_there(self.paths):
+        if self.array is None or not self._is_unchanged(self.paths):
             return
         roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
         results = [read_json(RunPaths(root).result) for root in roots]
@@ -189,16 +189,16 @@ def _plan(paths: RunPaths) -> Plan:
     return Plan.from_json(read_file(paths.plan).decode("utf-8"))
 
 
-def _cancelled() -> Status:
+def _cancelled_status() -> Status:
     what = "cancelled before it was started"
-    return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, what, ended=time.time())
+    return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what, ended=time.time())
 
 
-def _never(why: str) -> Status:
-    return _failed(Reason.DEPENDENCY, "it was to start after %s" % why)
+def _dependency_status(why: str) -> Status:
+    return _failed_status(Reason.DEPENDENCY, "it was to start after %s" % why)
 
 
-def _failed(reason: str, what: str) -> Status:
+def _failed_status(reason: str, what: str) -> Status:
     now = time.time()
     return Status(RunState.FAILED, reason, 1, what, Failure(reason, what, time=now), ended=now)
 

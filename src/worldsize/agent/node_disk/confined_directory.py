@@ -28,15 +28,15 @@ _MODES = 0o755
 """What modes of others may say: who may write is for the owner of the directory to decide."""
 
 
-class Unsafe(OSError):
+class UnsafeEntry(OSError):
     """A name, or what a link of that name points to, leads elsewhere."""
 
 
-class Impossible(ValueError):
+class ImpossibleEntry(ValueError):
     """What is to be there contradicts itself, or no file can have this name."""
 
 
-class Within:
+class ConfinedDirectory:
     """The directory `target`, which exists. `count` is told of bytes before they are written, and may raise.
 
     Names, and times, of which there can be no file are ValueErrors or OverflowErrors. What else has the name that is
@@ -66,17 +66,17 @@ class Within:
         at its beginning alone, and no further than to the top."""
         *above, last = self._file_parts(name)
         if not text:
-            raise Impossible("%.80s is a link to nothing" % name)
+            raise ImpossibleEntry("%.80s is a link to nothing" % name)
         words = text.split("/")
         up = next((number for number, word in enumerate(words) if word not in ("..", ".", "")), len(words))
         if os.path.isabs(text) or ".." in words[up:] or words[:up].count("..") > len(above):
-            raise Unsafe(errno.EPERM, "a link in it leads out of it, or could", name)
+            raise UnsafeEntry(errno.EPERM, "a link in it leads out of it, or could", name)
         try:
-            os.symlink(text, last, dir_fd=self._free(above, last, name))
+            os.symlink(text, last, dir_fd=self._clear_name(above, last, name))
         except OSError as error:
             raise self._told(error, name) from None
 
-    def make_second_name(self, name: str, of: str) -> None:
+    def make_hard_link(self, name: str, of: str) -> None:
         """A hard link to the file `of`. A symbolic link is made anew: from another place it may lead elsewhere."""
         *above, last = self._file_parts(of)
         try:
@@ -85,14 +85,14 @@ class Within:
             text = os.readlink(last, dir_fd=directory) if stat.S_ISLNK(status.st_mode) else None
             directory = os.dup(directory)  # the next one that is opened closes it
         except FileNotFoundError:
-            raise Impossible("%s is a link to what it does not hold" % name) from None
+            raise ImpossibleEntry("%s is a link to what it does not hold" % name) from None
         except OSError as error:
             raise self._told(error, of) from None
         try:
             if text is not None:
                 self.make_link(name, text)
             elif not stat.S_ISREG(status.st_mode):
-                raise Impossible("%s is a link to what is no file" % name)
+                raise ImpossibleEntry("%s is a link to what is no file" % name)
             elif self._parts(name) != self._parts(of):
                 self._link(directory, last, name)
         finally:
@@ -101,7 +101,7 @@ class Within:
     def _link(self, directory: int, source: str, name: str) -> None:
         *above, last = self._file_parts(name)
         try:
-            there = self._free(above, last, name)
+            there = self._clear_name(above, last, name)
             os.link(source, last, src_dir_fd=directory, dst_dir_fd=there, follow_symlinks=False)
         except OSError as error:
             raise self._told(error, name) from None
@@ -110,7 +110,7 @@ class Within:
         """Replaces a file or link of the name: what that is, or is also called, stays as it is."""
         *above, last = self._file_parts(name)
         try:
-            file = os.open(last, _CREATE, 0o644, dir_fd=self._free(above, last, name))
+            file = os.open(last, _CREATE, 0o644, dir_fd=self._clear_name(above, last, name))
         except OSError as error:
             raise self._told(error, name) from None
         try:
@@ -143,16 +143,16 @@ class Within:
         """The components of a name, as it reads; none for the top."""
         path = os.path.normpath(name or ".")
         if os.path.isabs(name) or path.split("/")[0] == "..":
-            raise Unsafe(errno.EPERM, "a name in it leads out of it", name)
+            raise UnsafeEntry(errno.EPERM, "a name in it leads out of it", name)
         parts = () if path == "." else tuple(path.split("/"))
         if len(parts) > _DEEPEST or len(os.fsencode(self._target + "/" + path)) >= 4096:
-            raise Impossible("%.80s… lies too deep" % name)
+            raise ImpossibleEntry("%.80s… lies too deep" % name)
         return parts
 
     def _file_parts(self, name: str) -> Parts:
         parts = self._parts(name)
         if not parts:
-            raise Impossible("%.80r is no name of a file" % name)
+            raise ImpossibleEntry("%.80r is no name of a file" % name)
         return parts
 
     def _open(self, parts: Iterable[str], name: str, make: bool = True) -> int:
@@ -187,12 +187,12 @@ class Within:
                 return os.open(part, _OPEN, dir_fd=above)
         except OSError as error:
             if error.errno in (errno.ENOTDIR, errno.ELOOP) and _is_link(part, above):
-                raise Unsafe(errno.EPERM, "a name in it is one below a link", name) from None
+                raise UnsafeEntry(errno.EPERM, "a name in it is one below a link", name) from None
             if not make:
                 raise
             raise self._told(error, name) from None
 
-    def _free(self, above: Iterable[str], last: str, name: str) -> int:
+    def _clear_name(self, above: Iterable[str], last: str, name: str) -> int:
         """The directory, in which the name is free now: what was there is not written through."""
         directory = self._open(above, name)
         try:
@@ -203,10 +203,10 @@ class Within:
 
     def _told(self, error: OSError, name: str) -> Exception:
         """The error with the whole path; what contradicts itself is no matter of the disk."""
-        if isinstance(error, Unsafe) or not error.errno:
+        if isinstance(error, UnsafeEntry) or not error.errno:
             return error
         if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG):
-            return Impossible("%.80s is a directory and something else, or no name of a file" % name)
+            return ImpossibleEntry("%.80s is a directory and something else, or no name of a file" % name)
         return OSError(error.errno, error.strerror, os.path.join(self._target, name))
 
 

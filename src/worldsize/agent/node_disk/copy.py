@@ -31,14 +31,14 @@ _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PAUSE = 0.05
 
 
-class Stopped(Exception):
+class PreparationStopped(Exception):
     """Nobody wants it any more."""
 
 
 def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
     """`target` is a copy of the file or folder `source`, links in it kept as links. Raises OSError, Stopped."""
     os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-    with alone(target + ".lock", stopped):
+    with exclusive_lock(target + ".lock", stopped):
         if os.path.lexists(target):
             return
         part = target + ".part"
@@ -52,12 +52,12 @@ def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def alone(path: str, stopped: Callable[[], bool]) -> Iterator[None]:
+def exclusive_lock(path: str, stopped: Callable[[], bool]) -> Iterator[None]:
     """Nobody else on this machine is inside meanwhile. Raises OSError, Stopped."""
     with open(path, "wb") as lock:
         while not _try_lock(lock.fileno()):
             if stopped():
-                raise Stopped
+                raise PreparationStopped
             time.sleep(_PAUSE)
         yield
 
@@ -112,7 +112,7 @@ def _copy_folder(top: _Folder, target: str, stopped: Callable[[], bool]) -> None
     with ThreadPoolExecutor(_WORKERS) as pool:
         try:
             for folder, name, copy in _files(top, target):
-                running.append(pool.submit(_copy_named, folder, name, copy, stopped))
+                running.append(pool.submit(_copy_entry, folder, name, copy, stopped))
                 if len(running) > _AT_ONCE:
                     running.popleft().result()
             while running:
@@ -148,7 +148,7 @@ def _files(top: _Folder, target: str) -> Files:
                     yield folder, entry.name, path
 
 
-def _copy_named(folder: _Folder, name: str, target: str, stopped: Callable[[], bool]) -> None:
+def _copy_entry(folder: _Folder, name: str, target: str, stopped: Callable[[], bool]) -> None:
     with _explain_changes(folder, name):
         _copy_file(folder.open(name), target, stopped)
 
@@ -172,7 +172,7 @@ def _copy_file(source: int, target: str, stopped: Callable[[], bool]) -> None:
             raise OSError(errno.EINVAL, "it is not a regular file")
         copy = os.open(target, _WRITING, 0o600)
         try:
-            _pour(source, copy, stopped)
+            _copy_bytes(source, copy, stopped)
             os.fchmod(copy, status.st_mode & 0o777 | 0o200)
             os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
         finally:
@@ -181,10 +181,10 @@ def _copy_file(source: int, target: str, stopped: Callable[[], bool]) -> None:
         os.close(source)
 
 
-def _pour(source: int, target: int, stopped: Callable[[], bool]) -> None:
+def _copy_bytes(source: int, target: int, stopped: Callable[[], bool]) -> None:
     while True:
         if stopped():
-            raise Stopped
+            raise PreparationStopped
         try:
             moved = os.sendfile(target, source, None, _CHUNK)
         except OSError as error:

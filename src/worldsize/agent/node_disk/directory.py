@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from worldsize.errors import StorageError
-from worldsize.plan.node_disk import VARIABLE
+from worldsize.plan.node_disk import LOCAL_DIR_VARIABLE
 from worldsize.trust.directories import make_private_directory, open_private_directory
 from worldsize.trust.owners import is_ours
 
-_USUAL = (VARIABLE, "SLURM_TMPDIR", "TMPDIR")
+_USUAL = (LOCAL_DIR_VARIABLE, "SLURM_TMPDIR", "TMPDIR")
 _FALLBACK = "/tmp"  # nosec B108  # what is made there is checked (trust/directories.py)
 _NAMES = 10
 _YOUNG = 60.0
@@ -34,14 +34,14 @@ _known: dict[str, str] = {}
 
 def base_directory(configured: str, environ: Mapping[str, str]) -> str:
     """What the node says, else what is configured, else the usual places. OSError for what is no directory."""
-    asked = environ.get(VARIABLE) or _expanded(configured, environ)
+    asked = environ.get(LOCAL_DIR_VARIABLE) or _expand_variables(configured, environ)
     base = asked or next((environ[name] for name in _USUAL if environ.get(name)), _FALLBACK)
     if not os.path.isdir(base):
         raise NotADirectoryError(20, "no such directory on this node", base)
     return os.path.abspath(base)
 
 
-def _expanded(text: str, environ: Mapping[str, str]) -> str:
+def _expand_variables(text: str, environ: Mapping[str, str]) -> str:
     """`$NAME` and `${NAME}` as the node has them; "" where it lacks one."""
     from string import Template
 
@@ -51,7 +51,7 @@ def _expanded(text: str, environ: Mapping[str, str]) -> str:
         return ""
 
 
-def own_directory(base: str) -> str:
+def ensure_own_directory(base: str) -> str:
     """Find this user's directory in `base`, worldsize-UID, or make it; its path. Where others have taken that name, it
     is the first of worldsize-UID-1 to -9 that is this user's, and if none is, the first that nobody has: so all agents
     of this machine find the same.
@@ -63,7 +63,7 @@ def own_directory(base: str) -> str:
         return _known[base]
     name = os.path.join(base, "worldsize-%d" % os.getuid())
     try:
-        return _found_or_made([name, *("%s-%d" % (name, number) for number in range(1, _NAMES))])
+        return _find_or_make([name, *("%s-%d" % (name, number) for number in range(1, _NAMES))])
     except StorageError as error:
         place = error.where or name
         trust = "if you trust all who can write there: worldsize config trust %s" % place
@@ -74,14 +74,14 @@ def remember_own_directory(configured: str, environ: Mapping[str, str]) -> None:
     """Find this user's directory before the process enters a user namespace, and remember it.
 
     In the namespace root and all other users look the same, so the directory could not be checked there. Nobody else
-    can replace it meanwhile. Errors are left to `own_directory`, which is called again when the directory is needed.
+    can replace it meanwhile. Errors are left to `ensure_own_directory`, which is called again when it is needed.
     """
     with suppress(OSError):
         base = base_directory(configured, environ)
-        _known[base] = own_directory(base)
+        _known[base] = ensure_own_directory(base)
 
 
-def _found_or_made(paths: Sequence[str]) -> str:
+def _find_or_make(paths: Sequence[str]) -> str:
     """Raises StorageError, OSError: of the first path where no other can be had."""
     missing = []
     refused: StorageError | OSError | None = None
@@ -107,7 +107,7 @@ def _is_anothers(path: str) -> bool:
         return False
 
 
-class Held:
+class HeldDirectory:
     """A shared lock on a directory: nobody removes the directory while any process holds one.
 
     The directory is made at once. With `keeps` it is not made, and it stays when the last lock is released.
@@ -118,7 +118,7 @@ class Held:
         self._lock = path + ".lock"
         self._keeps = keeps
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        self._file = _locked(self._lock)
+        self._file = _open_locked(self._lock)
         os.utime(self._file)
         if not keeps:
             os.makedirs(path, 0o700, exist_ok=True)
@@ -127,23 +127,23 @@ class Held:
         """Release the lock; the last holder removes the directory, unless it `keeps`. May be called again."""
         if self._file >= 0:
             if not self._keeps:
-                _remove_unheld(self.path, self._lock, self._file)
+                _remove_if_unheld(self.path, self._lock, self._file)
             os.close(self._file)
             self._file = -1
 
 
-def run_directory(base: str, run_id: str, attempt: int) -> Held:
+def hold_run_directory(base: str, run_id: str, attempt: int) -> HeldDirectory:
     """Make and lock the run's directory on this machine, and remove directories that dead runs have left beside it.
 
-    Raises OSError if it cannot be made, PermissionError as `own_directory`.
+    Raises OSError if it cannot be made, PermissionError as `ensure_own_directory`.
     """
-    runs = os.path.join(own_directory(base), "runs")
-    held = Held(os.path.join(runs, "%s.%d" % (run_id, attempt)))
-    sweep(runs, _YOUNG)
+    runs = os.path.join(ensure_own_directory(base), "runs")
+    held = HeldDirectory(os.path.join(runs, "%s.%d" % (run_id, attempt)))
+    remove_stale_directories(runs, _YOUNG)
     return held
 
 
-def _locked(path: str) -> int:
+def _open_locked(path: str) -> int:
     """The file, locked by us among others; not one that was removed meanwhile."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -160,7 +160,7 @@ def _is_at(file: int, path: str) -> bool:
         return False
 
 
-def _remove_unheld(path: str, lock: str, file: int) -> bool:
+def _remove_if_unheld(path: str, lock: str, file: int) -> bool:
     """Remove the directory and its lock if no other process holds the lock; whether they were removed."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,7 +176,7 @@ def _remove_unheld(path: str, lock: str, file: int) -> bool:
     return True
 
 
-def sweep(directory: str, age: float) -> None:
+def remove_stale_directories(directory: str, age: float) -> None:
     """Remove directories whose locks are free and have not been taken for `age` seconds."""
     before = time.time() - age
     for name in os.listdir(directory):
@@ -190,6 +190,6 @@ def sweep(directory: str, age: float) -> None:
         except OSError:
             continue
         try:
-            _remove_unheld(lock[: -len(".lock")], lock, file)
+            _remove_if_unheld(lock[: -len(".lock")], lock, file)
         finally:
             os.close(file)

@@ -10,9 +10,9 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping
 
-from worldsize.agent.node_disk.copy import Stopped, alone
-from worldsize.agent.node_disk.directory import Held, own_directory, sweep
-from worldsize.agent.node_disk.unpack import Damaged, unpack
+from worldsize.agent.node_disk.copy import PreparationStopped, exclusive_lock
+from worldsize.agent.node_disk.directory import HeldDirectory, ensure_own_directory, remove_stale_directories
+from worldsize.agent.node_disk.unpack import DamagedPack, unpack_environment
 from worldsize.common.atomic_files import read_json
 from worldsize.plan.node_disk import Archive, is_sha256
 
@@ -24,25 +24,25 @@ _NAME = 12
 _UNUSED_DAYS = 7
 
 
-class Unpacking:
+class EnvironmentUnpacker:
     """Once `run` has returned: `path` is the environment's, and `kept` are files in it that still hold its old path."""
 
     def __init__(self, archive: Archive, base: str, stopped: Callable[[], bool]) -> None:
         self.path = ""
         self.kept: tuple[str, ...] = ()
         self._archive = archive
-        self._envs = os.path.join(own_directory(base), "envs")
+        self._envs = os.path.join(ensure_own_directory(base), "envs")
         self._stopped = stopped
-        self._held: Held | None = None
+        self._held: HeldDirectory | None = None
 
     def run(self) -> None:
         """Raises OSError, Stopped."""
         if not is_sha256(self._archive.digest):
-            raise Damaged("the checksum of the packed environment is none: %s" % self._archive.digest)
+            raise DamagedPack("the checksum of the packed environment is none: %s" % self._archive.digest)
         place = os.path.join(self._envs, self._archive.digest[:_NAME])
-        self._held = Held(place, keeps=True)
-        sweep(self._envs, _UNUSED_DAYS * 86400.0)
-        with alone(place + ".making", self._stopped):
+        self._held = HeldDirectory(place, keeps=True)
+        remove_stale_directories(self._envs, _UNUSED_DAYS * 86400.0)
+        with exclusive_lock(place + ".making", self._stopped):
             if not os.path.isdir(place):
                 self._unpack(place)
         self.path = place
@@ -59,7 +59,7 @@ class Unpacking:
         rmtree(part, ignore_errors=True)
         try:
             with open(self._archive.file, "rb") as file:
-                found = unpack(_reading(file, self._stopped), self._archive.digest, part, place)
+                found = unpack_environment(_stoppable_reader(file, self._stopped), self._archive.digest, part, place)
             os.rename(part, place)
         except BaseException:
             rmtree(part, ignore_errors=True)
@@ -67,16 +67,16 @@ class Unpacking:
         self.kept = found.kept
 
 
-def _reading(file: BinaryIO, stopped: Callable[[], bool]) -> Callable[[int], bytes]:
+def _stoppable_reader(file: BinaryIO, stopped: Callable[[], bool]) -> Callable[[int], bytes]:
     def read(count: int) -> bytes:
         if stopped():
-            raise Stopped
+            raise PreparationStopped
         return file.read(count)
 
     return read
 
 
-def activated(path: str, environ: Mapping[str, str]) -> dict[str, str]:
+def with_activation(path: str, environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` with what the conda environment brings: its variables, and what its activation scripts leave."""
     own = {**environ, **_variables(path)}
     scripts = os.path.join(path, "etc", "conda", "activate.d")

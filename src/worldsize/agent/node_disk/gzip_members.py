@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from worldsize.plan.pack_format import HEADER, content, member_length
+from worldsize.plan.pack_format import HEADER, member_content, member_length
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def contents(read: Read, digested: Any, pool: ThreadPoolExecutor | None) -> Iter
             break
         digested.update(whole)
         if pool is None:
-            yield content(whole, bounded=True)
+            yield member_content(whole, bounded=True)
             continue
-        left.append(pool.submit(content, whole))
+        left.append(pool.submit(member_content, whole))
         if len(left) >= _AHEAD:
             yield left.popleft().result()
     while left:
@@ -40,19 +40,19 @@ def contents(read: Read, digested: Any, pool: ThreadPoolExecutor | None) -> Iter
 
 
 def _next_member(read: Read) -> bytes:
-    head = _exactly(read, HEADER)
+    head = _read_bytes(read, HEADER)
     if not head:
         return b""
     length = member_length(head) if len(head) == HEADER else None
     if length is None:
         raise ValueError("a part of it is no gzip member of ours")
-    body = _exactly(read, length - HEADER)
+    body = _read_bytes(read, length - HEADER)
     if len(body) < length - HEADER:
         raise ValueError("it is cut off")
     return head + body
 
 
-def _exactly(read: Read, count: int) -> bytes:
+def _read_bytes(read: Read, count: int) -> bytes:
     parts = []
     while count:
         data = read(count)
@@ -63,7 +63,7 @@ def _exactly(read: Read, count: int) -> bytes:
     return b"".join(parts)
 
 
-class Stream:
+class TarStream:
     """The tar file."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

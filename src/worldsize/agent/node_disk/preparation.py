@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Mapping
 
-from worldsize.agent.node_disk.copy import Stopped, copy_once
-from worldsize.agent.node_disk.directory import Held, base_directory, run_directory
-from worldsize.agent.outcome.node_record import FULL, Report
-from worldsize.plan.node_disk import ENVIRONMENT, VARIABLE, renamed, settled
+from worldsize.agent.node_disk.copy import PreparationStopped, copy_once
+from worldsize.agent.node_disk.directory import HeldDirectory, base_directory, hold_run_directory
+from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, NodeRecorder
+from worldsize.plan.node_disk import ENVIRONMENT_MARK, LOCAL_DIR_VARIABLE, replace_directory, resolve_placeholders
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
@@ -20,13 +20,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Tuple
 
-    from worldsize.agent.node_disk.environment import Unpacking
+    from worldsize.agent.node_disk.environment import EnvironmentUnpacker
 
 _PATIENCE = 5.0
 """Seconds for a chunk that is on its way, once nobody wants it any more."""
 
 
-class Readiness:
+class NodePreparation:
     """Begins at once. Readable, for a selector, once it is over: `ready`, or `failure` says why not."""
 
     def __init__(self, plan: Plan, environ: Mapping[str, str], node_rank: int) -> None:
@@ -37,8 +37,8 @@ class Readiness:
         self._local = plan.local
         self._node_rank = node_rank
         self._environ = environ
-        self._held: Held | None = None
-        self._unpacking: Unpacking | None = None
+        self._held: HeldDirectory | None = None
+        self._unpacking: EnvironmentUnpacker | None = None
         self._what = "its directory for local copies"
         self._stopped = threading.Event()
         self._began = time.time()
@@ -53,16 +53,16 @@ class Readiness:
         """What made it readable has been noticed."""
         os.read(self._reading, 1)
 
-    def settled(self, paths: RunPaths, report: Report) -> Tuple[Plan, Mapping[str, str]]:
+    def settled(self, paths: RunPaths, report: NodeRecorder) -> Tuple[Plan, Mapping[str, str]]:
         """The plan and the environment as they are on this node, once it is ready; from now on ranks see read-only what
         they are to."""
         self._thread.join()
         assert self._held is not None
         report.event("prepared", seconds=time.time() - self._began)
-        for text in self._remarks(paths):
+        for text in self._collect_notices(paths):
             report.event("notice", text=text)
         place = self._unpacking.path if self._unpacking is not None else None
-        return settled(self._plan, self._held.path, place), self._activated(place)
+        return resolve_placeholders(self._plan, self._held.path, place), self._activated_environment(place)
 
     def close(self) -> None:
         """Nothing of it is left, or only what another agent of this machine still needs, or a later run may."""
@@ -77,7 +77,7 @@ class Readiness:
         try:
             self._prepare()
             self.ready = True
-        except Stopped:
+        except PreparationStopped:
             pass
         except OSError as error:
             self.failure = self._failed(error)
@@ -86,18 +86,18 @@ class Readiness:
 
     def _prepare(self) -> None:
         base = base_directory(self._local.base, self._environ)
-        self._held = run_directory(base, self._plan.run_id, self._plan.attempt)
+        self._held = hold_run_directory(base, self._plan.run_id, self._plan.attempt)
         if self._local.archive is not None:
-            from worldsize.agent.node_disk.environment import Unpacking
+            from worldsize.agent.node_disk.environment import EnvironmentUnpacker
 
             self._what = "its environment"
-            self._unpacking = Unpacking(self._local.archive, base, self._stopped.is_set)
+            self._unpacking = EnvironmentUnpacker(self._local.archive, base, self._stopped.is_set)
             self._unpacking.run()
         for copy in self._local.copies:
             self._what = "input %s" % copy.name
             copy_once(copy.source, os.path.join(self._held.path, copy.target), self._stopped.is_set)
 
-    def _remarks(self, paths: RunPaths) -> list[str]:
+    def _collect_notices(self, paths: RunPaths) -> list[str]:
         found = []
         if self._local.read_only:
             from worldsize.agent.posix.read_only import make_read_only
@@ -108,24 +108,24 @@ class Readiness:
             found.append("%d files of the environment still name its old place: %s" % (len(kept), ", ".join(kept[:5])))
         return found
 
-    def _activated(self, place: str | None) -> Mapping[str, str]:
+    def _activated_environment(self, place: str | None) -> Mapping[str, str]:
         """What setup lines have said of the shared environment, they have meant of the one that is here."""
         archive = self._local.archive
         if archive is None or place is None:
             return self._environ
-        environ = {name: renamed(value, archive.prefix, place) for name, value in self._environ.items()}
-        if archive.prefix != ENVIRONMENT:
+        environ = {name: replace_directory(value, archive.prefix, place) for name, value in self._environ.items()}
+        if archive.prefix != ENVIRONMENT_MARK:
             return environ
-        from worldsize.agent.node_disk.environment import activated
+        from worldsize.agent.node_disk.environment import with_activation
 
-        return activated(place, environ)
+        return with_activation(place, environ)
 
     def _failed(self, error: OSError) -> Failure:
-        full = error.errno in FULL
+        full = error.errno in DISK_FULL_ERRORS
         where = "%s: " % error.filename if error.filename else ""
         what = "node %d (%s): %s could not be made ready: %s%s" % (
             self._node_rank, socket.gethostname(), self._what, where, error.strerror or error,
         )  # fmt: skip
         if full:
-            what += " (let %s on the nodes name a larger disk)" % VARIABLE
+            what += " (let %s on the nodes name a larger disk)" % LOCAL_DIR_VARIABLE
         return Failure(Reason.STORAGE if full else Reason.ENVIRONMENT, what, self._node_rank, None, 1, time.time())

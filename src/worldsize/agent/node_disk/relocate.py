@@ -21,7 +21,7 @@ _LONGEST_SHEBANG = 127
 """Linux before 5.1 cuts longer ones off."""
 
 
-class Holder(NamedTuple):
+class PrefixFile(NamedTuple):
     """A file that holds old paths. `room`: NUL bytes that may be taken behind each string of a binary file."""
 
     path: str
@@ -29,21 +29,21 @@ class Holder(NamedTuple):
     room: int = 0
 
 
-def holds(data: bytes, old: bytes) -> str | None:
+def prefix_file_kind(data: bytes, old: bytes) -> str | None:
     """The kind of a file with this content, where it holds the path `old` or one below it; None where it does not."""
     if old not in data or not re.search(re.escape(old) + _ENDS, data):
         return None
     return BINARY if b"\0" in data else TEXT
 
 
-def moved(data: bytes, kind: str, room: int, old: bytes, new: bytes) -> Optional[bytes]:
+def with_new_prefix(data: bytes, kind: str, room: int, old: bytes, new: bytes) -> Optional[bytes]:
     """`data` with `new` in place of `old`; None where a binary file has no room for it."""
     if kind == TEXT:
         return _with_short_shebang(re.sub(re.escape(old) + _ENDS, lambda _: new, data))
-    return _binary(data, room, old, new)
+    return _binary_with_new_prefix(data, room, old, new)
 
 
-def _binary(data: bytes, room: int, old: bytes, new: bytes) -> Optional[bytes]:
+def _binary_with_new_prefix(data: bytes, room: int, old: bytes, new: bytes) -> Optional[bytes]:
     parts = []
     end = 0
     for found in re.finditer(re.escape(old) + _ENDS + rb"[^\0]*", data):
@@ -52,7 +52,7 @@ def _binary(data: bytes, room: int, old: bytes, new: bytes) -> Optional[bytes]:
         count = len(re.findall(re.escape(old) + _ENDS, found[0]))
         text = re.sub(re.escape(old) + _ENDS, lambda _: new, found[0])
         start, stop = found.span()
-        free = _free(data, stop, room * count)
+        free = _free_bytes(data, stop, room * count)
         if len(text) > stop - start + free:
             return None
         parts += [data[end:start], text, b"\0" * (stop - start - len(text))]
@@ -60,7 +60,7 @@ def _binary(data: bytes, room: int, old: bytes, new: bytes) -> Optional[bytes]:
     return b"".join([*parts, data[end:]])
 
 
-def _free(data: bytes, stop: int, room: int) -> int:
+def _free_bytes(data: bytes, stop: int, room: int) -> int:
     """NUL bytes behind a string that are not the one that ends it."""
     count = 0
     while count < room and data[stop + count : stop + count + 2] == b"\0\0":

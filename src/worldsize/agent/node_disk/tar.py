@@ -8,7 +8,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Callable
 
-from worldsize.agent.node_disk.confined_directory import BLOCK, Within
+from worldsize.agent.node_disk.confined_directory import BLOCK, ConfinedDirectory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class BoundedMember(tarfile.TarInfo):
         return super()._proc_member(archive)  # type: ignore[misc]
 
 
-def unpack(archive: tarfile.TarFile, target: str, count: Callable[[int], None]) -> None:
+def unpack_tar(archive: tarfile.TarFile, target: str, count: Callable[[int], None]) -> None:
     """All members into the directory `target`, which exists; `count` is told of bytes before they are written, and may
     raise.
 
@@ -39,7 +39,7 @@ def unpack(archive: tarfile.TarFile, target: str, count: Callable[[int], None]) 
     may be below a link, and links lead to what lies below `target` alone. Raises Unsafe, OSError, tarfile.TarError,
     EOFError, and ValueError or OverflowError for what no file can be.
     """
-    place = Within(target, count)
+    place = ConfinedDirectory(target, count)
     try:
         for member in archive:
             count(BLOCK)
@@ -49,13 +49,13 @@ def unpack(archive: tarfile.TarFile, target: str, count: Callable[[int], None]) 
         place.close()
 
 
-def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Within) -> None:
+def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, place: ConfinedDirectory) -> None:
     if member.isdir():
         place.make_directory(member.name, member.mode, member.mtime)
     elif member.issym():
         place.make_link(member.name, member.linkname)
     elif member.islnk():
-        place.make_second_name(member.name, member.linkname)
+        place.make_hard_link(member.name, member.linkname)
     elif member.isfile():
         content = archive.extractfile(member)
         assert content is not None

@@ -11,8 +11,8 @@ import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from worldsize.agent.node_disk.gzip_members import Stream, contents
-from worldsize.agent.node_disk.relocate import Holder, moved
+from worldsize.agent.node_disk.gzip_members import TarStream, contents
+from worldsize.agent.node_disk.relocate import PrefixFile, with_new_prefix
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.pack_format import BASE, DESCRIPTION, VERSION
 
@@ -31,7 +31,7 @@ _LONGEST_DESCRIPTION = 16 << 20
 """Bytes. A hundred thousand files that hold the old path fit in; parsed, it may take many times as much memory."""
 
 
-class Damaged(OSError):
+class DamagedPack(OSError):
     """The archive is not what it should be."""
 
     def __init__(self, what: str) -> None:
@@ -39,14 +39,14 @@ class Damaged(OSError):
         self.strerror = what
 
 
-class Unpacked(NamedTuple):
+class UnpackedEnvironment(NamedTuple):
     """`description` is the archive's own; `kept`: files that still hold the old path, since the new one is too long."""
 
     description: dict[str, Any]
     kept: tuple[str, ...]
 
 
-def unpack(read: Read, digest: str, target: str, place: str) -> Unpacked:
+def unpack_environment(read: Read, digest: str, target: str, place: str) -> UnpackedEnvironment:
     """Everything below the new directory `target`, as it has to be once that is moved to `place`.
 
     Raises Damaged where the archive's sha256 is not `digest`, or it is no archive of ours; OSError of the disk.
@@ -54,36 +54,38 @@ def unpack(read: Read, digest: str, target: str, place: str) -> Unpacked:
     os.mkdir(target, 0o700)
     digested = hashlib.sha256()
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-        stream = Stream(contents(read, digested, pool))
+        stream = TarStream(contents(read, digested, pool))
         try:
-            found = _Files(stream, target, place, pool).write()
+            found = _MemberWriter(stream, target, place, pool).write()
             stream.drain()
         except (ValueError, KeyError, TypeError) as error:  # the last two: of its description
-            raise Damaged("the packed environment is damaged: %s" % error) from None
+            raise DamagedPack("the packed environment is damaged: %s" % error) from None
     if digested.hexdigest() != digest:
-        raise Damaged("the packed environment is not the one that was packed: its sha256 is %s" % digested.hexdigest())
+        raise DamagedPack(
+            "the packed environment is not the one that was packed: its sha256 is %s" % digested.hexdigest()
+        )
     return found
 
 
 def description_of(read: Read) -> dict[str, Any]:
     """What an archive says of itself, from its first bytes. ValueError for one that is not ours, or newer than we."""
-    stream = Stream(contents(read, hashlib.sha256(), None))
-    name, size = _first(stream.take(_BLOCK))
+    stream = TarStream(contents(read, hashlib.sha256(), None))
+    name, size = _name_and_size(stream.take(_BLOCK))
     if name != DESCRIPTION:
         raise ValueError("it is none of `worldsize env pack`")
     if size > _LONGEST_DESCRIPTION:
         raise ValueError("what it says of itself has %d bytes" % size)
-    return _described(stream.take(size))
+    return _parse_description(stream.take(size))
 
 
-def _first(header: bytes) -> Tuple[str, int]:
+def _name_and_size(header: bytes) -> Tuple[str, int]:
     size = int(header[124:135] or b"0", 8)
     if size < 0:
         raise ValueError("a size in it is negative")
     return header[:100].rstrip(b"\0").decode("utf-8", "surrogateescape"), size
 
 
-def _described(data: bytes) -> dict[str, Any]:
+def _parse_description(data: bytes) -> dict[str, Any]:
     try:
         value: Any = json.loads(data)
     except RecursionError:
@@ -95,30 +97,30 @@ def _described(data: bytes) -> dict[str, Any]:
     return dict(value)
 
 
-class _Files:
+class _MemberWriter:
     """The members, written as they come: small files by the pool, large ones piece by piece."""
 
-    def __init__(self, stream: Stream, target: str, place: str, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, stream: TarStream, target: str, place: str, pool: ThreadPoolExecutor) -> None:
         self._stream = stream
         self._target = target
         self._place = place
         self._pool = pool
         self._jobs: Deque[Future[None]] = deque()
         self._modes: List[Tuple[str, int]] = []
-        self._holders: Dict[str, Holder] = {}
+        self._holders: Dict[str, PrefixFile] = {}
         self._moves: List[Tuple[bytes, bytes]] = []
         self._kept: List[str] = []
         self._links: Set[str] = set()
         self._directories: Set[str] = {""}
 
-    def write(self) -> Unpacked:
+    def write(self) -> UnpackedEnvironment:
         description: dict[str, Any] = {}
         long: Dict[bytes, str] = {}
         while True:
             header = self._stream.take(_BLOCK)
             if not header.strip(b"\0"):
                 break
-            name, size = _first(header)
+            name, size = _name_and_size(header)
             kind = header[156:157]
             if kind in (b"L", b"K"):
                 long[kind] = self._body(size).rstrip(b"\0").decode("utf-8", "surrogateescape")
@@ -132,15 +134,15 @@ class _Files:
             if kind == b"5":
                 self._make_directory(name[:-1] if name.endswith("/") else name, mode)
             else:
-                self._member(kind, self._path(name), name, mode, size, link, _mtime(header))
+                self._write_member(kind, self._path(name), name, mode, size, link, _mtime(header))
         self._finish()
-        return Unpacked(description, tuple(self._kept))
+        return UnpackedEnvironment(description, tuple(self._kept))
 
     def _begin(self, name: str, data: bytes) -> dict[str, Any]:
         if name != DESCRIPTION:
             raise ValueError("it is none of `worldsize env pack`")
-        description = _described(data)
-        self._holders = {path: Holder(path, *rest) for path, *rest in description["holders"]}
+        description = _parse_description(data)
+        self._holders = {path: PrefixFile(path, *rest) for path, *rest in description["holders"]}
         moves = [(description["prefix"], self._place)]
         if description.get("base"):
             moves.append((description["base"], os.path.join(self._place, BASE)))
@@ -170,7 +172,7 @@ class _Files:
             self._directories.add(name)
             name = name.rpartition("/")[0]
 
-    def _member(self, kind: bytes, path: str, name: str, mode: int, size: int, link: str, mtime: int) -> None:
+    def _write_member(self, kind: bytes, path: str, name: str, mode: int, size: int, link: str, mtime: int) -> None:
         if kind == b"2":
             os.symlink(link, path)
             self._links.add(name)
@@ -191,9 +193,9 @@ class _Files:
     def _body(self, size: int) -> bytes:
         return self._stream.take(-(-size // _BLOCK) * _BLOCK)[:size]
 
-    def _write(self, path: str, data: bytes, mode: int, mtime: int, holder: Holder | None) -> None:
+    def _write(self, path: str, data: bytes, mode: int, mtime: int, holder: PrefixFile | None) -> None:
         if holder is not None:
-            data = self._moved(data, holder)
+            data = self._with_new_prefixes(data, holder)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o200)
         try:
             _write_all(file, data)
@@ -201,9 +203,9 @@ class _Files:
         finally:
             os.close(file)
 
-    def _moved(self, data: bytes, holder: Holder) -> bytes:
+    def _with_new_prefixes(self, data: bytes, holder: PrefixFile) -> bytes:
         for old, new in self._moves:
-            after = moved(data, holder.kind, holder.room, old, new)
+            after = with_new_prefix(data, holder.kind, holder.room, old, new)
             if after is None:
                 self._kept.append(holder.path)
             else:

@@ -20,26 +20,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Tuple
 
-EVERY = 0.5
+POLL_SECONDS = 0.5
 """Seconds between two looks; each lists a directory that is nearly always empty."""
 
 
-def attend(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
+def watch_commands(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
     """Begin this node's part of every errand of the attempt, until the agent ends. In a thread of its own: a file
     server that keeps it waiting keeps nobody else."""
-    Thread(target=_attend, args=(paths, access_of(paths.root), node_rank, environ), daemon=True).start()
+    Thread(target=_watch, args=(paths, access_of(paths.root), node_rank, environ), daemon=True).start()
 
 
-def _attend(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, environ: Mapping[str, str]) -> None:
+def _watch(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, environ: Mapping[str, str]) -> None:
     seen: set[str] = set()
     while True:
-        for name in sorted(find_errands(paths, access) - seen):
-            if _begin(os.path.join(paths.errands, name), node_rank, environ):
+        for name in sorted(find_node_commands(paths, access) - seen):
+            if _start_command(os.path.join(paths.errands, name), node_rank, environ):
                 seen.add(name)
-        time.sleep(EVERY)
+        time.sleep(POLL_SECONDS)
 
 
-def find_errands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
+def find_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
     """Return the names of the attempt's errands, and make their directory if it is missing. `access` is that of the
     run's directory when the agent began: a directory that others have put in its place has no errands."""
     try:
@@ -51,7 +51,7 @@ def find_errands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
     return {name for name in names if not name.startswith(".")} if access_of(paths.root) == access else set()
 
 
-def _begin(errand: str, node_rank: int, environ: Mapping[str, str]) -> bool:
+def _start_command(errand: str, node_rank: int, environ: Mapping[str, str]) -> bool:
     """Whether it needs no further look. A visit is a child of ours and no rank: it ends with its command, or when we
     do; what is left of it when the ranks are gone is ended like everything else that is left then."""
     try:

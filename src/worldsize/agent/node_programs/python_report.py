@@ -24,10 +24,10 @@ _QUERY = ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"]
 
 def report(asked: Dict[str, Any]) -> Dict[str, Any]:
     """Everything known of this node, as JSON can hold it."""
-    installed = _installed()
+    installed = _installed_distributions()
     wanted = dict.fromkeys(asked["modules"], "")
-    for name in (*asked["distributions"], *(each for each in asked["optional"] if _normal(each) in installed)):
-        found = installed.get(_normal(name))
+    for name in (*asked["distributions"], *(each for each in asked["optional"] if _normalized_name(each) in installed)):
+        found = installed.get(_normalized_name(name))
         module = _module(name, found) if found is not None else name
         wanted[module] = found.version if found is not None else ""
     return {
@@ -44,13 +44,13 @@ def report(asked: Dict[str, Any]) -> Dict[str, Any]:
     }
 
 
-def _installed() -> Dict[str, Any]:
+def _installed_distributions() -> Dict[str, Any]:
     from importlib import metadata
 
-    return {_normal(each.metadata["Name"] or ""): each for each in metadata.distributions()}
+    return {_normalized_name(each.metadata["Name"] or ""): each for each in metadata.distributions()}
 
 
-def _normal(name: str) -> str:
+def _normalized_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -96,12 +96,12 @@ def _needed_glibc(installed: Dict[str, Any]) -> str:
     """The newest that a wheel was built for, with its name: "2.28 numpy"."""
     newest: Tuple[Tuple[int, int], str] = ((0, 0), "")
     for name, distribution in installed.items():
-        for version in _built_for(distribution.read_text("WHEEL") or ""):
+        for version in _glibc_versions(distribution.read_text("WHEEL") or ""):
             newest = max(newest, (version, name))
     return "%d.%d %s" % (*newest[0], newest[1]) if newest[1] else ""
 
 
-def _built_for(wheel: str) -> List[Tuple[int, int]]:
+def _glibc_versions(wheel: str) -> List[Tuple[int, int]]:
     """Of a wheel that names several, the oldest is enough."""
     tags = re.findall(r"(?m)^Tag: (.*)$", wheel)
     found = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", " ".join(tags))]

@@ -49,7 +49,7 @@ _LEASE_TICK = 0.5
 _BATCH = 0.05
 _RETRY = 1.0
 _HELD = 1 << 20
-_LAST_WORDS = 30.0
+_FINAL_FLUSH_SECONDS = 30.0
 _UNREADABLE = 12
 _MASK = "***"
 """What stands for a secret in plan.json: ranks have it, and who visits one."""
@@ -69,7 +69,7 @@ def rank_environment(run_id: str, node: int) -> dict[str, str] | None:
         except OSError:
             continue
         if mark in entries and not _gained_privileges(pid):
-            environ = _decoded(entries)
+            environ = _parse_environment(entries)
             likeness = _likeness(environ, node)
             if likeness > best:
                 found, best = environ, likeness
@@ -77,7 +77,7 @@ def rank_environment(run_id: str, node: int) -> dict[str, str] | None:
 
 
 def _is_ours(pid: int) -> bool:
-    """The same check as `worldsize.trust.owners.owns_process`, which this program, a single file, cannot import."""
+    """The same check as `worldsize.trust.owners.is_own_process`, which this program, a single file, cannot import."""
     with open("/proc/%d/status" % pid, "rb") as file:
         ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
     return ids == [b"%d" % os.geteuid()] * 4
@@ -111,7 +111,7 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
     if plan is None:
         return {**own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
     ranks = rank_environment(plan["run_id"], node)
-    environment = _bare(ranks or own, order["scrub"], plan.get("kept", ()))
+    environment = _without_rank_variables(ranks or own, order["scrub"], plan.get("kept", ()))
     if ranks is None:
         environment["PATH"] = os.pathsep.join((*plan["path"], environment.get("PATH", os.defpath)))
     path = [each for each in environment.pop("PYTHONPATH", "").split(os.pathsep) if each not in ("", order["hook"])]
@@ -128,14 +128,16 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
 def shell_argv(environment: Mapping[str, str]) -> list[str]:
     """No login shell: its start-up files would put another PATH in place of the ranks'."""
     names = ("bash", "sh")
-    return [next((name for name in names if _is_there(name, environment)), names[-1]), "-i"]
+    return [next((name for name in names if _is_on_path(name, environment)), names[-1]), "-i"]
 
 
-def _is_there(name: str, environment: Mapping[str, str]) -> bool:
+def _is_on_path(name: str, environment: Mapping[str, str]) -> bool:
     return any(os.access(os.path.join(each, name), os.X_OK) for each in os.get_exec_path(dict(environment)))
 
 
-def _bare(environ: Mapping[str, str], scrub: Mapping[str, Any], kept: Sequence[str]) -> dict[str, str]:
+def _without_rank_variables(
+    environ: Mapping[str, str], scrub: Mapping[str, Any], kept: Sequence[str]
+) -> dict[str, str]:
     prefixes, names, kept = tuple(scrub["prefixes"]), frozenset(scrub["names"]), (*scrub["kept"], *kept)
     return {
         name: value
@@ -144,12 +146,12 @@ def _bare(environ: Mapping[str, str], scrub: Mapping[str, Any], kept: Sequence[s
     }
 
 
-def _decoded(entries: List[bytes]) -> Dict[str, str]:
+def _parse_environment(entries: List[bytes]) -> Dict[str, str]:
     pairs = (entry.partition(b"=") for entry in entries if b"=" in entry)
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
-class Child:
+class CommandProcess:
     """The command as it runs on one node. If it could not be started, `failed` is the reason."""
 
     def __init__(self, node: int, order: Mapping[str, Any]) -> None:
@@ -204,7 +206,7 @@ def _program(name: str, environment: Mapping[str, str], directory: str) -> str:
     raise FileNotFoundError(2, "command not found", name)
 
 
-class Pipes:
+class PipeTransport:
     """Standard output carries what is told, and standard input is the lifeline; None once it has ended."""
 
     lifeline: Optional[int] = 0
@@ -234,7 +236,7 @@ class Pipes:
         pass
 
 
-class Files:
+class FileTransport:
     """Files of a directory that whoever asked sees too, where nothing else connects the two.
 
     What is told is appended to `node-NNNN.S`, opened anew for each portion, since it is closing that sends it to a file
@@ -270,7 +272,7 @@ class Files:
     def room(self) -> bool:
         """Whether more may be told before somebody has read what there is."""
         while self._freed <= self._segment - AHEAD:
-            if self._there(self._freed):
+            if self._has_segment(self._freed):
                 return False
             self._freed += 1
         return len(self._held) < _HELD
@@ -297,21 +299,21 @@ class Files:
             return NOW
         if self._interrupted and self._word != NOW:
             return STOP
-        return self._word if self._word in (STOP, NOW) else STOP if self.abandoned else ""
+        return self._word if self._word in (STOP, NOW) else STOP if self.is_abandoned else ""
 
     @property
-    def abandoned(self) -> bool:
+    def is_abandoned(self) -> bool:
         return self._unchanged > self._patience or self._unreadable > self._patience * _UNREADABLE
 
     def close(self) -> None:
         """Last words; and where nobody is left to remove the directory, it is removed."""
-        deadline = time.monotonic() + _LAST_WORDS
-        while self._held and not self.abandoned and time.monotonic() < deadline:
+        deadline = time.monotonic() + _FINAL_FLUSH_SECONDS
+        while self._held and not self.is_abandoned and time.monotonic() < deadline:
             self._flush(time.monotonic())
             if self._held:
                 time.sleep(_TICK)
                 self.look()
-        if self.abandoned:
+        if self.is_abandoned:
             self._remove()
 
     def _interrupt(self, *_: object) -> None:
@@ -362,7 +364,7 @@ class Files:
     def _path(self, segment: int) -> str:
         return os.path.join(self._directory, segment_name(self._node, segment))
 
-    def _there(self, segment: int) -> bool:
+    def _has_segment(self, segment: int) -> bool:
         try:
             os.close(os.open(self._path(segment), os.O_RDONLY))
         except FileNotFoundError:
@@ -389,17 +391,17 @@ def line_of(node: int, kind: str, value: object) -> bytes:
     return b"%s %d %s %s\n" % (MARK.encode(), node, kind.encode(), text)
 
 
-class Visit:
+class NodeCommandRun:
     """Runs the command for each of `nodes` on this machine and tells of it until all have ended; `code` is the highest
     of theirs."""
 
-    def __init__(self, order: Mapping[str, Any], nodes: List[int], line: Union[Pipes, Files]) -> None:
+    def __init__(self, order: Mapping[str, Any], nodes: List[int], line: Union[PipeTransport, FileTransport]) -> None:
         self._order = order
         self._line = line
         self._selector = selectors.DefaultSelector()
         self._kill_at: Optional[float] = None
         self._stopping = False
-        self._children: List[Child] = []
+        self._children: List[CommandProcess] = []
         self.code = 0
         signal.signal(signal.SIGTERM, lambda *_: self._stop(0.0))
         if line.lifeline is not None:
@@ -412,11 +414,11 @@ class Visit:
             for key in self._ready():
                 if key.data is not None:
                     self._pass_on(key.fd, *key.data)
-                elif isinstance(self._line, Pipes):
-                    self._heed(self._line.hear())
+                elif isinstance(self._line, PipeTransport):
+                    self._handle_request(self._line.hear())
                     if self._line.lifeline is None:
                         self._selector.unregister(key.fd)
-            self._heed(self._line.look())
+            self._handle_request(self._line.look())
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 for child in self._children:
                     child.signal(signal.SIGKILL)
@@ -428,7 +430,7 @@ class Visit:
 
     def _start(self, node: int) -> None:
         self._tell(node, "up", socket.gethostname().encode())
-        child = Child(node, self._order)
+        child = CommandProcess(node, self._order)
         if child.process is None:
             self._tell(node, "err", child.failed.encode(errors="replace"))
             self._end(node, child.code)
@@ -450,7 +452,7 @@ class Visit:
     def _patience(self) -> float:
         return _TICK if all(child.open for child in self._children) else _SHORT_TICK
 
-    def _heed(self, wanted: str) -> None:
+    def _handle_request(self, wanted: str) -> None:
         if wanted:
             self._stop(self._order["grace"] if wanted == STOP else 0.0)
 
@@ -462,7 +464,7 @@ class Visit:
         at = time.monotonic() + grace
         self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
 
-    def _pass_on(self, pipe: int, child: Child, kind: str) -> bool:
+    def _pass_on(self, pipe: int, child: CommandProcess, kind: str) -> bool:
         """Whether there was something to pass on."""
         try:
             data = os.read(pipe, 1 << 16)
@@ -475,7 +477,7 @@ class Visit:
             self._tell(child.node, kind, data[start : start + PIECE])
         return bool(data)
 
-    def _over(self, child: Child) -> bool:
+    def _over(self, child: CommandProcess) -> bool:
         """Whether it has ended. What it left behind in its group, with a pipe of ours, is ended a moment later."""
         assert child.process is not None
         code = child.process.poll()
@@ -513,13 +515,13 @@ def main(words: Sequence[str]) -> int:
         nodes = [order["ranks"][name] if order["ranks"] else int(name)]
     if not order["argv"]:
         become_shell(order, nodes[0])
-    if isinstance(line, Files) and not (line.wait() and not line.look()):
+    if isinstance(line, FileTransport) and not (line.wait() and not line.look()):
         line.tell(line_of(nodes[0], "up", socket.gethostname().encode()) + line_of(nodes[0], "end", _STOPPED))
         line.close()
         return _STOPPED
-    visit = Visit(order, nodes, line)
+    visit = NodeCommandRun(order, nodes, line)
     visit.run()
-    return visit.code if isinstance(line, Files) else 0
+    return visit.code if isinstance(line, FileTransport) else 0
 
 
 def _umask(plan: Mapping[str, Any]) -> int:
@@ -528,17 +530,17 @@ def _umask(plan: Mapping[str, Any]) -> int:
     return int(plan["umask"]) if mask is None else mask
 
 
-def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[Pipes, Files]]:
+def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[PipeTransport, FileTransport]]:
     if not words:
         order = json.loads(os.environ.pop(ORDER))
         if os.environ.pop(ELSEWHERE, ""):
             order["cwd"] = os.path.expanduser("~")
-        return order, Pipes()
+        return order, PipeTransport()
     directory, node = words[0], int(words[1])
     with open(os.path.join(directory, "order.json"), encoding="utf-8") as file:
         order = json.load(file)
     parent = int(words[2]) if len(words) > 2 else None
-    return {**order, "nodes": [node]}, Files(directory, node, order["lease"], parent)
+    return {**order, "nodes": [node]}, FileTransport(directory, node, order["lease"], parent)
 
 
 def become_shell(order: Mapping[str, Any], node: int) -> NoReturn:

@@ -28,7 +28,7 @@ _TORCH = (
 _GPUS = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader,nounits"]
 
 
-def answer(directory: str, rounds: int, patience: float) -> int:
+def answer_pings(directory: str, rounds: int, patience: float) -> int:
     """How many rounds were seen within so many seconds. By listing: a name looked for too early may stay missing."""
     deadline = time.monotonic() + patience
     for number in range(rounds):
@@ -70,7 +70,7 @@ def _output(argv: Sequence[str], timeout: float) -> str:
 
 
 def main(words: Sequence[str]) -> None:
-    rounds = answer(words[0], int(words[1]), float(words[2]))
+    rounds = answer_pings(words[0], int(words[1]), float(words[2]))
     python = {"version": platform.python_version(), "path": sys.executable}
     print(json.dumps({"rounds": rounds, "python": python, "gpus": gpus(), "torch": torch()}))
 

@@ -19,13 +19,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_GONE = (errno.ENOENT, errno.ESTALE)
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_GONE_ERRORS = (errno.ENOENT, errno.ESTALE)
 _BLOCK = 4096
 _BYTES_PER_RANK = 256
 
 
-class Report:
+class NodeRecorder:
     """One node's events file, of which we are the only writer. A full disk is remembered in `full`, not raised."""
 
     def __init__(self, paths: RunPaths, node_rank: int, ranks: int) -> None:
@@ -53,7 +53,7 @@ class Report:
         except OSError:
             return not self.full
 
-    def replaced(self) -> bool:
+    def is_replaced(self) -> bool:
         """Whether another directory has the name of the one that was removed under us: what ranks start from now on
         would load what lies there."""
         return self.deleted() and os.path.lexists(self._root)
@@ -79,9 +79,9 @@ class Report:
         try:
             write()
         except OSError as error:
-            if error.errno in FULL:
+            if error.errno in DISK_FULL_ERRORS:
                 self.full = True
-            elif error.errno not in _GONE:
+            elif error.errno not in _GONE_ERRORS:
                 raise
 
 
@@ -93,7 +93,7 @@ def note(text: str) -> None:
         pass
 
 
-def write_unstarted(
+def write_unstarted_record(
     plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None = Reason.RENDEZVOUS, code: int = 1
 ) -> ExitRecord:
     """The exit record of a node that could not begin: no meeting with the others. `reason` None: it was cancelled.
@@ -106,7 +106,7 @@ def write_unstarted(
     return record
 
 
-def disk_full(directory: str) -> bool:
+def is_disk_full(directory: str) -> bool:
     """Whether `directory`'s file system has no room for another small file."""
     try:
         room = os.statvfs(directory)

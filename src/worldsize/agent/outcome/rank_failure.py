@@ -31,7 +31,7 @@ _NO_SPACE = r"\[Errno (28|122)\]|No space left on device|Disk quota exceeded"
 _MEMORY_TYPES = ("MemoryError", "OutOfMemoryError")
 _MAX_BYTES = 4 << 20
 
-_OURS = (137, 143)
+_STOP_CODES = (137, 143)
 """Killed by what we send to stop a rank: TERM, then KILL."""
 
 _RAISED = 1
@@ -51,7 +51,9 @@ def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None)
     The hook that Python ranks load writes it; scripts under torch's @record write another form, read here too.
     """
     path = paths.rank_error(rank)
-    return _own(_read_json(path)) or _from_torchelastic(_read_json(torchelastic_file or path + ".torchelastic"))
+    return _parse_hook_error(_read_json(path)) or _parse_torchelastic_error(
+        _read_json(torchelastic_file or path + ".torchelastic")
+    )
 
 
 def has_errors(paths: RunPaths) -> bool:
@@ -71,7 +73,7 @@ def _read_json(path: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _own(value: dict[str, Any]) -> dict[str, Any] | None:
+def _parse_hook_error(value: dict[str, Any]) -> dict[str, Any] | None:
     known = isinstance(value.get("type"), str) and isinstance(value.get("message"), str)
     frames, stack = value.get("frames"), value.get("stack", [])
     if not known or not isinstance(frames, list) or not all(map(_is_frame, frames)):
@@ -87,7 +89,7 @@ def _is_frame(frame: Any) -> bool:
     return isinstance(frame, dict) and "line" in frame and all(isinstance(frame.get(key), str) for key in texts)
 
 
-def _from_torchelastic(value: dict[str, Any]) -> dict[str, Any] | None:
+def _parse_torchelastic_error(value: dict[str, Any]) -> dict[str, Any] | None:
     message = value.get("message")
     if isinstance(message, str):
         return {"type": "", "message": message, "frames": [], "time": 0.0}
@@ -109,9 +111,9 @@ def _seconds(value: Any) -> float:
     return seconds if seconds == seconds else 0.0
 
 
-def code_when_raised(code: int) -> int:
+def code_after_exception(code: int) -> int:
     """What raised, and was still leaving its interpreter when we stopped it, did not end of our signal."""
-    return _RAISED if code in _OURS else code
+    return _RAISED if code in _STOP_CODES else code
 
 
 def rank_failure(
@@ -121,7 +123,7 @@ def rank_failure(
 
     An abort right after the exception counts as Python's code for that, 1.
     """
-    said = _said(error) if error else ""
+    said = _error_text(error) if error else ""
     if error and code == _ABORT and ended - error["time"] < _LEAVING_SECONDS:
         code = _RAISED
     name = signal_name(code)
@@ -146,11 +148,11 @@ def exception_text(error: dict[str, Any]) -> str:
     """The exception's type and the first line of its message, without what looks like a secret; "" for an empty one."""
     from worldsize.trust.secrets import mask_text
 
-    lines = _said(error).strip().splitlines()
+    lines = _error_text(error).strip().splitlines()
     return mask_text(lines[0][:_READ])[:_SHOWN] if lines else ""
 
 
-def _said(error: dict[str, Any]) -> str:
+def _error_text(error: dict[str, Any]) -> str:
     return ": ".join(filter(None, (error["type"], error["message"])))
 
 
@@ -158,13 +160,13 @@ def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
     """The same, with what the plan knows as secrets masked in its message: records of it may be a group's to read."""
     if failure is None:
         return None
-    from worldsize.plan.secrets_file import values_of
+    from worldsize.plan.secrets_file import plan_secret_values
     from worldsize.trust.secrets import mask_values
 
-    return failure._replace(message=mask_values(failure.message, values_of(plan)))
+    return failure._replace(message=mask_values(failure.message, plan_secret_values(plan)))
 
 
-def for_want_of_space(failure: Failure, directory: str) -> Failure:
+def with_storage_reason(failure: Failure, directory: str) -> Failure:
     """The same failure, laid to the full disk that `directory` lies on."""
     said = re.search(_NO_SPACE, failure.message)
     message = failure.message if said else "%s: no space left on %s" % (failure.message, directory)
@@ -181,7 +183,7 @@ def start_failure(
     missing = isinstance(error, FileNotFoundError)
     what = "%s: %s" % (command, error.strerror)
     failure = Failure(Reason.EXIT_CODE, what, node_rank, rank, 127 if missing else 126, time.time())
-    return for_want_of_space(failure, directory) if full else failure
+    return with_storage_reason(failure, directory) if full else failure
 
 
 def is_peer_loss(failure: Failure) -> bool:

@@ -25,7 +25,7 @@ CONDUCTOR_LOST = "conductor-lost"
 AGENT_LOST = "agent-lost"
 STARTER_LOST = "starter-lost"
 
-CANCELLED_CODE = 143
+AGENT_CANCELLED_CODE = 143
 TIMEOUT_CODE = 124
 """As `timeout` exits, for a run that is given up."""
 
@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
     @property
     def code(self) -> int:
         if self.failure is None:
-            return 0 if self.why == COMPLETE else CANCELLED_CODE
+            return 0 if self.why == COMPLETE else AGENT_CANCELLED_CODE
         return self.failure.code or 1
 
     def fields(self) -> dict[str, Any]:
@@ -50,56 +50,58 @@ class Verdict(NamedTuple):
         return cls(fields["why"], Failure(**fields["failure"]) if fields["failure"] else None)
 
 
-class Heard(NamedTuple):
+class PeerVerdict(NamedTuple):
     """A verdict from elsewhere. `binding`: the head has decided; otherwise it is to be weighed."""
 
     verdict: Verdict
     binding: bool = False
 
 
-def conductor_killed() -> Verdict:
-    return _of_no_rank(CONDUCTOR_LOST, Reason.NODE_FAILURE, "the process that held this run (its conductor) was killed")
+def conductor_killed_verdict() -> Verdict:
+    return _run_verdict(
+        CONDUCTOR_LOST, Reason.NODE_FAILURE, "the process that held this run (its conductor) was killed"
+    )
 
 
-def unheld(node_rank: int, host: str, has_keeper: bool) -> Verdict:
+def starter_lost_verdict(node_rank: int, host: str, has_keeper: bool) -> Verdict:
     """The verdict of a node whose keeper was killed, or has told that the process which started it was."""
     what = "the process that started its agent (a scheduler's) was killed" if has_keeper else "its keeper was killed"
-    return lost(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host).verdict
+    return lost_node_verdict(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host).verdict
 
 
-def suspended(node_rank: int, host: str, seconds: float) -> Verdict:
+def suspended_verdict(node_rank: int, host: str, seconds: float) -> Verdict:
     """The verdict of a node whose agent did not run for longer than the other nodes wait."""
-    return lost(NODE_LOST, node_rank, "its agent was stopped for %.0f s" % seconds, host).verdict
+    return lost_node_verdict(NODE_LOST, node_rank, "its agent was stopped for %.0f s" % seconds, host).verdict
 
 
-def deleted(root: str) -> Verdict:
-    return _of_no_rank(DELETED, Reason.STORAGE, "the run directory was deleted (%s)" % root)
+def deleted_verdict(root: str) -> Verdict:
+    return _run_verdict(DELETED, Reason.STORAGE, "the run directory was deleted (%s)" % root)
 
 
-def full(root: str) -> Verdict:
-    return _of_no_rank(STORAGE, Reason.STORAGE, "no space left where the run directory lies (%s)" % root)
+def storage_full_verdict(root: str) -> Verdict:
+    return _run_verdict(STORAGE, Reason.STORAGE, "no space left where the run directory lies (%s)" % root)
 
 
-def out_of_time(limit: float) -> Verdict:
+def time_limit_verdict(limit: float) -> Verdict:
     what = "the time limit of %g s (limits.timeout) was reached" % limit
-    return _of_no_rank(TIMEOUT, Reason.TIME_LIMIT, what, TIMEOUT_CODE)
+    return _run_verdict(TIMEOUT, Reason.TIME_LIMIT, what, TIMEOUT_CODE)
 
 
-def unmet(what: str) -> Verdict:
-    return _of_no_rank(FAILURE, Reason.RENDEZVOUS, what)
+def rendezvous_failed_verdict(what: str) -> Verdict:
+    return _run_verdict(FAILURE, Reason.RENDEZVOUS, what)
 
 
-def _of_no_rank(why: str, reason: str, what: str, code: int = 1) -> Verdict:
+def _run_verdict(why: str, reason: str, what: str, code: int = 1) -> Verdict:
     return Verdict(why, Failure(reason, what, None, None, code, time.time()))
 
 
-def lost(why: str, node_rank: int, what: str, host: str = "") -> Heard:
+def lost_node_verdict(why: str, node_rank: int, what: str, host: str = "") -> PeerVerdict:
     """That the agent of a node is gone. `host`: the machine's name, where it is known."""
     message = "node %d%s: %s" % (node_rank, " (%s)" % host if host else "", what)
-    return Heard(Verdict(why, Failure(Reason.NODE_FAILURE, message, node_rank, None, 1, time.time())))
+    return PeerVerdict(Verdict(why, Failure(Reason.NODE_FAILURE, message, node_rank, None, 1, time.time())))
 
 
-def weigh(known: Verdict | None, heard: Verdict) -> Verdict:
+def stronger_verdict(known: Verdict | None, heard: Verdict) -> Verdict:
     """What counts, once one more is heard.
 
     Ranks fail when they are cancelled, out of time, given up or not needed any more: nothing that is heard after those

@@ -22,7 +22,7 @@ _NO_ACCESS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
 """Only a place, whatever it is."""
 
 
-def separate(flags: int) -> None:
+def unshare_namespaces(flags: int) -> None:
     """New namespaces for this process, which has one thread. Raises OSError."""
     user, group = os.geteuid(), os.getegid()
     try:
@@ -35,7 +35,7 @@ def separate(flags: int) -> None:
                 file.write(text)
 
 
-def why_not(function: Callable[[], None]) -> str:
+def find_obstacle(function: Callable[[], None]) -> str:
     """What stands in the way of a function that mounts, tried by a process of its own; "" for nothing."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -58,7 +58,7 @@ def detach_mounts(how: int) -> None:
     mount("none", "/", "", RECURSIVE | how)
 
 
-class Place:
+class OpenPath:
     """A directory or file, as it was found once; of this process's present mounts. To be closed."""
 
     def __init__(self, fd: int) -> None:
@@ -78,14 +78,14 @@ class Place:
         os.close(self.fd)
 
 
-def find(path: str) -> Place:
+def open_path(path: str) -> OpenPath:
     """What `path` leads to. Raises OSError."""
-    return Place(os.open(path, _NO_ACCESS))
+    return OpenPath(os.open(path, _NO_ACCESS))
 
 
-def find_below(top: str, path: str) -> Place:
+def open_below(top: str, path: str) -> OpenPath:
     """Open what stands at `path` below `top`, following no link on the way. Raises OSError, for a link too."""
-    place = find(top)
+    place = open_path(top)
     for name in os.path.relpath(path, top).split(os.sep):
         if name == os.curdir:
             continue
@@ -93,22 +93,22 @@ def find_below(top: str, path: str) -> Place:
             following = os.open(name, _NO_ACCESS | os.O_NOFOLLOW, dir_fd=place.fd)
         finally:
             place.close()
-        place = Place(following)
+        place = OpenPath(following)
         if stat.S_ISLNK(os.fstat(following).st_mode) or name == os.pardir:
             place.close()
             raise OSError(40, "%s is a link" % name)
     return place
 
 
-def bind(source: Place, target: Place) -> None:
+def bind(source: OpenPath, target: OpenPath) -> None:
     """`target` shows `source`, with what is mounted in it. Raises OSError."""
     mount(source.name, target.name, "", BIND | RECURSIVE)
 
 
-def bind_read_only(place: Place) -> None:
+def bind_read_only(place: OpenPath) -> None:
     """The place can be read and no longer written, but for what is mounted below it. Raises OSError."""
     bind(place, place)
-    top = _mounted_on(place)
+    top = _open_mount_on(place)
     try:
         found = os.statvfs(top.fd).f_flag
         kept = found & _SAME_FLAGS | (RELATIME if found & _ST_RELATIME else 0)
@@ -117,9 +117,9 @@ def bind_read_only(place: Place) -> None:
         top.close()
 
 
-def _mounted_on(place: Place) -> Place:
+def _open_mount_on(place: OpenPath) -> OpenPath:
     """The mount that has just been made on a place, which itself goes on to show what was there before."""
-    top = find(place.path)
+    top = open_path(place.path)
     there, here = os.fstat(top.fd), os.fstat(place.fd)
     if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or _mount_id(top) == _mount_id(place):
         top.close()
@@ -127,7 +127,7 @@ def _mounted_on(place: Place) -> Place:
     return top
 
 
-def _mount_id(place: Place) -> bytes:
+def _mount_id(place: OpenPath) -> bytes:
     with open("/proc/self/fdinfo/%d" % place.fd, "rb") as file:
         return next(line for line in file if line.startswith(b"mnt_id:"))
 

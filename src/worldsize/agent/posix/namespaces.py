@@ -14,30 +14,30 @@ from worldsize.agent.posix import mounts
 from worldsize.common.named_tuple import NamedTuple
 
 _SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41
-_PLACES = ("/tmp", "/var/tmp")  # nosec B108  # only compared
+_TEMPORARY_DIRECTORIES = ("/tmp", "/var/tmp")  # nosec B108  # only compared
 _SHARED_MEMORY = "/dev/shm"  # nosec B108  # a mount point
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "TP_SOCKET_IFNAME": "lo"}
 """Where only the loopback is left, libraries that go by the host's name would complain first."""
 
 
-class Isolated(NamedTuple):
+class Isolation(NamedTuple):
     """Why the network could not be cut, or the disks not be kept apart; "" where they are, None where nobody asked."""
 
     network: str | None = None
     disks: str | None = None
 
 
-def possible(offline: bool, disks: bool, root: str) -> Isolated:
+def probe_isolation(offline: bool, disks: bool, root: str) -> Isolation:
     """What this system lets us do, tried by processes of their own."""
-    return Isolated(
-        mounts.why_not(cut_network) if offline else None,
-        mounts.why_not(lambda: own_disks(root, root, ())) if disks else None,
+    return Isolation(
+        mounts.find_obstacle(cut_network) if offline else None,
+        mounts.find_obstacle(lambda: mount_own_disks(root, root, ())) if disks else None,
     )
 
 
 def cut_network() -> None:
     """This process and what it starts reach themselves and each other, and nothing else. OSError."""
-    mounts.separate(mounts.NEW_NET)
+    mounts.unshare_namespaces(mounts.NEW_NET)
     import fcntl
     import socket
     import struct
@@ -46,7 +46,7 @@ def cut_network() -> None:
         fcntl.ioctl(door, _SET_FLAGS, struct.pack("16sh14s", b"lo", _UP_AND_RUNNING, b""))
 
 
-def own_disks(base: str, root: str, shared: Sequence[str], environ: Mapping[str, str] = os.environ) -> None:
+def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mapping[str, str] = os.environ) -> None:
     """What is written to the temporary directories from now on is this node's alone; what is there already is seen.
     Shared memory (/dev/shm) is the node's own too, and empty.
 
@@ -56,13 +56,13 @@ def own_disks(base: str, root: str, shared: Sequence[str], environ: Mapping[str,
 
     OSError; then nothing has changed, or the process is of no use.
     """
-    places = _places(environ)
-    mounts.separate(mounts.NEW_MOUNTS)
+    places = _temporary_directories(environ)
+    mounts.unshare_namespaces(mounts.NEW_MOUNTS)
     mounts.detach_mounts(mounts.PRIVATE)
-    kept = [mounts.find(path) for path in (root, *shared) if os.path.isdir(path)]
+    kept = [mounts.open_path(path) for path in (root, *shared) if os.path.isdir(path)]
     lying = [place.path for place in kept]
     mounts.mount("tmpfs", base, "tmpfs", 0, "mode=700")
-    memory = mounts.find(base)  # by its path it may soon be hidden
+    memory = mounts.open_path(base)  # by its path it may soon be hidden
     for number, place in enumerate(places):
         upper, work = ("%s/%s-%d" % (memory.name, name, number) for name in ("upper", "work"))
         os.mkdir(upper)
@@ -74,25 +74,25 @@ def own_disks(base: str, root: str, shared: Sequence[str], environ: Mapping[str,
         mounts.mount("tmpfs", _SHARED_MEMORY, "tmpfs", 0, "mode=1777")
     for seen, path in zip(kept, lying):
         for place in places:
-            if _inside(path, place):
-                target = mounts.find_below(place, path)
+            if _is_inside(path, place):
+                target = mounts.open_below(place, path)
                 mounts.bind(seen, target)
                 target.close()
         seen.close()
     memory.close()
 
 
-def _places(environ: Mapping[str, str]) -> list[str]:
+def _temporary_directories(environ: Mapping[str, str]) -> list[str]:
     """The temporary directories, none inside another."""
     found: list[str] = []
-    for place in (*_PLACES, environ.get("TMPDIR", "")):
+    for place in (*_TEMPORARY_DIRECTORIES, environ.get("TMPDIR", "")):
         real = os.path.realpath(place) if place else ""
         plain = os.path.isdir(real) and "," not in real and ":" not in real and real != "/"
-        if plain and not any(_inside(real, other) for other in found):
+        if plain and not any(_is_inside(real, other) for other in found):
             found.append(real)
     return found
 
 
-def _inside(path: str, place: str) -> bool:
+def _is_inside(path: str, place: str) -> bool:
     """Whether a path without links leads into `place`, which has none."""
     return os.path.commonpath((path, place)) == place

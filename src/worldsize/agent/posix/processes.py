@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-RESTORED = (
+RESET_SIGNALS = (
     signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGQUIT,
     *NOTICES,
 )  # fmt: skip
@@ -78,7 +78,7 @@ def spawn(
     `held` do not reach it. `umask` is the program's, and not the log's; None: our own. No other thread of ours may make
     files where it is given. Raises OSError when the program or the log cannot be opened.
     """
-    out = above_standard(open_log(log))
+    out = move_above_standard(open_log(log))
     try:
         with Umask(umask):
             return os.posix_spawn(
@@ -92,22 +92,22 @@ def spawn(
                 ],
                 setsid=True,
                 setsigmask=held,
-                setsigdef=RESTORED,
+                setsigdef=RESET_SIGNALS,
             )
     finally:
         os.close(out)
 
 
-def above_standard(file: int) -> int:
+def move_above_standard(file: int) -> int:
     """The same file by a number above the standard three: one that is duplicated to itself would be closed."""
     if file > 2:
         return file
-    moved = above_standard(os.dup(file))
+    moved = move_above_standard(os.dup(file))
     os.close(file)
     return moved
 
 
-class BoundTo:
+class CpuBinding:
     """A context: what is started inside runs on `cpus` only; on all of ours when empty. contextlib would take 0.4 ms of
     every start."""
 
@@ -142,7 +142,7 @@ def reap() -> Iterator[tuple[int, int]]:
         yield pid, exit_code(status)
 
 
-def newly_stopped() -> Iterator[int]:
+def newly_stopped_children() -> Iterator[int]:
     """The children that were stopped (SIGSTOP) since the last call."""
     while True:
         try:

@@ -18,13 +18,13 @@ def make_read_only(paths: Sequence[str], needed: str) -> list[str]:
     To be called by a process of one thread, before its ranks start: they inherit it. No rank of an ordinary user can
     take it back. Each path is opened once; exchanging it afterwards has no effect.
     """
-    refused = [_held(path) for path in paths if _holds(path, needed)]
-    wanted = [path for path in paths if not _holds(path, needed)]
+    refused = [_in_use_text(path) for path in paths if _contains_needed(path, needed)]
+    wanted = [path for path in paths if not _contains_needed(path, needed)]
     why = try_read_only(wanted) if wanted else ""
     if why:  # half of it would leave us without a user's number
         return [*refused, why]
     if wanted:
-        _own_namespace()
+        _enter_own_namespace()
     for path in wanted:
         try:
             _bind_read_only(path, needed)
@@ -39,34 +39,34 @@ def try_read_only(paths: Sequence[str]) -> str:
     def attempt() -> None:
         path = "mounts"
         try:
-            _own_namespace()
+            _enter_own_namespace()
             for path in paths:
                 _bind_read_only(path)
         except OSError as error:
             raise OSError(error.errno, "%s: %s" % (path, error.strerror)) from None
 
-    return mounts.why_not(attempt)
+    return mounts.find_obstacle(attempt)
 
 
-def _own_namespace() -> None:
-    mounts.separate(mounts.NEW_MOUNTS)
+def _enter_own_namespace() -> None:
+    mounts.unshare_namespaces(mounts.NEW_MOUNTS)
     mounts.detach_mounts(mounts.SLAVE)
 
 
 def _bind_read_only(path: str, needed: str | None = None) -> None:
-    place = mounts.find(path)
+    place = mounts.open_path(path)
     try:
         if needed is not None and _is_above(place.path, needed):
-            raise OSError(errno.EBUSY, _held(path))
+            raise OSError(errno.EBUSY, _in_use_text(path))
         mounts.bind_read_only(place)
     finally:
         place.close()
 
 
-def _holds(path: str, needed: str) -> bool:
+def _contains_needed(path: str, needed: str) -> bool:
     """False for what cannot be found: it is missed later, where it is to be mounted."""
     try:
-        place = mounts.find(path)
+        place = mounts.open_path(path)
     except OSError:
         return False
     try:
@@ -81,5 +81,5 @@ def _is_above(real: str, needed: str) -> bool:
     return os.path.commonpath((real, os.path.realpath(needed))) == real
 
 
-def _held(path: str) -> str:
+def _in_use_text(path: str) -> str:
     return "%s holds the run directory" % path

@@ -21,7 +21,7 @@ NOTICES = (
 _TRACKED = re.compile(r"^(?:0:|[0-9]+:freezer):.*/job_[0-9]+/step_", re.MULTILINE)
 """The control group by which Slurm knows the processes of a step; in version 1, that of the freezer is."""
 
-_HEARD = STOP | {STOP_NOW, signal.SIGCHLD}
+_CAUGHT_SIGNALS = STOP | {STOP_NOW, signal.SIGCHLD}
 
 
 def ignore_notices() -> None:
@@ -30,7 +30,7 @@ def ignore_notices() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def are_told_alone(groups: str = "/proc/self/cgroup") -> bool:
+def is_in_step_cgroup(groups: str = "/proc/self/cgroup") -> bool:
     """Whether Slurm sends them to us, a step's task, and not to what we start: so it does with control groups."""
     try:
         with open(groups, encoding="utf-8", errors="replace") as file:
@@ -53,7 +53,7 @@ def pass_on_notices(living: Callable[[], Iterable[int]]) -> None:
         signal.signal(number, pass_on)
 
 
-class Signals:
+class SignalPipe:
     """From now on this process ends by none of these signals, but hears of them; they are no longer held back."""
 
     def __init__(self) -> None:
@@ -61,9 +61,9 @@ class Signals:
         os.set_blocking(self._reading, False)
         os.set_blocking(self._writing, False)
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
-        for number in _HEARD:
-            signal.signal(number, _heard)
-        release()
+        for number in _CAUGHT_SIGNALS:
+            signal.signal(number, _do_nothing)
+        release_signals()
 
     def fileno(self) -> int:
         return self._reading
@@ -82,22 +82,22 @@ class Signals:
         os.close(self._writing)
 
 
-def hold() -> Iterable[int]:
-    """Hold these signals back, here and in forked children, until `release` or `Signals()`: none is lost between.
+def hold_signals() -> Iterable[int]:
+    """Holds these signals back, here and in forked children, until `release_signals` or `Signals()`: none is lost.
 
     Returns the signals that were held back before.
     """
-    return signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    return signal.pthread_sigmask(signal.SIG_BLOCK, _CAUGHT_SIGNALS)
 
 
-def restore(held: Iterable[int]) -> None:
+def restore_signals(held: Iterable[int]) -> None:
     """Hold back these signals and no others."""
     signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
-def release() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+def release_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _CAUGHT_SIGNALS)
 
 
-def _heard(*_: object) -> None:
+def _do_nothing(*_: object) -> None:
     """The number was written to the pipe before this is called."""

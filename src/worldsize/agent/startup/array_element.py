@@ -14,7 +14,7 @@ _OWN = ("outputs", "logs")
 """At the top of code/: links to the run's own directories."""
 
 
-def complete(array: RunPaths, element: RunPaths) -> None:
+def complete_element(array: RunPaths, element: RunPaths) -> None:
     """What is there already stays as it is. Raises OSError."""
     for directory in element.directories():
         os.makedirs(directory, exist_ok=True)

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.errors import RunFailed, UsageError
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.plan import Plan
@@ -26,13 +26,13 @@ _OVER = 60.0
 """Seconds after the end of the head's agent in which another node may still begin the same attempt."""
 
 
-def begin(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> Tuple[Plan, RunPaths]:
+def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> Tuple[Plan, RunPaths]:
     """The plan and the paths of the attempt that this node is to begin: `least`, where that is a number, or the first
     after it that is new to this node, and is not over.
 
     RunFailed for a run that has ended: it stays so.
     """
-    attempt = max(whole(least) or 0, _latest(paths))
+    attempt = max(parse_digits(least) or 0, _latest_attempt(paths))
     while _was_begun(RunPaths(paths.root, attempt), node_rank):
         attempt += 1
     before = read_exit(RunPaths(paths.root, attempt - 1), 0) if attempt else None
@@ -44,7 +44,7 @@ def begin(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> Tuple[Plan
     return plan._replace(attempt=attempt), RunPaths(paths.root, attempt)
 
 
-def _latest(paths: RunPaths) -> int:
+def _latest_attempt(paths: RunPaths) -> int:
     """The latest attempt that any node has begun."""
     attempt = 0
     while os.path.exists(RunPaths(paths.root, attempt + 1).events_dir):
@@ -61,7 +61,7 @@ def _was_begun(paths: RunPaths, node_rank: int) -> bool:
         return False
 
 
-def refuse_others(paths: RunPaths) -> None:
+def require_own_attempt(paths: RunPaths) -> None:
     """UsageError for an attempt whose directories, unlike the run's own, are somebody else's, or open to others: what
     lies there decides where this agent connects to, and what it starts."""
     run = os.lstat(paths.root)

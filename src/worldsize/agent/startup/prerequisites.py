@@ -9,12 +9,12 @@ import os
 import signal
 import time
 
-from worldsize.agent.outcome.node_record import write_unstarted
-from worldsize.agent.outcome.verdict import CANCELLED_CODE
+from worldsize.agent.outcome.node_record import write_unstarted_record
+from worldsize.agent.outcome.verdict import AGENT_CANCELLED_CODE
 from worldsize.agent.posix.signals import STOP, STOP_NOW
-from worldsize.agent.startup.setup_script import SetupFailed, environment_after
-from worldsize.common.atomic_files import access_of, have_one_owner, read_file
-from worldsize.common.json_values import DAMAGES, read_record
+from worldsize.agent.startup.setup_script import SetupFailed, environment_after_setup
+from worldsize.common.atomic_files import access_of, has_same_owner, read_file
+from worldsize.common.json_values import PARSE_ERRORS, read_record
 from worldsize.errors import RunFailed
 from worldsize.plan.array import array_of, read_after
 from worldsize.plan.plan import Plan
@@ -34,34 +34,34 @@ _LAG = 10.0
 _PAUSE = 0.25
 
 
-def prepare(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> Mapping[str, str]:
+def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> Mapping[str, str]:
     """The environment for the ranks. RunFailed where they are not to start: once the exit record is written, or
     without one where another directory has the run's name by now."""
-    why = unmet(paths)
+    why = unmet_dependency(paths)
     if why:
-        raise _ended(plan, paths, node_rank, "it was to start after %s" % why, Reason.DEPENDENCY, 1)
+        raise _record_unstarted(plan, paths, node_rank, "it was to start after %s" % why, Reason.DEPENDENCY, 1)
     if not plan.setup:
         return environ
     if plan.array:
-        _complete(paths)
+        _complete_element(paths)
     access = access_of(paths.root)
     told: list[int] = []
     before = {number: signal.signal(number, lambda heard, _: told.append(heard)) for number in (*STOP, STOP_NOW)}
     try:
-        found = environment_after(plan, paths, environ, lambda: bool(told), node_rank)
+        found = environment_after_setup(plan, paths, environ, lambda: bool(told), node_rank)
     except SetupFailed as error:
-        raise _ended(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.code) from None
+        raise _record_unstarted(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.code) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     if access_of(paths.root) != access:
         raise RunFailed("the run's directory is not there any more", 1)
     if found is None:
-        raise _ended(plan, paths, node_rank, "cancelled", None, CANCELLED_CODE)
+        raise _record_unstarted(plan, paths, node_rank, "cancelled", None, AGENT_CANCELLED_CODE)
     return found
 
 
-def unmet(paths: RunPaths) -> str:
+def unmet_dependency(paths: RunPaths) -> str:
     """Which run that this one waits for has not SUCCEEDED, in words; "" where all have, or may end as they like.
 
     They are over: whoever started us has waited for that. What they have left may be seen here some seconds later.
@@ -83,7 +83,7 @@ def unmet(paths: RunPaths) -> str:
 def _state(root: str, waiting: str) -> str | None:
     """The final state that a run's result tells, else what its records do; None as long as they tell none, and where
     the directory is another user's than that of the run that waits."""
-    if not have_one_owner(root, waiting):
+    if not has_same_owner(root, waiting):
         return None
     try:
         ended = read_record(RunPaths(root).result, status_of)
@@ -91,7 +91,7 @@ def _state(root: str, waiting: str) -> str | None:
             return ended.state
         attempts = [name[len(_PREFIX) :] for name in os.listdir(root) if name.startswith(_PREFIX)]
         nodes = len(Plan.from_json(read_file(RunPaths(root).plan).decode("utf-8")).agents)
-    except (OSError, *DAMAGES):
+    except (OSError, *PARSE_ERRORS):
         return None
     latest = max((int(number) for number in attempts if number.isdigit()), default=0)
     exits = read_exits(RunPaths(root, latest), nodes)
@@ -100,15 +100,17 @@ def _state(root: str, waiting: str) -> str | None:
     return RunState.SUCCEEDED if len(exits) == nodes else None
 
 
-def _complete(element: RunPaths) -> None:
+def _complete_element(element: RunPaths) -> None:
     """Setup is executed in the code, which every node may find missing still."""
-    from worldsize.agent.startup.array_element import complete
+    from worldsize.agent.startup.array_element import complete_element
 
     place = array_of(element)
     if place is not None:
-        complete(RunPaths(place[0]), element)
+        complete_element(RunPaths(place[0]), element)
 
 
-def _ended(plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None, code: int) -> RunFailed:
-    write_unstarted(plan, paths, node_rank, what, reason, code)
+def _record_unstarted(
+    plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None, code: int
+) -> RunFailed:
+    write_unstarted_record(plan, paths, node_rank, what, reason, code)
     return RunFailed(what, code)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from worldsize.agent.posix.processes import signal_group
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import values_of
-from worldsize.plan.setup_script import as_bash, at_step, failed_step, setup_lines
+from worldsize.plan.secrets_file import plan_secret_values
+from worldsize.plan.setup_script import bash_command, current_step, failed_step, setup_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class SetupFailed(Exception):
         self.code = code
 
 
-def environment_after(
+def environment_after_setup(
     plan: Plan, paths: RunPaths, environ: Mapping[str, str], stopped: Callable[[], bool], node_rank: int = 0
 ) -> dict[str, str] | None:
     """`environ` as the plan's setup leaves it; what the lines print goes to batch.log, of a node but the first to
@@ -42,8 +42,8 @@ def environment_after(
 
     printed = paths.setup_log(node_rank)
     with _open_unnamed_file() as found, open(printed, "ab") as log:
-        lines = setup_lines(plan.setup, os.path.basename(printed), values_of(plan), plan.ranks_umask)
-        argv, variable = as_bash([*lines, "exec env -0 >&%d" % found.fileno()])
+        lines = setup_lines(plan.setup, os.path.basename(printed), plan_secret_values(plan), plan.ranks_umask)
+        argv, variable = bash_command([*lines, "exec env -0 >&%d" % found.fileno()])
         child = subprocess.Popen(
             argv,
             env={**environ, **variable, "RUN": paths.root},
@@ -62,11 +62,11 @@ def environment_after(
         if child.returncode:
             if stopped():  # by a signal that its processes were sent too
                 return None
-            raise SetupFailed(_last_words(printed, child.returncode), child.returncode)
+            raise SetupFailed(_failure_text(printed, child.returncode), child.returncode)
         found.seek(0)
         entries = [entry.partition(b"=") for entry in found.read().split(b"\0") if b"=" in entry]
     if not entries:
-        raise SetupFailed("setup ended with code 0: %s" % at_step(printed), 1)
+        raise SetupFailed("setup ended with code 0: %s" % current_step(printed), 1)
     after = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
     return {name: value for name, value in after.items() if name != "RUN" or name in environ}
 
@@ -89,9 +89,9 @@ def _open_unnamed_file() -> BinaryIO:
         os.close(made)
 
 
-def _last_words(log: str, code: int) -> str:
+def _failure_text(log: str, code: int) -> str:
     with open(log, "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
         lines = file.read().decode(errors="replace").split("\n")
     said = [failed for line in lines for failed in (failed_step(line),) if failed]
-    return said[-1] if said else "setup ended with code %d: %s" % (code, at_step(log))
+    return said[-1] if said else "setup ended with code %d: %s" % (code, current_step(log))

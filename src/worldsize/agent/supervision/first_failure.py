@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worldsize.agent.launchers.rank_process import Ended
-from worldsize.agent.outcome.node_record import disk_full
+from worldsize.agent.launchers.rank_process import EndedProcess
+from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import (
-    code_when_raised,
-    for_want_of_space,
+    code_after_exception,
     may_follow,
     oom_kills,
     precedence,
     rank_failure,
     read_error,
+    with_storage_reason,
 )
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 SETTLE = 0.3
 """Seconds that a suspect waits for whoever may have caused its end."""
 
-_TOLD = 143
-_ASKED = (130, _TOLD)
+_TERM_CODE = 143
+_STOP_CODES = (130, _TERM_CODE)
 """Killed by INT or TERM, or an exit code that says so."""
 
 
-class Blame:
+class FirstFailure:
     """One node's failures. `due`: when the pending suspect's time is up (monotonic); None without one. `hosts`: the
     names of all nodes, once they are known.
 
@@ -52,9 +52,9 @@ class Blame:
 
             self._of_script = batch_failure
         elif plan.launcher != "direct":
-            from worldsize.agent.launchers.failures import launched_failures
+            from worldsize.agent.launchers.failures import launcher_failures
 
-            self._launched_failures = launched_failures
+            self._launched_failures = launcher_failures
         self._paths = paths
         self._node_rank = node_rank
         self._host = host
@@ -62,7 +62,7 @@ class Blame:
         self._suspect: Failure | None = None
         self._asked = False
 
-    def failures(self, ended: Ended, before: float | None = None) -> list[Failure]:
+    def failures(self, ended: EndedProcess, before: float | None = None) -> list[Failure]:
         """One for each of the process's ranks; a launcher, which stands for several, tells which one it was.
 
         `before` (Unix seconds): only those that failed by themselves earlier, as their exceptions tell.
@@ -72,18 +72,18 @@ class Blame:
         if self._plan.batch is None:
             if not any(self._errors(ended)):
                 return []  # nearly all of many ranks that were told to end
-            ended = ended._replace(code=code_when_raised(ended.code))
+            ended = ended._replace(code=code_after_exception(ended.code))
         return [failure for failure in self._failures(ended) if failure.time < before]
 
-    def _errors(self, ended: Ended) -> list[dict[str, Any] | None]:
+    def _errors(self, ended: EndedProcess) -> list[dict[str, Any] | None]:
         told = ended.process.environment.get("TORCHELASTIC_ERROR_FILE")
         return [read_error(self._paths, rank, told) for rank in ended.process.ranks]
 
-    def _failures(self, ended: Ended) -> list[Failure]:
+    def _failures(self, ended: EndedProcess) -> list[Failure]:
         oom = oom_kills() > self._oom_kills >= 0
         if self._plan.batch is not None:
             failure = self._of_script(self._plan, self._paths, self._host, ended.code, ended.time, oom)
-            return [self._laid_to_the_disk(failure)]
+            return [self._with_full_disk_reason(failure)]
         if self._plan.launcher != "direct":
             found = self._launched_failures(self._plan, self._paths, self._node_rank, self.hosts, ended, oom)
         else:
@@ -91,28 +91,28 @@ class Blame:
                 rank_failure(rank, self._node_rank, self._host, ended.code, ended.time, error, oom)
                 for rank, error in zip(ended.process.ranks, self._errors(ended))
             ]
-        return [self._laid_to_the_disk(failure) for failure in found]
+        return [self._with_full_disk_reason(failure) for failure in found]
 
-    def _laid_to_the_disk(self, failure: Failure) -> Failure:
+    def _with_full_disk_reason(self, failure: Failure) -> Failure:
         """A script's TERM may be srun's, whose words about the task that failed first found no room either."""
-        ended = failure.reason == Reason.EXIT_CODE or (self._plan.batch is not None and failure.code == _TOLD)
-        full = ended and disk_full(self._paths.root)
-        return for_want_of_space(failure, self._paths.root) if full else failure
+        ended = failure.reason == Reason.EXIT_CODE or (self._plan.batch is not None and failure.code == _TERM_CODE)
+        full = ended and is_disk_full(self._paths.root)
+        return with_storage_reason(failure, self._paths.root) if full else failure
 
-    def weigh(self, failures: list[Failure], now: float) -> Failure | None:
+    def consider(self, failures: list[Failure], now: float) -> Failure | None:
         """The failure to end the run for; None: there is none, or it must wait until `due`."""
         if not failures:
             return None
         pending = [] if self._suspect is None else [self._suspect]
         first = min(pending + failures, key=precedence)
-        self._asked = self._asked or any(each.code in _ASKED for each in failures)
+        self._asked = self._asked or any(each.code in _STOP_CODES for each in failures)
         if not self._asked and not may_follow(first):
             return first
         self._suspect = first
         self.due = self.due or now + SETTLE
         return None
 
-    def overdue(self, now: float) -> Failure | None:
+    def overdue_failure(self, now: float) -> Failure | None:
         """The suspect that has waited long enough."""
         return self._suspect if self.due is not None and now >= self.due else None
 

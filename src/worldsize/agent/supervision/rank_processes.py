@@ -7,15 +7,15 @@ import signal
 import time
 from collections.abc import Mapping
 
-from worldsize.agent.launchers.base import needs_equipment, node_processes, umask_of
-from worldsize.agent.launchers.rank_process import Ended, Process, node_shares
-from worldsize.agent.outcome.node_record import disk_full
+from worldsize.agent.launchers.base import needs_launch_preparation, node_processes, umask_of
+from worldsize.agent.launchers.rank_process import EndedProcess, Process, node_shares
+from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import start_failure
 from worldsize.agent.posix import processes
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import World
+from worldsize.plan.rank_environment import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, RankExit
 
@@ -31,7 +31,7 @@ class Leftover(NamedTuple):
     rank: int | None
 
 
-class Living:
+class RankProcesses:
     """`exits` holds one entry for each rank that has ended, or could not be started; `leftovers` what we had to end
     after them."""
 
@@ -58,24 +58,24 @@ class Living:
         return {"pids": pids, "cpus": cpus} if cpus else {"pids": pids}
 
     def start_all(
-        self, plan: Plan, world: World, node: NodePlan, paths: RunPaths, environ: Mapping[str, str]
+        self, plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environ: Mapping[str, str]
     ) -> Failure | None:
         """Start the node's ranks, in the code; the failure of the first that cannot be started."""
         os.chdir(paths.code)
         shares = node_shares(plan, node)
-        if needs_equipment(plan):
-            from worldsize.agent.launchers.base import equip
+        if needs_launch_preparation(plan):
+            from worldsize.agent.launchers.base import prepare_launch
 
             try:
-                environ = equip(plan, world, node, paths, environ, shares)
+                environ = prepare_launch(plan, world, node, paths, environ, shares)
             except OSError as error:
-                return start_failure(plan.launcher, None, node.node_rank, error, paths.root, disk_full(paths.root))
+                return start_failure(plan.launcher, None, node.node_rank, error, paths.root, is_disk_full(paths.root))
         umask = umask_of(plan)
         for process in node_processes(plan, world, node, paths, environ, shares):
             try:
                 self._start(process, umask)
             except OSError as error:
-                full = disk_full(paths.root)
+                full = is_disk_full(paths.root)
                 return start_failure(process.argv[0], process.ranks[0], node.node_rank, error, paths.root, full)
         return None
 
@@ -84,7 +84,7 @@ class Living:
         now = time.time()
         try:
             program = processes.find_program(process.argv[0], process.environment)
-            with processes.BoundTo(process.cpus):
+            with processes.CpuBinding(process.cpus):
                 pid = processes.spawn(program, process.argv, process.environment, process.log, process.held, umask)
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
@@ -108,7 +108,7 @@ class Living:
                 processes.signal_process(pid, signal.SIGKILL)
         self._killed = True
 
-    def reap(self, stopped: bool) -> list[Ended]:
+    def reap(self, stopped: bool) -> list[EndedProcess]:
         """The ranks that have ended since the last call; `stopped`: we had told them to."""
         now = time.time()
         ended = []
@@ -121,7 +121,7 @@ class Living:
             self.exits.extend(RankExit(rank, code, started, now, stopped) for rank in process.ranks)
             if code:
                 processes.signal_group(pid, signal.SIGTERM)
-            ended.append(Ended(process, code, now))
+            ended.append(EndedProcess(process, code, now))
         return ended
 
     def end_leftovers(self, at_once: bool, patience: float) -> bool:
@@ -146,4 +146,4 @@ class Living:
     def _note(self, pid: int) -> None:
         words = processes.command_line(pid)
         if words:
-            self.leftovers.append(Leftover(words, whole(processes.variable(pid, "WORLDSIZE_RANK"))))
+            self.leftovers.append(Leftover(words, parse_digits(processes.variable(pid, "WORLDSIZE_RANK"))))

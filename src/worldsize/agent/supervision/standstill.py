@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from worldsize.agent.control.solo_peers import Alone
+from worldsize.agent.control.solo_peers import SoloPeers
 from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.outcome.verdict import TIMEOUT_CODE
 from worldsize.agent.posix import processes
@@ -34,10 +34,10 @@ _LATE = 3
 _STATE, _CPU = 0, slice(11, 15)
 """Where they stand among the fields of `processes.stat_fields`: utime, stime, and those of ended children."""
 
-_MOVED = (b"rchar:", b"wchar:", b"read_bytes:", b"write_bytes:")
+_IO_COUNTERS = (b"rchar:", b"wchar:", b"read_bytes:", b"write_bytes:")
 
 
-class Work(NamedTuple):
+class ProcessActivity(NamedTuple):
     """What a process tree has done so far: clock ticks, bytes. `held`: somebody has stopped it, or traces it."""
 
     ticks: int
@@ -50,7 +50,7 @@ class Sample(NamedTuple):
 
     at: float
     logged: tuple[int, ...]
-    work: Mapping[int, Work]
+    work: Mapping[int, ProcessActivity]
 
 
 def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
@@ -66,11 +66,11 @@ def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
     return False
 
 
-class Watch:
+class StandstillDetector:
     """One node's ranks, to be looked at `every` so many seconds. A look that comes late starts anew: we did not run
     ourselves meanwhile, and they may not have either."""
 
-    def __init__(self, plan: Plan, paths: RunPaths, peers: Alone, every: float) -> None:
+    def __init__(self, plan: Plan, paths: RunPaths, peers: SoloPeers, every: float) -> None:
         self._plan = plan
         self._paths = paths
         self._peers = peers
@@ -83,9 +83,9 @@ class Watch:
         """Why the run is to end, where all that is left of it hangs. Nothing is read before a rank has ended with 0."""
         if not self._peers.watch:
             return None
-        return hang(self._plan, self._peers.stand_still(self._stand_still(living, now)))
+        return hang_failure(self._plan, self._peers.share_standstill(self._own_standstill(living, now)))
 
-    def _stand_still(self, living: Mapping[int, Process], now: float) -> Standstill:
+    def _own_standstill(self, living: Mapping[int, Process], now: float) -> Standstill:
         last, self._last = self._last, _sample(self._paths, living, now)
         known = self._last.work.keys() >= living.keys()
         if last is None or not known or now - last.at > self._patience or is_busy(last, self._last, self._hertz):
@@ -95,7 +95,7 @@ class Watch:
         return [rank for process in living.values() for rank in process.ranks], self._idle
 
 
-def hang(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
+def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
     """The failure of a run whose `nodes`, all that are left, have stood still for its `hang_timeout`."""
     stuck = [(waiting, seconds) for waiting, seconds in nodes if waiting]
     seconds = min((seconds for _, seconds in stuck), default=0.0)
@@ -104,11 +104,11 @@ def hang(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
     waiting = {rank for ranks, _ in stuck for rank in ranks}
     ended = sorted(set(range(plan.world_size)) - waiting)
     what = "%s ended with code 0, and %s went on waiting: no output, CPU time or I/O for %.0f s (hang_timeout: %g)"
-    message = what % (_named(ended), _named(sorted(waiting)), seconds, plan.hang_timeout)
+    message = what % (_ranks_text(ended), _ranks_text(sorted(waiting)), seconds, plan.hang_timeout)
     return Failure(Reason.HANG, message, code=TIMEOUT_CODE, time=time.time())
 
 
-def _named(ranks: Sequence[int]) -> str:
+def _ranks_text(ranks: Sequence[int]) -> str:
     """ "rank 3", "ranks 0-2,5"; `ranks` are in order."""
     spans: list[list[int]] = []
     for rank in ranks:
@@ -122,7 +122,7 @@ def _named(ranks: Sequence[int]) -> str:
 
 def _sample(paths: RunPaths, living: Mapping[int, Process], now: float) -> Sample:
     logs = {log for each in living.values() for log in (each.log, *map(paths.rank_log, each.ranks))}
-    return Sample(now, tuple(map(_size, sorted(logs))), {pid: _work(pid) for pid in processes.children()})
+    return Sample(now, tuple(map(_size, sorted(logs))), {pid: _process_activity(pid) for pid in processes.children()})
 
 
 def _size(path: str) -> int:
@@ -132,22 +132,22 @@ def _size(path: str) -> int:
         return -1
 
 
-def _work(root: int) -> Work:
+def _process_activity(root: int) -> ProcessActivity:
     ticks, moved, held = 0, 0, False
     for pid in processes.trees([root]):
         fields = processes.stat_fields(pid)
         if fields is not None:
             ticks += sum(map(int, fields[_CPU]))
             held = held or fields[_STATE] in b"Tt"
-            moved += _moved(pid)
-    return Work(ticks, moved, held)
+            moved += _bytes_moved(pid)
+    return ProcessActivity(ticks, moved, held)
 
 
-def _moved(pid: int) -> int:
+def _bytes_moved(pid: int) -> int:
     """Bytes; 0 where the process lets nobody know."""
     try:
         with open("/proc/%d/io" % pid, "rb") as file:
             fields = file.read().split()
     except OSError:
         return 0
-    return sum(int(value) for name, value in zip(fields[::2], fields[1::2]) if name in _MOVED)
+    return sum(int(value) for name, value in zip(fields[::2], fields[1::2]) if name in _IO_COUNTERS)

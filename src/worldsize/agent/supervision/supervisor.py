@@ -16,31 +16,31 @@ import socket
 import time
 from collections.abc import Mapping
 
-from worldsize.agent.control.meeting import meet
-from worldsize.agent.control.ports import reserve
-from worldsize.agent.control.rendezvous import Head, Rendezvous
+from worldsize.agent.control.meeting import make_peers
+from worldsize.agent.control.ports import reserve_ports
+from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.outcome import verdict
-from worldsize.agent.outcome.node_record import Report, disk_full
+from worldsize.agent.outcome.node_record import NodeRecorder, is_disk_full
 from worldsize.agent.outcome.rank_failure import has_errors, precedence, without_secrets
-from worldsize.agent.outcome.verdict import Verdict, weigh
+from worldsize.agent.outcome.verdict import Verdict, stronger_verdict
 from worldsize.agent.posix import processes
-from worldsize.agent.posix.signals import STOP, STOP_NOW, Signals, are_told_alone, pass_on_notices
-from worldsize.agent.supervision.first_failure import Blame
-from worldsize.agent.supervision.rank_processes import Living
-from worldsize.common.json_values import DAMAGES
+from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step_cgroup, pass_on_notices
+from worldsize.agent.supervision.first_failure import FirstFailure
+from worldsize.agent.supervision.rank_processes import RankProcesses
+from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, World
+from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import forget_secrets
+from worldsize.plan.secrets_file import remove_secrets
 from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from worldsize.agent.control.message_relay import Relay
-    from worldsize.agent.node_disk.preparation import Readiness
+    from worldsize.agent.control.message_relay import MessageRelay
+    from worldsize.agent.node_disk.preparation import NodePreparation
 
 TICK = 1.0
 BUSY_TICK = 0.02
@@ -63,7 +63,7 @@ class Supervisor:
         paths: RunPaths,
         node_rank: int,
         rendezvous: Rendezvous,
-        head: Head | None,
+        head: HeadResources | None,
         environ: Mapping[str, str],
         lifeline: int | None = None,
         address: str | None = None,
@@ -79,7 +79,7 @@ class Supervisor:
         self.verdict: Verdict | None = None
         self._host = Host(socket.gethostname(), os.cpu_count() or 1)
         address = (rendezvous.address if head else address) or ""
-        self._ports = reserve(plan, self.node, address)
+        self._ports = reserve_ports(plan, self.node, address)
         if self._ports:
             ports = tuple(each.port for each in self._ports)
             self._host = self._host._replace(address=address, ports=ports)
@@ -87,29 +87,29 @@ class Supervisor:
             from worldsize.agent.launchers.autotune import with_listener
 
             self.environ = with_listener(environ, self._ports)
-        self._report = Report(paths, node_rank, len(self.node.ranks))
-        self._ranks = Living()
+        self._report = NodeRecorder(paths, node_rank, len(self.node.ranks))
+        self._ranks = RankProcesses()
         self._selector = selectors.DefaultSelector()
         endpoint, nodes = rendezvous.endpoint(paths), len(plan.agents)
-        self._peers = meet(self._host, node_rank, rendezvous, head, endpoint, nodes, self._selector)
+        self._peers = make_peers(self._host, node_rank, rendezvous, head, endpoint, nodes, self._selector)
         if plan.leaders and node_rank == 0:
-            from worldsize.agent.control.early_completion import Leading
+            from worldsize.agent.control.early_completion import LeaderTracker
 
-            self._peers.leading = Leading(plan)
-        self._relay: Relay | None = None
+            self._peers.leading = LeaderTracker(plan)
+        self._relay: MessageRelay | None = None
         if plan.launcher in ("mpirun", "srun") and len(plan.nodes) > 1:
-            from worldsize.agent.control.message_relay import Relay
+            from worldsize.agent.control.message_relay import MessageRelay
 
-            self._relay = Relay(self._peers, self._selector, node_rank, paths.launch_dir)
+            self._relay = MessageRelay(self._peers, self._selector, node_rank, paths.launch_dir)
             self.plan = self._relay.settled(plan)
         self._launched = False
         self._node_done = False
         self._ended = False
         self._stopped_at = 0.0
-        self._blame = Blame(plan, paths, node_rank, self._host.name)
+        self._blame = FirstFailure(plan, paths, node_rank, self._host.name)
         self._beat_every = min(plan.silence, plan.hang_timeout or plan.silence) / BEATS_PER_SILENCE
         self._watch: Any = None
-        self._readiness: Readiness | None = None
+        self._readiness: NodePreparation | None = None
         now = self._ran_at = self._resumed_at = time.monotonic()
         self._suspended = 0.0
         patience = 1.0 if head is None else _HEADS_PATIENCE
@@ -121,9 +121,9 @@ class Supervisor:
         self._keeper = os.getppid() if kept else 0
         self._is_local = lifeline is not None and not kept
         if lifeline is not None:
-            self._selector.register(lifeline, selectors.EVENT_READ, lambda: self._lifeline_cut(lifeline))
-        signals = Signals()
-        self._selector.register(signals, selectors.EVENT_READ, lambda: self._signalled(signals.take()))
+            self._selector.register(lifeline, selectors.EVENT_READ, lambda: self._handle_lifeline_cut(lifeline))
+        signals = SignalPipe()
+        self._selector.register(signals, selectors.EVENT_READ, lambda: self._handle_signals(signals.take()))
         if kept:
             processes.end_with_parent(0)  # from now on the lifeline tells
 
@@ -147,47 +147,47 @@ class Supervisor:
         if self._launched or self.verdict is not None:
             return
         hosts = self._peers.gather()
-        if hosts is not None and (self.plan.local is None or self._prepared()):
-            self._launch(World(self.rendezvous.address, self.rendezvous.port, hosts))
+        if hosts is not None and (self.plan.local is None or self._is_prepared()):
+            self._launch(RendezvousResult(self.rendezvous.address, self.rendezvous.port, hosts))
 
-    def _prepared(self) -> bool:
+    def _is_prepared(self) -> bool:
         """Whether this node has on its disk what its ranks need, and all other nodes have it too."""
         if self._readiness is None:
-            from worldsize.agent.node_disk.preparation import Readiness  # few runs need it
+            from worldsize.agent.node_disk.preparation import NodePreparation  # few runs need it
 
             self._deadline = math.inf
-            self._readiness = Readiness(self.plan, self.environ, self.node.node_rank)
+            self._readiness = NodePreparation(self.plan, self.environ, self.node.node_rank)
             self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.heard)
         self._failed(self._readiness.failure)
         return self._readiness.ready and self._peers.ready()
 
-    def _launch(self, world: World) -> None:
+    def _launch(self, world: RendezvousResult) -> None:
         self._launched = True
         self._peers.spare = self.plan.spare
         if self.plan.timeout is not None:
             self._time_limit = time.monotonic() + self.plan.timeout
         if self._report.deleted():
-            return self._decide(verdict.deleted(self.paths.root))
+            return self._decide(verdict.deleted_verdict(self.paths.root))
         if self._readiness is not None:
             self.plan, self.environ = self._readiness.settled(self.paths, self._report)
         self._blame.hosts = [host.name for host in world.hosts]
         self._failed(self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ))
-        if self.plan.batch is not None or are_told_alone():
+        if self.plan.batch is not None or is_in_step_cgroup():
             pass_on_notices(self._ranks.living)
         self._report.event("ranks_started", **self._ranks.started())
         if self.plan.errands:
             from worldsize.agent.node_programs.command_watcher import (
-                attend,  # few computes need them, and ranks come first
+                watch_commands,  # few computes need them, and ranks come first
             )
 
-            attend(self.paths, self.node.node_rank, self.environ)
+            watch_commands(self.paths, self.node.node_rank, self.environ)
 
     # what ends a run
 
     def _decide(self, heard: Verdict, binding: bool = False) -> None:
         """Weigh one more verdict, or adopt the head's; the first one of all starts the end of this node's ranks."""
         before = self.verdict
-        self.verdict = heard if binding else weigh(before, heard)
+        self.verdict = heard if binding else stronger_verdict(before, heard)
         if self.verdict == before:
             return
         if not binding:
@@ -196,11 +196,11 @@ class Supervisor:
         if before is None:
             self._blame.drop()
             self._stopped_at = time.time()
-            grace = 0.0 if self._report.replaced() else self.plan.grace
+            grace = 0.0 if self._report.is_replaced() else self.plan.grace
             self._kill_at = time.monotonic() + grace
             self._ranks.terminate()
 
-    def _signalled(self, numbers: set[int]) -> None:
+    def _handle_signals(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
             self._notice_suspension(time.monotonic())
             self._decide(self._given_up() or Verdict(verdict.CANCEL, None))
@@ -216,15 +216,15 @@ class Supervisor:
     def _given_up(self) -> Verdict | None:
         """Why this node is told to end right after it was suspended: the others have ended the run."""
         if self._suspended and time.monotonic() - self._resumed_at < LATE:
-            return verdict.suspended(self.node.node_rank, self._host.name, self._suspended)
+            return verdict.suspended_verdict(self.node.node_rank, self._host.name, self._suspended)
         return None
 
-    def _lifeline_cut(self, lifeline: int) -> None:
+    def _handle_lifeline_cut(self, lifeline: int) -> None:
         self._selector.unregister(lifeline)
         if self._keeper:
             has_keeper = os.getppid() == self._keeper
-            return self._decide(verdict.unheld(self.node.node_rank, self._host.name, has_keeper))
-        self._decide(verdict.conductor_killed())
+            return self._decide(verdict.starter_lost_verdict(self.node.node_rank, self._host.name, has_keeper))
+        self._decide(verdict.conductor_killed_verdict())
 
     # ranks that end
 
@@ -246,7 +246,7 @@ class Supervisor:
         if stopped:
             self._failed(min(failures, key=precedence, default=None))
         else:
-            self._failed(self._blame.weigh(failures, time.monotonic()))
+            self._failed(self._blame.consider(failures, time.monotonic()))
         if (self._launched or stopped) and not self._ranks and self._blame.due is None and not self._node_done:
             self._end_leftovers()
 
@@ -271,7 +271,7 @@ class Supervisor:
         """Seconds until something is due by itself."""
         now = time.monotonic()
         kill_at = None if self._node_done else self._kill_at
-        if self._peers.impatient or (kill_at is not None and not (self._ranks and now < kill_at)):
+        if self._peers.needs_quick_retry or (kill_at is not None and not (self._ranks and now < kill_at)):
             return BUSY_TICK
         complete = self._peers.leading.due if self._peers.leading and self.verdict is None else None
         moments = (self._beat_at, self._blame.due, self._time_limit, kill_at, complete)
@@ -279,11 +279,11 @@ class Supervisor:
 
     def _tick(self, now: float) -> None:
         if now - self._ran_at > self.plan.silence / 2:
-            self._peers.forgive()
+            self._peers.reset_silence()
         self._notice_suspension(now)
         if self.verdict is None and self._report.deleted():
-            self._decide(verdict.deleted(self.paths.root))
-        self._failed(self._blame.overdue(now))
+            self._decide(verdict.deleted_verdict(self.paths.root))
+        self._failed(self._blame.overdue_failure(now))
         if self._kill_at is not None and now >= self._kill_at and self._ranks:
             self._ranks.kill()
         leading = self._peers.leading
@@ -291,9 +291,11 @@ class Supervisor:
             self._decide(Verdict(verdict.COMPLETE, None))
         if self._time_limit is not None and now >= self._time_limit:
             self._time_limit = None
-            self._decide(verdict.out_of_time(self.plan.timeout or 0))
+            self._decide(verdict.time_limit_verdict(self.plan.timeout or 0))
         if not self._launched and self.verdict is None and now > self._deadline:
-            self._decide(verdict.unmet(self._peers.absent(" within %g s" % self.plan.rendezvous_timeout)))
+            self._decide(
+                verdict.rendezvous_failed_verdict(self._peers.absent(" within %g s" % self.plan.rendezvous_timeout))
+            )
         if now >= self._beat_at:
             self._beat(now)
         if self._node_done:
@@ -302,16 +304,16 @@ class Supervisor:
     def _beat(self, now: float) -> None:
         self._beat_at = now + self._beat_every
         if self._report.full:
-            self._decide(verdict.full(self.paths.root))
-        for heard in self._peers.beat(self.plan.silence):
+            self._decide(verdict.storage_full_verdict(self.paths.root))
+        for heard in self._peers.send_heartbeat(self.plan.silence):
             self._decide(heard.verdict)
-        if not self._peers.joined and not self._unjoined:
+        if not self._peers.has_joined and not self._unjoined:
             self._unjoined = True
             self._report.event("unjoined", text=self._peers.absent())
         if self.plan.hang_timeout and self.verdict is None:
-            from worldsize.agent.supervision.standstill import Watch  # most runs are over by now
+            from worldsize.agent.supervision.standstill import StandstillDetector  # most runs are over by now
 
-            self._watch = self._watch or Watch(self.plan, self.paths, self._peers, self._beat_every)
+            self._watch = self._watch or StandstillDetector(self.plan, self.paths, self._peers, self._beat_every)
             self._failed(self._watch.look(self._ranks.living(), now), verdict.HANG)
 
     # the end
@@ -323,14 +325,14 @@ class Supervisor:
 
         try:
             return node_warnings(self.plan, self.paths, ranks, self._ranks.leftovers)
-        except DAMAGES:  # the run's own programs may write where the records are that these are made of
+        except PARSE_ERRORS:  # the run's own programs may write where the records are that these are made of
             return ()
 
     def _finish(self) -> int:
         if self.verdict is None:
             self._report.event("agent_ended")
-            if self._report.full or disk_full(self.paths.root):
-                self._decide(verdict.full(self.paths.root))
+            if self._report.full or is_disk_full(self.paths.root):
+                self._decide(verdict.storage_full_verdict(self.paths.root))
         found = self.verdict
         code = found.code if found else 0
         node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()
@@ -346,7 +348,7 @@ class Supervisor:
             ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without, warnings)
         )
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
-            forget_secrets(self.paths)  # a scheduler may start again what was stopped
+            remove_secrets(self.paths)  # a scheduler may start again what was stopped
         self._peers.close(found)
         if self._readiness is not None:
             self._readiness.close()

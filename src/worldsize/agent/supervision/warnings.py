@@ -34,8 +34,8 @@ def node_warnings(
     succeeded = [each.rank for each in exits if each.code == 0 and not each.stopped]
     if plan.launcher == "autotune" or not succeeded:
         return ()
-    found = list(_of_batch(plan, paths) if plan.batch is not None else _of_ranks(paths, succeeded))
-    found += [_of_leftover(each, plan) for each in leftovers if each.rank is None or each.rank in succeeded]
+    found = list(_batch_warnings(plan, paths) if plan.batch is not None else _rank_warnings(paths, succeeded))
+    found += [_leftover_warning(each, plan) for each in leftovers if each.rank is None or each.rank in succeeded]
     return tuple(each._replace(text=_without_secrets(each.text, plan)) for each in found[:_MOST])
 
 
@@ -45,19 +45,19 @@ def strict_failure(warnings: Sequence[RunWarning], node_rank: int) -> Failure:
     return Failure(Reason.EXIT_CODE, "%s (strict: true)" % first.text, node_rank, first.rank, 1, time.time())
 
 
-def _of_ranks(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]:
+def _rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]:
     for rank in ranks:
         error = read_error(paths, rank)
         if error is not None:
-            yield _of_exception(rank, error)
+            yield _exception_warning(rank, error)
 
 
-def _of_exception(rank: int, error: dict[str, Any]) -> RunWarning:
+def _exception_warning(rank: int, error: dict[str, Any]) -> RunWarning:
     what = "rank %d left an uncaught %s" % (rank, exception_text(error) or "exception")
     return RunWarning(EXCEPTION, "%s, and ended with 0" % what, rank)
 
 
-def _of_batch(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
+def _batch_warnings(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
     """The steps that failed and that the script went on from; then the exceptions of tasks that no step told of."""
     from worldsize.agent.launchers.batch_script import failed_tasks, rank_errors
     from worldsize.agent.virtual_srun.step_records import read_steps
@@ -74,7 +74,7 @@ def _of_batch(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
     for rank, error in sorted(rank_errors(paths), key=lambda each: each[0]):
         if rank not in told:
             told.add(rank)
-            yield _of_exception(rank, error)
+            yield _exception_warning(rank, error)
     for task in failed_tasks(plan, paths):
         if task.task not in told:
             told.add(task.task)
@@ -82,7 +82,7 @@ def _of_batch(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
             yield RunWarning(STEP, what % (task.task, task.host, task.code), task.task)
 
 
-def _of_leftover(left: Leftover, plan: Plan) -> RunWarning:
+def _leftover_warning(left: Leftover, plan: Plan) -> RunWarning:
     who = "the batch script" if plan.batch is not None else "rank %d" % left.rank if left.rank is not None else "a rank"
     what = "%s ended with 0 while what it had started was still running, and was ended: %s"
     return RunWarning(LEFTOVER, what % (who, _short_text(left.words)), left.rank)
@@ -96,8 +96,8 @@ def _short_text(words: Sequence[str]) -> str:
 
 
 def _without_secrets(text: str, plan: Plan) -> str:
-    from worldsize.plan.secrets_file import values_of
+    from worldsize.plan.secrets_file import plan_secret_values
     from worldsize.trust.secrets import mask_values
 
-    masked: str = mask_values(text, values_of(plan))
+    masked: str = mask_values(text, plan_secret_values(plan))
     return masked

@@ -8,7 +8,16 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 
-from worldsize.agent.trials.search import FAILED, GIVEN_UP, MEASURED, Result, Search, in_words, merged, table
+from worldsize.agent.trials.search import (
+    FAILED,
+    GIVEN_UP,
+    MEASURED,
+    Result,
+    Search,
+    settings_text,
+    table,
+    with_settings,
+)
 from worldsize.agent.trials.trial import trial_paths
 from worldsize.common.atomic_files import write_text
 from worldsize.plan.plan import Plan
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 TABLE = "trials.csv"
 
 
-class _Running:
+class _RunningTrial:
     """A trial that runs on `nodes`: what it has told so far, and which nodes are still at it."""
 
     def __init__(self, number: int, settings: Mapping[str, Any], nodes: range) -> None:
@@ -39,7 +48,7 @@ class _Running:
         self.why = ""
 
 
-class Searching:
+class SearchCoordinator:
     """Orders come out of `orders`, news go into `hear`. `over`: nothing runs, and nothing is to be tried any more."""
 
     def __init__(self, plan: Plan, paths: RunPaths, base: Mapping[str, Any]) -> None:
@@ -50,7 +59,7 @@ class Searching:
         self._search = Search(self._said["trials"], self._said["goal"], self._said["patience"])
         each = self._said["nodes"]
         self._groups = [range(first, first + each) for first in range(0, len(plan.nodes), each)]
-        self._running: Dict[int, _Running] = {}
+        self._running: Dict[int, _RunningTrial] = {}
         self._orders: List[Order] = []
         self._stopped = False
 
@@ -62,7 +71,7 @@ class Searching:
         ranks = len(self._plan.nodes[0].ranks)
         each, groups = self._said["nodes"], len(self._groups)
         at_once = "%d at once" % groups if groups > 1 else "one after another"
-        _say("%d trials of %d × %d ranks, %s" % (self._search.count, each, ranks, at_once))
+        _print_line("%d trials of %d × %d ranks, %s" % (self._search.count, each, ranks, at_once))
         for group in self._groups:
             self._next(group)
 
@@ -72,7 +81,7 @@ class Searching:
         for running in self._running.values():
             self._end(running, GIVEN_UP)
 
-    def orders(self) -> Iterator[Order]:
+    def take_orders(self) -> Iterator[Order]:
         while self._orders:
             yield self._orders.pop(0)
 
@@ -85,7 +94,7 @@ class Searching:
         if taken is None:
             return
         number, settings = taken
-        self._running[number] = _Running(number, settings, nodes)
+        self._running[number] = _RunningTrial(number, settings, nodes)
         self._orders.append((nodes[0], {"kind": "lead", "number": number}))
 
     def hear(self, node_rank: int, message: Mapping[str, Any]) -> None:
@@ -101,18 +110,18 @@ class Searching:
         elif message["kind"] == "ended":
             self._ended(running, node_rank, message)
 
-    def _judge(self, running: _Running) -> None:
+    def _judge(self, running: _RunningTrial) -> None:
         if len(running.values) >= self._said["reports"]:
             self._end(running, MEASURED)
         elif self._search.is_hopeless(running.values[-1]):
             self._end(running, GIVEN_UP)
 
-    def _end(self, running: _Running, state: str) -> None:
+    def _end(self, running: _RunningTrial, state: str) -> None:
         if not running.ending:
             running.ending = state
             self._orders.append((running.nodes[0], {"kind": "stop", "number": running.number}))
 
-    def _ended(self, running: _Running, node_rank: int, message: Mapping[str, Any]) -> None:
+    def _ended(self, running: _RunningTrial, node_rank: int, message: Mapping[str, Any]) -> None:
         running.left.discard(node_rank)
         if node_rank == running.nodes[0]:
             running.code, running.why = message["code"], message["why"]
@@ -125,7 +134,7 @@ class Searching:
         self._save()
         self._next(running.nodes)
 
-    def _result(self, running: _Running) -> Result:
+    def _result(self, running: _RunningTrial) -> Result:
         seconds = time.monotonic() - running.began
         value = running.values[-1] if running.values else None
         state, why = running.ending, ""
@@ -140,8 +149,8 @@ class Searching:
         value = "" if result.value is None else "  %s=%.6g" % (self._said["metric"], result.value)
         state = "" if result.state == MEASURED else "  " + result.state
         why = ": " + result.why.splitlines()[0][:200] if result.why else ""
-        place = (result.number, self._search.count, in_words(result.settings))
-        _say("trial %d/%d  %s%s%s%s" % (*place, value, state, why))
+        place = (result.number, self._search.count, settings_text(result.settings))
+        _print_line("trial %d/%d  %s%s%s%s" % (*place, value, state, why))
 
     def _save(self) -> None:
         """The table so far, and the best configuration: whenever the search ends, they are there."""
@@ -149,7 +158,7 @@ class Searching:
         best = self._search.best
         if best is not None:
             name = os.path.basename(self._said["config"])
-            text = json.dumps(merged(self._base, best.settings), indent=2) + "\n"
+            text = json.dumps(with_settings(self._base, best.settings), indent=2) + "\n"
             write_text(os.path.join(self._paths.outputs, name), text)
 
     def finish(self) -> int:
@@ -161,13 +170,13 @@ class Searching:
             why = ": " + first.why.splitlines()[0] if first else ""
             number = first.number if first else 1
             log = os.path.relpath(trial_paths(self._paths, number).logs_dir, self._paths.root)
-            _say("no trial could be measured%s (its logs: %s)" % (why, log))
+            _print_line("no trial could be measured%s (its logs: %s)" % (why, log))
             return 1
         name = os.path.basename(self._said["config"])
-        _say("best: %s  %s=%.6g" % (in_words(best.settings), self._said["metric"], best.value or 0.0))
-        _say("outputs/%s holds it, outputs/%s all trials" % (name, TABLE))
+        _print_line("best: %s  %s=%.6g" % (settings_text(best.settings), self._said["metric"], best.value or 0.0))
+        _print_line("outputs/%s holds it, outputs/%s all trials" % (name, TABLE))
         return 0
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     print("autotune: " + text, flush=True)

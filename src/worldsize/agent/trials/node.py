@@ -8,26 +8,26 @@ from collections.abc import Mapping, Sequence
 from worldsize.agent.control.message_proof import derive_token
 from worldsize.agent.control.rendezvous import Rendezvous
 from worldsize.agent.posix import processes
-from worldsize.agent.posix.signals import STOP, STOP_NOW, Signals
-from worldsize.agent.trials.search import merged, metric_pattern, metric_values
-from worldsize.agent.trials.trial import Part, lay_out, trial_paths, trial_plan
+from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe
+from worldsize.agent.trials.search import metric_pattern, metric_values, with_settings
+from worldsize.agent.trials.trial import TrialAgent, trial_paths, trial_plan, write_trial_directory
 from worldsize.common.atomic_files import read_json
 from worldsize.errors import StorageError
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.trust.directories import place_within
+from worldsize.trust.directories import path_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List
 
 
-class Node:
+class SearchNode:
     """This node's trial, if it has one: orders come in, and what is to be told of it goes out. The nodes of a trial
     meet by a token that each derives from the run's `token`."""
 
     def __init__(
-        self, plan: Plan, paths: RunPaths, node_rank: int, addresses: Sequence[str], signals: Signals, token: str
+        self, plan: Plan, paths: RunPaths, node_rank: int, addresses: Sequence[str], signals: SignalPipe, token: str
     ) -> None:
         self.plan = plan
         self.paths = paths
@@ -38,7 +38,7 @@ class Node:
         self._token = token
         self.search: Mapping[str, Any] = plan.options["search"]
         self._pattern = metric_pattern(self.search["metric"])
-        self._part: Part | None = None
+        self._part: TrialAgent | None = None
         self._number = 0
         self._leads = False
 
@@ -46,7 +46,7 @@ class Node:
     def busy(self) -> bool:
         return self._part is not None
 
-    def told_to_stop(self) -> bool:
+    def is_stop_requested(self) -> bool:
         return bool(self.signals.take() & (STOP | {STOP_NOW}))
 
     def order(self, message: Mapping[str, Any]) -> List[Dict[str, Any]]:
@@ -67,7 +67,7 @@ class Node:
         trial = trial_paths(self.paths, number)
         place = self.node_rank % self.search["nodes"]
         self._number, self._leads = number, place == 0
-        self._part = Part(trial_plan(self.plan, number), trial, place, os.environ)
+        self._part = TrialAgent(trial_plan(self.plan, number), trial, place, os.environ)
         return trial
 
     def _lead(self, number: int) -> Dict[str, Any]:
@@ -75,10 +75,10 @@ class Node:
         trial = self._begin(number)
         assert self._part is not None
         name = self.search["config"]
-        config = merged(base_config(self.paths, name), self.search["trials"][number - 1])
+        config = with_settings(base_config(self.paths, name), self.search["trials"][number - 1])
         if self.search["metric"] == "throughput":
             config.update(steps_per_print=self.search["steps"], log_level="info")
-        lay_out(self.paths, trial, name, config)
+        write_trial_directory(self.paths, trial, name, config)
         head = self._part.open(self.address, self._token_of(number))
         self._part.start(head.rendezvous, head, self.signals)
         return head.rendezvous._replace(token="")._asdict()
@@ -113,7 +113,7 @@ def base_config(paths: RunPaths, name: str) -> Mapping[str, Any]:
     Raises OSError where it is not there, lies elsewhere, or is no JSON object.
     """
     try:
-        value = read_json(place_within(paths.root, os.path.join(paths.code, name)))
+        value = read_json(path_within(paths.root, os.path.join(paths.code, name)))
     except ValueError as error:
         raise OSError("%s is no JSON: %s" % (name, error)) from None
     except StorageError as error:

@@ -57,7 +57,7 @@ class Search:
         """The next one to try, with its number from 1; None once there is nothing more to try."""
         while self._waiting:
             number, settings = self._waiting.pop(0)
-            why = self._needless(settings)
+            why = self._reason_to_skip(settings)
             if not why:
                 return number, settings
             self.results.append(Result(number, settings, LEFT_OUT, None, 0.0, why))
@@ -85,16 +85,16 @@ class Search:
         best = self.best
         return value is not None and (best is None or self._sign * value > self._sign * (best.value or 0.0))
 
-    def _needless(self, settings: Mapping[str, Any]) -> str:
+    def _reason_to_skip(self, settings: Mapping[str, Any]) -> str:
         if self._patience is not None and self._vain >= self._patience:
             return "patience is at its end: %d in a row were no better" % self._vain
         for full in self._full:
-            if _same_but_size(full, settings) and _size(settings) >= _size(full):
+            if _is_same_but_size(full, settings) and _size(settings) >= _size(full):
                 return "a micro-batch of %s was too large for the memory" % full[_MICRO_BATCH]
         return ""
 
 
-def _same_but_size(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _is_same_but_size(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     names = one.keys() | other.keys()
     return _MICRO_BATCH in names and all(one.get(name) == other.get(name) for name in names - {_MICRO_BATCH})
 
@@ -104,7 +104,7 @@ def _size(settings: Mapping[str, Any]) -> float:
     return value if isinstance(value, (int, float)) else math.inf
 
 
-def merged(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[str, Any]:
+def with_settings(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[str, Any]:
     """`base` with the `settings`, whose names are paths with dots. Where the micro-batch is set and the whole batch is
     said too, the number of accumulated steps follows from both."""
     found: Dict[str, Any] = json.loads(json.dumps(base))
@@ -144,14 +144,14 @@ def table(results: Iterable[Result], metric: str) -> str:
     for each in rows:
         value = "" if each.value is None else "%.6g" % each.value
         said = [each.settings.get(name, "") for name in names]
-        writer.writerow([each.number, *map(_shown, said), value, each.state, "%.1f" % each.seconds, each.why])
+        writer.writerow([each.number, *map(_value_text, said), value, each.state, "%.1f" % each.seconds, each.why])
     return text.getvalue()
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def in_words(settings: Mapping[str, Any]) -> str:
+def settings_text(settings: Mapping[str, Any]) -> str:
     short = {_MICRO_BATCH: "micro_batch", "zero_optimization.stage": "zero_stage"}
-    return " ".join("%s=%s" % (short.get(name, name), _shown(value)) for name, value in settings.items())
+    return " ".join("%s=%s" % (short.get(name, name), _value_text(value)) for name, value in settings.items())

@@ -8,11 +8,11 @@ import os
 import signal
 from collections.abc import Mapping
 
-from worldsize.agent.control.rendezvous import Head, Rendezvous, open_head
-from worldsize.agent.launchers.base import chosen_launcher
-from worldsize.agent.local.conductor import as_program
+from worldsize.agent.control.rendezvous import HeadResources, Rendezvous, open_head
+from worldsize.agent.launchers.base import choose_launcher
+from worldsize.agent.local.conductor import run_as_program
 from worldsize.agent.posix import processes
-from worldsize.agent.posix.signals import Signals
+from worldsize.agent.posix.signals import SignalPipe
 from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.atomic_files import open_regular_file, write_bytes
 from worldsize.plan.plan import Plan
@@ -57,7 +57,7 @@ def trial_plan(plan: Plan, number: int) -> Plan:
     )
 
 
-def lay_out(run: RunPaths, trial: RunPaths, name: str, config: Mapping[str, Any]) -> None:
+def write_trial_directory(run: RunPaths, trial: RunPaths, name: str, config: Mapping[str, Any]) -> None:
     """The trial's own directories; its code is made of links to the run's, with the configuration `name` in its place.
     Raises OSError."""
     for directory in trial.directories():
@@ -87,7 +87,7 @@ def _link(path: str, link: str) -> None:
         os.symlink(os.path.relpath(path, os.path.dirname(link)), link)
 
 
-class Part:
+class TrialAgent:
     """What this node does for one trial: it starts its agent, hears what rank 0 tells, and says how it ended."""
 
     def __init__(self, plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
@@ -99,22 +99,22 @@ class Part:
         self._rest = b""
         self.pid = 0
 
-    def open(self, address: str, token: str) -> Head:
+    def open(self, address: str, token: str) -> HeadResources:
         """Where the trial's nodes meet, by this token; for its first node."""
-        return open_head(self._plan, self._paths, address, chosen_launcher(self._plan, self._environ), token)
+        return open_head(self._plan, self._paths, address, choose_launcher(self._plan, self._environ), token)
 
-    def start(self, rendezvous: Rendezvous, head: Head | None, signals: Signals) -> None:
+    def start(self, rendezvous: Rendezvous, head: HeadResources | None, signals: SignalPipe) -> None:
         """Fork the agent of this node. It ends with us, by the pipe that only we hold open. Raises OSError."""
         lifeline, self._held = os.pipe()
         pid = os.fork()
         if pid == 0:
-            as_program(lambda: self._agent(rendezvous, head, signals, lifeline))
+            run_as_program(lambda: self._agent(rendezvous, head, signals, lifeline))
         self.pid = pid
         os.close(lifeline)
         if head is not None and head.listener is not None:
             head.listener.close()
 
-    def _agent(self, rendezvous: Rendezvous, head: Head | None, signals: Signals, lifeline: int) -> int:
+    def _agent(self, rendezvous: Rendezvous, head: HeadResources | None, signals: SignalPipe, lifeline: int) -> int:
         os.setsid()
         os.close(self._held)
         signals.forget()

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.agent.control.channel import GONE, HELLO, HeadChannel, MemberChannel
 from worldsize.agent.control.message_proof import derive_token
-from worldsize.agent.control.rendezvous import read_published
+from worldsize.agent.control.rendezvous import read_rendezvous
 from worldsize.agent.launchers.autotune import LISTENER, order_file
-from worldsize.agent.posix.signals import Signals
-from worldsize.agent.trials.coordinator import Searching
-from worldsize.agent.trials.node import Node, base_config
+from worldsize.agent.posix.signals import SignalPipe
+from worldsize.agent.trials.coordinator import SearchCoordinator
+from worldsize.agent.trials.node import SearchNode, base_config
 from worldsize.common.atomic_files import read_json
 from worldsize.errors import UsageError
 from worldsize.plan.plan import Plan
@@ -44,29 +44,29 @@ def tune(paths: RunPaths, node_rank: int) -> int:
         os.unlink(order_file(paths, node_rank))  # it has the plan's secrets
     except OSError:
         pass
-    published = read_published(paths)
+    published = read_rendezvous(paths)
     if order is None or published is None:
         raise UsageError("holds no search that has begun", paths.root)
     plan = Plan.from_json(order["plan"])
     inherited = os.environ.pop(LISTENER, "")  # before trials inherit the rest
-    signals = Signals()
+    signals = SignalPipe()
     selector = selectors.DefaultSelector()
     selector.register(signals, selectors.EVENT_READ, lambda: None)
     token = derive_token(published.token, "tuners")  # whoever is in between cannot lead one to the agents' head
-    node = Node(plan, paths, node_rank, order["addresses"], signals, published.token)
+    node = SearchNode(plan, paths, node_rank, order["addresses"], signals, published.token)
     try:
         if node_rank:
-            return _Member(node, selector, order["port"], token).run()
-        return _Head(node, selector, int(inherited), token).run()
+            return _MemberTuner(node, selector, order["port"], token).run()
+        return _HeadTuner(node, selector, int(inherited), token).run()
     except OSError as error:
         print("autotune: %s" % error, flush=True)
         return 1
 
 
-class _Member:
+class _MemberTuner:
     """Any node but the head."""
 
-    def __init__(self, node: Node, selector: selectors.BaseSelector, port: int, token: str) -> None:
+    def __init__(self, node: SearchNode, selector: selectors.BaseSelector, port: int, token: str) -> None:
         self._node = node
         self._selector = selector
         self._channel = MemberChannel((node.addresses[0], port), token, selector)
@@ -85,7 +85,7 @@ class _Member:
                 elif not self._over:
                     self._tell(self._node.order(message))
             self._tell(self._node.news())
-            if self._node.told_to_stop():
+            if self._node.is_stop_requested():
                 self._end(143)
         return self._code
 
@@ -98,7 +98,7 @@ class _Member:
                     self._channel.send(HELLO, node_rank=self._node.node_rank, host=["", 0, "", []])
             except ConnectionRefusedError:
                 pass
-            if self._node.told_to_stop():
+            if self._node.is_stop_requested():
                 return False
             for key, _ in self._selector.select(_JOINING_TICK):
                 key.data()
@@ -117,10 +117,10 @@ class _Member:
         self._node.stop()
 
 
-class _Head:
+class _HeadTuner:
     """Node 0: has its own part in trials like the others, and leads the search."""
 
-    def __init__(self, node: Node, selector: selectors.BaseSelector, inherited: int, token: str) -> None:
+    def __init__(self, node: SearchNode, selector: selectors.BaseSelector, inherited: int, token: str) -> None:
         self._node = node
         self._selector = selector
         self._channel: HeadChannel | None = None
@@ -130,11 +130,11 @@ class _Head:
             listener.set_inheritable(False)
             listener.setblocking(False)
             self._channel = HeadChannel(listener, token, nodes, selector)
-        self._searching = Searching(node.plan, node.paths, base_config(node.paths, node.search["config"]))
+        self._searching = SearchCoordinator(node.plan, node.paths, base_config(node.paths, node.search["config"]))
         self._stopped = 0
 
     def run(self) -> int:
-        if not self._meet():
+        if not self._wait_for_tuners():
             return 143
         self._searching.begin()
         while self._node.busy or not (self._stopped or self._searching.over):
@@ -146,7 +146,7 @@ class _Head:
                 self._hear(news.node_rank, news.message)
             for message in self._node.news():
                 self._hear(0, message)
-            if self._node.told_to_stop():
+            if self._node.is_stop_requested():
                 self._stopped = 143
                 self._searching.stop()
                 self._node.stop()
@@ -155,14 +155,14 @@ class _Head:
             self._channel.send("end")
         return self._stopped or self._searching.finish()
 
-    def _meet(self) -> bool:
+    def _wait_for_tuners(self) -> bool:
         """Wait until all nodes' tuners have come. False: told to stop before."""
         deadline = time.monotonic() + _MEETING
         while self._channel is not None and len(self._channel.hosts) < len(self._node.plan.nodes) - 1:
             for key, _ in self._selector.select(_TICK):
                 key.data()
             self._take_greetings()
-            if self._node.told_to_stop():
+            if self._node.is_stop_requested():
                 return False
             if time.monotonic() > deadline:
                 raise OSError("not all nodes' tuners have come")
@@ -181,7 +181,7 @@ class _Head:
 
     def _send(self) -> None:
         """What the search has to say to nodes, its own included."""
-        for node_rank, message in self._searching.orders():
+        for node_rank, message in self._searching.take_orders():
             if node_rank and self._channel is not None:
                 self._channel.send_to(node_rank, **message)
             elif not node_rank:

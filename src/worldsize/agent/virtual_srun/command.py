@@ -8,16 +8,16 @@ import time
 from collections.abc import Sequence
 
 from worldsize.agent.virtual_srun.multi_prog import read_programs
-from worldsize.agent.virtual_srun.options import Asked, Refused, read_words
-from worldsize.agent.virtual_srun.step import StepRun, say
-from worldsize.agent.virtual_srun.step_records import Board, step_file
-from worldsize.agent.virtual_srun.task_environment import Step, Task
+from worldsize.agent.virtual_srun.options import SrunError, SrunOptions, parse_srun_words
+from worldsize.agent.virtual_srun.step import StepRun, print_as_srun
+from worldsize.agent.virtual_srun.step_records import StepRegistry, step_file
+from worldsize.agent.virtual_srun.task_environment import Step, StepTask
 from worldsize.common.atomic_files import read_file, write_json
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import masked_variables
-from worldsize.plan.slurm.step_size import Allocation, StepSize, places, step_size
+from worldsize.plan.slurm.step_size import Allocation, StepSize, step_size, task_node_indexes
 from worldsize.trust.secrets import mask_argv, mask_values
 
 _PAUSE = 0.05
@@ -27,30 +27,30 @@ _VERSION = "slurm 22.05.8 (worldsize, on virtual nodes)"
 def srun(paths: RunPaths, words: Sequence[str]) -> int:
     """What srun exits with."""
     try:
-        asked = read_words(words, os.environ)
+        asked = parse_srun_words(words, os.environ)
         if {"help", "usage", "version"} & set(asked.said):
             print(_VERSION)
             return 0
-        return _srun(paths, asked)
-    except Refused as refused:
+        return _run_step(paths, asked)
+    except SrunError as refused:
         sys.stderr.write(refused.text + "\n")
         return refused.code
 
 
-def _srun(paths: RunPaths, asked: Asked) -> int:
+def _run_step(paths: RunPaths, asked: SrunOptions) -> int:
     plan = _plan(paths)
     assert plan.batch is not None
     umask = os.umask(plan.umask)  # the script's, which the tasks get and their own files
     allocation = Allocation(plan.batch.hosts, plan.batch.cpus)
     size = _size(asked, allocation)
-    board = Board(paths)
+    board = StepRegistry(paths)
     for name, text in asked.remarks.items():
-        if board.say_once(name):
-            say("worldsize: " + text)
+        if board.claim_notice(name):
+            print_as_srun("worldsize: " + text)
     hosts = tuple(allocation.hosts[node] for node in size.nodes)
     programs = read_programs(asked)
     started = time.time()
-    number, tasks = _place(plan, asked, size, allocation, board)
+    number, tasks = _allocate_step(plan, asked, size, allocation, board)
     step = Step(number, asked, size, hosts, tasks, umask)
     secrets = [os.environ[name] for name in (*plan.secrets, *masked_variables(plan)) if os.environ.get(name)]
     record = {
@@ -61,7 +61,7 @@ def _srun(paths: RunPaths, asked: Asked) -> int:
         "ranks": [task.rank for task in tasks],
         "started": started,
     }
-    _enter(asked, hosts[0])
+    _enter_directory(asked, hosts[0])
     argv = [programs.argv(task) for task in tasks]
     run = StepRun(step, paths, allocation, plan.grace, argv)
     code = run.run()
@@ -77,27 +77,27 @@ def _plan(paths: RunPaths) -> Plan:
     return Plan.from_json(read_file(paths.plan).decode("utf-8"))
 
 
-def _size(asked: Asked, allocation: Allocation) -> StepSize:
+def _size(asked: SrunOptions, allocation: Allocation) -> StepSize:
     try:
         size = step_size(asked.said, os.environ, allocation)
     except ValueError as error:
-        raise Refused("srun: %s" % error) from None
+        raise SrunError("srun: %s" % error) from None
     for warning in size.warnings:
-        say(warning)
+        print_as_srun(warning)
     return size
 
 
-def _place(
-    plan: Plan, asked: Asked, size: StepSize, allocation: Allocation, board: Board
-) -> tuple[int, tuple[Task, ...]]:
+def _allocate_step(
+    plan: Plan, asked: SrunOptions, size: StepSize, allocation: Allocation, board: StepRegistry
+) -> tuple[int, tuple[StepTask, ...]]:
     """The step's number, and its tasks on ranks that nobody else writes to; waits, as srun does, for CPUs that other
     steps of the script hold."""
     shares = not asked.flag("overlap") and not asked.flag("overcommit") and not asked.flag("oversubscribe")
-    per_task = whole(asked.options.get("cpus-per-task")) or 1
+    per_task = parse_digits(asked.options.get("cpus-per-task")) or 1
     need = {node: tasks * per_task for node, tasks in zip(size.nodes, size.tasks)}
-    if max(need.values()) > allocation.cpus and board.say_once("cpus"):
+    if max(need.values()) > allocation.cpus and board.claim_notice("cpus"):
         what = "worldsize: %d CPUs on a node of which the script asks for %d: clusters that share nodes refuse this"
-        say(what % (max(need.values()), allocation.cpus))
+        print_as_srun(what % (max(need.values()), allocation.cpus))
     told = False
     while True:
         with board.locked():
@@ -105,34 +105,36 @@ def _place(
             used = {node: sum(each.cpus.get(node, 0) for each in held) for node in need}
             if not shares or all(not used[node] or used[node] + need[node] <= allocation.cpus for node in need):
                 tasks = _tasks(plan, asked, size, allocation, {rank for each in held for rank in each.ranks})
-                board.hold([task.rank for task in tasks], need if shares else {})
-                return board.new_step({}), tasks
+                board.add_running([task.rank for task in tasks], need if shares else {})
+                return board.create_step({}), tasks
         if not told:
-            say("Job %s step creation temporarily disabled, retrying (Requested nodes are busy)" % _job())
+            print_as_srun("Job %s step creation temporarily disabled, retrying (Requested nodes are busy)" % _job_id())
             told = True
         time.sleep(_PAUSE)
 
 
-def _job() -> str:
+def _job_id() -> str:
     return os.environ.get("SLURM_JOB_ID", "0")
 
 
-def _tasks(plan: Plan, asked: Asked, size: StepSize, allocation: Allocation, taken: set[int]) -> tuple[Task, ...]:
-    found: list[Task] = []
+def _tasks(
+    plan: Plan, asked: SrunOptions, size: StepSize, allocation: Allocation, taken: set[int]
+) -> tuple[StepTask, ...]:
+    found: list[StepTask] = []
     taken = set(taken)
     locals_: dict[int, int] = {}
-    for number, place in enumerate(places(size, asked.options.get("distribution"))):
+    for number, place in enumerate(task_node_indexes(size, asked.options.get("distribution"))):
         node = size.nodes[place]
         local = locals_.get(place, 0)
         locals_[place] = local + 1
         ranks = [rank.rank for rank in plan.nodes[node].ranks]
         rank = next((rank for rank in ranks if rank not in taken), ranks[local % len(ranks)])
         taken.add(rank)
-        found.append(Task(number, local, place, allocation.hosts[node], rank))
+        found.append(StepTask(number, local, place, allocation.hosts[node], rank))
     return tuple(found)
 
 
-def _enter(asked: Asked, host: str) -> None:
+def _enter_directory(asked: SrunOptions, host: str) -> None:
     directory = asked.options.get("chdir")
     if directory:
         try:
@@ -140,4 +142,4 @@ def _enter(asked: Asked, host: str) -> None:
         except OSError as error:
             # Real srun goes to /tmp, where everybody may have put a program of the name that is executed next.
             what = "error: %s: worldsize: couldn't chdir to `%s': %s: staying in %s, where Slurm goes to /tmp"
-            say(what % (host, directory, error.strerror, os.getcwd()))
+            print_as_srun(what % (host, directory, error.strerror, os.getcwd()))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from worldsize.agent.virtual_srun.options import Asked, Refused
-from worldsize.agent.virtual_srun.task_environment import Task
-from worldsize.common.numbers import whole
+from worldsize.agent.virtual_srun.options import SrunError, SrunOptions
+from worldsize.agent.virtual_srun.task_environment import StepTask
+from worldsize.common.numbers import parse_digits
 
 _LARGEST = 16 << 20
 """Bytes of a file of programs."""
@@ -20,24 +20,26 @@ class Programs:
         self._words = words
         self._lines = lines
 
-    def argv(self, task: Task) -> tuple[str, ...]:
+    def argv(self, task: StepTask) -> tuple[str, ...]:
         """Raises Refused for a task that the file leaves out."""
         if self._lines is None:
             return self._words
-        wanted = [line for ranks, line in self._lines.items() if _names(ranks, task.number)]
+        wanted = [line for ranks, line in self._lines.items() if _has_task(ranks, task.number)]
         line = wanted[0] if wanted else self._lines.get("*")
         if line is None:
-            raise Refused("srun: error: Configuration file %s: no program for task %d" % (self._words[0], task.number))
-        first = _first(next((ranks for ranks, text in self._lines.items() if text is line), "*"))
+            raise SrunError(
+                "srun: error: Configuration file %s: no program for task %d" % (self._words[0], task.number)
+            )
+        first = _first_task(next((ranks for ranks, text in self._lines.items() if text is line), "*"))
         try:
             words = shlex.split(line)
         except ValueError as error:
             what = "srun: error: Configuration file %s: %s in %.80s"
-            raise Refused(what % (self._words[0], error, line)) from None
+            raise SrunError(what % (self._words[0], error, line)) from None
         return tuple(word.replace("%t", str(task.number)).replace("%o", str(task.number - first)) for word in words)
 
 
-def read_programs(asked: Asked) -> Programs:
+def read_programs(asked: SrunOptions) -> Programs:
     """Raises Refused for a file that cannot be read."""
     if not asked.flag("multi-prog"):
         return Programs(asked.program)
@@ -46,9 +48,9 @@ def read_programs(asked: Asked) -> Programs:
         with open(name, "rb") as file:
             data = file.read(_LARGEST + 1)
     except OSError as error:
-        raise Refused("srun: error: %s: %s" % (name, error.strerror)) from None
+        raise SrunError("srun: error: %s: %s" % (name, error.strerror)) from None
     if len(data) > _LARGEST:
-        raise Refused("srun: error: %s: larger than %d bytes" % (name, _LARGEST))
+        raise SrunError("srun: error: %s: larger than %d bytes" % (name, _LARGEST))
     text = data.decode("utf-8", "surrogateescape").replace("\\\n", " ")
     lines = {}
     for line in text.split("\n"):
@@ -58,14 +60,14 @@ def read_programs(asked: Asked) -> Programs:
     return Programs((name,), lines)
 
 
-def _names(ranks: str, number: int) -> bool:
+def _has_task(ranks: str, number: int) -> bool:
     for part in ranks.split(","):
         low, dash, high = part.partition("-")
-        first, last = whole(low), whole(high if dash else low)
+        first, last = parse_digits(low), parse_digits(high if dash else low)
         if first is not None and last is not None and first <= number <= last:
             return True
     return False
 
 
-def _first(ranks: str) -> int:
-    return whole(ranks.split(",")[0].split("-")[0]) or 0
+def _first_task(ranks: str) -> int:
+    return parse_digits(ranks.split(",")[0].split("-")[0]) or 0

@@ -32,7 +32,7 @@ _REFUSED = {
 _PMI = ("pmix", "pmi2", "pmi1", "openmpi")
 
 
-class Asked(NamedTuple):
+class SrunOptions(NamedTuple):
     """options   srun's own by long name, the environment's included
     said      those of its words alone: they decide how many tasks there are
     program   the words to execute
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
         return self.options[name] not in ("0", "off", "no")
 
 
-class Refused(Exception):
+class SrunError(Exception):
     """`text` in srun's manner; `code` is what it exits with."""
 
     def __init__(self, text: str, code: int = 1) -> None:
@@ -59,22 +59,22 @@ class Refused(Exception):
         self.code = code
 
 
-def read_words(words: Sequence[str], environ: Mapping[str, str]) -> Asked:
+def parse_srun_words(words: Sequence[str], environ: Mapping[str, str]) -> SrunOptions:
     """Raises Refused for what srun would refuse, and for what cannot be done here at all."""
     read = read_options(words, srun_table())
     for word, fault, _ in read.unknown:
         text = {NO_OPTION: "unrecognized option '%s'", "has no value": "option '%s' requires an argument"}
-        raise Refused("srun: %s" % (text.get(fault, "option '%s' doesn't allow an argument") % word), USAGE_CODE)
+        raise SrunError("srun: %s" % (text.get(fault, "option '%s' doesn't allow an argument") % word), USAGE_CODE)
     said = {option.name: option.value for option in read.options}
     options = {name: environ[source] for name, source in _FROM_ENVIRONMENT.items() if environ.get(source)}
-    asked = Asked({**options, **said}, said, tuple(words[read.rest :]), _remarks(said))
+    asked = SrunOptions({**options, **said}, said, tuple(words[read.rest :]), _remarks(said))
     for name, why in _REFUSED.items():
         if name in said:
-            raise Refused("srun: error: worldsize: --%s: %s" % (name, why))
+            raise SrunError("srun: error: worldsize: --%s: %s" % (name, why))
     if ":" in words[read.rest :]:
-        raise Refused("srun: error: worldsize: %s" % _REFUSED["het-group"])
+        raise SrunError("srun: error: worldsize: %s" % _REFUSED["het-group"])
     if not asked.program and not {"help", "usage", "version"} & set(said):
-        raise Refused("srun: fatal: No command given to execute.")
+        raise SrunError("srun: fatal: No command given to execute.")
     return asked
 
 

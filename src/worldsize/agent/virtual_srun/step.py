@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from worldsize.agent.outcome.rank_failure import (
-    code_when_raised,
+    code_after_exception,
     may_follow,
     oom_kills,
     precedence,
@@ -23,11 +23,11 @@ from worldsize.agent.outcome.rank_failure import (
     start_failure,
 )
 from worldsize.agent.posix import processes
-from worldsize.agent.posix.signals import STOP, STOP_NOW, Signals
-from worldsize.agent.virtual_srun.task_environment import Step, Task, exported, task_environment
-from worldsize.agent.virtual_srun.task_output import Relay
-from worldsize.agent.virtual_srun.tasks import Opener, spawn
-from worldsize.common.numbers import whole
+from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe
+from worldsize.agent.virtual_srun.task_environment import Step, StepTask, exported_environment, task_environment
+from worldsize.agent.virtual_srun.task_output import OutputRelay
+from worldsize.agent.virtual_srun.tasks import StreamOpener, spawn_task
+from worldsize.common.numbers import parse_digits
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.slurm.step_size import Allocation
 from worldsize.plan.slurm.time_limit import limit_seconds
@@ -58,7 +58,7 @@ class StepRun:
         self._allocation = allocation
         self._grace = grace
         self._argv = argv
-        self._living: dict[int, Task] = {}
+        self._living: dict[int, StepTask] = {}
         self._codes: list[int] = []
         self._failures: list[Failure] = []
         self._oom_kills = oom_kills()
@@ -73,8 +73,8 @@ class StepRun:
 
     def run(self) -> int:
         processes.become_subreaper()
-        signals = Signals()
-        self._selector.register(signals, selectors.EVENT_READ, lambda: self._signalled(signals.take()))
+        signals = SignalPipe()
+        self._selector.register(signals, selectors.EVENT_READ, lambda: self._handle_signals(signals.take()))
         signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # until all tasks are there to hear of them
         for number in _FORWARDED:
             signal.signal(number, self._forward)
@@ -82,7 +82,7 @@ class StepRun:
         self._time_limit = None if limit is None else time.monotonic() + limit
         self._start()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
-        while self._living or self._leftovers() or self._relays:
+        while self._living or self._terminate_leftovers() or self._relays:
             for key, _ in self._selector.select(self._pause()):
                 key.data()
             self._reap()
@@ -95,8 +95,8 @@ class StepRun:
     # starting
 
     def _start(self) -> None:
-        base = exported(self._step.asked, os.environ)
-        opener = Opener(self._step, self._paths)
+        base = exported_environment(self._step.asked, os.environ)
+        opener = StreamOpener(self._step, self._paths)
         for task in self._step.tasks:
             error_file = self._paths.rank_error(task.rank)
             for stale in (error_file, error_file + ".torchelastic"):
@@ -107,16 +107,18 @@ class StepRun:
                 break
         opener.close()
 
-    def _spawn(self, task: Task, argv: tuple[str, ...], environment: Mapping[str, str], opener: Opener) -> bool:
+    def _spawn(
+        self, task: StepTask, argv: tuple[str, ...], environment: Mapping[str, str], opener: StreamOpener
+    ) -> bool:
         try:
             streams = opener.open(task)
         except OSError as error:
-            self._not_started(task, error.filename or "output", error, 1)
+            self._record_start_failure(task, error.filename or "output", error, 1)
             return False
         try:
-            self._living[spawn(argv, environment, streams, self._step.umask)] = task
+            self._living[spawn_task(argv, environment, streams, self._step.umask)] = task
         except OSError as error:
-            self._not_started(task, argv[0], error, _MISSING)
+            self._record_start_failure(task, argv[0], error, _MISSING)
         finally:
             streams.close()
         for relay in streams.relays:
@@ -124,13 +126,13 @@ class StepRun:
             self._selector.register(relay.fd, selectors.EVENT_READ, lambda relay=relay: self._pass_on(relay))
         return True
 
-    def _not_started(self, task: Task, what: str, error: OSError, code: int) -> None:
-        say("error: %s: %s: %s" % (task.host, what, error.strerror))
+    def _record_start_failure(self, task: StepTask, what: str, error: OSError, code: int) -> None:
+        print_as_srun("error: %s: %s: %s" % (task.host, what, error.strerror))
         failure = start_failure(what, task.rank, task.place, error, self._paths.root, False)
         self._failures.append(failure._replace(code=code))
         self._codes.append(code)
 
-    def _pass_on(self, relay: Relay) -> None:
+    def _pass_on(self, relay: OutputRelay) -> None:
         if not relay.read():
             self._selector.unregister(relay.fd)
             relay.close()
@@ -149,35 +151,35 @@ class StepRun:
             if code and self._stop_code is None:
                 self._failed(task, code, now)
             elif code:
-                self._raised_before(task, code, now)
+                self._record_earlier_error(task, code, now)
             if self._wait and self._due is None:
                 self._due = time.monotonic() + self._wait
 
-    def _failed(self, task: Task, code: int, ended: float) -> None:
+    def _failed(self, task: StepTask, code: int, ended: float) -> None:
         processes_oom = oom_kills() > self._oom_kills >= 0
         error = read_error(self._paths, task.rank)
         failure = rank_failure(task.rank, self._node(task), task.host, code, ended, error, processes_oom)
         self._failures.append(failure)
         name = signal_name(code)
         how = name if name else "Exited with exit code %d" % code
-        say("error: %s: task %d: %s" % (task.host, task.number, how))
+        print_as_srun("error: %s: task %d: %s" % (task.host, task.number, how))
         if self._kill_on_failure:
             settle = _SETTLE if may_follow(min(self._failures, key=precedence)) else 0.0
             due = time.monotonic() + settle
             self._due = due if self._due is None or not settle else min(self._due, due)
 
-    def _raised_before(self, task: Task, code: int, ended: float) -> None:
+    def _record_earlier_error(self, task: StepTask, code: int, ended: float) -> None:
         """Of a task that was told to end: what it had raised by then."""
         error = read_error(self._paths, task.rank)
         if error is None:
             return
         failure = rank_failure(
-            task.rank, self._node(task), task.host, code_when_raised(code), ended, error, oom_killed=False
+            task.rank, self._node(task), task.host, code_after_exception(code), ended, error, oom_killed=False
         )
         if failure.time < self._stopped_at:
             self._failures.append(failure)
 
-    def _node(self, task: Task) -> int:
+    def _node(self, task: StepTask) -> int:
         return self._allocation.hosts.index(task.host)
 
     def _stop(self, code: int, why: str) -> None:
@@ -188,11 +190,11 @@ class StepRun:
         self._stopped_at = time.time()
         self._kill_at = time.monotonic() + self._grace
         if self._living:
-            say("Terminating StepId=%s.%d%s" % (os.environ.get("SLURM_JOB_ID", "0"), self._step.number, why))
+            print_as_srun("Terminating StepId=%s.%d%s" % (os.environ.get("SLURM_JOB_ID", "0"), self._step.number, why))
         for pid in self._living:
             processes.signal_group(pid, signal.SIGTERM)
 
-    def _signalled(self, numbers: set[int]) -> None:
+    def _handle_signals(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
             self.stopped = True
             self._stop(128 + signal.SIGTERM, "")
@@ -203,7 +205,7 @@ class StepRun:
         for pid in self._living:
             processes.signal_process(pid, number)
 
-    def _leftovers(self) -> bool:
+    def _terminate_leftovers(self) -> bool:
         """Whether something is left of tasks that have ended: it is told to end, and is ended when the step is."""
         left = processes.children()
         if left and self._kill_at is None:
@@ -231,7 +233,7 @@ class StepRun:
         return max(0.0, min(*moments, time.monotonic() + _LONGEST_PAUSE) - time.monotonic()) if moments else None
 
 
-def say(text: str) -> None:
+def print_as_srun(text: str) -> None:
     """On srun's standard error, in its manner."""
     try:
         sys.stderr.write("srun: %s\n" % text)
@@ -241,7 +243,7 @@ def say(text: str) -> None:
 
 
 def _seconds(text: str | None) -> float:
-    return float(whole(text) or 0)
+    return float(parse_digits(text) or 0)
 
 
 def _limit(text: str | None) -> float | None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import read_file, write_json
-from worldsize.common.json_values import DAMAGES, check, tuple_of
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Held(NamedTuple):
+class RunningStep(NamedTuple):
     """A running step: its srun (pid, and when that started), the ranks whose logs its tasks write, CPUs by node."""
 
     pid: int
@@ -43,7 +43,7 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
     for name in names:
         try:
             found.append(json.loads(read_file(os.path.join(paths.steps_dir, name))))
-        except (OSError, *DAMAGES):
+        except (OSError, *PARSE_ERRORS):
             continue
     return [step for step in found if isinstance(step, dict)]
 
@@ -55,12 +55,12 @@ def last_failure(paths: RunPaths) -> Failure | None:
         return None
     failure = max(ended, key=lambda step: float(step["ended"])).get("failure")
     try:
-        return check(tuple_of(Failure, failure)) if failure else None
-    except DAMAGES:
+        return check_fields(tuple_of(Failure, failure)) if failure else None
+    except PARSE_ERRORS:
         return None
 
 
-class Board:
+class StepRegistry:
     """The steps that run now. Its methods are to be called inside `locked`."""
 
     def __init__(self, paths: RunPaths) -> None:
@@ -77,7 +77,7 @@ class Board:
         finally:
             os.close(lock)
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[RunningStep]:
         """By sruns that live."""
         try:
             rows = json.loads(read_file(self._file))
@@ -86,20 +86,22 @@ class Board:
         found = []
         for pid, started, ranks, cpus in rows:
             if processes.start_time(pid) == started:
-                found.append(Held(pid, started, tuple(ranks), {int(node): count for node, count in cpus.items()}))
+                found.append(
+                    RunningStep(pid, started, tuple(ranks), {int(node): count for node, count in cpus.items()})
+                )
         return found
 
-    def hold(self, ranks: Sequence[int], cpus: dict[int, int]) -> None:
-        mine = Held(os.getpid(), processes.start_time(os.getpid()), tuple(ranks), cpus)
+    def add_running(self, ranks: Sequence[int], cpus: dict[int, int]) -> None:
+        mine = RunningStep(os.getpid(), processes.start_time(os.getpid()), tuple(ranks), cpus)
         write_json(self._file, [*self.held(), mine])
 
-    def new_step(self, record: dict[str, Any]) -> int:
+    def create_step(self, record: dict[str, Any]) -> int:
         """The number of the next step, whose record exists from now on."""
         number = len([name for name in os.listdir(self._paths.steps_dir) if name.startswith("step-")])
         write_json(step_file(self._paths, number), {"step": number, **record})
         return number
 
-    def say_once(self, name: str) -> bool:
+    def claim_notice(self, name: str) -> bool:
         """Whether nobody in this run has said this yet."""
         mark = os.path.join(self._paths.steps_dir, "said-" + "".join(c if c.isalnum() else "-" for c in name))
         try:

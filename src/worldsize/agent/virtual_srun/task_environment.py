@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from worldsize.agent.virtual_srun.options import Asked
+from worldsize.agent.virtual_srun.options import SrunOptions
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import whole
-from worldsize.plan.slurm.hostlist import fold
-from worldsize.plan.slurm.step_size import Allocation, StepSize, repeated
+from worldsize.common.numbers import parse_digits
+from worldsize.plan.slurm.hostlist import fold_hostlist
+from worldsize.plan.slurm.step_size import Allocation, StepSize, format_counts
 
 
-class Task(NamedTuple):
+class StepTask(NamedTuple):
     """`place` is its node's among the step's; `rank` the one of the run whose log it writes."""
 
     number: int
@@ -26,14 +26,14 @@ class Step(NamedTuple):
     """What is started: `tasks` in their order, on `hosts`, with srun's `umask`."""
 
     number: int
-    asked: Asked
+    asked: SrunOptions
     size: StepSize
     hosts: tuple[str, ...]
-    tasks: tuple[Task, ...]
+    tasks: tuple[StepTask, ...]
     umask: int
 
 
-def exported(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
+def exported_environment(asked: SrunOptions, environ: Mapping[str, str]) -> dict[str, str]:
     """What `--export` lets through: everything, or Slurm's and our own variables and those that it names."""
     parts = (asked.options.get("export") or "ALL").split(",")
     given = dict(part.split("=", 1) for part in parts if "=" in part)
@@ -45,7 +45,7 @@ def exported(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def task_environment(
-    step: Step, task: Task, base: Mapping[str, str], allocation: Allocation, error_file: str
+    step: Step, task: StepTask, base: Mapping[str, str], allocation: Allocation, error_file: str
 ) -> dict[str, str]:
     size = step.size
     local_tasks = [str(each.number) for each in step.tasks if each.place == task.place]
@@ -59,13 +59,13 @@ def task_environment(
         "SLURM_NTASKS": size.total,
         "SLURM_NPROCS": size.total,
         "SLURM_NNODES": len(step.hosts),
-        "SLURM_TASKS_PER_NODE": repeated(size.tasks),
+        "SLURM_TASKS_PER_NODE": format_counts(size.tasks),
         "SLURM_STEP_ID": step.number,
         "SLURM_STEPID": step.number,
-        "SLURM_STEP_NODELIST": fold(step.hosts),
+        "SLURM_STEP_NODELIST": fold_hostlist(step.hosts),
         "SLURM_STEP_NUM_NODES": len(step.hosts),
         "SLURM_STEP_NUM_TASKS": size.total,
-        "SLURM_STEP_TASKS_PER_NODE": repeated(size.tasks),
+        "SLURM_STEP_TASKS_PER_NODE": format_counts(size.tasks),
         "SLURM_CPUS_ON_NODE": _cpus(step, task, allocation),
         "SLURM_LAUNCH_NODE_IPADDR": allocation.hosts[0],
         "SLURM_SRUN_COMM_HOST": allocation.hosts[0],
@@ -79,7 +79,7 @@ def task_environment(
         values["SLURM_CPUS_PER_TASK"] = cpus_per_task
     if step.asked.flag("label"):
         values["SLURM_LABELIO"] = 1
-    per_node = whole((step.asked.said.get("ntasks-per-node") or "").strip())
+    per_node = parse_digits((step.asked.said.get("ntasks-per-node") or "").strip())
     if per_node and ("ntasks" in step.asked.said or per_node * len(step.hosts) == size.total):
         values["SLURM_NTASKS_PER_NODE"] = per_node
     found = {**base, **{name: str(value) for name, value in values.items()}, **_devices(step, task, base)}
@@ -87,9 +87,9 @@ def task_environment(
     return found
 
 
-def _cpus(step: Step, task: Task, allocation: Allocation) -> int:
+def _cpus(step: Step, task: StepTask, allocation: Allocation) -> int:
     """All that the script was given of the node, or with --exact no more than the step's tasks need."""
-    each = whole(step.asked.options.get("cpus-per-task") or "1")
+    each = parse_digits(step.asked.options.get("cpus-per-task") or "1")
     return each * step.size.tasks[task.place] if each and step.asked.flag("exact") else allocation.cpus
 
 
@@ -101,7 +101,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _devices(step: Step, task: Task, base: Mapping[str, str]) -> dict[str, str]:
+def _devices(step: Step, task: StepTask, base: Mapping[str, str]) -> dict[str, str]:
     """The node's GPUs, or fewer where the step asks for fewer; of its own for each task with --gpus-per-task."""
     visible = [device for device in base.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
     per_task = _count(step.asked.options.get("gpus-per-task"))
@@ -126,4 +126,4 @@ def _gres(text: str | None) -> int | None:
 
 
 def _count(text: str | None) -> int | None:
-    return whole((text or "").rpartition(":")[2])
+    return parse_digits((text or "").rpartition(":")[2])

@@ -11,10 +11,10 @@ import errno
 import os
 import re
 
-from worldsize.agent.virtual_srun.task_environment import Step, Task
+from worldsize.agent.virtual_srun.task_environment import Step, StepTask
 from worldsize.common.atomic_files import Umask
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.trust.owners import is_believed
 
 _FIELD = re.compile(r"%([0-9]*)([AaJjNnstux%])")
@@ -25,7 +25,7 @@ _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 20
 
 
-class Files:
+class OutputFiles:
     """Files that several tasks may share, each opened once. They are the user's, and made with the user's `umask`."""
 
     def __init__(self, append: bool, umask: int) -> None:
@@ -37,10 +37,10 @@ class Files:
         """Another user's link is not followed. Raises OSError."""
         if path not in self._open:
             with Umask(self._umask):
-                self._open[path] = self._opened(path)
+                self._open[path] = self._open_file(path)
         return self._open[path]
 
-    def _opened(self, path: str) -> int:
+    def _open_file(self, path: str) -> int:
         try:
             return os.open(path, self._flags | os.O_NOFOLLOW, 0o666)
         except OSError as error:
@@ -49,7 +49,7 @@ class Files:
             return os.open(path, self._flags, 0o666)
 
 
-def file_name(pattern: str, step: Step, task: Task, environ: dict[str, str]) -> str:
+def file_name(pattern: str, step: Step, task: StepTask, environ: dict[str, str]) -> str:
     """`log-%j-%3t.out` with its fields filled in, as srun fills them."""
     job = environ.get("SLURM_JOB_ID", "0")
     values = {
@@ -63,19 +63,19 @@ def file_name(pattern: str, step: Step, task: Task, environ: dict[str, str]) -> 
         if letter == "%":
             return "%"
         value = values[letter]
-        return value.zfill(min(_WIDEST, whole(width) or _WIDEST)) if width and value.isdigit() else value
+        return value.zfill(min(_WIDEST, parse_digits(width) or _WIDEST)) if width and value.isdigit() else value
 
     return pattern.replace("\\", "") if "\\" in pattern else _FIELD.sub(filled, pattern)
 
 
-class Target(NamedTuple):
+class OutputTarget(NamedTuple):
     """Where one stream of a task goes besides the rank's log; None: nowhere else."""
 
     fd: int | None
     labelled: bool = False
 
 
-def target(step: Step, task: Task, name: str, own: int, files: Files, to_log: bool) -> Target:
+def output_target(step: Step, task: StepTask, name: str, own: int, files: OutputFiles, to_log: bool) -> OutputTarget:
     """For the stream `name` ("output" or "error"), whose place in srun's own streams is `own`.
 
     `to_log`: srun's own stream is the batch script's, which the rank's log stands in for. Raises OSError.
@@ -85,19 +85,19 @@ def target(step: Step, task: Task, name: str, own: int, files: Files, to_log: bo
     if pattern is None and name == "error" and options.get("output") not in (None, "all"):
         pattern = options["output"]
     if pattern == "none":
-        return Target(None)
-    only = whole(pattern)
+        return OutputTarget(None)
+    only = parse_digits(pattern)
     if only is not None and only != task.number:
-        return Target(None)
+        return OutputTarget(None)
     if pattern is None or pattern == "all" or only is not None:
-        return Target(None if to_log else own, step.asked.flag("label"))
-    return Target(files.open(file_name(pattern, step, task, dict(os.environ))), step.asked.flag("label"))
+        return OutputTarget(None if to_log else own, step.asked.flag("label"))
+    return OutputTarget(files.open(file_name(pattern, step, task, dict(os.environ))), step.asked.flag("label"))
 
 
-class Relay:
+class OutputRelay:
     """One stream of one task, read from the pipe `fd` and passed on by whole lines. Owns `fd` and `log`, if any."""
 
-    def __init__(self, fd: int, log: int | None, to: Target, label: str) -> None:
+    def __init__(self, fd: int, log: int | None, to: OutputTarget, label: str) -> None:
         self.fd = fd
         self._log = log
         self._to = to
@@ -133,7 +133,7 @@ class Relay:
         try:
             _write_all(self._to.fd, data)
         except BrokenPipeError:
-            self._to = Target(None)  # nobody reads it any more: `srun … | head`
+            self._to = OutputTarget(None)  # nobody reads it any more: `srun … | head`
 
 
 def _write_all(fd: int, data: bytes) -> None:

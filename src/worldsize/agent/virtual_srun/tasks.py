@@ -9,11 +9,11 @@ import stat
 from collections.abc import Mapping
 
 from worldsize.agent.posix import processes
-from worldsize.agent.virtual_srun.task_environment import Step, Task
-from worldsize.agent.virtual_srun.task_output import Files, Relay, Target, file_name, target
+from worldsize.agent.virtual_srun.task_environment import Step, StepTask
+from worldsize.agent.virtual_srun.task_output import OutputFiles, OutputRelay, OutputTarget, file_name, output_target
 from worldsize.common.atomic_files import open_log
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-class Streams(NamedTuple):
+class TaskStreams(NamedTuple):
     """A task's three, as descriptors of ours: to be closed once it is started. `relays` read what it writes."""
 
     stdin: int
     stdout: int
     stderr: int
-    relays: tuple[Relay, ...]
+    relays: tuple[OutputRelay, ...]
 
     def close(self) -> None:
         for fd in {self.stdin, self.stdout, self.stderr} - {0, 1, 2}:
             os.close(fd)
 
 
-class Opener:
+class StreamOpener:
     """Opens the streams of each task. Raises OSError."""
 
     def __init__(self, step: Step, paths: RunPaths) -> None:
@@ -42,33 +42,33 @@ class Opener:
         self._paths = paths
         batch_log = os.environ.get("WORLDSIZE_BATCH_LOG", "")
         self._to_log = {fd: _is_file(fd, batch_log) for fd in (1, 2)}
-        self._files = Files(step.asked.options.get("open-mode", "") in ("a", "append"), step.umask)
+        self._files = OutputFiles(step.asked.options.get("open-mode", "") in ("a", "append"), step.umask)
         self._width = len(str(step.size.total - 1))
-        self._input = _Input(step)
+        self._input = _StepInput(step)
 
-    def open(self, task: Task) -> Streams:
+    def open(self, task: StepTask) -> TaskStreams:
         log = open_log(self._paths.rank_log(task.rank))
-        relays: list[Relay] = []
+        relays: list[OutputRelay] = []
         label = "%*d: " % (self._width, task.number)
         stdout = self._stream(task, "output", 1, log, label, relays)
         stderr = self._stream(task, "error", 2, log, label, relays)
         if log not in (stdout, stderr):
             os.close(log)
-        return Streams(self._input.open(task), stdout, stderr, tuple(relays))
+        return TaskStreams(self._input.open(task), stdout, stderr, tuple(relays))
 
     def close(self) -> None:
         self._input.close()
 
-    def _stream(self, task: Task, name: str, own: int, log: int, label: str, relays: list[Relay]) -> int:
-        to: Target = target(self._step, task, name, own, self._files, self._to_log[own])
+    def _stream(self, task: StepTask, name: str, own: int, log: int, label: str, relays: list[OutputRelay]) -> int:
+        to: OutputTarget = output_target(self._step, task, name, own, self._files, self._to_log[own])
         if to.fd is None:
             return log
         reading, writing = os.pipe()
-        relays.append(Relay(reading, None if _is_kept_elsewhere(to.fd) else os.dup(log), to, label))
+        relays.append(OutputRelay(reading, None if _is_kept_elsewhere(to.fd) else os.dup(log), to, label))
         return writing
 
 
-class _Input:
+class _StepInput:
     """srun's standard input goes to all tasks, to one of them, or is replaced by files."""
 
     def __init__(self, step: Step) -> None:
@@ -76,9 +76,9 @@ class _Input:
         self._mode = step.asked.options.get("input") or "all"
         self._data: str | None = None
 
-    def open(self, task: Task) -> int:
+    def open(self, task: StepTask) -> int:
         mode = self._mode
-        only = whole(mode)
+        only = parse_digits(mode)
         if mode == "none" or (only is not None and only != task.number):
             return os.open(os.devnull, os.O_RDONLY)
         if mode != "all" and only is None:
@@ -122,7 +122,7 @@ def _is_file(fd: int, path: str) -> bool:
     return (mine.st_dev, mine.st_ino) == (other.st_dev, other.st_ino)
 
 
-def spawn(argv: tuple[str, ...], environment: Mapping[str, str], streams: Streams, umask: int) -> int:
+def spawn_task(argv: tuple[str, ...], environment: Mapping[str, str], streams: TaskStreams, umask: int) -> int:
     """The pid of the task, which finds it in SLURM_TASK_PID, leads a session of its own and has the `umask`.
 
     Raises OSError where it cannot be started.
@@ -149,7 +149,7 @@ def _execute(
     program: str,
     argv: tuple[str, ...],
     environment: Mapping[str, str],
-    streams: Streams,
+    streams: TaskStreams,
     umask: int,
     failed: int,
 ) -> NoReturn:
@@ -161,7 +161,7 @@ def _execute(
         copies = [os.dup(fd) for fd in (streams.stdin, streams.stdout, streams.stderr)]
         for number, fd in enumerate(copies):
             os.dup2(fd, number)
-        for each in processes.RESTORED:
+        for each in processes.RESET_SIGNALS:
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(program, argv, {**environment, "SLURM_TASK_PID": str(os.getpid())})

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from worldsize.cli.console import add_output, complete_computes, completed_by, config_here
-from worldsize.cli.output import say_message, show, show_document, show_json
+from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer
+from worldsize.cli.output import report_message, show, show_document, show_json
 from worldsize.errors import StorageError, UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.trust.directories import foreign_owner
@@ -39,24 +39,24 @@ The lock file holds every package with its version, where it is from, and its ha
 def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[action]
     parser.add_argument("spec", metavar="SPEC", help="a file, a job file, or a name")
-    add_compute(parser)
+    add_compute_option(parser)
     if action == "build":
         parser.add_argument("--name", help="what the environment is called (default: as its file says)")
         parser.set_defaults(act=build)
     else:
         parser.add_argument("--to", metavar="FILE", help="where to (default: beside the spec; -: standard output)")
         parser.set_defaults(act=lock)
-    add_output(parser)
+    add_output_option(parser)
 
 
-def add_compute(parser: argparse.ArgumentParser) -> None:
+def add_compute_option(parser: argparse.ArgumentParser) -> None:
     compute = parser.add_argument("--compute", metavar="NAME", help="for which compute (default: the configured one)")
-    completed_by(compute, complete_computes)
+    set_completer(compute, complete_computes)
 
 
 def build(options: argparse.Namespace) -> int:
     began = time.monotonic()
-    environment, ours = ready(options, options.name)
+    environment, ours = ensure_environment(options, options.name)
     prefix, description = environment.prefix, environment.description() or {}
     if options.output == "json":
         keys = ("name", "kind", "fingerprint", "digest", "python")
@@ -70,13 +70,13 @@ def build(options: argparse.Namespace) -> int:
 def lock(options: argparse.Namespace) -> int:
     from worldsize.environment.sources import lock_text
 
-    environment, _ = ready(options)
+    environment, _ = ensure_environment(options)
     description = environment.description()
     if description is None:
         what = "%s was not built by worldsize: where its packages are from is not known" % options.spec
         raise UsageError(what, None, "name what it is made of: an environment.yml, a requirements.txt")
     text = lock_text(description)
-    path = options.to or _beside(options.spec)
+    path = options.to or _lock_path(options.spec)
     if path != "-":
         _write(path, text)
     if path == "-" or options.output == "json":
@@ -94,38 +94,38 @@ def _write(path: str, text: str) -> None:
         raise StorageError("cannot write: %s" % error.strerror, path, "--to FILE writes it elsewhere") from None
 
 
-def _beside(spec: str) -> str:
+def _lock_path(spec: str) -> str:
     base = spec.removesuffix(".yml").removesuffix(".yaml").removesuffix(".txt").removesuffix(".toml")
     return base.removesuffix(".lock.json").removesuffix(".lock") + ".lock.json"
 
 
-def ready(options: argparse.Namespace, name: str | None = None, prefix: bool = True) -> tuple[Any, bool]:
+def ensure_environment(options: argparse.Namespace, name: str | None = None, prefix: bool = True) -> tuple[Any, bool]:
     """The environment that the words name, built by now, and whether it was we who built it. UsageError where there is
     nothing to build, if a `prefix` is wanted, or nothing to use."""
-    from worldsize.cli.progress_line import Notices, Ticker
+    from worldsize.cli.progress_line import NoticePrinter, ProgressLine
     from worldsize.jobspec.job import Job
     from worldsize.service.environments.build import make_ready
     from worldsize.service.environments.lookup import find_environment
-    from worldsize.service.secrets import environ_of_builds
+    from worldsize.service.secrets import build_environ
     from worldsize.service.submission.submit import start
 
-    config = config_here()
+    config = load_current_config()
     compute = config.compute(options.compute, "--compute").name
-    environ = environ_of_builds(_job_of(options.spec, config) or Job(), os.environ)
+    environ = build_environ(_job_of(options.spec, config) or Job(), os.environ)
     named = secrets_of(options.spec, config)
-    found = find_environment(wanted(options.spec, config), config, compute, environ, name, named)
+    found = find_environment(requested_environment(options.spec, config), config, compute, environ, name, named)
     for notice in found.notices if found else ():
-        say_message("notice: " + notice)
-    if found is None or (found.prefix is None and (prefix or not found.activation(environ).lines_needed())):
+        report_message("notice: " + notice)
+    if found is None or (found.prefix is None and (prefix or not found.activation(environ).has_effect())):
         raise UsageError("%s: there is nothing to build" % options.spec, None, "worldsize env build --help")
-    told = Ticker() if sys.stderr.isatty() else Notices()
+    told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
         return found, make_ready(found, told, start)
     finally:
         told.done()
 
 
-def wanted(spec: str, config: Config) -> Any:
+def requested_environment(spec: str, config: Config) -> Any:
     """What `environment:` of a job would say: of a job file, what it says. A name of the configuration's comes before
     what lies here, which may be somebody else's: that has to be named by a path. UsageError."""
     if spec in config.environments:

@@ -6,9 +6,9 @@ import argparse
 import os
 from typing import Any
 
-from worldsize.cli.console import add_output, config_here, count, table
-from worldsize.cli.env.build import add_compute, secrets_of, wanted
-from worldsize.cli.output import lines_of, say, show, show_json
+from worldsize.cli.console import add_output_option, load_current_config, parse_count, table
+from worldsize.cli.env.build import add_compute_option, requested_environment, secrets_of
+from worldsize.cli.output import lines_of, report, show, show_json
 
 _EXAMPLES = """examples:
   worldsize env check                          the current Python, on every node of the default compute
@@ -23,32 +23,34 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("spec", metavar="SPEC", nargs="?", help="as of env build; the current Python when left out")
     parser.add_argument("--import", metavar="NAMES", dest="modules", default="", help="further modules, by comma")
-    parser.add_argument("-w", "--world", metavar="N", type=count, help="on N nodes of their own, rather than on all")
-    add_compute(parser)
-    add_output(parser)
+    parser.add_argument(
+        "-w", "--world", metavar="N", type=parse_count, help="on N nodes of their own, rather than on all"
+    )
+    add_compute_option(parser)
+    add_output_option(parser)
     parser.set_defaults(act=check)
 
 
 def check(options: argparse.Namespace) -> int:
-    from worldsize.environment.inspect.node_check import judge
+    from worldsize.environment.inspect.node_check import find_problems
     from worldsize.jobspec.job import Job
     from worldsize.service.computes import choose_compute, open_compute
     from worldsize.service.environments.check import check_on_nodes
     from worldsize.service.environments.lookup import find_environment
-    from worldsize.service.node_commands import said_of
+    from worldsize.service.node_commands import left_out_notice
 
-    config = config_here()
+    config = load_current_config()
     name = choose_compute(config, options.compute, None)
     compute = open_compute(config, name, os.environ)
     environment = None
     if options.spec:
-        wants, secrets = wanted(options.spec, config), secrets_of(options.spec, config)
+        wants, secrets = requested_environment(options.spec, config), secrets_of(options.spec, config)
         environment = find_environment(wants, config, name, os.environ, secrets=secrets)
     modules = [each.strip() for each in options.modules.split(",") if each.strip()]
     rows, left_out = check_on_nodes(compute, config, environment, modules, options.world, os.environ)
-    problems = judge(rows, compute.facts(Job()).gpus_per_node)
+    problems = find_problems(rows, compute.facts(Job()).gpus_per_node)
     if left_out:
-        say(said_of(left_out))
+        report(left_out_notice(left_out))
     failed = any(problem.level == "error" for problem in problems)
     if options.output == "json":
         nodes = [{"node": row.node, **(dict(row.said) if row.said else {"error": row.error})} for row in rows]
@@ -62,7 +64,7 @@ def check(options: argparse.Namespace) -> int:
 
 def _show(rows: Any, problems: Any) -> None:
     from worldsize.environment.inspect.node_check import version_of
-    from worldsize.plan.slurm.hostlist import fold
+    from worldsize.plan.slurm.hostlist import fold_hostlist
 
     answered = [row for row in rows if row.said and "imports" in row.said]
     names = list(dict.fromkeys(name for row in answered for name in row.said["imports"]))
@@ -75,8 +77,8 @@ def _show(rows: Any, problems: Any) -> None:
         alike.setdefault(cells, []).append(row.node)
     if alike:
         headers = ["NODES", "PYTHON", "GLIBC", "DRIVER", "GPUS", *names]
-        show(*table([[fold(nodes), *cells] for cells, nodes in alike.items()], headers))
+        show(*table([[fold_hostlist(nodes), *cells] for cells, nodes in alike.items()], headers))
     for each in problems:
-        show(*lines_of("%s: %s: %s" % (each.level, fold(each.nodes), each.what)))
+        show(*lines_of("%s: %s: %s" % (each.level, fold_hostlist(each.nodes), each.what)))
         if each.mend:
             show("  → " + each.mend)

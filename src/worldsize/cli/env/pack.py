@@ -6,9 +6,9 @@ import argparse
 import os
 import sys
 
-from worldsize.cli.console import here
-from worldsize.cli.env.build import add_compute, ready
-from worldsize.cli.output import say, say_message, show
+from worldsize.cli.console import current_directory
+from worldsize.cli.env.build import add_compute_option, ensure_environment
+from worldsize.cli.output import report, report_message, show
 
 _EXAMPLES = """examples:
   worldsize env pack /shared/me/venv                    writes venv.tar.gz here, and prints its name
@@ -25,31 +25,31 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("spec", metavar="SPEC", help="an environment, by path or by name; or what it is made of")
     parser.add_argument("-o", "--to", metavar="FILE", help="a file, or a folder for NAME.tar.gz (default: here)")
-    add_compute(parser)
+    add_compute_option(parser)
     parser.set_defaults(act=pack)
 
 
 def pack(options: argparse.Namespace) -> int:
-    from worldsize.cli.progress_line import Notices, Ticker
+    from worldsize.cli.progress_line import NoticePrinter, ProgressLine
     from worldsize.environment.pack.pack import SUFFIX
     from worldsize.environment.pack.pack import pack as packed
     from worldsize.errors import UsageError
     from worldsize.staging.content_store import bytes_text
 
-    environment, _ = ready(options)
+    environment, _ = ensure_environment(options)
     if environment.archive:
         raise UsageError("is packed already", options.spec, "name it as it is: environment: %s" % options.spec)
     existing = environment.existing
     target = os.path.abspath(options.to or "")
     if os.path.isdir(target):
         target = os.path.join(target, os.path.basename(existing.prefix) + SUFFIX)
-    told = Ticker() if sys.stderr.isatty() else Notices()
+    told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
         found = packed(existing, target, lambda done, total: told.transfer("packing", done, total))
     finally:
         told.done()
     for notice in found.notices:
-        say_message("notice: " + notice)
-    say("%d files, %s of %s" % (found.files, bytes_text(found.size), bytes_text(found.unpacked)))
-    show(os.path.relpath(target, here()) if target.startswith(here() + os.sep) else target)
+        report_message("notice: " + notice)
+    report("%d files, %s of %s" % (found.files, bytes_text(found.size), bytes_text(found.unpacked)))
+    show(os.path.relpath(target, current_directory()) if target.startswith(current_directory() + os.sep) else target)
     return 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 
-from worldsize.cli.console import add_output, config_here
-from worldsize.cli.env.build import add_compute
-from worldsize.cli.output import say, show, show_json
+from worldsize.cli.console import add_output_option, load_current_config
+from worldsize.cli.env.build import add_compute_option
+from worldsize.cli.output import report, show, show_json
 
 _EXAMPLES = """examples:
   worldsize env probe --compute lab           asks a node of lab; environments for lab go by its answer from now on
@@ -17,23 +17,23 @@ What is printed may stand in worldsize.toml too, in the compute's table, where i
 
 def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    add_compute(parser)
-    add_output(parser)
+    add_compute_option(parser)
+    add_output_option(parser)
     parser.set_defaults(act=probe_compute)
 
 
 def probe_compute(options: argparse.Namespace) -> int:
     from worldsize.service.computes import choose_compute, open_compute
-    from worldsize.service.environments.location import keep_probe
+    from worldsize.service.environments.location import write_probe
     from worldsize.service.environments.probe import probe
 
-    config = config_here()
+    config = load_current_config()
     name = choose_compute(config, options.compute, None)
     found = probe(open_compute(config, name, os.environ))
-    keep_probe(config.home, name, found.virtual, found.node)
+    write_probe(config.home, name, found.virtual, found.node)
     if options.output == "json":
         show_json({"compute": name, "node": found.node, "virtual_packages": list(found.virtual)})
     else:
         show("virtual_packages = [%s]" % ", ".join('"%s"' % each for each in found.virtual))
-        say("asked of %s: environments for %s are built for this" % (found.node, name))
+        report("asked of %s: environments for %s are built for this" % (found.node, name))
     return 0

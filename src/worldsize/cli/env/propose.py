@@ -8,8 +8,8 @@ import re
 import sys
 import tempfile
 
-from worldsize.cli.console import add_output, config_here
-from worldsize.cli.output import say, show_document, show_json
+from worldsize.cli.console import add_output_option, load_current_config
+from worldsize.cli.output import report, show_document, show_json
 from worldsize.errors import NotFound, UsageError
 from worldsize.trust.secrets import mask_text
 
@@ -28,17 +28,17 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--channel", action="append", default=[], help="where to look; may be repeated")
     parser.add_argument("--python", metavar="VERSION", help="for this Python, such as 3.11")
     parser.add_argument("--name", help="the environment's name (default: the directory's)")
-    add_output(parser)
+    add_output_option(parser)
     parser.set_defaults(act=propose_split)
 
 
 def propose_split(options: argparse.Namespace) -> int:
     from functools import partial
 
-    from worldsize.cli.progress_line import Notices, Ticker
+    from worldsize.cli.progress_line import NoticePrinter, ProgressLine
     from worldsize.environment.conda import packages
-    from worldsize.environment.conda.split_requirements import as_yaml, propose, read_list
-    from worldsize.environment.workspace.builder import Scratch
+    from worldsize.environment.conda.split_requirements import environment_yaml, propose, read_list
+    from worldsize.environment.workspace.builder import ScratchBuild
     from worldsize.service.environments.lookup import DEFAULT_CHANNELS
 
     if options.python and not re.fullmatch(r"\d+(\.\d+)*", options.python):
@@ -47,16 +47,16 @@ def propose_split(options: argparse.Namespace) -> int:
         found = read_list(options.file)
     except OSError as error:
         raise NotFound("cannot be read: %s" % error.strerror, error.filename or options.file) from None
-    config = config_here()
+    config = load_current_config()
     channels = tuple(options.channel) or config.conda.get("channels") or DEFAULT_CHANNELS
     alias = config.conda.get("channel_alias")
-    cache = packages.cache_directory(os.path.join(config.home, "cache"), os.environ, channels, alias)
+    cache = packages.ensure_cache_directory(os.path.join(config.home, "cache"), os.environ, channels, alias)
     source = packages.Source(channels, alias, (), cache)
-    told = Ticker() if sys.stderr.isatty() else Notices()
+    told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     with tempfile.TemporaryDirectory(prefix="worldsize-") as scratch:
-        work = Scratch(scratch, told.doing)
-        versions = partial(packages.versions, work, source, environ=os.environ)
-        trial = partial(packages.solvable, work, source, environ=os.environ)
+        work = ScratchBuild(scratch, told.show_activity)
+        versions = partial(packages.query_versions, work, source, environ=os.environ)
+        trial = partial(packages.find_conflict, work, source, environ=os.environ)
         proposal = propose(found, options.python, versions, trial)
     told.done()
     name = options.name or os.path.basename(os.path.dirname(os.path.abspath(options.file))) or "env"
@@ -64,6 +64,6 @@ def propose_split(options: argparse.Namespace) -> int:
         show_json({"name": name, "channels": list(channels), **proposal._asdict()})
         return 0
     for line, why in proposal.why.items():
-        say("pip: %s %s" % (mask_text(line), why))
-    show_document(as_yaml(proposal, name, channels))
+        report("pip: %s %s" % (mask_text(line), why))
+    show_document(environment_yaml(proposal, name, channels))
     return 0

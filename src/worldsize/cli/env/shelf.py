@@ -7,9 +7,9 @@ import os
 import time
 from typing import Any
 
-from worldsize.cli.console import add_output, completed_by, config_here, duration, table
-from worldsize.cli.env.build import add_compute
-from worldsize.cli.output import say, show, show_json
+from worldsize.cli.console import add_output_option, duration, load_current_config, set_completer, table
+from worldsize.cli.env.build import add_compute_option
+from worldsize.cli.output import report, show, show_json
 
 _EXAMPLES = {
     "list": """examples:
@@ -32,45 +32,45 @@ _UNUSED = "30d"
 def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[action]
     if action == "list":
-        add_compute(parser)
+        add_compute_option(parser)
         parser.set_defaults(act=list_environments)
     elif action == "remove":
         names = parser.add_argument("names", metavar="NAME", nargs="+", help="a name, its unique beginning, or a path")
-        completed_by(names, complete_environments)
+        set_completer(names, complete_environments)
         parser.add_argument("--force", action="store_true", help="also what a run uses that has not ended")
         parser.set_defaults(act=remove)
     else:
         parser.add_argument("--unused", metavar="AGE", default=_UNUSED, help="for so long (default: %s)" % _UNUSED)
         parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
-        parser.set_defaults(act=gc)
-    add_output(parser)
+        parser.set_defaults(act=collect_garbage)
+    add_output_option(parser)
 
 
 def complete_environments(**_: Any) -> list[str]:
-    from worldsize.service.environments.shelf import on_shelf
+    from worldsize.service.environments.shelf import environment_entries
 
-    return [entry.name for entry in on_shelf(config_here())]
+    return [entry.name for entry in environment_entries(load_current_config())]
 
 
 def list_environments(options: argparse.Namespace) -> int:
-    from worldsize.environment.workspace.prefixes import last_used
-    from worldsize.service.environments.shelf import on_shelf, users
+    from worldsize.environment.workspace.prefixes import last_use_time
+    from worldsize.service.environments.shelf import environment_entries, runs_by_prefix
 
-    config = config_here()
-    shelf = on_shelf(config, options.compute)
-    used = users(config) if shelf else {}
-    rows = [row(entry, last_used(entry.path), used.get(entry.path, [])) for entry in shelf]
+    config = load_current_config()
+    shelf = environment_entries(config, options.compute)
+    used = runs_by_prefix(config) if shelf else {}
+    rows = [environment_row(entry, last_use_time(entry.path), used.get(entry.path, [])) for entry in shelf]
     if options.output == "json":
         show_json(rows)
     elif rows:
         headers = ["NAME", "STATE", "KIND", "PYTHON", "PACKAGES", "USED", "BY"]
         show(*table([_cells(each) for each in rows], headers))
     else:
-        say("no environment has been built yet: worldsize env build environment.yml")
+        report("no environment has been built yet: worldsize env build environment.yml")
     return 0
 
 
-def row(entry: Any, used: float, runs: list[str]) -> dict[str, Any]:
+def environment_row(entry: Any, used: float, runs: list[str]) -> dict[str, Any]:
     description = entry.description or {}
     keys = ("kind", "python", "fingerprint", "digest", "created")
     return {
@@ -97,7 +97,7 @@ def remove(options: argparse.Namespace) -> int:
     from worldsize.service.environments.shelf import find_entry
     from worldsize.service.environments.shelf import remove as remove_entries
 
-    config = config_here()
+    config = load_current_config()
     found = [find_entry(config, name) for name in options.names]
     remove_entries(config, found, options.force)
     if options.output == "json":
@@ -107,16 +107,16 @@ def remove(options: argparse.Namespace) -> int:
     return 0
 
 
-def gc(options: argparse.Namespace) -> int:
-    from worldsize.cli.runs.prune import age
+def collect_garbage(options: argparse.Namespace) -> int:
+    from worldsize.cli.runs.prune import parse_age
     from worldsize.service.environments.shelf import tidy
 
-    gone = tidy(config_here(), time.time() - age(options.unused, "--unused"), options.dry_run)
+    gone = tidy(load_current_config(), time.time() - parse_age(options.unused, "--unused"), options.dry_run)
     freed = sum(each.bytes for each in gone)
     if options.output == "json":
         show_json([{"name": each.entry.name, "bytes": each.bytes, "why": each.why} for each in gone])
     else:
         show(*("%s  %s  %.1f MB" % (each.entry.name, each.why, each.bytes / 1e6) for each in gone))
         did = "would remove" if options.dry_run else "removed"
-        say("%s %d environment(s), %.1f MB" % (did, len(gone), freed / 1e6))
+        report("%s %d environment(s), %.1f MB" % (did, len(gone), freed / 1e6))
     return 0

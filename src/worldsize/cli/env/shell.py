@@ -7,10 +7,10 @@ import os
 import shlex
 import sys
 
-from worldsize.cli.console import completed_by
-from worldsize.cli.env.build import add_compute, ready
+from worldsize.cli.console import set_completer
+from worldsize.cli.env.build import add_compute_option, ensure_environment
 from worldsize.cli.env.shelf import complete_environments
-from worldsize.cli.output import say
+from worldsize.cli.output import report
 
 _EXAMPLES = """examples:
   worldsize env shell torch                       an interactive shell
@@ -24,34 +24,34 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.usage = "worldsize env shell [options] SPEC [-- COMMAND …]"
     spec = parser.add_argument("spec", metavar="SPEC", help="a name, a path, a file, or a job file")
-    completed_by(spec, complete_environments)
-    add_compute(parser)
-    parser.set_defaults(act=shell)
+    set_completer(spec, complete_environments)
+    add_compute_option(parser)
+    parser.set_defaults(act=open_shell)
 
 
-def shell(options: argparse.Namespace) -> int:
+def open_shell(options: argparse.Namespace) -> int:
     from worldsize.agent.posix.processes import find_program
     from worldsize.compute.hpcpack.credentials import with_password
     from worldsize.errors import UsageError
-    from worldsize.plan.setup_script import as_bash
+    from worldsize.plan.setup_script import bash_command
 
     if options.words is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "without one: worldsize env shell %s -- COMMAND" % shlex.quote(options.spec)
         raise UsageError("a shell needs a terminal", None, hint)
-    environment, _ = ready(options, prefix=False)
+    environment, _ = ensure_environment(options, prefix=False)
     found = environment.activation(os.environ)
     lines = [*found.module_lines(), *found.lines()]
     if options.words:
         last = "exec %s" % shlex.join(options.words)
     else:
-        say("%s; leave it with exit" % (environment.prefix or "the current Python"))
+        report("%s; leave it with exit" % (environment.prefix or "the current Python"))
         last = "exec %s -i" % shlex.quote(os.environ.get("SHELL") or "bash")
     sys.stdout.flush()
-    words, variable = as_bash([*_module(lines), *lines, last])
+    words, variable = bash_command([*_module_setup(lines), *lines, last])
     os.execve(find_program("bash", os.environ), words, {**with_password(os.environ), **variable})
 
 
-def _module(lines: list[str]) -> list[str]:
-    from worldsize.plan.setup_script import MODULE
+def _module_setup(lines: list[str]) -> list[str]:
+    from worldsize.plan.setup_script import MODULE_LINES
 
-    return list(MODULE) if any(line.startswith("module ") for line in lines) else []
+    return list(MODULE_LINES) if any(line.startswith("module ") for line in lines) else []

@@ -6,10 +6,10 @@ import argparse
 import os
 from typing import Any
 
-from worldsize.cli.console import add_output, completed_by, config_here, table
-from worldsize.cli.env.build import add_compute, wanted
+from worldsize.cli.console import add_output_option, load_current_config, set_completer, table
+from worldsize.cli.env.build import add_compute_option, requested_environment
 from worldsize.cli.env.shelf import complete_environments
-from worldsize.cli.output import say, show, show_json
+from worldsize.cli.output import report, show, show_json
 
 _EXAMPLES = """examples:
   worldsize env show torch                        an environment that was built
@@ -20,39 +20,39 @@ _EXAMPLES = """examples:
 def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     name = parser.add_argument("name", metavar="NAME", help="a name, its unique beginning, a path, or a spec")
-    completed_by(name, complete_environments)
+    set_completer(name, complete_environments)
     parser.add_argument("--verify", action="store_true", help="compare conda's files with its checksums; 1 for changes")
-    add_compute(parser)
-    add_output(parser)
+    add_compute_option(parser)
+    add_output_option(parser)
     parser.set_defaults(act=show_environment)
 
 
 def show_environment(options: argparse.Namespace) -> int:
-    prefix, description = _found(options)
-    found = _verified(prefix) if options.verify else []
+    prefix, description = _find_prefix(options)
+    found = _changed_files(prefix) if options.verify else []
     if options.output == "json":
         value: dict[str, Any] = {"prefix": prefix, "ready": description is not None, **(description or {})}
         show_json({**value, "changed": found} if options.verify else value)
     else:
         _show(prefix, description)
         for each in found:
-            say("%s of %s was %s" % (each["file"], each["package"], each["what"]))
+            report("%s of %s was %s" % (each["file"], each["package"], each["what"]))
     return 1 if found or (options.verify and description is None) else 0
 
 
-def _found(options: argparse.Namespace) -> tuple[str | None, dict[str, Any] | None]:
+def _find_prefix(options: argparse.Namespace) -> tuple[str | None, dict[str, Any] | None]:
     from worldsize.environment.workspace.prefixes import read_description
     from worldsize.errors import NotFound
     from worldsize.service.environments.lookup import find_environment
     from worldsize.service.environments.shelf import find_entry
 
-    config = config_here()
+    config = load_current_config()
     try:
         path = find_entry(config, options.name, options.compute).path
         return path, read_description(path)
     except NotFound:
         compute = config.compute(options.compute, "--compute").name
-        environment = find_environment(wanted(options.name, config), config, compute, os.environ)
+        environment = find_environment(requested_environment(options.name, config), config, compute, os.environ)
         if environment is None or environment.existing is None:
             raise
     found = environment.existing
@@ -62,13 +62,13 @@ def _found(options: argparse.Namespace) -> tuple[str | None, dict[str, Any] | No
     return found.prefix, read_description(found.prefix)
 
 
-def _verified(prefix: str | None) -> list[dict[str, Any]]:
-    from worldsize.environment.conda.clobbered_files import clobbered
-    from worldsize.environment.inspect.installed import distributions
+def _changed_files(prefix: str | None) -> list[dict[str, Any]]:
+    from worldsize.environment.conda.clobbered_files import find_clobbered
+    from worldsize.environment.inspect.installed import installed_distributions
 
     if prefix is None:
         return []
-    return [each._asdict() for each in clobbered(prefix, None, distributions(prefix))]
+    return [each._asdict() for each in find_clobbered(prefix, None, installed_distributions(prefix))]
 
 
 def _show(prefix: str | None, description: dict[str, Any] | None) -> None:

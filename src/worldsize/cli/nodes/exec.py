@@ -8,19 +8,19 @@ import signal
 import time
 
 from worldsize.cli.console import (
-    add_output,
-    add_run,
+    add_output_option,
+    add_run_argument,
     complete_computes,
-    completed_by,
-    config_here,
-    count,
+    current_directory,
     find_run,
-    here,
-    seconds,
+    load_current_config,
+    parse_count,
+    parse_seconds,
+    set_completer,
 )
-from worldsize.cli.output import say, show_json
+from worldsize.cli.output import report, show_json
 from worldsize.compute.base import Compute
-from worldsize.compute.capabilities import Errands
+from worldsize.compute.capabilities import NodeCommandStream
 from worldsize.errors import UsageError
 
 TIMED_OUT = 124
@@ -43,21 +43,23 @@ exit code is the highest of all nodes'; 124 when --timeout is over."""
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.usage = "worldsize exec [options] [RUN] -- COMMAND …"
-    add_run(parser, meaning="a run that runs; the latest of them when left out")
+    add_run_argument(parser, meaning="a run that runs; the latest of them when left out")
     parser.add_argument(
         "--node", metavar="NODES", action="append", default=[], help="only these nodes: 0,2-3, or a host's name"
     )
-    parser.add_argument("-w", "--world", metavar="N", type=count, help="no run: N nodes of their own")
+    parser.add_argument("-w", "--world", metavar="N", type=parse_count, help="no run: N nodes of their own")
     compute = parser.add_argument(
         "--compute", metavar="NAME", help="no run: nodes of this compute (one, on HPC Pack all)"
     )
-    completed_by(compute, complete_computes)
+    set_completer(compute, complete_computes)
     parser.add_argument("-a", "--all", action="store_true", help="no run: every usable node of the compute")
-    parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="end the command after so long, code 124")
+    parser.add_argument(
+        "--timeout", metavar="SECONDS", type=parse_seconds, help="end the command after so long, code 124"
+    )
     parser.add_argument(
         "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all nodes (default: same)"
     )
-    add_output(parser)
+    add_output_option(parser)
     parser.set_defaults(act=execute)
 
 
@@ -76,7 +78,7 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("no command after --", None, "worldsize exec %s" % " ".join(words))
     if options.all and options.world is not None:
         raise UsageError("both -w and --all say how many nodes", None, "leave one of them out")
-    alone = _alone(options)
+    alone = _has_own_nodes(options)
     if alone and options.run is not None:
         raise UsageError("both a run (%s) and nodes of their own" % options.run, None, "leave one of them out")
     if alone and options.node:
@@ -87,64 +89,66 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("-o json and --fold do not go together", None, "leave one of them out")
 
 
-def _alone(options: argparse.Namespace) -> bool:
+def _has_own_nodes(options: argparse.Namespace) -> bool:
     return options.all or options.world is not None or options.compute is not None
 
 
-def _start(options: argparse.Namespace) -> tuple[tuple[int, ...], Errands, _Interrupts]:
+def _start(options: argparse.Namespace) -> tuple[tuple[int, ...], NodeCommandStream, _Interrupts]:
     """What has begun on a run's nodes is ended by an interrupt as `_follow` does it, however early that comes."""
     from worldsize.service import node_commands
 
-    if _alone(options):
-        compute = _compute(options)
-        return _start_alone(options, compute, options.all or (_everywhere(compute) and options.world is None))
-    home = config_here().home
+    if _has_own_nodes(options):
+        compute = _open_compute(options)
+        return _start_on_own_nodes(
+            options, compute, options.all or (_may_run_everywhere(compute) and options.world is None)
+        )
+    home = load_current_config().home
     reached = (
-        node_commands.reach(find_run(options.run), "exec")
+        node_commands.find_running(find_run(options.run), "exec")
         if options.run
-        else node_commands.newest(home, os.environ, "exec")
+        else node_commands.find_newest_running(home, os.environ, "exec")
     )
     if reached is None:
-        compute = _compute(options)
-        if options.node or not _everywhere(compute):
-            raise node_commands.none_runs()
-        say("no run is running: on every node of %s" % compute.name)
-        return _start_alone(options, compute, True)
-    nodes = node_commands.chosen(options.node, reached.run.plan, reached.hosts)
+        compute = _open_compute(options)
+        if options.node or not _may_run_everywhere(compute):
+            raise node_commands.no_running_run_error()
+        report("no run is running: on every node of %s" % compute.name)
+        return _start_on_own_nodes(options, compute, True)
+    nodes = node_commands.choose_nodes(options.node, reached.run.plan, reached.hosts)
     interrupts = _Interrupts()
     return nodes, reached.execute(options.words, nodes), interrupts
 
 
-def _compute(options: argparse.Namespace) -> Compute:
+def _open_compute(options: argparse.Namespace) -> Compute:
     from worldsize.service.computes import choose_compute, open_compute
 
-    config = config_here()
+    config = load_current_config()
     return open_compute(config, choose_compute(config, options.compute, None), os.environ)
 
 
-def _everywhere(compute: Compute) -> bool:
+def _may_run_everywhere(compute: Compute) -> bool:
     return "everywhere" in compute.capabilities
 
 
-def _start_alone(
+def _start_on_own_nodes(
     options: argparse.Namespace, compute: Compute, everywhere: bool
-) -> tuple[tuple[int, ...], Errands, _Interrupts]:
+) -> tuple[tuple[int, ...], NodeCommandStream, _Interrupts]:
     """To get nodes may take a while, and is given up at once when it is interrupted."""
-    from worldsize.service.node_commands import execute_alone
+    from worldsize.service.node_commands import execute_on_own_nodes
 
-    names = _all(compute) if everywhere else ()
+    names = _usable_node_names(compute) if everywhere else ()
     number = len(names) or options.world or 1
-    errands = execute_alone(compute, options.words, number, here(), options.timeout, names)
+    errands = execute_on_own_nodes(compute, options.words, number, current_directory(), options.timeout, names)
     return tuple(range(number)), errands, _Interrupts()
 
 
-def _all(compute: Compute) -> tuple[str, ...]:
+def _usable_node_names(compute: Compute) -> tuple[str, ...]:
     """The names of the compute's usable nodes; how many are left out is said."""
-    from worldsize.service.node_commands import said_of, usable
+    from worldsize.service.node_commands import left_out_notice, usable_nodes
 
-    names, left_out = usable(compute)
+    names, left_out = usable_nodes(compute)
     if left_out:
-        say(said_of(left_out))
+        report(left_out_notice(left_out))
     return names
 
 
@@ -158,31 +162,33 @@ class _Interrupts:
                 signal.signal(number, lambda number, _: self.heard.append(number))
 
 
-def _follow(options: argparse.Namespace, nodes: tuple[int, ...], errands: Errands, interrupts: _Interrupts) -> int:
-    from worldsize.cli.nodes.node_output import FoldedOutput, Gathered, WholeOutput
+def _follow(
+    options: argparse.Namespace, nodes: tuple[int, ...], errands: NodeCommandStream, interrupts: _Interrupts
+) -> int:
+    from worldsize.cli.nodes.node_output import CollectedOutput, FoldedOutput, NodeResults
 
-    output = WholeOutput(nodes) if options.output == "json" else FoldedOutput(nodes, options.fold, time.monotonic)
-    gathered = Gathered(nodes, output)
+    output = CollectedOutput(nodes) if options.output == "json" else FoldedOutput(nodes, options.fold, time.monotonic)
+    gathered = NodeResults(nodes, output)
     deadline = None if options.timeout is None else time.monotonic() + options.timeout
     told, late = 0, False
     while (said := errands.hear(_TICK)) is not None:
         gathered.take(said)
         if deadline is not None and not late and time.monotonic() > deadline:
             late = True
-            say("it %s after %g s: ending it" % (gathered.progress(), options.timeout))
+            report("it %s after %g s: ending it" % (gathered.progress(), options.timeout))
             errands.stop()
         if len(interrupts.heard) > told:
             told = len(interrupts.heard)
             if told > 1:
                 errands.close()
                 break
-            say("it %s: ending it (again: at once)" % gathered.progress())
+            report("it %s: ending it (again: at once)" % gathered.progress())
             errands.stop()
     gathered.finish()
-    if isinstance(output, WholeOutput):
+    if isinstance(output, CollectedOutput):
         show_json(output.rows(gathered))
     if interrupts.heard:
         return 128 + interrupts.heard[0]
     for line in gathered.failures():
-        say(line)
+        report(line)
     return TIMED_OUT if late else gathered.code

@@ -6,10 +6,10 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from worldsize.cli.console import add_output, complete_computes, completed_by, config_here, table
-from worldsize.cli.output import say, show, show_json
-from worldsize.compute.capabilities import Node
-from worldsize.plan.slurm.hostlist import fold
+from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer, table
+from worldsize.cli.output import report, show, show_json
+from worldsize.compute.capabilities import ComputeNode
+from worldsize.plan.slurm.hostlist import fold_hostlist
 
 _EXAMPLES = """examples:
   worldsize nodes                             nodes that are alike in one row
@@ -21,23 +21,27 @@ _HEADERS = ["NODES", "STATE", "GPUS", "CPUS", "MEMORY"]
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     compute = parser.add_argument("--compute", metavar="NAME", help="of which compute (default: as configured)")
-    completed_by(compute, complete_computes)
+    set_completer(compute, complete_computes)
     parser.add_argument("-a", "--all", action="store_true", help="one row for each node, with the reason it is down")
-    add_output(parser)
+    add_output_option(parser)
     parser.set_defaults(act=show_nodes)
 
 
 def show_nodes(options: argparse.Namespace) -> int:
     from worldsize.service.computes import choose_compute, open_compute
-    from worldsize.service.node_commands import able_to_tell
+    from worldsize.service.node_commands import require_node_listing
 
-    config = config_here()
-    compute = able_to_tell(open_compute(config, choose_compute(config, options.compute, None), os.environ))
+    config = load_current_config()
+    compute = require_node_listing(open_compute(config, choose_compute(config, options.compute, None), os.environ))
     nodes = compute.nodes()
     if options.output == "json":
         show_json([node._asdict() for node in nodes])
         return 0
-    rows = [[*_row([node]), node.reason] for node in nodes] if options.all else [_row(each) for each in alike(nodes)]
+    rows = (
+        [[*_row([node]), node.reason] for node in nodes]
+        if options.all
+        else [_row(each) for each in group_equal_nodes(nodes)]
+    )
     headers = [*_HEADERS, compute.groups_called.upper()]
     if options.all and any(node.reason for node in nodes):
         headers.append("REASON")
@@ -45,58 +49,58 @@ def show_nodes(options: argparse.Namespace) -> int:
     unusable = [node for node in nodes if not node.usable]
     if unusable and not options.all:
         several = "1 node starts" if len(unusable) == 1 else "%d nodes start" % len(unusable)
-        say("%s no runs: `worldsize nodes --all` says why" % several)
+        report("%s no runs: `worldsize nodes --all` says why" % several)
     return 0
 
 
-def alike(nodes: Sequence[Node]) -> list[list[Node]]:
+def group_equal_nodes(nodes: Sequence[ComputeNode]) -> list[list[ComputeNode]]:
     """Nodes of equal state, GPUs and partitions together, in the order of the first of each."""
-    found: dict[tuple[object, ...], list[Node]] = {}
+    found: dict[tuple[object, ...], list[ComputeNode]] = {}
     for node in nodes:
         key = (node.state, node.note, node.gpu_type, node.gpus, node.gpus_free, node.cpus, node.groups)
         found.setdefault(key, []).append(node)
     return list(found.values())
 
 
-def _row(nodes: Sequence[Node]) -> list[str]:
+def _row(nodes: Sequence[ComputeNode]) -> list[str]:
     first = nodes[0]
     return [
-        fold(node.name for node in nodes),
+        fold_hostlist(node.name for node in nodes),
         "%s (%s)" % (first.state, first.note) if first.note else first.state,
-        _gpus(first),
-        _free([node.cpus for node in nodes], [node.cpus_free for node in nodes]),
-        _memory(nodes),
+        _gpus_text(first),
+        _free_text([node.cpus for node in nodes], [node.cpus_free for node in nodes]),
+        _memory_text(nodes),
         ",".join(name + "*" if name in first.default_groups else name for name in first.groups),
     ]
 
 
-def _gpus(node: Node) -> str:
+def _gpus_text(node: ComputeNode) -> str:
     if not node.gpus:
         return "" if node.gpus is None else "none"
     text = "%d × %s" % (node.gpus, node.gpu_type or "GPU")
     return text if node.gpus_free is None else "%d free of %s" % (node.gpus_free, text)
 
 
-def _free(totals: Sequence[int | None], free: Sequence[int | None]) -> str:
-    total = _span([number for number in totals if number is not None])
-    left = _span([number for number in free if number is not None])
+def _free_text(totals: Sequence[int | None], free: Sequence[int | None]) -> str:
+    total = _range_text([number for number in totals if number is not None])
+    left = _range_text([number for number in free if number is not None])
     return "%s free of %s" % (left, total) if left else total
 
 
-def _memory(nodes: Sequence[Node]) -> str:
+def _memory_text(nodes: Sequence[ComputeNode]) -> str:
     totals = [node.memory for node in nodes if node.memory is not None]
     free = [node.memory_free for node in nodes if node.memory_free is not None]
     if not totals:
         return ""
-    total = "%s GiB" % _span([_gib(number) for number in totals])
-    return "%s free of %s" % (_span([_gib(number) for number in free]), total) if free else total
+    total = "%s GiB" % _range_text([_gib(number) for number in totals])
+    return "%s free of %s" % (_range_text([_gib(number) for number in free]), total) if free else total
 
 
 def _gib(mebibytes: int) -> float:
     return round(mebibytes / 1024, 1)
 
 
-def _span(numbers: Sequence[float]) -> str:
+def _range_text(numbers: Sequence[float]) -> str:
     """ "8", or "2-8" where they differ; "" for none."""
     if not numbers:
         return ""

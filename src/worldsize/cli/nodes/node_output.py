@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from worldsize.cli.output import say_log, say_message, show_log
-from worldsize.compute.capabilities import Said
-from worldsize.logs.fold import Folder
+from worldsize.cli.output import report_message, show_error_log, show_log
+from worldsize.compute.capabilities import NodeEvent
+from worldsize.logs.fold import LineFolder
 from worldsize.logs.merged_log import Printer
-from worldsize.logs.text import compact, cut_long, last_state, split_lines, to_text, without_colours
-from worldsize.plan.slurm.hostlist import fold
+from worldsize.logs.text import cut_long, format_ranges, last_state, split_lines, to_text, without_colours
+from worldsize.plan.slurm.hostlist import fold_hostlist
 
 WINDOW = 2.0
 """Seconds that a line waits for the other nodes to say it too."""
@@ -18,26 +18,26 @@ WINDOW = 2.0
 _LOST = 1
 
 
-class Output(Protocol):
-    def take(self, said: Said) -> None: ...
+class NodeOutput(Protocol):
+    def take(self, said: NodeEvent) -> None: ...
     def show(self) -> None: ...
     def finish(self) -> None: ...
 
 
-class Gathered:
+class NodeResults:
     """How far each node is. `hosts` is what a node calls itself."""
 
-    def __init__(self, nodes: Sequence[int], output: Output) -> None:
+    def __init__(self, nodes: Sequence[int], output: NodeOutput) -> None:
         self.nodes = nodes
         self.hosts: dict[int, str] = {}
         self.codes: dict[int, int] = {}
         self.lost: dict[int, str] = {}
         self._output = output
 
-    def take(self, heard: Iterable[Said]) -> None:
+    def take(self, heard: Iterable[NodeEvent]) -> None:
         for said in heard:
             if said.kind == "note":
-                say_message(without_colours(to_text(said.data)))
+                report_message(without_colours(to_text(said.data)))
                 continue
             if said.kind == "up":
                 self.hosts[said.node] = to_text(said.data)
@@ -76,8 +76,8 @@ class Gathered:
         return [*lines, *("lost before its end: %s" % each for each in said)]
 
     def _names(self, nodes: Sequence[int]) -> str:
-        hosts = fold(self.hosts[node] for node in nodes if node in self.hosts)
-        text = "node%s %s" % ("" if len(nodes) == 1 else "s", compact(list(nodes)))
+        hosts = fold_hostlist(self.hosts[node] for node in nodes if node in self.hosts)
+        text = "node%s %s" % ("" if len(nodes) == 1 else "s", format_ranges(list(nodes)))
         return "%s (%s)" % (text, hosts) if hosts else text
 
 
@@ -87,9 +87,9 @@ class FoldedOutput:
     def __init__(self, nodes: Sequence[int], mode: str | None, now: Callable[[], float]) -> None:
         mode = mode or ("same" if len(nodes) > 1 else "off")
         self._now = now
-        self._streams = {"out": _Stream(nodes, mode, show_log), "err": _Stream(nodes, mode, say_log)}
+        self._streams = {"out": _FoldedStream(nodes, mode, show_log), "err": _FoldedStream(nodes, mode, show_error_log)}
 
-    def take(self, said: Said) -> None:
+    def take(self, said: NodeEvent) -> None:
         if said.kind in self._streams:
             self._streams[said.kind].push(said.node, said.data, self._now())
         elif said.kind == "end":
@@ -105,11 +105,11 @@ class FoldedOutput:
             stream.finish(self._now())
 
 
-class _Stream:
+class _FoldedStream:
     """One stream of all nodes."""
 
     def __init__(self, nodes: Sequence[int], mode: str, write: Callable[[str], object]) -> None:
-        self._folder = Folder(nodes, mode, WINDOW)
+        self._folder = LineFolder(nodes, mode, WINDOW)
         self._printer = Printer({node: str(node) for node in nodes}, len(nodes), write)
         self._partial = dict.fromkeys(nodes, b"")
 
@@ -135,13 +135,13 @@ class _Stream:
         self._printer.show(self._folder.pop(now, drain=True))
 
 
-class WholeOutput:
+class CollectedOutput:
     """Everything, until the end."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
         self._data = {node: {"out": bytearray(), "err": bytearray()} for node in nodes}
 
-    def take(self, said: Said) -> None:
+    def take(self, said: NodeEvent) -> None:
         if said.kind in ("out", "err"):
             self._data[said.node][said.kind] += said.data
 
@@ -151,7 +151,7 @@ class WholeOutput:
     def finish(self) -> None:
         pass
 
-    def rows(self, gathered: Gathered) -> list[dict[str, Any]]:
+    def rows(self, gathered: NodeResults) -> list[dict[str, Any]]:
         """{node, host, code, stdout, stderr}; `code` is None for a node that was lost, `host` where it never came."""
         return [
             {

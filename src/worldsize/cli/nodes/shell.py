@@ -6,8 +6,8 @@ import argparse
 import os
 import sys
 
-from worldsize.cli.console import add_run, config_here, find_run
-from worldsize.cli.output import say
+from worldsize.cli.console import add_run_argument, find_run, load_current_config
+from worldsize.cli.output import report
 from worldsize.errors import UsageError
 
 _EXAMPLES = """examples:
@@ -20,25 +20,25 @@ run, and leaving it leaves the run alone. The exit code is the shell's."""
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    add_run(parser, meaning="a run that runs; the latest of them when left out")
+    add_run_argument(parser, meaning="a run that runs; the latest of them when left out")
     parser.add_argument("--node", metavar="NODE", help="which node: its number, or the host's name (default: 0)")
-    parser.set_defaults(act=shell)
+    parser.set_defaults(act=open_shell)
 
 
-def shell(options: argparse.Namespace) -> int:
-    from worldsize.service.node_commands import chosen, reach, reach_newest
+def open_shell(options: argparse.Namespace) -> int:
+    from worldsize.service.node_commands import choose_nodes, find_running, require_newest_running
 
     if options.run:
-        reached = reach(find_run(options.run), "shell")
+        reached = find_running(find_run(options.run), "shell")
     else:
-        reached = reach_newest(config_here().home, os.environ, "shell")
+        reached = require_newest_running(load_current_config().home, os.environ, "shell")
     run = reached.run
-    nodes = chosen([options.node or "0"], run.plan, reached.hosts)
+    nodes = choose_nodes([options.node or "0"], run.plan, reached.hosts)
     if len(nodes) > 1:
         raise UsageError("a shell is on one node", "--node", "on several at once: worldsize exec")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("a shell needs a terminal", None, "without one: worldsize exec %s -- COMMAND" % run.id)
     host = reached.hosts.get(nodes[0])
-    say("node %d%s of %s; leaving it leaves the run alone" % (nodes[0], " (%s)" % host if host else "", run.id))
+    report("node %d%s of %s; leaving it leaves the run alone" % (nodes[0], " (%s)" % host if host else "", run.id))
     sys.stdout.flush()
     return reached.shell(nodes[0])

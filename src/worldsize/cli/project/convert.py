@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from worldsize.cli.output import say, show_document
+from worldsize.cli.output import report, show_document
 from worldsize.common.atomic_files import read_file
 from worldsize.errors import UsageError
 from worldsize.trust.documents import write_document
@@ -50,7 +50,7 @@ def convert(options: argparse.Namespace) -> int:
     else:
         show_document("".join(_diff(path, source, converted.text)))
     for line, remark in converted.remarks:
-        say("%s:%d: left alone: %s" % (path, line, remark))
+        report("%s:%d: left alone: %s" % (path, line, remark))
     return 0
 
 

@@ -11,7 +11,7 @@ import re
 import shutil
 from typing import NamedTuple
 
-_PLACES = ("", "src")
+_SCRIPT_DIRECTORIES = ("", "src")
 _PREFERRED = ("train.py", "main.py", "run.py", "run_ddp.py")
 _NO_SCRIPTS = re.compile(r"(test_.*|.*_test|conftest|setup|__init__|__main__|_.*)\.py")
 _DISTRIBUTED = re.compile(
@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 20
 _PATIENCE = 5.0
 
 
-class Option(NamedTuple):
+class ScriptOption(NamedTuple):
     """An option of a script's argparse; `default` is None where it has to be given."""
 
     flag: str
@@ -34,16 +34,16 @@ class Option(NamedTuple):
         return self.flag.lstrip("-").replace("-", "_")
 
 
-class Script(NamedTuple):
+class TrainingScript(NamedTuple):
     """`path` is relative to the directory; `positionals` are arguments that the script insists on."""
 
     path: str
     distributed: bool = False
-    options: tuple[Option, ...] = ()
+    options: tuple[ScriptOption, ...] = ()
     positionals: tuple[str, ...] = ()
 
 
-class Cluster(NamedTuple):
+class SlurmCluster(NamedTuple):
     partitions: tuple[str, ...] = ()
     gpus_per_node: int | None = None
 
@@ -51,7 +51,7 @@ class Cluster(NamedTuple):
 def find_scripts(directory: str) -> list[str]:
     """Python scripts there and in src/, the likeliest to train first."""
     found = []
-    for place in _PLACES:
+    for place in _SCRIPT_DIRECTORIES:
         try:
             names = sorted(os.listdir(os.path.join(directory, place)))
         except OSError:
@@ -71,13 +71,13 @@ def _likelihood(directory: str, path: str) -> tuple[int, int]:
     return 1, -bool(_DISTRIBUTED.search(text)) * 2 - bool(_MAIN.search(text))
 
 
-def read_script(directory: str, path: str) -> Script:
+def read_script(directory: str, path: str) -> TrainingScript:
     text = _read(os.path.join(directory, path))
     try:
-        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and _adds_argument(node)]
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and _is_add_argument(node)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         calls = []
-    options: dict[str, Option] = {}
+    options: dict[str, ScriptOption] = {}
     positionals = []
     for call in calls:
         flags = [word.value for word in call.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
@@ -88,20 +88,20 @@ def read_script(directory: str, path: str) -> Script:
                 options.setdefault(option.name, option)
         elif flag and not _keyword(call, "nargs") and not _keyword(call, "default"):
             positionals.append(flag)
-    return Script(path, bool(_DISTRIBUTED.search(text)), tuple(options.values()), tuple(positionals))
+    return TrainingScript(path, bool(_DISTRIBUTED.search(text)), tuple(options.values()), tuple(positionals))
 
 
-def _adds_argument(call: ast.Call) -> bool:
+def _is_add_argument(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"
 
 
-def _option(flag: str, call: ast.Call) -> Option | None:
+def _option(flag: str, call: ast.Call) -> ScriptOption | None:
     """None for a flag without a value, and for a default that is no plain value, or no text at all."""
     if not re.fullmatch(r"--[A-Za-z_][A-Za-z0-9_-]*", flag) or _keyword(call, "action") or _keyword(call, "nargs"):
         return None
     required = _keyword(call, "required")
     if isinstance(required, ast.Constant) and required.value is True:
-        return Option(flag, None)
+        return ScriptOption(flag, None)
     node = _keyword(call, "default")
     try:
         default = ast.literal_eval(node) if node is not None else None
@@ -109,7 +109,7 @@ def _option(flag: str, call: ast.Call) -> Option | None:
         return None
     if isinstance(default, bool) or not isinstance(default, (int, float, str)):
         return None
-    return Option(flag, default) if default != "" else None
+    return ScriptOption(flag, default) if default != "" else None
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
@@ -124,29 +124,29 @@ def _read(path: str) -> str:
         return ""
 
 
-def gpus() -> int:
+def gpu_count() -> int:
     """NVIDIA GPUs of this machine."""
     try:
         return len(os.listdir("/proc/driver/nvidia/gpus"))
     except OSError:
-        return sum(line.startswith("GPU ") for line in _output("nvidia-smi", "-L"))
+        return sum(line.startswith("GPU ") for line in _output_lines("nvidia-smi", "-L"))
 
 
-def slurm() -> Cluster | None:
+def find_slurm_cluster() -> SlurmCluster | None:
     """The Slurm cluster that this machine belongs to, when `sinfo` is there; the default partition first."""
     if shutil.which("sinfo") is None:
         return None
     partitions: dict[str, bool] = {}
     counts = []
-    for line in _output("sinfo", "--noheader", "--format=%P|%G"):
+    for line in _output_lines("sinfo", "--noheader", "--format=%P|%G"):
         name, _, gres = line.strip().partition("|")
         if re.fullmatch(r"[\w.-]+\*?", name):
             partitions[name.rstrip("*")] = name.endswith("*")
         counts += [int(number) for number in re.findall(r"gpu(?::[\w.-]+)?:(\d+)", gres)]
-    return Cluster(tuple(sorted(partitions, key=lambda name: not partitions[name])), max(counts, default=None))
+    return SlurmCluster(tuple(sorted(partitions, key=lambda name: not partitions[name])), max(counts, default=None))
 
 
-def _output(*argv: str) -> list[str]:
+def _output_lines(*argv: str) -> list[str]:
     import subprocess
 
     try:

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Mapping
 from typing import Protocol
 
-from worldsize.cli.project.detect import Cluster, Script
+from worldsize.cli.project.detect import SlurmCluster, TrainingScript
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import InputValue, Job
 
-_WHO = 'echo "rank $RANK of $WORLD_SIZE on $(hostname)"'
+_ECHO_RANK = 'echo "rank $RANK of $WORLD_SIZE on $(hostname)"'
 
 
-class Size(Protocol):
+class JobSize(Protocol):
     @property
     def nodes(self) -> int: ...
     @property
@@ -27,7 +27,7 @@ class Size(Protocol):
     def values(self) -> Mapping[str, str]: ...
 
 
-def job_text(name: str, script: Script | None, size: Size) -> str:
+def job_text(name: str, script: TrainingScript | None, size: JobSize) -> str:
     """A job file that runs as it is."""
     inputs = _inputs(script, size.values)
     kind = "pytorch" if script is None or script.distributed else "none"
@@ -53,7 +53,7 @@ def job_text(name: str, script: Script | None, size: Size) -> str:
     return "".join(parts)
 
 
-def _inputs(script: Script | None, values: Mapping[str, str]) -> dict[str, InputValue]:
+def _inputs(script: TrainingScript | None, values: Mapping[str, str]) -> dict[str, InputValue]:
     inputs: dict[str, InputValue] = {}
     for option in script.options if script else ():
         value = values.get(option.name, option.default)
@@ -62,9 +62,9 @@ def _inputs(script: Script | None, values: Mapping[str, str]) -> dict[str, Input
     return inputs
 
 
-def _command(script: Script | None, inputs: Mapping[str, InputValue]) -> str:
+def _command(script: TrainingScript | None, inputs: Mapping[str, InputValue]) -> str:
     if script is None:
-        return _WHO
+        return _ECHO_RANK
     words = [_python(), shlex.quote(os.path.basename(script.path))]
     for option in script.options:
         if option.name in inputs:
@@ -86,7 +86,7 @@ def _python() -> str:
     return "python" if shutil.which("python", path=path) else "python3"
 
 
-def config_text(cluster: Cluster | None) -> str:
+def config_text(cluster: SlurmCluster | None) -> str:
     """A configuration that holds; a Slurm cluster's table is active where there is one."""
     mark = "" if cluster else "# "
     lines = [

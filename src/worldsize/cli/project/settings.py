@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from worldsize.cli.console import add_output, config_here, table
+from worldsize.cli.console import add_output_option, load_current_config, table
 from worldsize.cli.output import show, show_document, show_json
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
@@ -27,35 +27,35 @@ _EXAMPLES = {
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[verb]
     if verb == "schema":
-        parser.set_defaults(act=schema)
+        parser.set_defaults(act=show_schema)
     elif verb == "config":
         what = "show: print the configuration in force; trust: files and directories that others could have written"
         parser.add_argument("what", choices=("show", "trust"), help=what)
         parser.add_argument("path", nargs="*", metavar="PATH", help="with trust: what is trusted; all that is, without")
         parser.add_argument("--origin", action="store_true", help="show: say where each value comes from")
         parser.add_argument("--remove", action="append", metavar="PATH", help="trust: take a decision back")
-        add_output(parser)
-        parser.set_defaults(act=config)
+        add_output_option(parser)
+        parser.set_defaults(act=run_config_action)
     else:
         parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-        parser.set_defaults(act=completion)
+        parser.set_defaults(act=show_completion)
 
 
-def schema(options: argparse.Namespace) -> int:
+def show_schema(options: argparse.Namespace) -> int:
     from worldsize.jobspec.schema import job_schema
 
     show_json(job_schema())
     return 0
 
 
-def config(options: argparse.Namespace) -> int:
+def run_config_action(options: argparse.Namespace) -> int:
     if options.what == "trust":
         from worldsize.cli.project.trust import trust
 
         return trust(options)
     if options.path or options.remove:
         raise UsageError("show takes no paths", "worldsize config", "worldsize config trust PATH")
-    settings = _settings(config_here())
+    settings = _settings(load_current_config())
     if options.output == "json":
         show_json({key: {"value": value, "origin": origin} for key, (value, origin) in settings.items()})
     elif options.origin:
@@ -86,7 +86,7 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
     return {key: (value, config.origins.get(key, "default")) for key, value in values.items()}
 
 
-def completion(options: argparse.Namespace) -> int:
+def show_completion(options: argparse.Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
     show_document(shellcode(["worldsize"], shell=options.shell) + "\n")  # nosec B604  # the name of a shell

@@ -7,9 +7,9 @@ import os
 
 from worldsize.cli.console import table
 from worldsize.cli.output import show, show_json
-from worldsize.common.atomic_files import display
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import NotFound, UsageError
-from worldsize.trust.decisions import Decision, decide, decisions, forget
+from worldsize.trust.decisions import Decision, read_decisions, remove_decision, write_decision
 
 
 def trust(options: argparse.Namespace) -> int:
@@ -19,11 +19,11 @@ def trust(options: argparse.Namespace) -> int:
         _change(path, remove=True)
     for path in options.path:
         _change(path, remove=False)
-    found = decisions(os.environ)
+    found = read_decisions(os.environ)
     if options.output == "json":
         show_json([each._asdict() for each in found])
     elif not options.path and not removed:
-        rows = [[display(each.path), each.kind, _state(each)] for each in found]
+        rows = [[printable_text(each.path), each.kind, _state(each)] for each in found]
         show(*(table(rows, ["PATH", "KIND", "STATE"]) if rows else ["nothing was decided yet"]))
     return 0
 
@@ -31,12 +31,14 @@ def trust(options: argparse.Namespace) -> int:
 def _change(path: str, remove: bool) -> None:
     try:
         if remove:
-            if not forget(path, os.environ):
-                raise NotFound("nothing was decided about it", display(path), "worldsize config trust lists what was")
+            if not remove_decision(path, os.environ):
+                raise NotFound(
+                    "nothing was decided about it", printable_text(path), "worldsize config trust lists what was"
+                )
             return
-        decide(path, True, os.environ)
+        write_decision(path, True, os.environ)
     except OSError as error:
-        raise UsageError(error.strerror or str(error), display(error.filename or path)) from None
+        raise UsageError(error.strerror or str(error), printable_text(error.filename or path)) from None
 
 
 def _state(decision: Decision) -> str:

@@ -6,18 +6,18 @@ import os
 import time
 
 from worldsize.cli.output import show, show_document
-from worldsize.cli.progress_line import Notices
-from worldsize.common.atomic_files import display
+from worldsize.cli.progress_line import NoticePrinter
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import StorageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.environments.location import envs_dir
 from worldsize.service.provisioning.inputs import data_directory
-from worldsize.service.request import Prepared, Request
-from worldsize.service.submission.plan_job import plan_job, said
-from worldsize.trust.directories import others_could_make, own_place
+from worldsize.service.request import PlannedJob, SubmissionRequest
+from worldsize.service.submission.plan_job import format_notice, plan_job
+from worldsize.trust.directories import may_others_create, user_directory_in
 
 
-def dry_run(request: Request) -> int:
+def dry_run(request: SubmissionRequest) -> int:
     if request.job.matrix or request.job.count is not None:
         from worldsize.cli.runs.array import dry_run
 
@@ -25,16 +25,16 @@ def dry_run(request: Request) -> int:
     created = time.time()
     prepared = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "RUN")), created)
     for notice in prepared.notices:
-        Notices().notice(said(notice))
+        NoticePrinter().notice(format_notice(notice))
     settings = request.config.computes[prepared.plan.compute]
-    runs_dir = settings.runs_place or os.path.join(request.config.home, "runs")
+    runs_dir = settings.own_runs_dir or os.path.join(request.config.home, "runs")
     scripted = "script" in prepared.compute.capabilities
     if scripted:
-        _require_places(request, prepared)
+        _require_directories(request, prepared)
         if prepared.environment is not None and not prepared.environment.ready:
             what = "the environment is not built, and this script does not build it (worldsize env build): %s"
-            Notices().notice(what % display(prepared.environment.prefix or ""))
-    paths = RunPaths(os.path.join(runs_dir, _free_id(created) if scripted else "RUN"))
+            NoticePrinter().notice(what % printable_text(prepared.environment.prefix or ""))
+    paths = RunPaths(os.path.join(runs_dir, _new_id(created) if scripted else "RUN"))
     prepared = plan_job(request, paths, created, checked=True)
     if scripted:
         show_document(_script(request, prepared, paths))
@@ -43,34 +43,34 @@ def dry_run(request: Request) -> int:
     return 0
 
 
-def _require_places(request: Request, prepared: Prepared) -> None:
+def _require_directories(request: SubmissionRequest, prepared: PlannedJob) -> None:
     """A script that is submitted by hand makes no directory that others could make sooner, and executes, or hands to
     ranks, what lies in it. StorageError."""
     config, name = request.config, prepared.plan.compute
-    runs_dir = config.computes[name].runs_place
+    runs_dir = config.computes[name].own_runs_dir
     missing = [runs_dir] if runs_dir and not os.path.isdir(runs_dir) else []
-    missing += filter(others_could_make, (envs_dir(config, config.computes[name]), data_directory(config, name)))
+    missing += filter(may_others_create, (envs_dir(config, config.computes[name]), data_directory(config, name)))
     for path in missing:
         what = "is not there, and a script that is submitted by hand does not make it: others could, sooner"
-        mode = 711 if path == own_place(os.path.dirname(path)) else 700
-        raise StorageError(what, display(path), "mkdir -p -m %d %s" % (mode, display(path)))
+        mode = 711 if path == user_directory_in(os.path.dirname(path)) else 700
+        raise StorageError(what, printable_text(path), "mkdir -p -m %d %s" % (mode, printable_text(path)))
 
 
-def _free_id(now: float) -> str:
+def _new_id(now: float) -> str:
     from worldsize.store.runs import new_run_id
 
     return new_run_id(now, os.urandom)
 
 
-def _preview(request: Request, prepared: Prepared, paths: RunPaths) -> list[str]:
+def _preview(request: SubmissionRequest, prepared: PlannedJob, paths: RunPaths) -> list[str]:
     from worldsize.cli.run.plan_preview import preview
 
     return preview(prepared, paths, request.environ)
 
 
-def _script(request: Request, prepared: Prepared, paths: RunPaths) -> str:
+def _script(request: SubmissionRequest, prepared: PlannedJob, paths: RunPaths) -> str:
     """Alone, so that it can be kept and submitted by hand."""
-    from worldsize.service.submission.run_directory import travelling
+    from worldsize.service.submission.run_directory import embedded_files
 
     job, plan = prepared.job, prepared.plan
-    return prepared.compute.render(job, plan, paths, lambda: travelling(job, plan, request.config.home)).preview
+    return prepared.compute.render(job, plan, paths, lambda: embedded_files(job, plan, request.config.home)).preview

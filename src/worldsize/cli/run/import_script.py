@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from worldsize.cli.console import complete_scripts, completed_by
-from worldsize.cli.output import say_message, show_document
+from worldsize.cli.console import complete_scripts, set_completer
+from worldsize.cli.output import report_message, show_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.jobspec.batch_script.importer import Imported
+    from worldsize.jobspec.batch_script.importer import ImportedJob
 
 _EXAMPLES = """examples:
   worldsize import job.slurm > job.yml                  then: worldsize run job.yml --dry-run
@@ -23,43 +23,43 @@ the words of a job file stands there too, to be changed; the rest holds as the s
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     script = parser.add_argument("script", metavar="JOB.SLURM", help="the batch script; - reads it from standard input")
-    completed_by(script, complete_scripts)
-    parser.set_defaults(act=import_)
+    set_completer(script, complete_scripts)
+    parser.set_defaults(act=import_batch_script)
 
 
-def import_(options: argparse.Namespace) -> int:
+def import_batch_script(options: argparse.Namespace) -> int:
     from worldsize.jobspec.batch_script.importer import import_script
     from worldsize.jobspec.batch_script.job import read_script
-    from worldsize.jobspec.paths import printable
+    from worldsize.jobspec.paths import printable_path
 
     path = None if options.script == "-" else options.script
-    source = printable(path or "batch script")
-    script, warnings = read_script(path or source, None if path else _standard_input())
+    source = printable_path(path or "batch script")
+    script, warnings = read_script(path or source, None if path else _read_standard_input())
     for warning in warnings:
-        say_message("warning: " + warning)
+        report_message("warning: " + warning)
     show_document(job_text(import_script(script, source, path), source))
     return 0
 
 
-def _standard_input() -> str:
+def _read_standard_input() -> str:
     from worldsize.jobspec.batch_script.parse import MAX_BYTES
 
     return sys.stdin.buffer.read(MAX_BYTES + 1).decode("utf-8", "surrogateescape")
 
 
-def job_text(imported: Imported, source: str) -> str:
+def job_text(imported: ImportedJob, source: str) -> str:
     """The job file; in comments, what the script alone says."""
     from worldsize.jobspec.dump import dump_tree
 
-    lines = ["# %s as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]" % _comment(source)]
+    lines = ["# %s as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]" % _comment_text(source)]
     lines.append("# The script runs as it is. Keys here win over its #SBATCH lines.")
     if imported.left:
         lines.append("# In the script alone:")
     for option in imported.left:
         value = "" if option.value is None else "=" + option.value
-        lines.append("#   line %d: --%s%s" % (option.line, option.name, _comment(value)))
+        lines.append("#   line %d: --%s%s" % (option.line, option.name, _comment_text(value)))
     return "\n".join([*lines, dump_tree(imported.tree)])
 
 
-def _comment(text: str) -> str:
+def _comment_text(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)

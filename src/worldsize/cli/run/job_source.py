@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from worldsize.cli.console import here
+from worldsize.cli.console import current_directory
 from worldsize.errors import UsageError
 from worldsize.jobspec.job import Job
 
@@ -17,15 +17,19 @@ _HEAD = 1 << 16
 """So many bytes of a file are looked at to know a batch script."""
 
 
-def asked_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
+def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
     """The job that the words name, with what is to be warned of and the line of each key. UsageError, JobError."""
     if options.words is not None:
         if options.job is not None:
             raise UsageError("both a job file (%s) and a command after --" % options.job, None, "give one of them")
         if not options.words or not options.words[0]:
             raise UsageError("no command after --", None, "worldsize run -w 2x4 -- python train.py")
-        code = os.path.abspath(os.path.join(here(), options.code or ""))
-        return Job(command=_quoted(options.words), argv=tuple(options.words), code=code, source="command line"), (), {}
+        code = os.path.abspath(os.path.join(current_directory(), options.code or ""))
+        return (
+            Job(command=_quote_words(options.words), argv=tuple(options.words), code=code, source="command line"),
+            (),
+            {},
+        )
     if options.job is None:
         raise UsageError(
             "nothing to run", None, "name a job file, or a command: worldsize run -w 2x4 -- python train.py"
@@ -33,14 +37,14 @@ def asked_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
     if _is_batch_script(options.job):
         from worldsize.jobspec.batch_script.job import load_script
 
-        elsewhere = os.path.abspath(os.path.join(here(), options.code)) if options.code else None
-        loaded = load_script(options.job, here(), elsewhere)
+        elsewhere = os.path.abspath(os.path.join(current_directory(), options.code)) if options.code else None
+        loaded = load_script(options.job, current_directory(), elsewhere)
         return loaded.job, loaded.warnings, loaded.lines
     if options.code:
         raise UsageError("--code goes with a command after --", None, "a job file says code: itself")
     from worldsize.jobspec.reading.job_file import load_job
 
-    loaded = load_job(_job_file(options.job, options.typed))
+    loaded = load_job(_check_job_file(options.job, options.typed))
     return loaded.job, loaded.warnings, loaded.lines
 
 
@@ -53,21 +57,21 @@ def _is_batch_script(name: str) -> bool:
     return looks_like_batch_script(name, read_file(name, _HEAD).decode("utf-8", "replace"))
 
 
-def _job_file(name: str, typed: list[str]) -> str:
+def _check_job_file(name: str, typed: list[str]) -> str:
     """Raises UsageError for what is plainly meant otherwise, such as a script, and for a file that is not there."""
     if name.endswith((".yml", ".yaml")) and os.path.exists(name):
         return name
-    from worldsize.cli.hints import no_such_file, not_a_job_file
+    from worldsize.cli.hints import missing_file_error, wrong_job_file_error
 
-    mistake = not_a_job_file(name, typed)
+    mistake = wrong_job_file_error(name, typed)
     if mistake is not None:
         raise mistake
     if not os.path.lexists(name):
-        raise no_such_file(name)
+        raise missing_file_error(name)
     return name
 
 
-def _quoted(words: list[str]) -> str:
+def _quote_words(words: list[str]) -> str:
     import shlex
 
     return shlex.join(words)

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from worldsize.agent.launchers.base import node_processes
 from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.local.conductor import LOCAL_ADDRESS
-from worldsize.cli.console import rehearsed
-from worldsize.common.path_mapping import there
-from worldsize.plan.node_disk import settled
+from worldsize.cli.console import rehearsal_text
+from worldsize.common.path_mapping import to_node_path
+from worldsize.plan.node_disk import resolve_placeholders
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import CONVENTIONS, Host, World, scrub
+from worldsize.plan.rank_environment import CONVENTIONS, Host, RendezvousResult, scrub
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.request import Prepared
+from worldsize.service.request import PlannedJob
 
 _SHOWN = 8
 _HEAD = "<head>"
@@ -27,24 +27,24 @@ _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
 """The second in which the run is made."""
 
 
-def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> list[str]:
+def preview(prepared: PlannedJob, paths: RunPaths, environ: Mapping[str, str]) -> list[str]:
     """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
     `environ`, and the job's own once for all ranks. The run's id is RUN."""
-    from worldsize.plan.secrets_file import values_of
-    from worldsize.service.secrets import hide
+    from worldsize.plan.secrets_file import plan_secret_values
+    from worldsize.service.secrets import split_secrets
     from worldsize.trust.secrets import mask, mask_values
 
-    plan = settled(hide(prepared.plan)[0], "<local>")
+    plan = resolve_placeholders(split_secrets(prepared.plan)[0], "<local>")
     rendered = prepared.compute.render(prepared.job, plan, paths, dict).preview
     lines = [
         "# %s on %s: %d node(s), world size %d" % (plan.name, plan.compute, len(plan.nodes), plan.world_size),
-        *(["# " + rehearsed(plan)[2:]] if plan.rehearsal else []),
+        *(["# " + rehearsal_text(plan)[2:]] if plan.rehearsal else []),
         "# framework %s, launcher %s, conventions %s"
         % (plan.framework, plan.launcher, ", ".join(plan.conventions or CONVENTIONS)),
         "# threads per rank: %s; CPU binding: %s"
         % (plan.threads or "the node's share", "per rank, by each node" if plan.bind == "node" else "none"),
         "# stop: TERM, %g s, KILL; time limit: %s" % (plan.grace, "%g s" % plan.timeout if plan.timeout else "none"),
-        *mask_values(rendered.rstrip(), values_of(prepared.plan)).split("\n"),
+        *mask_values(rendered.rstrip(), plan_secret_values(prepared.plan)).split("\n"),
         "",
         "# the %s, in the snapshot of %s"
         % ("batch script" if plan.batch else "command of every rank", prepared.job.code or "no code"),
@@ -53,15 +53,15 @@ def preview(prepared: Prepared, paths: RunPaths, environ: Mapping[str, str]) -> 
     if plan.environment:
         lines += ["", "# the job's variables"]
         lines += ["%s=%s" % (name, _quote(mask(name, value))) for name, value in plan.environment.items()]
-    world = World(_HEAD, _UNKNOWN, _hosts(prepared))
-    paths = RunPaths(there(paths.root, prepared.compute.facts(prepared.job).mapped))
+    world = RendezvousResult(_HEAD, _UNKNOWN, _hosts(prepared))
+    paths = RunPaths(to_node_path(paths.root, prepared.compute.facts(prepared.job).mapped))
     shown = 0
     for node in plan.agents:
         for process in node_processes(plan, world, node, paths, environ) if shown < _SHOWN else ():
             if shown < _SHOWN:
                 lines += ["", _title(plan, node, process)]
                 if process.argv != plan.argv:
-                    lines.append(_known(_command(process.argv)))
+                    lines.append(_with_placeholders(_command(process.argv)))
                 lines += ["%s=%s" % (name, mask(name, text)) for name, text in _variables(plan, process, environ)]
                 shown += len(process.ranks)
     if shown < plan.world_size and plan.batch is None:
@@ -85,7 +85,7 @@ def _quote(word: str) -> str:
     return "$'%s'" % escape(word.replace("\\", "\\\\").replace("'", "\\'"))
 
 
-def _hosts(prepared: Prepared) -> tuple[Host, ...]:
+def _hosts(prepared: PlannedJob) -> tuple[Host, ...]:
     """This machine's name and cores for its virtual nodes; elsewhere the nodes are not known yet."""
     nodes = prepared.plan.nodes
     if "local" in prepared.compute.capabilities:
@@ -120,10 +120,10 @@ def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iter
         elif name in _PREFIXED and before and value.endswith(":" + before):
             yield name, "%s$%s" % (value[: -len(before)], name)
         elif before != value or name in always:
-            yield name, "<cores>" if value == str(_UNKNOWN) and name != "MASTER_PORT" else _known(value)
+            yield name, "<cores>" if value == str(_UNKNOWN) and name != "MASTER_PORT" else _with_placeholders(value)
 
 
-def _known(text: str) -> str:
+def _with_placeholders(text: str) -> str:
     """With words where the port and a node's cores are not known yet."""
     if text == str(_UNKNOWN):
         return "<port>"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from worldsize.cli.output import say_message
+from worldsize.cli.output import report_message
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
-from worldsize.service.submission.rehearsal import for_this_machine, refuse_several
+from worldsize.service.submission.rehearsal import refuse_array_rehearsal, to_rehearsal
 
 MOST = 1024
 
@@ -20,9 +20,9 @@ def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked:
             raise UsageError("%d GPUs of each node: 1 to %d" % (options.virtual_gpus, MOST), "--virtual-gpus")
         job = job._replace(virtual_gpus=options.virtual_gpus)
     if options.verb == "rehearse":
-        job, said = for_this_machine(job, config, options.compute, asked)
+        job, said = to_rehearsal(job, config, options.compute, asked)
         options.compute = None
         for text in said:
-            say_message("notice: " + text)
-    refuse_several(job)
+            report_message("notice: " + text)
+    refuse_array_rehearsal(job)
     return job

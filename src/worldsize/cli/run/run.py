@@ -8,23 +8,23 @@ import sys
 from collections.abc import Callable
 
 from worldsize.cli.console import (
-    add_run,
+    add_run_argument,
     complete_computes,
     complete_job_files,
     complete_runs,
-    completed_by,
-    config_here,
+    current_directory,
     find_runs,
-    here,
-    rehearsed,
+    load_current_config,
+    rehearsal_text,
+    set_completer,
     size,
 )
-from worldsize.cli.output import say, say_message, show
-from worldsize.cli.progress_line import Notices, Ticker
-from worldsize.cli.run.job_source import asked_job
+from worldsize.cli.output import report, report_message, show
+from worldsize.cli.progress_line import NoticePrinter, ProgressLine
+from worldsize.cli.run.job_source import requested_job
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.request import Places, Request
+from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.service.runs.run import Run
 from worldsize.service.submission.submit import start
 
@@ -62,11 +62,11 @@ or one for each process. The exit code is that of run.""",
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[verb]
     if verb == "rerun":
-        add_run(parser)
+        add_run_argument(parser)
         parser.set_defaults(act=rerun)
     else:
         job = parser.add_argument("job", nargs="?", metavar="JOB.YML", help="the job file; or a command after --")
-        completed_by(job, complete_job_files)
+        set_completer(job, complete_job_files)
         parser.add_argument(
             "--code", metavar="DIR", help="with a command after --: the code to snapshot (default: here)"
         )
@@ -79,7 +79,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     compute = parser.add_argument(
         "--compute", metavar="NAME", help="where to run (default: as the job or configuration says)"
     )
-    completed_by(compute, complete_computes)
+    set_completer(compute, complete_computes)
     parser.add_argument(
         "--data-parallel",
         nargs="?",
@@ -107,7 +107,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
             metavar="RUN",
             help="start once that run %s; may be repeated" % meaning,
         )
-        completed_by(after, complete_runs)
+        set_completer(after, complete_runs)
     parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
     if verb != "submit":
         parser.add_argument("-d", "--detach", action="store_true", help="do not follow: print the run id and return")
@@ -119,8 +119,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def run_or_submit(options: argparse.Namespace) -> int:
     _sort_out_data_parallel(options)
-    job, warnings, lines = asked_job(options)
-    return _go(options, job, warnings, lines)
+    job, warnings, lines = requested_job(options)
+    return _run_with_options(options, job, warnings, lines)
 
 
 def _sort_out_data_parallel(options: argparse.Namespace) -> None:
@@ -140,21 +140,23 @@ def rerun(options: argparse.Namespace) -> int:
     loaded = load_job(former.job)
     job = loaded.job
     if "_" in former.run_id:
-        from worldsize.cli.runs.array import as_element
+        from worldsize.cli.runs.array import to_single_job
 
-        job = as_element(job, former)
+        job = to_single_job(job, former)
     elif job.code is not None:
         job = job._replace(code=former.code)
     if job.environment is not None:
-        from worldsize.environment.sources import is_lock, lost_variables, read_lock
+        from worldsize.environment.sources import is_lock, masked_lock_variables, read_lock
 
         if is_lock(former.environment):
-            lost = [name for name in lost_variables(read_lock(former.environment)) if name not in job.secrets]
+            lost = [name for name in masked_lock_variables(read_lock(former.environment)) if name not in job.secrets]
             job = job._replace(environment=former.environment, secrets=(*job.secrets, *lost))
-    return _go(options, job, loaded.warnings, {}, again=True)
+    return _run_with_options(options, job, loaded.warnings, {}, again=True)
 
 
-def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines: Any, again: bool = False) -> int:
+def _run_with_options(
+    options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines: Any, again: bool = False
+) -> int:
     if options.sets:
         from worldsize.jobspec.reading.overrides import apply_overrides
 
@@ -175,23 +177,25 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
     if options.name:
         job = job._replace(display_name=options.name)
     if options.matrix or options.count is not None or options.at_once is not None:
-        from worldsize.cli.runs.array import with_several
+        from worldsize.cli.runs.array import with_array_options
 
-        job = with_several(job, options)
+        job = with_array_options(job, options)
     if job.matrix and options.sets:
         from worldsize.cli.runs.array import check_sets
 
         check_sets(job, options.sets)
     for warning in warnings:
-        say_message("warning: " + warning)
-    cwd, config = here(), config_here()
+        report_message("warning: " + warning)
+    cwd, config = current_directory(), load_current_config()
     if options.virtual_gpus is not None or options.verb == "rehearse" or job.virtual_gpus is not None:
         from worldsize.cli.run.rehearse import with_rehearsal
 
         job = with_rehearsal(job, options, config, asked)
-    request = Request(job, config, options.compute, os.environ, cwd, _places(options, job, lines), sys.argv)
+    request = SubmissionRequest(
+        job, config, options.compute, os.environ, cwd, _key_origins(options, job, lines), sys.argv
+    )
     if options.after or options.after_any:
-        request = _waiting(request, options)
+        request = _with_dependencies(request, options)
     if options.dry_run:
         from worldsize.cli.run.dry_run import dry_run
 
@@ -200,34 +204,36 @@ def _go(options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines:
         paths = _start(request)
         if job.virtual_gpus is not None:
             plan = Run(paths, request.environ).plan
-            say("run %s on %s%s" % (paths.run_id, plan.compute, rehearsed(plan)))
+            report("run %s on %s%s" % (paths.run_id, plan.compute, rehearsal_text(plan)))
         _print_id(paths.run_id)
         return 0
-    return _run(request, options)
+    return _start_and_follow(request, options)
 
 
-def _waiting(request: Request, options: argparse.Namespace) -> Request:
-    from worldsize.service.submission.dependencies import waits
-    from worldsize.store.find import resolve
+def _with_dependencies(request: SubmissionRequest, options: argparse.Namespace) -> SubmissionRequest:
+    from worldsize.service.submission.dependencies import find_dependencies
+    from worldsize.store.find import find_run_paths
 
     def found(names: list[str]) -> list[RunPaths]:
-        return [resolve(request.config.home, name) for name in names]
+        return [find_run_paths(request.config.home, name) for name in names]
 
-    after = waits(found(options.after), os.environ) + waits(found(options.after_any), os.environ, any_end=True)
+    after = find_dependencies(found(options.after), os.environ) + find_dependencies(
+        found(options.after_any), os.environ, any_end=True
+    )
     return request._replace(after=after)
 
 
-def _places(options: argparse.Namespace, job: Job, lines: Any) -> Places:
+def _key_origins(options: argparse.Namespace, job: Job, lines: Any) -> KeyOrigins:
     said = {"code": "--code"} if getattr(options, "code", None) else {}
     if options.world:
         said.update(dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w"))
     if options.virtual_gpus is not None:
         said["virtual_gpus"] = "--virtual-gpus"
     if options.sets:
-        from worldsize.jobspec.reading.overrides import override_places
+        from worldsize.jobspec.reading.overrides import override_origins
 
-        said.update(override_places(options.sets))
-    return Places(job.source, lines, said)
+        said.update(override_origins(options.sets))
+    return KeyOrigins(job.source, lines, said)
 
 
 def _print_id(run_id: str) -> None:
@@ -235,23 +241,23 @@ def _print_id(run_id: str) -> None:
         show(run_id)
         sys.stdout.flush()
     except OSError:
-        say("%s goes on (worldsize logs -f %s)" % (run_id, run_id))
+        report("%s goes on (worldsize logs -f %s)" % (run_id, run_id))
         raise
 
 
-def _start(request: Request, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
+def _start(request: SubmissionRequest, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
     """With notices; and at a terminal, with a line about how far it is."""
-    told = Ticker() if sys.stderr.isatty() else Notices()
+    told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
         return start(request, told, submitting)
     finally:
         told.done()
 
 
-def _run(request: Request, options: argparse.Namespace) -> int:
-    from worldsize.cli.runs.follow import Signals, follow_to_end
+def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -> int:
+    from worldsize.cli.runs.follow import FollowSignals, follow_to_end
 
-    signals = Signals()
+    signals = FollowSignals()
     if request.job.matrix or request.job.count is not None:
         from worldsize.cli.runs.array import run_array
 
@@ -261,9 +267,9 @@ def _run(request: Request, options: argparse.Namespace) -> int:
         signals.run = Run(paths, request.environ)
 
     run = Run(_start(request, submitting), request.environ)
-    say(
+    report(
         "run %s: %s on %s%s"
-        % (run.id, size(len(run.plan.nodes), run.plan.world_size), run.plan.compute, rehearsed(run.plan))
+        % (run.id, size(len(run.plan.nodes), run.plan.world_size), run.plan.compute, rehearsal_text(run.plan))
     )
     if options.detach:
         _print_id(run.id)

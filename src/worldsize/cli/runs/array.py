@@ -10,20 +10,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from worldsize.agent.launchers.batch_script import array_of_script
+from worldsize.agent.launchers.batch_script import slurm_array_variables
 from worldsize.cli.console import duration, size, state_text
-from worldsize.cli.output import say, say_for_now, show
-from worldsize.cli.progress_line import Notices
+from worldsize.cli.output import report, show, show_transient_line
+from worldsize.cli.progress_line import NoticePrinter
 from worldsize.cli.runs.explain import usage_text
-from worldsize.cli.runs.follow import Detached, Signals
+from worldsize.cli.runs.follow import DetachRequest, FollowSignals
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.reading.matrix import asks_for_several, elements, with_count, with_matrix
+from worldsize.jobspec.reading.matrix import element_values, is_array_job, with_count, with_matrix
 from worldsize.plan.array import element_id, element_root
 from worldsize.plan.rank_environment import array_variables
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import values_of
-from worldsize.service.request import Prepared, Request
+from worldsize.plan.secrets_file import plan_secret_values
+from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.runs.array import RunArray
 from worldsize.service.runs.run import Run
 from worldsize.service.secrets import secrets_of
@@ -36,29 +36,29 @@ _SHOWN = 5
 _EVERY = 5.0
 _ACCOUNTING_LAG = 1.0
 
-Submitting = Callable[[RunPaths], None]
+SubmitCallback = Callable[[RunPaths], None]
 
 
-def with_several(job: Job, options: argparse.Namespace) -> Job:
+def with_array_options(job: Job, options: argparse.Namespace) -> Job:
     """`job` with what `--matrix`, `--count` and `--at-once` say. A command after -- declares its inputs so."""
     if options.matrix:
         job = with_matrix(job, options.matrix, declare=options.words is not None)
     if options.count is not None:
         job = with_count(job, options.count)
     if options.at_once is not None:
-        if not asks_for_several(job) or options.at_once < 1:
+        if not is_array_job(job) or options.at_once < 1:
             what = "says nothing of a single run" if options.at_once else "at least one run at a time"
             raise JobError(what, "--at-once", "say --matrix or --count too")
         job = job._replace(at_once=options.at_once)
     return job
 
 
-def as_element(job: Job, paths: RunPaths) -> Job:
+def to_single_job(job: Job, paths: RunPaths) -> Job:
     """The job of an element, run again alone: with the element's number, or its script's index; and where it was never
     started and has no code of its own, with the array's."""
     plan = Run(paths, os.environ).plan
     code = paths.code if os.path.isdir(paths.code) else RunPaths(os.path.dirname(paths.root)).code
-    variables = {**array_variables(plan), **array_of_script(plan), **job.environment_variables}
+    variables = {**array_variables(plan), **slurm_array_variables(plan), **job.environment_variables}
     return job._replace(code=code if job.code else None, environment_variables=variables)
 
 
@@ -70,36 +70,41 @@ def check_sets(job: Job, sets: Sequence[str]) -> None:
             raise JobError("the matrix varies it", "--set inputs.%s" % name, "say --matrix %s=…" % name)
 
 
-def dry_run(request: Request, preview: Callable[[Request, Prepared, RunPaths], list[str]]) -> int:
+def dry_run(request: SubmissionRequest, preview: Callable[[SubmissionRequest, PlannedJob, RunPaths], list[str]]) -> int:
     """The first element as a single run's; what the others' inputs are on stderr."""
     created = time.time()
-    varied = elements(request.job)
+    varied = element_values(request.job)
     paths = RunPaths(os.path.join(request.config.home, "runs", "RUN"))
     prepared = plan_array(request, varied, paths, created)
     for notice in prepared.notices:
-        Notices().notice(notice.what)
-    runs_dir = request.config.computes[prepared.plan.compute].runs_place
+        NoticePrinter().notice(notice.what)
+    runs_dir = request.config.computes[prepared.plan.compute].own_runs_dir
     if runs_dir:
         paths = RunPaths(os.path.join(runs_dir, "RUN"))
         prepared = plan_array(request, varied, paths, created, checked=True)
-    secrets = [*values_of(prepared.plan), *secrets_of(varied)]
-    say("%d runs; this is the first" % len(varied))
+    secrets = [*plan_secret_values(prepared.plan), *secrets_of(varied)]
+    report("%d runs; this is the first" % len(varied))
     for number, values in enumerate(varied[: 2 * _SHOWN] if request.job.matrix else ()):
-        say("%s: %s" % (element_id("RUN", number), values_text(mask_tree(mask_values(values, secrets), sparing=True))))
+        report(
+            "%s: %s" % (element_id("RUN", number), values_text(mask_tree(mask_values(values, secrets), sparing=True)))
+        )
     if request.job.matrix and len(varied) > 2 * _SHOWN:
-        say("… and %d more" % (len(varied) - 2 * _SHOWN))
+        report("… and %d more" % (len(varied) - 2 * _SHOWN))
     show(*mask_values(preview(request, prepared, RunPaths(element_root(paths.root, 0))), secrets))
     return 0
 
 
 def run_array(
-    request: Request, signals: Signals, options: argparse.Namespace, start: Callable[[Request, Submitting], RunPaths]
+    request: SubmissionRequest,
+    signals: FollowSignals,
+    options: argparse.Namespace,
+    start: Callable[[SubmissionRequest, SubmitCallback], RunPaths],
 ) -> int:
     def submitting(paths: RunPaths) -> None:
         signals.run = RunArray(paths, request.environ)
 
     array = RunArray(start(request, submitting), request.environ)
-    say("array %s: %s" % (array.id, size_text(array)))
+    report("array %s: %s" % (array.id, size_text(array)))
     if options.detach:
         show(array.id)
         return 0
@@ -133,7 +138,7 @@ def element_text(array: RunArray, element: int, status: Status) -> str:
     return ": ".join(word for word in words if word)
 
 
-class Progress:
+class ArrayProgress:
     """One line with the number of elements in each state, and a line for each of the first that fail."""
 
     def __init__(self, array: RunArray, quiet: bool) -> None:
@@ -150,49 +155,49 @@ class Progress:
         if new and len(self._told) < _SHOWN and not self._quiet:
             self.clear()
             for element in new[: _SHOWN - len(self._told)]:
-                say(element_text(self._array, element, statuses[element]))
+                report(element_text(self._array, element, statuses[element]))
         self._told.update(new)
         self._line(states_text(count_states(statuses)), all(status.final for status in statuses))
 
     def _line(self, text: str, last: bool) -> None:
         if self._terminal:
-            say_for_now(text)
+            show_transient_line(text)
         elif not self._quiet and not last and text != self._shown and time.monotonic() >= self._due:
-            say(text)
+            report(text)
             self._due = time.monotonic() + _EVERY
         self._shown = text
 
     def clear(self) -> None:
         if self._terminal:
-            say_for_now()
+            show_transient_line()
 
 
-def follow_array(array: RunArray, signals: Signals, quiet: bool = False) -> int:
+def follow_array(array: RunArray, signals: FollowSignals, quiet: bool = False) -> int:
     """Show how many elements are where until all have ended, then how they ended; the first failing one's exit code."""
     gc.enable()
-    progress = Progress(array, quiet)
+    progress = ArrayProgress(array, quiet)
     try:
         signals.follow()
         statuses = array.follow(progress.show)
-    except Detached as detached:
+    except DetachRequest as detached:
         progress.clear()
-        say("", "detached: %s goes on (worldsize wait %s)" % (array.id, array.id))
+        report("", "detached: %s goes on (worldsize wait %s)" % (array.id, array.id))
         return detached.code
     progress.clear()
-    show_end(array, statuses)
+    show_array_end(array, statuses)
     return array_status(array.array, statuses).exit_code or 0
 
 
-def show_end(array: RunArray, statuses: list[Status]) -> None:
+def show_array_end(array: RunArray, statuses: list[Status]) -> None:
     status = array_status(array.array, statuses)
     took = " after %s" % duration(status.ended - status.started) if status.started and status.ended else ""
     state = state_text(status.state, sys.stderr)
     used = usage_text(array.usage(_ACCOUNTING_LAG))
     told = states_text(count_states(statuses)) + ("; " + used if used else "")
-    say("array %s %s%s: %s" % (array.id, state, took, told))
+    report("array %s %s%s: %s" % (array.id, state, took, told))
     if status.state in (RunState.FAILED, RunState.LOST):
         from worldsize.cli.runs.failure import failure_lines
 
         first = next(k for k, each in enumerate(statuses) if each.state == status.state)
-        say("", "%s:" % element_name(array, first), *failure_lines(array[first], statuses[first]))
-        say("", "the others: worldsize list %s" % array.id)
+        report("", "%s:" % element_name(array, first), *failure_lines(array[first], statuses[first]))
+        report("", "the others: worldsize list %s" % array.id)

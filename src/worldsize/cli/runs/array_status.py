@@ -9,16 +9,16 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from worldsize.cli.console import ask_for_the_end, duration, state_text
-from worldsize.cli.output import say, show, show_json
+from worldsize.cli.console import duration, request_cancel, state_text
+from worldsize.cli.output import report, show, show_json
 from worldsize.cli.runs.array import element_name, element_text, size_text, states_text, values_text
 from worldsize.cli.runs.explain import usage_text, waiting_lines
-from worldsize.common.atomic_files import display
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import NotFound
 from worldsize.plan.array import array_file, element_id
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.array import RunArray
-from worldsize.service.runs.compute_reports import waiting
+from worldsize.service.runs.compute_reports import wait_explanation
 from worldsize.service.runs.run import Run
 from worldsize.state.array import array_status, array_summary, count_states
 from worldsize.state.records import RunState, Status
@@ -28,7 +28,7 @@ _TIMED_OUT = 124
 _EXPLAINED_WITHIN = 5.0
 
 
-def show_status(array: RunArray, options: argparse.Namespace) -> int:
+def show_array_status(array: RunArray, options: argparse.Namespace) -> int:
     if not os.path.isdir(array.directory):
         raise NotFound("its directory was deleted: %s" % array.directory, "array %s" % array.id)
     statuses = array.statuses()
@@ -66,7 +66,7 @@ def _lines(array: RunArray, statuses: Sequence[Status]) -> list[str]:
     took = ", ran for %s" % duration((now.ended or time.time()) - now.started) if now.started else ""
     lines = [
         "%s  %s%s" % (array.id, state_text(now.state, sys.stdout), reason),
-        "%s: %s%s" % (display(common.name), size_text(array), at_once),
+        "%s: %s%s" % (printable_text(common.name), size_text(array), at_once),
         states_text(count_states(statuses), sys.stdout),
         "made %s ago%s" % (duration(time.time() - common.created), took),
         array.directory,
@@ -74,11 +74,11 @@ def _lines(array: RunArray, statuses: Sequence[Status]) -> list[str]:
     used = usage_text(array.usage())
     if used:
         lines.insert(-1, "used " + used)
-    said = _failed(array, statuses) or _waiting(array, statuses)
+    said = _failed_lines(array, statuses) or _waiting_lines(array, statuses)
     return [*lines, "", *said] if said else lines
 
 
-def _failed(array: RunArray, statuses: Sequence[Status]) -> list[str]:
+def _failed_lines(array: RunArray, statuses: Sequence[Status]) -> list[str]:
     failed = [number for number, status in enumerate(statuses) if status.state in (RunState.FAILED, RunState.LOST)]
     lines = [element_text(array, number, statuses[number]) for number in failed[:_SHOWN]]
     if len(failed) > _SHOWN:
@@ -86,17 +86,17 @@ def _failed(array: RunArray, statuses: Sequence[Status]) -> list[str]:
     return lines
 
 
-def _waiting(array: RunArray, statuses: Sequence[Status]) -> list[str]:
+def _waiting_lines(array: RunArray, statuses: Sequence[Status]) -> list[str]:
     """Why the first one that waits does, where nothing else is to be said."""
     first = next((k for k, status in enumerate(statuses) if status.state == RunState.QUEUED), None)
     if first is None:
         return []
-    why = waiting(array[first], statuses[first], _EXPLAINED_WITHIN)
+    why = wait_explanation(array[first], statuses[first], _EXPLAINED_WITHIN)
     lines = waiting_lines(why) if why else [statuses[first].message]
     return ["%s: %s" % (element_name(array, first), lines[0]), *lines[1:]] if lines[0] else []
 
 
-def place_text(run: Run) -> str:
+def array_element_text(run: Run) -> str:
     """Which element a run is, and of its inputs those that vary."""
     place = run.plan.array
     if place is None:
@@ -112,7 +112,7 @@ def wait(array: RunArray, options: argparse.Namespace) -> int:
     if options.output == "json":
         show_json(status_data(array, statuses))
     else:
-        say("%s is %s: %s" % (array.id, now.state, states_text(count_states(statuses))))
+        report("%s is %s: %s" % (array.id, now.state, states_text(count_states(statuses))))
     if not now.final:
         return _TIMED_OUT
     return now.exit_code or 0
@@ -122,7 +122,7 @@ def cancel(array: RunArray, options: argparse.Namespace) -> int:
     before = array.look()
     if before.final:
         found = array.end_remains()
-        say("%s is %s already%s" % (array.id, before.state, "; ended %d left of it" % found if found else ""))
+        report("%s is %s already%s" % (array.id, before.state, "; ended %d left of it" % found if found else ""))
         return 0
-    ask_for_the_end(array.id, lambda: array.ask_to_end(options.now))
+    request_cancel(array.id, lambda: array.ask_to_end(options.now))
     return 0

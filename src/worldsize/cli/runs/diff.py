@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from worldsize.cli.console import add_output, add_run, config_here, find_run
+from worldsize.cli.console import add_output_option, add_run_argument, find_run, load_current_config
 from worldsize.cli.output import show, show_json
 
 _EXAMPLES = """examples:
@@ -15,9 +15,9 @@ _EXAMPLES = """examples:
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    add_run(parser, "old", "a run")
-    add_run(parser, "new")
-    add_output(parser)
+    add_run_argument(parser, "old", "a run")
+    add_run_argument(parser, "new")
+    add_output_option(parser)
     parser.set_defaults(act=diff)
 
 
@@ -26,7 +26,7 @@ def diff(options: argparse.Namespace) -> int:
     from worldsize.service.runs.compare import compare
 
     if options.old is None:
-        raise UsageError("diff wants two runs, or one for the latest to be compared with", None, _latest_two())
+        raise UsageError("diff wants two runs, or one for the latest to be compared with", None, _latest_two_hint())
     found = compare(find_run(options.old).paths, find_run(options.new).paths)
     if options.output == "json":
         show_json(found)
@@ -35,10 +35,10 @@ def diff(options: argparse.Namespace) -> int:
     return 0
 
 
-def _latest_two() -> str:
+def _latest_two_hint() -> str:
     from worldsize.store.find import list_ids
 
-    ids = list_ids(config_here().home, 2)
+    ids = list_ids(load_current_config().home, 2)
     if len(ids) < 2:
         return "worldsize diff OLD NEW"
     return "the latest two: worldsize diff %s %s" % (ids[1], ids[0])
@@ -48,11 +48,11 @@ def _lines(found: dict[str, Any]) -> list[str]:
     lines = []
     for part in ("job", "environment"):
         for key, (old, new) in found[part].items():
-            lines.append("%s %s: %s → %s" % (part, key, _shown(old), _shown(new)))
+            lines.append("%s %s: %s → %s" % (part, key, _value_text(old), _value_text(new)))
     for sign, kind in (("+", "added"), ("-", "removed"), ("~", "changed")):
         lines += ["code %s %s" % (sign, path) for path in found["code"][kind]]
     return lines or ["no difference in job, code or environment"]
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "(unset)" if value is None else str(value)

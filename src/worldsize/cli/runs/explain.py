@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from worldsize.cli.output import lines_of
-from worldsize.compute.capabilities import Usage, Waiting
+from worldsize.compute.capabilities import Usage, WaitExplanation
 from worldsize.state.records import Status
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ def warning_lines(status: Status) -> list[str]:
     return ["warning: " + " ".join(lines_of(warning.text)) for warning in status.warnings[1:]]
 
 
-def waiting_lines(waiting: Waiting) -> list[str]:
+def waiting_lines(waiting: WaitExplanation) -> list[str]:
     """The reason; then what would start it sooner."""
     lines = [waiting.words]
     if waiting.sooner:
@@ -32,7 +32,7 @@ def waiting_lines(waiting: Waiting) -> list[str]:
     return lines
 
 
-def waiting_data(waiting: Waiting | None) -> dict[str, Any] | None:
+def waiting_data(waiting: WaitExplanation | None) -> dict[str, Any] | None:
     """{reason, words, expected, stuck, sooner: [{options, words, start, gain}]}"""
     if waiting is None:
         return None

@@ -7,12 +7,12 @@ from worldsize.service.runs.failure_screen import failure_data
 from worldsize.service.runs.failure_screen import failure_lines as screen_lines
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
-from worldsize.state.run_state import CANCELLED_WORDS
+from worldsize.state.run_state import CANCELLED_MESSAGE
 
 
 def failure_lines(run: Run, status: Status) -> list[str]:
     """The screen under the headline; the status's own message where no rank failed."""
-    if status.message == CANCELLED_WORDS and (status.state == RunState.LOST or status.failure is None):
+    if status.message == CANCELLED_MESSAGE and (status.state == RunState.LOST or status.failure is None):
         return []
     data = None if status.state == RunState.LOST else failure_data(run.paths, run.plan, status)
     if data is not None:

@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from worldsize.cli.console import duration, rehearsed, state_text
-from worldsize.cli.output import lines_of, say, say_from_handler, show_log
+from worldsize.cli.console import duration, rehearsal_text, state_text
+from worldsize.cli.output import lines_of, report, report_from_handler, show_log
 from worldsize.common.named_tuple import Protocol
 from worldsize.errors import WorldsizeError
 from worldsize.plan.run_paths import RunPaths
@@ -29,7 +29,7 @@ _ACCOUNTING_LAG = 1.0
 _ACCOUNTING_SHARE = 0.2
 
 
-class Detached(Exception):
+class DetachRequest(Exception):
     """The user leaves; the run goes on. `code` is what we exit with."""
 
     def __init__(self, code: int) -> None:
@@ -37,7 +37,7 @@ class Detached(Exception):
         self.code = code
 
 
-class Signals:
+class FollowSignals:
     """Ctrl-C cancels, a second one at once; Ctrl-\\, a closing terminal and TERM leave the run running.
 
     As long as there is no run (`run` is None), each of them just ends us. Signals that were ignored when we were
@@ -49,11 +49,11 @@ class Signals:
         self._cancels = 0
         self._left: int | None = None
         self._following = False
-        self._listen(signal.SIGINT, self._cancel)
+        self._set_handler(signal.SIGINT, self._cancel)
         for number in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
-            self._listen(number, self._leave)
+            self._set_handler(number, self._detach)
 
-    def _listen(self, number: int, act: object) -> None:
+    def _set_handler(self, number: int, act: object) -> None:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, act)  # type: ignore[arg-type]
 
@@ -64,71 +64,71 @@ class Signals:
         if self._cancels > 2:
             return
         again = " (Ctrl-C again: at once)" if self._cancels == 1 else " at once"
-        say_from_handler("", "cancelling %s%s" % (self.run.id, again))
+        report_from_handler("", "cancelling %s%s" % (self.run.id, again))
         try:
             self.run.cancel(now=self._cancels == 2)
         except WorldsizeError as error:
             self._cancels -= 1  # the next Ctrl-C asks anew
-            say_from_handler("", "could not cancel %s" % self.run.id, *lines_of("worldsize: %s" % error))
+            report_from_handler("", "could not cancel %s" % self.run.id, *lines_of("worldsize: %s" % error))
 
-    def _leave(self, number: int, _: object) -> None:
+    def _detach(self, number: int, _: object) -> None:
         if self.run is None:
             raise SystemExit(128 + number)
         if self._left is None:
             self._left = 128 + number if number == signal.SIGTERM else 0
             if self._following:
-                raise Detached(self._left)
+                raise DetachRequest(self._left)
 
     def follow(self) -> None:
-        """From now on leaving is raised as `Detached`; at once when it was asked for before."""
+        """From now on leaving is raised as `DetachRequest`; at once when it was asked for before."""
         self._following = True
         if self._left is not None:
-            raise Detached(self._left)
+            raise DetachRequest(self._left)
 
 
-def follow_to_end(run: Run, signals: Signals, fold: str | None, quiet: bool = False) -> int:
+def follow_to_end(run: Run, signals: FollowSignals, fold: str | None, quiet: bool = False) -> int:
     """Show the run's log until it ends, then how it ended; its exit code."""
-    from worldsize.logs.merged_log import Follower
+    from worldsize.logs.merged_log import LogFollower
 
     gc.enable()
     ranks: list[int] | None = [] if quiet else [0] if run.plan.data_parallel else None
     nodes = run.plan.nodes
-    follower = Attempts(run, lambda paths: Follower(paths, nodes, ranks, fold, None, show_log, time.monotonic))
+    follower = AttemptReader(run, lambda paths: LogFollower(paths, nodes, ranks, fold, None, show_log, time.monotonic))
     try:
         signals.follow()
-        status = run.follow(follower.poll, tell=tells_of(run))
+        status = run.follow(follower.poll, tell=state_reporter(run))
         follower.finish()
         show_end(run, status)
-    except Detached as detached:
-        say("", "detached: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
+    except DetachRequest as detached:
+        report("", "detached: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
         return detached.code
     except BrokenPipeError:
-        say("nobody reads the output any more: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
+        report("nobody reads the output any more: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
         raise
     except OSError:
-        say("%s goes on (worldsize logs -f %s)" % (run.id, run.id))
+        report("%s goes on (worldsize logs -f %s)" % (run.id, run.id))
         raise
     return status.exit_code or 0
 
 
-def tells_of(run: Run) -> Callable[[Status], None]:
+def state_reporter(run: Run) -> Callable[[Status], None]:
     """Why nothing happens, on stderr."""
 
     def tell(status: Status) -> None:
         first, *more = lines_of(status.message)
-        say("run %s %s: %s" % (run.id, state_text(status.state, sys.stderr), first), *more)
+        report("run %s %s: %s" % (run.id, state_text(status.state, sys.stderr), first), *more)
 
     return tell
 
 
-def _is_filled(directory: str) -> bool:
+def _has_entries(directory: str) -> bool:
     try:
         return bool(os.listdir(directory))
     except OSError:
         return False
 
 
-def _used(run: Run, status: Status) -> str:
+def _used_text(run: Run, status: Status) -> str:
     """What it used, where its compute counts that."""
     if "usage" not in run.compute.capabilities:
         return ""
@@ -144,22 +144,22 @@ def show_end(run: Run, status: Status) -> None:
     if status.started and status.ended:
         took = " after %s" % duration(status.ended - status.started)
     reason = "" if status.reason in (None, "CANCELLED_BY_USER") else ": %s" % status.reason
-    used = _used(run, status)
+    used = _used_text(run, status)
     told = (reason + ("; " if reason else ": ") + used) if used else reason
     shown = state_text(status.state, sys.stderr)
-    say("run %s %s%s%s%s%s" % (run.id, shown, took, told, rehearsed(run.plan), _warnings(status)))
+    report("run %s %s%s%s%s%s" % (run.id, shown, took, told, rehearsal_text(run.plan), _warnings_text(status)))
     if status.state == RunState.SUCCEEDED:
-        if _is_filled(run.paths.outputs):
-            say("outputs: %s" % run.paths.outputs)
+        if _has_entries(run.paths.outputs):
+            report("outputs: %s" % run.paths.outputs)
     else:
         _show_failure(run, status)
     if run.plan.rehearsal:
-        from worldsize.service.submission.rehearsal import could_not_show
+        from worldsize.service.submission.rehearsal import limitation_lines
 
-        say(*could_not_show(run.plan, run.paths))
+        report(*limitation_lines(run.plan, run.paths))
 
 
-def _warnings(status: Status) -> str:
+def _warnings_text(status: Status) -> str:
     if not status.warnings:
         return ""
     from worldsize.cli.runs.explain import warnings_text
@@ -170,10 +170,10 @@ def _warnings(status: Status) -> str:
 def _show_failure(run: Run, status: Status) -> None:
     from worldsize.cli.runs.failure import failure_lines
 
-    say(*failure_lines(run, status))
+    report(*failure_lines(run, status))
 
 
-class Reader(Protocol):
+class LogReader(Protocol):
     def poll(self) -> bool:
         """Show what is new; whether there was something."""
 
@@ -181,27 +181,27 @@ class Reader(Protocol):
         """Show the rest."""
 
 
-class Attempts:
+class AttemptReader:
     """A reader of the run's latest attempt, whichever that is by then; `make` gives that of one attempt."""
 
-    def __init__(self, run: Run, make: Callable[[RunPaths], Reader]) -> None:
+    def __init__(self, run: Run, make: Callable[[RunPaths], LogReader]) -> None:
         self._run = run
         self._make = make
         self._attempt = run.paths.attempt
         self._reader = make(run.paths)
 
     def poll(self) -> bool:
-        self._go_on()
+        self._open_new_attempt()
         return self._reader.poll()
 
     def finish(self) -> None:
-        self._go_on()
+        self._open_new_attempt()
         self._reader.finish()
 
-    def _go_on(self) -> None:
+    def _open_new_attempt(self) -> None:
         """To an attempt that has begun since, and may have ended."""
         if self._run.paths.attempt != self._attempt:
             self._reader.finish()
             self._attempt = self._run.paths.attempt
-            say("run %s was started again: attempt %d" % (self._run.id, self._attempt))
+            report("run %s was started again: attempt %d" % (self._run.id, self._attempt))
             self._reader = self._make(self._run.paths)

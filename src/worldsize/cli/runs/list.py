@@ -7,18 +7,18 @@ import sys
 import time
 
 from worldsize.cli.console import (
-    add_output,
-    add_run,
-    completed_by,
-    config_here,
-    count,
+    add_output_option,
+    add_run_argument,
     duration,
     find_runs,
+    load_current_config,
+    parse_count,
+    set_completer,
     state_text,
     table,
 )
-from worldsize.cli.output import say, show, show_json, show_json_text
-from worldsize.common.atomic_files import display
+from worldsize.cli.output import report, show, show_json, show_json_text
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import UsageError
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState
@@ -37,13 +37,13 @@ _EXAMPLES = """examples:
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    add_run(parser, meaning="only this run, or the elements of this array")
+    add_run_argument(parser, meaning="only this run, or the elements of this array")
     parser.add_argument("-e", "--elements", action="store_true", help="the elements of arrays, each in a row")
     parser.add_argument("-a", "--all", action="store_true", help="every run, not the newest %d" % NEWEST)
-    parser.add_argument("-n", metavar="N", type=count, default=NEWEST, dest="count", help="the newest N")
+    parser.add_argument("-n", metavar="N", type=parse_count, default=NEWEST, dest="count", help="the newest N")
     state = parser.add_argument("--state", metavar="STATE", help="only runs in this state")
-    completed_by(state, complete_states)
-    add_output(parser)
+    set_completer(state, complete_states)
+    add_output_option(parser)
     parser.set_defaults(act=list_runs)
 
 
@@ -51,7 +51,7 @@ def complete_states(**_: Any) -> list[str]:
     return [name for name in vars(RunState) if name.isupper() and name != "FINAL"]
 
 
-def known_state(text: str | None) -> str | None:
+def parse_state(text: str | None) -> str | None:
     known = complete_states()
     if text is not None and text.upper() not in known:
         raise UsageError("there is no state %s" % text, "--state", "one of %s" % ", ".join(known))
@@ -59,7 +59,7 @@ def known_state(text: str | None) -> str | None:
 
 
 def list_runs(options: argparse.Namespace) -> int:
-    wanted = known_state(options.state)
+    wanted = parse_state(options.state)
     rows = [row for row in _rows(options, wanted is not None) if wanted in (None, row.state)]
     if not options.all and options.run is None and not options.elements:
         rows = rows[: options.count]
@@ -69,9 +69,9 @@ def list_runs(options: argparse.Namespace) -> int:
         headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
         show(*_colour_states(table([_row(row) for row in rows], headers), rows))
     elif wanted:
-        say("no run is %s" % wanted)
+        report("no run is %s" % wanted)
     elif options.count:
-        say("no runs yet: worldsize run -w 1x2 -- python train.py")
+        report("no runs yet: worldsize run -w 1x2 -- python train.py")
     return 0
 
 
@@ -85,7 +85,7 @@ def _show_json(rows: list[Any]) -> None:
 
 
 def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:
-    from worldsize.cli.runs.rows import element_rows, expanded, live_summaries
+    from worldsize.cli.runs.rows import element_rows, live_summaries, with_elements
     from worldsize.store.find import list_ids
     from worldsize.store.summaries import summaries
 
@@ -94,13 +94,13 @@ def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:
         if isinstance(found, Run):
             return live_summaries([found.paths])
         return list(element_rows(found))
-    home = config_here().home
+    home = load_current_config().home
     rows: list[Any] = summaries(
         home, list_ids(home, None if options.all or searching else options.count), live_summaries
     )
     if not options.elements:
         return rows
-    return list(expanded(rows, home))
+    return list(with_elements(rows, home))
 
 
 def _colour_states(lines: list[str], rows: list[Any]) -> list[str]:
@@ -127,4 +127,4 @@ def _row(row: Any) -> list[str]:
         name = " ".join("%s=%s" % item for item in row.inputs.items())
     age = duration(max(now - row.created, 0))
     compute = row.compute + (" (rehearsal)" if row.virtual_gpus else "")
-    return [row.id, display(name), row.state, reason, compute, size, age, took]
+    return [row.id, printable_text(name), row.state, reason, compute, size, age, took]

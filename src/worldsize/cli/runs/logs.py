@@ -7,9 +7,9 @@ import os
 import time
 from collections.abc import Callable
 
-from worldsize.cli.console import add_output, add_run, count, find_runs, rehearsed
-from worldsize.cli.output import say, show_bytes, show_log
-from worldsize.cli.runs.follow import Attempts, Reader
+from worldsize.cli.console import add_output_option, add_run_argument, find_runs, parse_count, rehearsal_text
+from worldsize.cli.output import report, show_bytes, show_log
+from worldsize.cli.runs.follow import AttemptReader, LogReader
 from worldsize.errors import UsageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
@@ -35,59 +35,59 @@ afterwards: the files carry no time stamps. With -f the exit code is the run's; 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    add_run(parser)
+    add_run_argument(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run ends")
     parser.add_argument("--element", metavar="ELEMENTS", help="of an array, only these elements")
     parser.add_argument("--rank", metavar="RANKS", help="only these ranks, such as 0,5,8-11")
     parser.add_argument("--node", metavar="NODES", help="only the ranks of these nodes")
     parser.add_argument("--grep", metavar="REGEX", help="only lines in which it is found")
-    parser.add_argument("--tail", metavar="N", type=count, help="begin with the last N lines of each rank")
+    parser.add_argument("--tail", metavar="N", type=parse_count, help="begin with the last N lines of each rank")
     parser.add_argument(
         "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)"
     )
-    parser.add_argument("--attempt", metavar="K", type=count, help="an earlier attempt (default: the latest)")
+    parser.add_argument("--attempt", metavar="K", type=parse_count, help="an earlier attempt (default: the latest)")
     parser.add_argument("--raw", action="store_true", help="the bytes as they are, without prefixes")
-    add_output(parser)
-    parser.set_defaults(act=logs)
+    add_output_option(parser)
+    parser.set_defaults(act=show_logs)
 
 
-def logs(options: argparse.Namespace) -> int:
+def show_logs(options: argparse.Namespace) -> int:
     run = find_runs(options.run)
     if not isinstance(run, Run):
-        return _logs_of_array(run, options)
+        return _show_array(run, options)
     if options.element is not None:
         raise UsageError("%s is no array of runs" % run.id, "--element", "leave it out")
     if options.follow:
         _await_plan(run)
     if options.attempt is not None:
         _choose_attempt(run, options)
-    _say_rehearsal(run)
-    reader = Attempts(run, lambda paths: _reader(run, paths, options, show_log))
+    _report_rehearsal(run)
+    reader = AttemptReader(run, lambda paths: _open_reader(run, paths, options, show_log))
     code = 0
     if options.follow:
-        from worldsize.cli.runs.follow import tells_of
+        from worldsize.cli.runs.follow import state_reporter
 
-        status = run.follow(reader.poll, tell=tells_of(run))
+        status = run.follow(reader.poll, tell=state_reporter(run))
         code = status.exit_code or 0
     reader.finish()
     return code
 
 
-def _say_rehearsal(run: Run) -> None:
+def _report_rehearsal(run: Run) -> None:
     if run.has_plan() and run.plan.rehearsal:
-        say("run %s on %s%s" % (run.id, run.plan.compute, rehearsed(run.plan)))
+        report("run %s on %s%s" % (run.id, run.plan.compute, rehearsal_text(run.plan)))
 
 
-def _logs_of_array(array: RunArray, options: argparse.Namespace) -> int:
-    from worldsize.cli.runs.array_logs import show_logs
+def _show_array(array: RunArray, options: argparse.Namespace) -> int:
+    from worldsize.cli.runs.array_logs import show_array_logs
 
     if options.attempt is not None:
         raise UsageError("is of one run", "--attempt", "name an element: %s_0" % array.id)
 
-    def reader(run: Run, write: Callable[[str], object]) -> Reader:
-        return Attempts(run, lambda paths: _reader(run, paths, options, write))
+    def reader(run: Run, write: Callable[[str], object]) -> LogReader:
+        return AttemptReader(run, lambda paths: _open_reader(run, paths, options, write))
 
-    return show_logs(array, options, reader)
+    return show_array_logs(array, options, reader)
 
 
 def _await_plan(run: Run) -> None:
@@ -107,8 +107,8 @@ def _choose_attempt(run: Run, options: argparse.Namespace) -> None:
     run.paths = RunPaths(run.paths.root, options.attempt)
 
 
-def _reader(run: Run, paths: RunPaths, options: argparse.Namespace, write: Callable[[str], object]) -> Reader:
-    from worldsize.logs.merged_log import Follower, RawFollower
+def _open_reader(run: Run, paths: RunPaths, options: argparse.Namespace, write: Callable[[str], object]) -> LogReader:
+    from worldsize.logs.merged_log import LogFollower, RawLogFollower
     from worldsize.logs.selection import compile_grep, select_ranks
 
     _check(options)
@@ -116,24 +116,24 @@ def _reader(run: Run, paths: RunPaths, options: argparse.Namespace, write: Calla
     ranks = select_ranks(nodes, options.rank, options.node)
     grep = compile_grep(options.grep) if options.grep else None
     if options.raw:
-        return RawFollower(paths, ranks, show_bytes, options.tail)
+        return RawLogFollower(paths, ranks, show_bytes, options.tail)
     if options.output == "json":
         from worldsize.cli.runs.json_logs import JsonLines
 
         marks = {"virtual_gpus": run.plan.rehearsal.gpus} if run.plan.rehearsal else {}
         return JsonLines(paths, nodes, ranks, grep, write, options.tail, marks)
     live = options.follow and not run.look().final
-    return Follower(paths, nodes, ranks, options.fold, grep, write, time.monotonic, tail=options.tail, live=live)
+    return LogFollower(paths, nodes, ranks, options.fold, grep, write, time.monotonic, tail=options.tail, live=live)
 
 
 def _check(options: argparse.Namespace) -> None:
     """Raises UsageError for options of which one would be without effect."""
     for one, other in (("raw", "grep"), ("raw", "fold"), ("raw", "output"), ("output", "fold")):
-        if _given(options, one) and _given(options, other):
+        if _is_given(options, one) and _is_given(options, other):
             names = {"output": "-o json"}
             what = "%s and %s do not go together" % (names.get(one, "--" + one), names.get(other, "--" + other))
             raise UsageError(what, None, "leave one of them out")
 
 
-def _given(options: argparse.Namespace, name: str) -> bool:
+def _is_given(options: argparse.Namespace, name: str) -> bool:
     return getattr(options, name) not in (None, False, "text")

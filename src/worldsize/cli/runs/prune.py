@@ -7,10 +7,17 @@ import os
 import re
 import time
 
-from worldsize.cli.console import add_output, complete_runs, completed_by, config_here, count, find_runs
-from worldsize.cli.output import say, show, show_json
-from worldsize.cli.runs.list import complete_states, known_state
-from worldsize.errors import Damaged, UsageError
+from worldsize.cli.console import (
+    add_output_option,
+    complete_runs,
+    find_runs,
+    load_current_config,
+    parse_count,
+    set_completer,
+)
+from worldsize.cli.output import report, show, show_json
+from worldsize.cli.runs.list import complete_states, parse_state
+from worldsize.errors import DamagedRun, UsageError
 from worldsize.service.runs.run import Run
 from worldsize.state.records import Reason
 from worldsize.store.find import run_paths
@@ -26,19 +33,19 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     runs = parser.add_argument("runs", nargs="*", metavar="RUN", help="these runs, which have ended or are damaged")
-    completed_by(runs, complete_runs)
+    set_completer(runs, complete_runs)
     parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this: 30d, 12h, 90m, 45s")
-    parser.add_argument("--keep", metavar="N", type=count, help="the newest N runs stay")
+    parser.add_argument("--keep", metavar="N", type=parse_count, help="the newest N runs stay")
     state = parser.add_argument(
         "--state", metavar="STATE", action="append", help="only runs that ended so (may be repeated)"
     )
-    completed_by(state, complete_states)
+    set_completer(state, complete_states)
     parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
-    add_output(parser)
+    add_output_option(parser)
     parser.set_defaults(act=prune)
 
 
-def age(text: str, where: str = "--older-than") -> float:
+def parse_age(text: str, where: str = "--older-than") -> float:
     """Seconds. UsageError for what is no age."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if match is None:
@@ -57,11 +64,11 @@ def prune(options: argparse.Namespace) -> int:
     if not chosen:
         raise UsageError("nothing says which runs may go", "prune", "--older-than 30d, --keep 100 or --state FAILED")
     gone = remove(
-        config_here().home,
+        load_current_config().home,
         now=time.time(),
-        older_than=None if options.older_than is None else age(options.older_than),
+        older_than=None if options.older_than is None else parse_age(options.older_than),
         keep=options.keep or 0,
-        states=[known_state(text) or "" for text in options.state] if options.state else None,
+        states=[parse_state(text) or "" for text in options.state] if options.state else None,
         dry_run=options.dry_run,
     )
     return _show(gone, options)
@@ -75,12 +82,12 @@ def _remove(text: str, dry_run: bool) -> tuple[str, int]:
 
     run = find_runs(text)
     refuse_foreign(run.paths.root, danger_of_run(run.paths), "prune")
-    home = config_here().home
+    home = load_current_config().home
     if os.path.realpath(run_paths(home, run.id).root) != os.path.realpath(run.directory):
         raise UsageError("%s is no run of %s" % (text, home), None, "the elements of an array go with the array")
     try:
         state = run.look()
-    except Damaged:
+    except DamagedRun:
         state = None
     if state is not None and not state.final:
         raise UsageError("%s is %s" % (run.id, state.state), None, "worldsize cancel %s" % run.id)
@@ -98,5 +105,5 @@ def _show(gone: list[tuple[str, int]], options: argparse.Namespace) -> int:
         show_json([{"id": run_id, "bytes": size} for run_id, size in gone])
     else:
         show(*("%s  %d bytes" % row for row in gone))
-        say("%s %d run(s), %.1f MB" % ("would remove" if options.dry_run else "removed", len(gone), freed / 1e6))
+        report("%s %d run(s), %.1f MB" % ("would remove" if options.dry_run else "removed", len(gone), freed / 1e6))
     return 0

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def live_summaries(all_paths: list[Any]) -> list[Any]:
     """The rows of runs, and arrays, that have no result yet."""
-    from worldsize.service.runs.compute_reports import look_at
+    from worldsize.service.runs.compute_reports import refresh_statuses
     from worldsize.store.find import is_array
 
     runs = {paths.root: Run(paths, os.environ) for paths in all_paths if not is_array(paths)}
-    looked = dict(zip(runs, look_at(list(runs.values())), strict=True))
+    looked = dict(zip(runs, refresh_statuses(list(runs.values())), strict=True))
     return [
         _live_row(runs[paths.root], looked[paths.root]) if paths.root in runs else _array_row(paths)
         for paths in all_paths
@@ -41,10 +41,12 @@ def _array_row(paths: Any) -> Any:
 
 def damaged_row(paths: Any, error: Exception) -> Any:
     """The row of a run, or an array, of which nothing is known but that."""
-    from worldsize.service.runs.status import damaged
+    from worldsize.service.runs.status import damaged_status
 
-    now = damaged(paths, error)
-    return Summary(paths.run_id, "", now.state, now.reason, "", 0, 0, _made(paths.root), exit_code=now.exit_code)
+    now = damaged_status(paths, error)
+    return Summary(
+        paths.run_id, "", now.state, now.reason, "", 0, 0, _creation_time(paths.root), exit_code=now.exit_code
+    )
 
 
 def _live_row(run: Run, now: Status) -> Any:
@@ -52,17 +54,17 @@ def _live_row(run: Run, now: Status) -> Any:
         from worldsize.state.result import summary
 
         return Summary(**{**summary(run.plan, now), "id": run.id})
-    return Summary(run.id, "", now.state, now.reason, "", 0, 0, _made(run.directory), exit_code=now.exit_code)
+    return Summary(run.id, "", now.state, now.reason, "", 0, 0, _creation_time(run.directory), exit_code=now.exit_code)
 
 
-def _made(directory: str) -> float:
+def _creation_time(directory: str) -> float:
     try:
         return os.stat(directory).st_mtime
     except OSError:
         return 0.0
 
 
-def expanded(rows: Sequence[Summary], home: str) -> Iterator[Summary]:
+def with_elements(rows: Sequence[Summary], home: str) -> Iterator[Summary]:
     """The rows of a list, with an array's elements in its place."""
     from worldsize.service.runs.array import RunArray
     from worldsize.store.find import run_paths

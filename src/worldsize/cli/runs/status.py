@@ -8,20 +8,20 @@ import sys
 import time
 
 from worldsize.cli.console import (
-    add_output,
-    add_run,
-    ask_for_the_end,
-    config_here,
+    add_output_option,
+    add_run_argument,
     duration,
     find_run,
     find_runs,
-    rehearsed,
-    seconds,
+    load_current_config,
+    parse_seconds,
+    rehearsal_text,
+    request_cancel,
     size,
     state_text,
 )
-from worldsize.cli.output import lines_of, say, show, show_json
-from worldsize.common.atomic_files import display
+from worldsize.cli.output import lines_of, report, show, show_json
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import NotFound
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
@@ -53,22 +53,24 @@ _EXAMPLES = {
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[verb]
-    add_run(parser)
+    add_run_argument(parser)
     if verb == "wait":
-        parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="give up after so long, with code 124")
+        parser.add_argument(
+            "--timeout", metavar="SECONDS", type=parse_seconds, help="give up after so long, with code 124"
+        )
     if verb == "cancel":
         parser.add_argument("--now", action="store_true", help="without grace")
     if verb in ("status", "wait"):
-        add_output(parser)
-    parser.set_defaults(act={"status": status, "wait": wait, "cancel": cancel, "requeue": requeue}[verb])
+        add_output_option(parser)
+    parser.set_defaults(act={"status": show_status, "wait": wait, "cancel": cancel, "requeue": requeue}[verb])
 
 
-def status(options: argparse.Namespace) -> int:
+def show_status(options: argparse.Namespace) -> int:
     run = find_runs(options.run)
     if not isinstance(run, Run):
-        from worldsize.cli.runs.array_status import show_status
+        from worldsize.cli.runs.array_status import show_array_status
 
-        return show_status(run, options)
+        return show_array_status(run, options)
     now = run.look()
     if not os.path.isdir(run.directory):
         raise NotFound("its directory was deleted: %s" % run.directory, "run %s" % run.id)
@@ -84,7 +86,7 @@ def status_data(run: Run, now: Status, patience: float = 0.0) -> dict[str, Any]:
     `patience` is for the usage of a run that has just ended."""
     from worldsize.cli.runs.explain import waiting_data
     from worldsize.cli.threads import threads_of
-    from worldsize.service.runs.compute_reports import usage, waiting
+    from worldsize.service.runs.compute_reports import usage, wait_explanation
     from worldsize.service.runs.failure_screen import failure_data
     from worldsize.state.result import summary
 
@@ -96,7 +98,7 @@ def status_data(run: Run, now: Status, patience: float = 0.0) -> dict[str, Any]:
         data["failure"] = failure_data(run.paths, run.plan, now)
         used = usage(run, now, patience)
         data["usage"] = used._asdict() if used else None
-        data["waiting"] = waiting_data(waiting(run, now, _EXPLAINED_WITHIN))
+        data["waiting"] = waiting_data(wait_explanation(run, now, _EXPLAINED_WITHIN))
     data["message"] = now.message
     data["warnings"] = [warning._asdict() for warning in now.warnings]
     data["directory"] = run.directory
@@ -107,7 +109,7 @@ def _status_lines(run: Run, now: Status) -> list[str]:
     from worldsize.cli.runs.explain import usage_text, waiting_lines, warning_lines, warnings_text
     from worldsize.cli.runs.failure import failure_lines
     from worldsize.cli.threads import threads_of, threads_text
-    from worldsize.service.runs.compute_reports import usage, waiting
+    from worldsize.service.runs.compute_reports import usage, wait_explanation
 
     reason = " (%s)" % now.reason if now.reason else ""
     lines = ["%s  %s%s%s" % (run.id, state_text(now.state, sys.stdout), reason, warnings_text(now))]
@@ -115,23 +117,23 @@ def _status_lines(run: Run, now: Status) -> list[str]:
     if run.has_plan():
         plan = run.plan
         told = size(len(plan.nodes), plan.world_size)
-        lines.append("%s: %s on %s%s" % (display(plan.name), told, plan.compute, rehearsed(plan)))
+        lines.append("%s: %s on %s%s" % (printable_text(plan.name), told, plan.compute, rehearsal_text(plan)))
         if plan.array:
-            from worldsize.cli.runs.array_status import place_text
+            from worldsize.cli.runs.array_status import array_element_text
 
-            lines.append(place_text(run))
+            lines.append(array_element_text(run))
         lines.append(
             "%s; %s" % (threads_text(threads_of(run)), "CPUs not bound" if plan.bind == "none" else "CPUs bound")
         )
-        lines.append("made %s ago%s" % (duration(time.time() - plan.created), _took(now)))
+        lines.append("made %s ago%s" % (duration(time.time() - plan.created), _took_text(now)))
         lines += ["used " + text for text in [usage_text(usage(run, now, 0.0))] if text]
     lines.append(run.directory)
-    why = waiting(run, now, _EXPLAINED_WITHIN)
+    why = wait_explanation(run, now, _EXPLAINED_WITHIN)
     words = waiting_lines(why) if why else failure_lines(run, now)
     return [*lines, "", *words] if words else lines
 
 
-def _took(now: Status) -> str:
+def _took_text(now: Status) -> str:
     if now.started is None:
         return ""
     return ", ran for %s" % duration((now.ended or time.time()) - now.started)
@@ -144,16 +146,16 @@ def wait(options: argparse.Namespace) -> int:
 
         return wait_for_all(run, options)
     from worldsize.cli.runs.explain import warnings_text
-    from worldsize.cli.runs.follow import tells_of
+    from worldsize.cli.runs.follow import state_reporter
 
-    now = run.follow(lambda: False, options.timeout, tells_of(run))
+    now = run.follow(lambda: False, options.timeout, state_reporter(run))
     if options.output == "json":
         show_json(status_data(run, now, _ACCOUNTING_LAG))
     else:
-        shown = rehearsed(run.plan) if run.has_plan() else ""
+        shown = rehearsal_text(run.plan) if run.has_plan() else ""
         reason = ": %s" % now.reason if now.state == RunState.LOST and now.reason else ""
         why = lines_of(now.message) if reason else []
-        say("%s is %s%s%s%s" % (run.id, now.state, reason, shown, warnings_text(now)), *why)
+        report("%s is %s%s%s%s" % (run.id, now.state, reason, shown, warnings_text(now)), *why)
     if not now.final:
         return TIMED_OUT
     return now.exit_code or 0
@@ -172,9 +174,9 @@ def cancel(options: argparse.Namespace) -> int:
         return cancel_all(run, options)
     before = run.look()
     if before.final:
-        say("%s is %s already%s" % (run.id, before.state, _ended(run.end_remains())))
+        report("%s is %s already%s" % (run.id, before.state, _ended_text(run.end_remains())))
         return 0
-    ask_for_the_end(run.id, lambda: run.cancel(options.now))
+    request_cancel(run.id, lambda: run.cancel(options.now))
     return 0
 
 
@@ -182,7 +184,7 @@ def requeue(options: argparse.Namespace) -> int:
     from worldsize.service.runs.requeue import requeue as put_back
 
     run = find_run(options.run)
-    say("%s is back in the queue, as attempt %d" % (run.id, put_back(run)))
+    report("%s is back in the queue, as attempt %d" % (run.id, put_back(run)))
     return 0
 
 
@@ -193,13 +195,13 @@ def _end_deleted(run_id: str | None) -> bool:
 
     if run_id is None or not is_run_id(run_id):
         return False
-    found = Run(run_paths(config_here().home, run_id), os.environ).end_deleted()
+    found = Run(run_paths(load_current_config().home, run_id), os.environ).end_deleted()
     if found:
-        say("the directory of %s was deleted%s" % (run_id, _ended(found)))
+        report("the directory of %s was deleted%s" % (run_id, _ended_text(found)))
     return found > 0
 
 
-def _ended(found: int) -> str:
+def _ended_text(found: int) -> str:
     if found == 0:
         return ""
     return "; ended %s left of it" % ("1 process that was" if found == 1 else "%d processes that were" % found)

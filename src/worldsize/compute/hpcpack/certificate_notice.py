@@ -7,26 +7,26 @@ from __future__ import annotations
 
 import sys
 
-from worldsize.common.atomic_files import display
+from worldsize.common.atomic_files import printable_text
 from worldsize.compute.hpcpack.settings import Access
 
 KEY = "verify"
-INSTEAD = "name its authority's certificate instead: ca_file"
-_told: set[str] = set()
+CERTIFICATE_HINT = "name its authority's certificate instead: ca_file"
+_reported_urls: set[str] = set()
 
 
-def what_is_wrong(access: Access) -> str | None:
+def take_certificate_notice(access: Access) -> str | None:
     """None for a head that is verified. It counts as told from now on."""
     if access.verify:
         return None
-    _told.add(access.url)
+    _reported_urls.add(access.url)
     what = "the head's certificate is not verified (verify = false): whoever answers as %s gets the password"
-    return what % display(access.url)
+    return what % printable_text(access.url)
 
 
-def tell_unverified(access: Access) -> None:
+def print_certificate_notice(access: Access) -> None:
     """Before a password is asked for or sent."""
-    if access.verify or access.url in _told:
+    if access.verify or access.url in _reported_urls:
         return
-    sys.stderr.write("notice: %s: %s (%s)\n" % (KEY, what_is_wrong(access), INSTEAD))
+    sys.stderr.write("notice: %s: %s (%s)\n" % (KEY, take_certificate_notice(access), CERTIFICATE_HINT))
     sys.stderr.flush()

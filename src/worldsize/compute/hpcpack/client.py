@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from worldsize.compute.hpcpack.certificate_notice import tell_unverified
-from worldsize.compute.hpcpack.errors import Answer, Lost, Missing, no_answer, refusal
+from worldsize.compute.hpcpack.certificate_notice import print_certificate_notice
+from worldsize.compute.hpcpack.errors import ErrorResponse, LostAnswer, MissingResource, connection_error, refusal
 from worldsize.compute.hpcpack.settings import Access
 from worldsize.compute.hpcpack.wire import message_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
@@ -25,17 +25,17 @@ ROWS = 1000
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 8.0
 _CONNECT, _READ = 10.0, 30.0
-_BEAT = 0.1
+_IDLE_INTERVAL = 0.1
 _LONGEST_ANSWERS = 10
 """How many times the patience for a piece of an answer all of it may take."""
 
 _LARGEST_ANSWER = 256 << 20
 _MOST_PAGES = 10_000
-_OF_TRANSFER = frozenset(("content-encoding", "content-length", "transfer-encoding"))
-_CONTINUED = "x-ms-continuation-queryid"
+_TRANSFER_HEADERS = frozenset(("content-encoding", "content-length", "transfer-encoding"))
+_CONTINUATION_HEADER = "x-ms-continuation-queryid"
 
 
-class Head:
+class HeadNodeClient:
     """A head node, as one account, whose `password` is asked for when it is needed. `sent` counts the requests.
 
     patience  seconds for which a request is tried again that has had no effect: one that asks, or that never arrived;
@@ -62,7 +62,7 @@ class Head:
         self._timeouts = (_CONNECT, max(_CONNECT, min(patience, _READ)))
         self._http: httpx.Client | None = None
 
-    def __enter__(self) -> Head:
+    def __enter__(self) -> HeadNodeClient:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,25 +79,25 @@ class Head:
 
     def get(self, path: str, **params: object) -> Any:
         """What is at `path`. Missing, SubmitAgain, SubmitRejected, ConfigError."""
-        return self._value(self._tried("GET", path, None, params))
+        return self._value(self._send_with_retries("GET", path, None, params))
 
     def post(self, path: str, body: object = None, **params: object) -> Any:
         """What it answers. Lost where it may have had its effect without an answer; otherwise as `get`."""
-        return self._value(self._tried("POST", path, body, params))
+        return self._value(self._send_with_retries("POST", path, body, params))
 
     def put(self, path: str, body: object = None) -> None:
-        self._tried("PUT", path, body, {})
+        self._send_with_retries("PUT", path, body, {})
 
     def pages(self, path: str, **params: object) -> Iterator[list[Any]]:
         """A long list, `ROWS` at a time, for as long as the head says that there is more."""
         query: str | None = None
         before: set[str] = set()
         while True:
-            answer = self._tried("GET", path, None, {**params, "rowsPerRead": ROWS, "queryId": query})
-            page = _list(self._value(answer), path)
+            answer = self._send_with_retries("GET", path, None, {**params, "rowsPerRead": ROWS, "queryId": query})
+            page = _require_list(self._value(answer), path)
             if page:
                 yield page
-            query = answer.headers.get(_CONTINUED)
+            query = answer.headers.get(_CONTINUATION_HEADER)
             if not page or not query or query in before:
                 return
             before.add(query)
@@ -108,7 +108,7 @@ class Head:
         """The same by the number of the first row: for whoever needs no more than its beginning."""
         start = 0
         while True:
-            page = _list(self.get(path, **params, startRow=start, rowsPerRead=rows), path)
+            page = _require_list(self.get(path, **params, startRow=start, rowsPerRead=rows), path)
             if page:
                 yield page
             if len(page) < rows:
@@ -124,13 +124,13 @@ class Head:
             what = "what answers is no HPC Pack head node: %s" % message_of(answer.content, "no JSON")[:100]
             raise ConfigError(what, self.access.url, "mend `url` of the compute") from None
 
-    def _tried(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
+    def _send_with_retries(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
         deadline, pause = self._now() + self._patience, _FIRST_PAUSE
         while True:
             try:
-                return self._once(method, path, body, params)
+                return self._send_once(method, path, body, params)
             except SubmitAgain as error:
-                safe = method == "GET" or not isinstance(error, Lost)
+                safe = method == "GET" or not isinstance(error, LostAnswer)
                 if not safe or self._now() + pause > deadline:
                     raise
             self._wait(pause)
@@ -138,34 +138,34 @@ class Head:
 
     def _wait(self, seconds: float) -> None:
         end = self._now() + seconds
-        while self._idle is not None and self._now() + _BEAT < end:
-            self._sleep(_BEAT)
+        while self._idle is not None and self._now() + _IDLE_INTERVAL < end:
+            self._sleep(_IDLE_INTERVAL)
             self._idle()
         self._sleep(max(0.0, end - self._now()))
 
-    def _once(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
+    def _send_once(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
         import httpx
 
         http = self._open()
         self.sent += 1
-        given = {name: _text(value) for name, value in params.items() if value is not None}
+        given = {name: _query_text(value) for name, value in params.items() if value is not None}
         content = None if body is None else json.dumps(body).encode()
         try:
             answer = self._heard(
-                lambda: self._whole(http, http.build_request(method, path, params=given, content=content))
+                lambda: self._read_response(http, http.build_request(method, path, params=given, content=content))
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise no_answer(error, False, self.access) from None
+            raise connection_error(error, False, self.access) from None
         except httpx.TransportError as error:
-            raise no_answer(error, not isinstance(error, httpx.ProxyError), self.access) from None
+            raise connection_error(error, not isinstance(error, httpx.ProxyError), self.access) from None
         except httpx.InvalidURL as error:
             raise ConfigError("is no address: %s" % error, self.access.url, "mend `url` of the compute") from None
         if answer.is_success:
             return answer
         message = message_of(answer.content, answer.reason_phrase)
-        raise refusal(Answer(answer.status_code, message, method, "%s %s" % (method, path)), self.access)
+        raise refusal(ErrorResponse(answer.status_code, message, method, "%s %s" % (method, path)), self.access)
 
-    def _whole(self, http: httpx.Client, request: httpx.Request) -> httpx.Response:
+    def _read_response(self, http: httpx.Client, request: httpx.Request) -> httpx.Response:
         """The answer to its end, which a server could put off for ever, or never come to."""
         import httpx
 
@@ -180,7 +180,7 @@ class Head:
                     raise httpx.ReadTimeout("the answer does not come to its end")
         finally:
             answer.close()
-        headers = [each for each in answer.headers.multi_items() if each[0].lower() not in _OF_TRANSFER]
+        headers = [each for each in answer.headers.multi_items() if each[0].lower() not in _TRANSFER_HEADERS]
         return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=request)
 
     def _heard(self, ask: Callable[[], httpx.Response]) -> httpx.Response:
@@ -202,7 +202,7 @@ class Head:
         thread = Thread(target=asking, daemon=True)
         thread.start()
         while True:
-            thread.join(_BEAT)
+            thread.join(_IDLE_INTERVAL)
             if not thread.is_alive():
                 break
             self._idle()
@@ -215,7 +215,7 @@ class Head:
             import httpx
 
             access = self.access
-            tell_unverified(access)
+            print_certificate_notice(access)
             headers = {"accept": "application/json", "content-type": "application/json"}
             if access.as_user:
                 headers["x-ms-as-user"] = access.as_user
@@ -223,13 +223,13 @@ class Head:
                 base_url=access.base,
                 auth=httpx.BasicAuth(access.user, self.password()),
                 headers=headers,
-                verify=tls(access),
+                verify=tls_context(access),
                 timeout=httpx.Timeout(self._timeouts[1], connect=self._timeouts[0]),
             )
         return self._http
 
 
-def tls(access: Access) -> ssl.SSLContext:
+def tls_context(access: Access) -> ssl.SSLContext:
     """How the head's certificate is looked at. ConfigError for a ca_file that holds none."""
     import ssl
 
@@ -247,14 +247,14 @@ def tls(access: Access) -> ssl.SSLContext:
     raise ConfigError(what, access.ca_file, "`ca_file` of the compute names the certificate of the head's authority")
 
 
-def _text(value: object) -> str:
+def _query_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _list(value: object, path: str) -> list[Any]:
+def _require_list(value: object, path: str) -> list[Any]:
     if not isinstance(value, list):
         raise SubmitRejected("a list was expected, and not %.60r" % (value,), "GET " + path)
     return value
 
 
-__all__ = ["PATIENCE", "ROWS", "Head", "Lost", "Missing", "tls"]
+__all__ = ["PATIENCE", "ROWS", "HeadNodeClient", "LostAnswer", "MissingResource", "tls_context"]

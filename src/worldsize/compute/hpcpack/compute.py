@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
-from worldsize.compute.hpcpack.client import PATIENCE, Head
-from worldsize.compute.hpcpack.render import Asked, parents, preview, requests, words_of
-from worldsize.compute.hpcpack.settings import Share, access_of, has_account_of, in_handle, said_of_jobs, share_of
+from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.hpcpack.client import PATIENCE, HeadNodeClient
+from worldsize.compute.hpcpack.render import RequestSettings, items_of, parents, preview, requests
+from worldsize.compute.hpcpack.settings import Share, access_of, handle_fields, has_account_of, job_options, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import values_of
+from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.state.records import Observation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.compute.capabilities import Errand, Errands, Node, Usage
+    from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream, Usage
 
 KEPT = (
     "CCP_JOBID",
@@ -34,9 +34,9 @@ KEPT = (
 """True of every rank of the node. Not CCP_NODES_CORES, CCP_NUMCPUS: a task of ours is told of its own node alone."""
 
 _PYTHON = "python3"
-_CHECKING = 3.0
-_OBSERVING = 3.0
-_ASKING = 10.0
+_CHECK_PATIENCE = 3.0
+_OBSERVE_PATIENCE = 3.0
+_REQUEST_PATIENCE = 10.0
 _SHORTEST_ANSWER = 2.0
 
 
@@ -69,14 +69,14 @@ class HpcPackCompute:
         if plan.batch is not None:
             what = "a batch script's srun starts its ranks, and there is none on HPC Pack"
             return [CheckResult("error", what, "batch_script", "say what each rank executes: `command` in its place")]
-        share, runs_dir = self._share, self._settings.runs_place
+        share, runs_dir = self._share, self._settings.own_runs_dir
         found = list(check_share(share, runs_dir, job))
         if share is not None and runs_dir:
             found += check_lines(self._asked(job, share), plan, runs_dir)
-        found += check_head(partial(self.head, _CHECKING), self._said(job), plan)
-        return [self._from_settings(result, job) for result in found]
+        found += check_head(partial(self.head, _CHECK_PATIENCE), self._said(job), plan)
+        return [self._with_settings_key(result, job) for result in found]
 
-    def _from_settings(self, found: CheckResult, job: Job) -> CheckResult:
+    def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
         """The compute's own table, where it said what the job did not."""
         first, _, key = (found.where or "").rpartition("hpcpack.")
         if not first and key in self._settings.options and key not in job.hpcpack:
@@ -84,22 +84,22 @@ class HpcPackCompute:
         ours = found.where in ("runs_dir", "verify", "share.node", "share.local")
         return found._replace(where="compute.%s.%s" % (self.name, found.where)) if ours else found
 
-    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
-        share = self._seen_share()
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
+        share = self._require_share()
         asked, access = self._asked(job, share), access_of(self._settings)
         notes = "" if access.verify else ", its certificate not verified"
         notes += ", on behalf of %s" % access.as_user if access.as_user else ""
-        shown = preview(requests(asked, plan, paths), access.base, access.user, notes, values_of(plan))
+        shown = preview(requests(asked, plan, paths), access.base, access.user, notes, plan_secret_values(plan))
         return Submission(plan, paths, shown, payload=asked)
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
-        from worldsize.compute.hpcpack.submission import Wanted, submit_all
+        from worldsize.compute.hpcpack.submission import NewJob, submit_all
 
         place = submissions[0].plan.array
         at_once = place.at_once if place else None
         before = [int(handle["job"]) for after in submissions[0].after for handle in after.handles]
         wanted = [
-            Wanted(requests(each.payload, each.plan, each.paths), lambda jobs: [*before, *parents(jobs, at_once)])
+            NewJob(requests(each.payload, each.plan, each.paths), lambda jobs: [*before, *parents(jobs, at_once)])
             for each in submissions
         ]
         with self.head(PATIENCE) as head:
@@ -121,7 +121,7 @@ class HpcPackCompute:
 
     def _handles(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> list[Handle]:
         common = {
-            **in_handle(access_of(self._settings), self._share),
+            **handle_fields(access_of(self._settings), self._share),
             "python": self.python,
             "gpus": self._settings.gpus_per_node,
         }
@@ -130,14 +130,14 @@ class HpcPackCompute:
             for job, each in zip(jobs, submissions, strict=True)
         ]
 
-    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         from worldsize.compute.hpcpack.observe import observations
 
         ours = [handle for handle in handles if has_account_of(self._settings, handle)]
         found: Iterator[Observation] = iter(())
         if ours:
             try:
-                with self.head(_OBSERVING, idle) as head:
+                with self.head(_OBSERVE_PATIENCE, idle) as head:
                     found = iter(observations(head, ours))
             except WorldsizeError as error:
                 found = iter([Observation("unknown", message="HPC Pack: %s" % error.what)] * len(ours))
@@ -154,19 +154,19 @@ class HpcPackCompute:
     def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
         """The last first: those that wait for others do not begin meanwhile. A signal tells the agents, who see to the
         grace; what is forced has none."""
-        from worldsize.compute.hpcpack.errors import Missing
+        from worldsize.compute.hpcpack.errors import MissingResource
 
         with self.head(PATIENCE) as head:
             for handle in reversed(handles):
                 try:
                     head.post("/jobs/%d/cancel" % int(handle["job"]), "worldsize cancel", forced=True if now else None)
-                except Missing:
+                except MissingResource:
                     pass
                 except SubmitRejected:
                     if not self._is_over(head, handle):
                         raise
 
-    def _is_over(self, head: Head, handle: Handle) -> bool:
+    def _is_over(self, head: HeadNodeClient, handle: Handle) -> bool:
         from worldsize.compute.hpcpack.observe import observations
 
         seen = observations(head, [handle])[0]
@@ -181,15 +181,15 @@ class HpcPackCompute:
     def requeue(self, handle: Handle, attempt: int) -> None:
         from worldsize.compute.hpcpack.requeue import requeue
 
-        with self.head(_ASKING) as head:
+        with self.head(_REQUEST_PATIENCE) as head:
             requeue(head, int(handle["job"]), attempt)
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ComputeNode]:
         from worldsize.compute.hpcpack.reports import nodes
 
-        with self.head(_ASKING) as head:
+        with self.head(_REQUEST_PATIENCE) as head:
             found = nodes(head, self._settings.gpus_per_node)
-        ours = words_of(self._settings.options.get("node_group", ""))
+        ours = items_of(self._settings.options.get("node_group", ""))
         return [node._replace(default_groups=tuple(name for name in node.groups if name in ours)) for node in found]
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
@@ -204,32 +204,32 @@ class HpcPackCompute:
         except WorldsizeError:
             return [None] * len(handles)
 
-    def execute(self, handle: Handle | None, errand: Errand) -> Errands:
+    def execute(self, handle: Handle | None, errand: NodeCommand) -> NodeCommandStream:
         from worldsize.compute.hpcpack import node_commands
 
         if handle is not None:
             return node_commands.execute(errand, self._share)
-        return node_commands.execute_alone(errand, self._asked(Job(), self._seen_share()), self.head)
+        return node_commands.execute_on_own_nodes(errand, self._asked(Job(), self._require_share()), self.head)
 
-    def shell(self, handle: Handle, errand: Errand) -> int:
+    def shell(self, handle: Handle, errand: NodeCommand) -> int:
         from worldsize.compute.hpcpack.node_commands import shell
 
         return shell(errand)
 
-    def head(self, patience: float, idle: Callable[[], None] | None = None) -> Head:
+    def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
         """The head node, with our account; for requests that are tried again for so many seconds. ConfigError."""
         from worldsize.compute.hpcpack.credentials import password_of
 
         access = access_of(self._settings)
-        return Head(access, partial(password_of, access.url, access.user, self._environ), patience, idle)
+        return HeadNodeClient(access, partial(password_of, access.url, access.user, self._environ), patience, idle)
 
     def _said(self, job: Job) -> dict[str, Any]:
-        return said_of_jobs(self._settings.options, job.hpcpack)
+        return job_options(self._settings.options, job.hpcpack)
 
-    def _asked(self, job: Job, share: Share) -> Asked:
-        return Asked(self._said(job), share, self.python)
+    def _asked(self, job: Job, share: Share) -> RequestSettings:
+        return RequestSettings(self._said(job), share, self.python)
 
-    def _seen_share(self) -> Share:
+    def _require_share(self) -> Share:
         if self._share is None:
             what = "compute %s does not say where the nodes have the share" % self.name
             raise ConfigError(what, "compute.%s.share" % self.name, "share = { head = …, node = '/app' }")

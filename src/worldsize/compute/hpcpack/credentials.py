@@ -10,18 +10,18 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 
-from worldsize.common.atomic_files import display
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import ConfigError
-from worldsize.trust.procfs import PASSWORD, withdraw
+from worldsize.trust.procfs import PASSWORD_VARIABLE, withdraw_variables
 
-VARIABLE = PASSWORD
+VARIABLE = PASSWORD_VARIABLE
 
-_taken: dict[str, str] = {}
+_withdrawn_password: dict[str, str] = {}
 
 
 def password_of(url: str, user: str, environ: Mapping[str, str]) -> str:
     """ConfigError where nobody gives one."""
-    found = given_password(environ) or _from_keyring(url, user) or _asked(url, user)
+    found = given_password(environ) or _read_keyring(url, user) or _ask_at_terminal(url, user)
     if found:
         return found
     raise ConfigError(
@@ -34,19 +34,19 @@ def password_of(url: str, user: str, environ: Mapping[str, str]) -> str:
 
 def given_password(environ: Mapping[str, str]) -> str | None:
     """What the variable holds, or held before `take_password`."""
-    return environ.get(VARIABLE) or _taken.get(VARIABLE)
+    return environ.get(VARIABLE) or _withdrawn_password.get(VARIABLE)
 
 
 def take_password() -> None:
     """Takes the variable out of this process's environment, which all programs that it starts would inherit."""
     if VARIABLE in os.environ:
-        _taken[VARIABLE] = os.environ[VARIABLE]
-        withdraw([VARIABLE])
+        _withdrawn_password[VARIABLE] = os.environ[VARIABLE]
+        withdraw_variables([VARIABLE])
 
 
 def with_password(environ: Mapping[str, str]) -> dict[str, str]:
     """For a shell of the user's own, where worldsize may be called again."""
-    return {**environ, **_taken}
+    return {**environ, **_withdrawn_password}
 
 
 def service_of(url: str) -> str:
@@ -54,7 +54,7 @@ def service_of(url: str) -> str:
     return "worldsize:%s" % url
 
 
-def _from_keyring(url: str, user: str) -> str | None:
+def _read_keyring(url: str, user: str) -> str | None:
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -67,13 +67,13 @@ def _from_keyring(url: str, user: str) -> str | None:
 
 
 @cache
-def _asked(url: str, user: str) -> str | None:
+def _ask_at_terminal(url: str, user: str) -> str | None:
     """Once in the life of this process."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     import getpass
 
     try:
-        return getpass.getpass("password of %s at %s: " % (display(user), display(url))) or None
+        return getpass.getpass("password of %s at %s: " % (printable_text(user), printable_text(url))) or None
     except EOFError:
         return None

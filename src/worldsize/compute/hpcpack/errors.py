@@ -12,15 +12,15 @@ from worldsize.compute.hpcpack.settings import Access
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, WorldsizeError
 
 
-class Lost(SubmitAgain):
+class LostAnswer(SubmitAgain):
     """No answer came, or none that says it: the request may have been carried out."""
 
 
-class Missing(SubmitRejected):
+class MissingResource(SubmitRejected):
     """The head knows no such thing."""
 
 
-_AGAIN = (408, 429, 502, 503, 504)
+_RETRY_STATUSES = (408, 429, 502, 503, 504)
 _EXPIRED, _NOT_YET = 10, 9
 _UNKNOWN_CA = (2, 18, 19, 20, 21, 27)
 _HOST_MISMATCH = (62, 64)
@@ -38,7 +38,7 @@ _HINTS = (
 )
 
 
-class Answer(NamedTuple):
+class ErrorResponse(NamedTuple):
     """What the head answered, when it was no success."""
 
     status: int
@@ -47,7 +47,7 @@ class Answer(NamedTuple):
     where: str
 
 
-def refusal(answer: Answer, access: Access) -> WorldsizeError:
+def refusal(answer: ErrorResponse, access: Access) -> WorldsizeError:
     """ConfigError: the account; SubmitAgain: the head is away or busy, `Lost` where it may have done it all the same;
     Missing: there is no such thing; SubmitRejected: everything else, in the head's words."""
     status, message, method, where = answer
@@ -55,11 +55,11 @@ def refusal(answer: Answer, access: Access) -> WorldsizeError:
         what = "the head node refuses %s: wrong user or password" % access.user
         hint = "mend `user` (DOMAIN\\name), and the password: %s, the keyring, or type it again" % VARIABLE
         return ConfigError(what, access.url, hint)
-    if status in _AGAIN:
-        kind = SubmitAgain if method == "GET" or status in (429, 503) else Lost
+    if status in _RETRY_STATUSES:
+        kind = SubmitAgain if method == "GET" or status in (429, 503) else LostAnswer
         return kind("the head node cannot answer now: %s (%d)" % (message, status), access.url, "try again")
     if status == 404:
-        return Missing(message or "not found", where)
+        return MissingResource(message or "not found", where)
     if 300 <= status < 400:
         what = "it sends us elsewhere (%d): %s" % (status, message)
         return ConfigError(what, access.url, "`url` must be the head node's own")
@@ -70,22 +70,22 @@ def hint_for(message: str) -> str | None:
     return next((hint for pattern, hint in _HINTS if re.search(pattern, message, re.IGNORECASE)), None)
 
 
-def no_answer(error: Exception, sent: bool, access: Access) -> WorldsizeError:
+def connection_error(error: Exception, sent: bool, access: Access) -> WorldsizeError:
     """For what the connection went through. `sent`: the request may have reached the head."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return _untrusted(cause, access)
+            return _certificate_error(cause, access)
         if isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME:
             return ConfigError("no host has this name: %s" % cause.strerror, access.url, "mend `url` of the compute")
         cause = cause.__cause__ or cause.__context__
-    words = _words(error)
+    words = _error_text(error)
     if sent:
-        return Lost("the head node did not answer: %s" % words, access.url, "try again")
+        return LostAnswer("the head node did not answer: %s" % words, access.url, "try again")
     return SubmitAgain("the head node cannot be reached: %s" % words, access.url, "is it up, and is `url` right?")
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """The system's own word for it, where there is one."""
     cause: BaseException | None = error
     while cause is not None:
@@ -96,7 +96,7 @@ def _words(error: BaseException) -> str:
     return said.strip() or type(error).__name__.replace("Timeout", " timed out")
 
 
-def _untrusted(error: ssl.SSLCertVerificationError, access: Access) -> WorldsizeError:
+def _certificate_error(error: ssl.SSLCertVerificationError, access: Access) -> WorldsizeError:
     code, words = error.verify_code, error.verify_message
     if code == _EXPIRED:
         what, hint = "its certificate has expired", "its administrators must renew it; nothing was sent to it"

@@ -23,12 +23,12 @@ _NO_SHARE = re.compile(
 _DENIED = re.compile(r"Permission denied", re.I)
 _EXITED = re.compile(r"exit(ed)?( with)? code", re.I)
 _KEY = re.compile(r"\btask (\d+\.\d+)", re.I)
-_OURS = "worldsize agent: "
+_AGENT_PREFIX = "worldsize agent: "
 _MOST = 300
-_CANCELLED, _TOLD_TO_END = 130, (130, 143)
+_CANCELLED, _CANCELLATION_CODES = 130, (130, 143)
 
 
-class Why(NamedTuple):
+class FailureCause(NamedTuple):
     """A `Reason`, words for people, and an exit code."""
 
     reason: str
@@ -36,41 +36,41 @@ class Why(NamedTuple):
     code: int
 
 
-def why_failed(job: Properties, tasks: Sequence[Properties], share: str) -> Why:
+def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str) -> FailureCause:
     """`share`: what the nodes call the shared directory."""
     said = job.get("errormessage", "")
     if not job.get("starttime") and not any(task.get("starttime") for task in tasks):
         words = "HPC Pack refused the job: %s" % (said or "it says no more")
-        return Why(Reason.SUBMIT_REJECTED, words, 1)
-    task = culprit(said, tasks)
-    if _TOO_LONG.search(said) and not (task and _first_words(task)):
-        return Why(Reason.TIME_LIMIT, "HPC Pack: %s" % said, 124)
+        return FailureCause(Reason.SUBMIT_REJECTED, words, 1)
+    task = find_failed_task(said, tasks)
+    if _TOO_LONG.search(said) and not (task and _first_output_line(task)):
+        return FailureCause(Reason.TIME_LIMIT, "HPC Pack: %s" % said, 124)
     if task is None:
-        return Why(Reason.NODE_FAILURE, "HPC Pack: %s" % (said or "the job failed, and it says no more"), 1)
-    return _ended_by_hand(said, tasks) or _why(task, share)
+        return FailureCause(Reason.NODE_FAILURE, "HPC Pack: %s" % (said or "the job failed, and it says no more"), 1)
+    return _manual_cancellation(said, tasks) or _task_failure_cause(task, share)
 
 
-def _ended_by_hand(said: str, tasks: Sequence[Properties]) -> Why | None:
+def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> FailureCause | None:
     """Who cancels a task may say why, there and not in the job. Only where every agent that failed was told to end."""
     failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
-    if any(number_of(task.get("exitcode", "")) not in _TOLD_TO_END or task.get("output") for task in failed):
+    if any(number_of(task.get("exitcode", "")) not in _CANCELLATION_CODES or task.get("output") for task in failed):
         return None
     for task in failed:
         message = task.get("errormessage", "")
-        named = task is culprit(said, tasks)
+        named = task is find_failed_task(said, tasks)
         known = any(pattern.search(message) for pattern in (_EXITED, _TOO_LONG, _NODE_LOST))
         by_hand = message and not known and (named or message not in said)
         if by_hand and number_of(task.get("exitcode", "")) == _CANCELLED:
-            words = "HPC Pack: the task on node %s was ended: %s" % (_node(task), message)
-            return Why(Reason.CANCELLED_BY_USER, words, _CANCELLED)
+            words = "HPC Pack: the task on node %s was ended: %s" % (_node_names(task), message)
+            return FailureCause(Reason.CANCELLED_BY_USER, words, _CANCELLED)
     return None
 
 
-def _node(task: Properties) -> str:
+def _node_names(task: Properties) -> str:
     return ", ".join(names_of(task.get("allocatednodes", ""))) or task.get("name", "a node")
 
 
-def culprit(said: str, tasks: Sequence[Properties]) -> Properties | None:
+def find_failed_task(said: str, tasks: Sequence[Properties]) -> Properties | None:
     """The task that the job's message names, else the one that failed first."""
     failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
     named = _KEY.search(said)
@@ -80,45 +80,47 @@ def culprit(said: str, tasks: Sequence[Properties]) -> Properties | None:
     return min(failed, key=lambda task: time_of(task.get("endtime", "")) or float("inf"), default=None)
 
 
-def _why(task: Properties, share: str) -> Why:
-    node = _node(task)
+def _task_failure_cause(task: Properties, share: str) -> FailureCause:
+    node = _node_names(task)
     code = number_of(task.get("exitcode", "")) or 0
     message, output = task.get("errormessage", ""), task.get("output", "")
     if _NODE_LOST.search(message):
-        return Why(Reason.NODE_FAILURE, "HPC Pack: node %s was lost: %s" % (node, message), 1)
+        return FailureCause(Reason.NODE_FAILURE, "HPC Pack: node %s was lost: %s" % (node, message), 1)
     if _TOO_LONG.search(message):
-        return Why(Reason.TIME_LIMIT, "HPC Pack: %s" % message, 124)
-    ours = [line.partition(_OURS)[2] for line in output.splitlines() if _OURS in line]
+        return FailureCause(Reason.TIME_LIMIT, "HPC Pack: %s" % message, 124)
+    ours = [line.partition(_AGENT_PREFIX)[2] for line in output.splitlines() if _AGENT_PREFIX in line]
     if ours:
-        return Why(Reason.EXIT_CODE, "node %s: %s" % (node, ours[-1]), code or 1)
-    return _never_started(node, code, message, output, share)
+        return FailureCause(Reason.EXIT_CODE, "node %s: %s" % (node, ours[-1]), code or 1)
+    return _start_failure_cause(node, code, message, output, share)
 
 
-def _never_started(node: str, code: int, message: str, output: str, share: str) -> Why:
+def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> FailureCause:
     """What a shell or the node's own manager says where our agent did not begin."""
-    words = "; ".join(each for each in (_first(output), message) if each)
+    words = "; ".join(each for each in (_first_line(output), message) if each)
     said = words or "nothing was said"
     missing = _NO_PYTHON.search(output) or _NO_PYTHON.search(message)
     if missing and not _NO_SHARE.search(output.replace(missing[0], "")):
         program = missing[1] or missing[2]
         hint = "install it there, or name another one: `python` of the compute"
-        return Why(Reason.ENVIRONMENT, "node %s has no %s: %s (%s)" % (node, program, hint, said), code or 127)
+        return FailureCause(Reason.ENVIRONMENT, "node %s has no %s: %s (%s)" % (node, program, hint, said), code or 127)
     if _NO_SHARE.search(output) or _NO_SHARE.search(message):
         hint = "mount it there: `worldsize hpcpack share` says how"
         what = "node %s does not see the share at %s, so its agent never started: %s (%s)" % (node, share, hint, said)
-        return Why(Reason.ENVIRONMENT, what, code or 1)
+        return FailureCause(Reason.ENVIRONMENT, what, code or 1)
     if _DENIED.search(words):
         hint = "the account that tasks run as must be able to read it"
         what = "node %s may not read the run in %s, so its agent never started: %s (%s)" % (node, share, hint, said)
-        return Why(Reason.ENVIRONMENT, what, code or 1)
-    return Why(Reason.EXIT_CODE, "the agent of node %s never started, or was killed: %s" % (node, said), code or 1)
+        return FailureCause(Reason.ENVIRONMENT, what, code or 1)
+    return FailureCause(
+        Reason.EXIT_CODE, "the agent of node %s never started, or was killed: %s" % (node, said), code or 1
+    )
 
 
-def _first_words(task: Properties) -> str:
-    return _first(task.get("output", ""))
+def _first_output_line(task: Properties) -> str:
+    return _first_line(task.get("output", ""))
 
 
-def _first(text: str) -> str:
+def _first_line(text: str) -> str:
     """The first line; of an uncaught exception of Python's the last, which tells what it was."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = (lines[-1] if lines[0].startswith("Traceback ") else lines[0]) if lines else ""

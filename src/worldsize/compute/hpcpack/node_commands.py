@@ -11,68 +11,73 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from worldsize.compute.capabilities import Errand, Errands
-from worldsize.compute.hpcpack.client import PATIENCE, Head
-from worldsize.compute.hpcpack.failure_cause import why_failed
+from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
+from worldsize.compute.hpcpack.client import PATIENCE, HeadNodeClient
+from worldsize.compute.hpcpack.failure_cause import find_failure_cause
 from worldsize.compute.hpcpack.observe import tasks_of, waiting_words
-from worldsize.compute.hpcpack.render import LONGEST_LINE, Asked, Requests, requests
+from worldsize.compute.hpcpack.render import LONGEST_LINE, Requests, RequestSettings, requests
 from worldsize.compute.hpcpack.settings import Share
-from worldsize.compute.hpcpack.states import TASKS_OVER, state_of
-from worldsize.compute.hpcpack.submission import Wanted, submit_all
+from worldsize.compute.hpcpack.states import ENDED_TASK_STATES, state_of
+from worldsize.compute.hpcpack.submission import NewJob, submit_all
 from worldsize.compute.hpcpack.wire import Properties, number_of, properties
-from worldsize.compute.node_commands.by_files import FileErrands, Outlook, execute_beside
-from worldsize.compute.node_commands.by_process import order
-from worldsize.compute.node_commands.files import new_name, place_on, remove, stage
+from worldsize.compute.node_commands.by_files import FileCommandStream, NodeOutlook, execute_on_run
+from worldsize.compute.node_commands.by_process import command_spec
+from worldsize.compute.node_commands.files import (
+    ensure_commands_directory,
+    new_command_name,
+    remove_command_directory,
+    write_command_directory,
+)
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 
-Heads = Callable[[float], Head]
+ClientFactory = Callable[[float], HeadNodeClient]
 """The head node, asked again for so many seconds."""
 
 _GRACE = 10.0
 _HURRY = 5.0
 _TASKS_EVERY = 3.0
-_TOLD_AFTER = 2.0
+_NOTICE_AFTER = 2.0
 _NO_TERMINAL = "HPC Pack carries no terminal to a node"
 
 
-def execute(errand: Errand, share: Share | None) -> Errands:
+def execute(errand: NodeCommand, share: Share | None) -> NodeCommandStream:
     """On nodes of a running run. UsageError, ConfigError, StorageError."""
-    seen = _seen(share)
+    seen = _require_local_share(share)
     if errand.plan is not None and not errand.plan.errands:
         raise UsageError("the agents of %s do not look for commands" % errand.plan.run_id, None, "start it again")
-    return execute_beside(errand, seen.at_node)
+    return execute_on_run(errand, seen.to_node_path)
 
 
-def execute_alone(errand: Errand, asked: Asked, heads: Heads) -> Errands:
+def execute_on_own_nodes(errand: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
     """On as many nodes of their own, or those that are named, as a job with the compute's options. What the head node
     has against it is heard when it says so, which may be later."""
-    share = _seen(asked.share)
-    name = new_name()
-    directory = os.path.join(place_on(str(share.local)), name)
-    stage(directory, order(errand, there=share.at_node))
+    share = _require_local_share(asked.share)
+    name = new_command_name()
+    directory = os.path.join(ensure_commands_directory(str(share.local)), name)
+    write_command_directory(directory, command_spec(errand, there=share.to_node_path))
     try:
         made = _requests(errand, asked, directory, name)
         with heads(PATIENCE) as head:
-            (job,) = submit_all(head, [Wanted(made)], lambda jobs: None)
+            (job,) = submit_all(head, [NewJob(made)], lambda jobs: None)
     except BaseException:
-        remove(directory)
+        remove_command_directory(directory)
         raise
-    return FileErrands(directory, errand.nodes, Job(heads, job, errand.nodes, share))
+    return FileCommandStream(directory, errand.nodes, JobNodeStarter(heads, job, errand.nodes, share))
 
 
-def shell(errand: Errand) -> NoReturn:
+def shell(errand: NodeCommand) -> NoReturn:
     run = errand.plan.run_id if errand.plan else "RUN"
     hint = "worldsize exec %s --node %d -- COMMAND; for a shell, ssh to the node, if you may" % (run, errand.nodes[0])
     raise UsageError(_NO_TERMINAL, "shell", hint)
 
 
-class Job:
+class JobNodeStarter:
     """Backing of an errand: the job whose tasks are its nodes, in their order."""
 
-    def __init__(self, heads: Heads, job: int, nodes: Sequence[int], share: Share) -> None:
+    def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
         self._heads = heads
         self._head = heads(_HURRY)
         self._job = job
@@ -83,24 +88,24 @@ class Job:
         self._gone: dict[int, str] = {}
         self._told = ""
 
-    def look(self) -> Outlook:
+    def look(self) -> NodeOutlook:
         try:
             return self._look(properties(self._head.get("/jobs/%d" % self._job)))
         except ValueError as error:
             raise SubmitAgain("the head node's answer is not understood: %s" % error) from None
 
-    def _look(self, row: Properties) -> Outlook:
+    def _look(self, row: Properties) -> NodeOutlook:
         state = state_of(row.get("state", ""))
         if state.phase == "queued":
-            return Outlook(begun=False, notes=self._waiting(row))
+            return NodeOutlook(begun=False, notes=self._waiting(row))
         now = time.monotonic()
         if state.phase == "ended" or now >= self._tasks_at:
             self._tasks_at = now + _TASKS_EVERY
-            self._see_tasks(row)
+            self._read_tasks(row)
         refused = None
         if state.phase == "ended" and not row.get("starttime"):
             refused = SubmitRejected(self._why(row, []), "HPC Pack job %d" % self._job)
-        return Outlook(gone=dict(self._gone), refused=refused)
+        return NodeOutlook(gone=dict(self._gone), refused=refused)
 
     def release(self, ended: bool) -> None:
         """Where the head does not hear it, the nodes end by themselves: nobody keeps up their lease."""
@@ -114,28 +119,28 @@ class Job:
     def _waiting(self, row: Properties) -> tuple[str, ...]:
         """Said once for each reason, unless it starts at once."""
         words = waiting_words(row)
-        if words == self._told or time.monotonic() - self._begun < _TOLD_AFTER:
+        if words == self._told or time.monotonic() - self._begun < _NOTICE_AFTER:
             return ()
         self._told = words
         return ("HPC Pack job %d %s" % (self._job, words),)
 
-    def _see_tasks(self, row: Properties) -> None:
+    def _read_tasks(self, row: Properties) -> None:
         """ValueError for a task that is none of ours."""
         over = state_of(row.get("state", "")).phase == "ended"
         for task in tasks_of(self._head, self._job):
             number = number_of(task.get("name", "").rpartition("-")[2])
             if number is None or not 0 <= number < len(self._nodes):
                 raise ValueError("%.80r is no task of it" % task.get("name"))
-            if over or task.get("state") in TASKS_OVER:
+            if over or task.get("state") in ENDED_TASK_STATES:
                 self._gone[self._nodes[number]] = self._why(row, [task])
 
     def _why(self, row: Properties, tasks: Sequence[Properties]) -> str:
         if row.get("state", "").lower() == "canceled":
             return "HPC Pack job %d was cancelled: %s" % (self._job, row.get("errormessage") or "it says no more")
-        return why_failed(row, tasks, self._share.node).words
+        return find_failure_cause(row, tasks, self._share.node).words
 
 
-def _seen(share: Share | None) -> Share:
+def _require_local_share(share: Share | None) -> Share:
     if share is None or share.local is None or not os.path.isdir(share.local):
         where = "compute.share.local"
         what = "commands travel through the share, which this machine does not see"
@@ -143,14 +148,14 @@ def _seen(share: Share | None) -> Share:
     return share
 
 
-def _requests(errand: Errand, asked: Asked, directory: str, name: str) -> Requests:
+def _requests(errand: NodeCommand, asked: RequestSettings, directory: str, name: str) -> Requests:
     plan = Plan(
         run_id="exec " + name,
         name="exec",
         compute="",
         created=0.0,
         attempt=0,
-        nodes=node_major(len(errand.nodes), 1),
+        nodes=node_major_layout(len(errand.nodes), 1),
         argv=errand.argv,
         environment={},
         grace=_GRACE,
@@ -158,15 +163,15 @@ def _requests(errand: Errand, asked: Asked, directory: str, name: str) -> Reques
     )
     said = {**asked.said, "nodes": list(errand.hosts.values())} if errand.hosts else asked.said
     made = requests(asked._replace(said=said), plan, RunPaths(directory))
-    there = asked.share.at_node(directory)
+    there = asked.share.to_node_path(directory)
     tasks = []
     for number, task in enumerate(made.tasks):
         words = [asked.python, "-I", "-S", there + "/visit.py", there, str(errand.nodes[number])]
-        tasks.append({**task, "CommandLine": _checked(shlex.join(words))})
+        tasks.append({**task, "CommandLine": _require_short_line(shlex.join(words))})
     return Requests({**made.job, "FailOnTaskFailure": "False"}, tuple(tasks))
 
 
-def _checked(line: str) -> str:
+def _require_short_line(line: str) -> str:
     if len(line) > LONGEST_LINE:
         what = "the tasks' command line would have %d characters; HPC Pack takes %d" % (len(line), LONGEST_LINE)
         raise ConfigError(what, "compute.share.node", "a shorter path for the share, or for `python`")

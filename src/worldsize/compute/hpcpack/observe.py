@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from worldsize.compute.base import Handle
-from worldsize.compute.hpcpack.client import Head
-from worldsize.compute.hpcpack.errors import Missing
-from worldsize.compute.hpcpack.failure_cause import TASK_PROPERTIES, Why, why_failed
+from worldsize.compute.hpcpack.client import HeadNodeClient
+from worldsize.compute.hpcpack.errors import MissingResource
+from worldsize.compute.hpcpack.failure_cause import TASK_PROPERTIES, FailureCause, find_failure_cause
 from worldsize.compute.hpcpack.render import job_name
 from worldsize.compute.hpcpack.states import state_of
-from worldsize.compute.hpcpack.wire import Properties, chosen, number_of, properties, rows, time_of
+from worldsize.compute.hpcpack.wire import Properties, number_of, properties, properties_parameter, rows, time_of
 from worldsize.errors import WorldsizeError
 from worldsize.state.records import Observation, Reason
 
@@ -23,25 +23,27 @@ _CANCELLED_CODE = 130
 T = TypeVar("T")
 
 
-def observations(head: Head, handles: Sequence[Handle]) -> list[Observation]:
+def observations(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Observation]:
     """One for each handle: from one question for one job, from one list of the owner's jobs for many, and one question
     more for a job that failed. Never raises for what the head or the way to it may do."""
     try:
         found = jobs_of(head, [int(handle["job"]) for handle in handles])
     except WorldsizeError as error:
         return [Observation("unknown", message="HPC Pack: %s" % error.what)] * len(handles)
-    failed: dict[int, Why] = {}
-    return [_observed(head, handle, found[int(handle["job"])], failed) for handle in handles]
+    failed: dict[int, FailureCause] = {}
+    return [_observe_job(head, handle, found[int(handle["job"])], failed) for handle in handles]
 
 
-def _observed(head: Head, handle: Handle, row: Properties | None, failed: dict[int, Why]) -> Observation:
+def _observe_job(
+    head: HeadNodeClient, handle: Handle, row: Properties | None, failed: dict[int, FailureCause]
+) -> Observation:
     job = int(handle["job"])
     seen = observation(row, job, handle["run_id"])
     if row is None or seen.phase != "ended" or row["state"].lower() != "failed":
         return seen
     if job not in failed:
         try:
-            failed[job] = why_failed(row, tasks_of(head, job), _share(handle))
+            failed[job] = find_failure_cause(row, tasks_of(head, job), _share_path(handle))
         except (WorldsizeError, ValueError) as error:
             return Observation("unknown", message="HPC Pack: the job failed, and cannot say why now: %s" % error)
     why = failed[job]
@@ -60,7 +62,7 @@ def observation(row: Properties | None, job: int, run_id: str) -> Observation:
         return seen._replace(message=waiting_words(row), stuck=state.stuck)
     seen = seen._replace(started=time_of(row.get("starttime", "")))
     if state.phase == "ended":
-        return _ended(seen, row)
+        return _end_observation(seen, row)
     message = "" if state.words == "runs" else "HPC Pack: it %s" % state.words
     return seen._replace(message=message, ending=state.ending)
 
@@ -79,11 +81,13 @@ def waiting_words(row: Properties) -> str:
     return "%s: %s" % (words, pending) if pending else words
 
 
-def tasks_of(head: Head, job: int, names: Sequence[str] = TASK_PROPERTIES) -> list[Properties]:
-    return [row for page in head.pages("/jobs/%d/tasks" % job, properties=chosen(names)) for row in rows(page)]
+def tasks_of(head: HeadNodeClient, job: int, names: Sequence[str] = TASK_PROPERTIES) -> list[Properties]:
+    return [
+        row for page in head.pages("/jobs/%d/tasks" % job, properties=properties_parameter(names)) for row in rows(page)
+    ]
 
 
-def _ended(seen: Observation, row: Properties) -> Observation:
+def _end_observation(seen: Observation, row: Properties) -> Observation:
     word, said = row["state"].lower(), row.get("errormessage", "")
     if word == "canceled":
         message = "HPC Pack: cancelled" + (": %s" % said if said else "")
@@ -95,33 +99,33 @@ def _ended(seen: Observation, row: Properties) -> Observation:
     return seen._replace(code=1, message="HPC Pack: %s" % said, over=True)
 
 
-def jobs_of(head: Head, numbers: Sequence[int]) -> dict[int, Properties | None]:
+def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Properties | None]:
     """The properties of each job; None for one that the head does not know (any more). Raises what a request raises."""
     wanted = list(dict.fromkeys(numbers))
     found: dict[int, Properties | None] = {}
     if len(wanted) > 1:
-        found.update(_listed(head, wanted))
+        found.update(_read_job_list(head, wanted))
     for job in wanted:
         if job not in found:
-            found[job] = _one(head, job)
+            found[job] = _read_job(head, job)
     return found
 
 
-def _one(head: Head, job: int) -> Properties | None:
+def _read_job(head: HeadNodeClient, job: int) -> Properties | None:
     """All of its properties: which of them a head has beside those that are documented differs."""
     try:
-        return _read(properties, head.get("/jobs/%d" % job))
-    except Missing:
+        return _parse_answer(properties, head.get("/jobs/%d" % job))
+    except MissingResource:
         return None
 
 
-def _listed(head: Head, wanted: Sequence[int]) -> dict[int, Properties]:
+def _read_job_list(head: HeadNodeClient, wanted: Sequence[int]) -> dict[int, Properties]:
     """The newest jobs first, until all that are wanted have been seen, or could have been."""
     left, oldest = set(wanted), min(wanted)
     found: dict[int, Properties] = {}
-    names = chosen(JOB_PROPERTIES)
+    names = properties_parameter(JOB_PROPERTIES)
     for page in head.pages("/jobs", properties=names, owner=head.access.owner, sortJobsBy="Id", asc=False):
-        listed = {number_of(row.get("id", "")) or 0: row for row in _read(rows, page)}
+        listed = {number_of(row.get("id", "")) or 0: row for row in _parse_answer(rows, page)}
         found.update({job: row for job, row in listed.items() if job in left})
         left -= set(found)
         if not left or min(listed, default=0) < oldest:
@@ -129,12 +133,12 @@ def _listed(head: Head, wanted: Sequence[int]) -> dict[int, Properties]:
     return found
 
 
-def _read(read: Callable[[Any], T], value: Any) -> T:
+def _parse_answer(read: Callable[[Any], T], value: Any) -> T:
     try:
         return read(value)
     except ValueError as error:
         raise WorldsizeError("the head node's answer is not understood: %s" % error) from None
 
 
-def _share(handle: Mapping[str, Any]) -> str:
+def _share_path(handle: Mapping[str, Any]) -> str:
     return str((handle.get("share") or {}).get("node", "its place"))

@@ -10,10 +10,10 @@ from typing import Any
 
 from worldsize.common.path_mapping import is_mapped
 from worldsize.compute.base import CheckResult
-from worldsize.compute.capabilities import Node
-from worldsize.compute.hpcpack.certificate_notice import INSTEAD, KEY, what_is_wrong
-from worldsize.compute.hpcpack.client import PATIENCE, Head
-from worldsize.compute.hpcpack.render import LONGEST_LINE, Asked, command_lines, meeting_node, node_names
+from worldsize.compute.capabilities import ComputeNode
+from worldsize.compute.hpcpack.certificate_notice import CERTIFICATE_HINT, KEY, take_certificate_notice
+from worldsize.compute.hpcpack.client import PATIENCE, HeadNodeClient
+from worldsize.compute.hpcpack.render import LONGEST_LINE, RequestSettings, command_lines, meeting_node, node_names
 from worldsize.compute.hpcpack.reports import groups_of, nodes
 from worldsize.compute.hpcpack.settings import Access, Share
 from worldsize.compute.hpcpack.wire import names_of
@@ -25,10 +25,10 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
 _LINUX = "linuxnodes"
-_LISTED = "`worldsize nodes` shows what there is"
+_NODES_HINT = "`worldsize nodes` shows what there is"
 
 
-def check_head(open_head: Callable[[], Head], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
+def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
     """That the head node answers this account, and has the nodes, groups and templates that are named: one request, and
     one more for a template, or for a head of the older generation."""
     try:
@@ -36,7 +36,7 @@ def check_head(open_head: Callable[[], Head], said: Mapping[str, Any], plan: Pla
             yield from check_account(head.access)
             yield from check_nodes(nodes(head, metrics=False), said, plan)
             if "template" in said and head.sent == 1:  # more requests are not spent on what the head refuses itself
-                yield from _template(said["template"], head.get("/jobs/templates"))
+                yield from _check_template(said["template"], head.get("/jobs/templates"))
     except SubmitAgain as error:
         hint = "it is tried again for %g s when the run is submitted" % PATIENCE
         yield CheckResult("notice", "%s: nothing was checked there" % error.what, error.where, hint)
@@ -47,12 +47,12 @@ def check_head(open_head: Callable[[], Head], said: Mapping[str, Any], plan: Pla
 
 
 def check_account(access: Access) -> Iterator[CheckResult]:
-    wrong = what_is_wrong(access)
+    wrong = take_certificate_notice(access)
     if wrong is not None:
-        yield CheckResult("notice", wrong, KEY, INSTEAD)
+        yield CheckResult("notice", wrong, KEY, CERTIFICATE_HINT)
 
 
-def check_nodes(found: Sequence[Node], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
+def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
     """Pure."""
     wanted = node_names(said)
     known = {node.name.lower(): node for node in found}
@@ -60,23 +60,23 @@ def check_nodes(found: Sequence[Node], said: Mapping[str, Any], plan: Plan) -> I
     for name in missing:
         hint = did_you_mean(name, [node.name for node in found])
         yield CheckResult("error", "there is no node %s" % name, "hpcpack.nodes", hint)
-    unknown = [] if wanted else list(_groups(groups_of(found), said))
+    unknown = [] if wanted else list(_check_groups(groups_of(found), said))
     yield from unknown
     if 0 < len(wanted) < len(plan.agents):
         what = "%d nodes are named, and the run has %d" % (len(wanted), len(plan.agents))
         yield CheckResult("error", what, "hpcpack.nodes", "name as many, or more, or none")
-    yield from _meeting(known, wanted, said, plan)
+    yield from _check_meeting_node(known, wanted, said, plan)
     named = [known[name.lower()] for name in wanted if name.lower() in known]
     if wanted and len(wanted) == len(plan.agents):
         for node in named:
             if not node.usable:
                 what = "node %s starts no tasks: %s" % (node.name, node.reason)
-                yield CheckResult("error", what, "hpcpack.nodes", "name another one, or none: " + _LISTED)
+                yield CheckResult("error", what, "hpcpack.nodes", "name another one, or none: " + _NODES_HINT)
     elif not missing and not unknown:
-        yield from _enough(named if wanted else _in_groups(found, said), len(plan.agents))
+        yield from _check_node_count(named if wanted else _nodes_in_groups(found, said), len(plan.agents))
 
 
-def _groups(known: Sequence[str], said: Mapping[str, Any]) -> Iterator[CheckResult]:
+def _check_groups(known: Sequence[str], said: Mapping[str, Any]) -> Iterator[CheckResult]:
     lowered = {name.lower() for name in known}
     for name in _wanted_groups(said):
         if name.lower() not in lowered:
@@ -84,7 +84,7 @@ def _groups(known: Sequence[str], said: Mapping[str, Any]) -> Iterator[CheckResu
             yield CheckResult("error", "no node is in a group %s" % name, "hpcpack.node_group", hint)
 
 
-def _in_groups(found: Sequence[Node], said: Mapping[str, Any]) -> list[Node]:
+def _nodes_in_groups(found: Sequence[ComputeNode], said: Mapping[str, Any]) -> list[ComputeNode]:
     groups = {name.lower() for name in _wanted_groups(said)}
     if not groups:
         return list(found)
@@ -98,14 +98,14 @@ def _wanted_groups(said: Mapping[str, Any]) -> list[str]:
     return names_of(value) if isinstance(value, str) else list(value)
 
 
-def _enough(may: Sequence[Node], size: int) -> Iterator[CheckResult]:
+def _check_node_count(may: Sequence[ComputeNode], size: int) -> Iterator[CheckResult]:
     """More may come online: only what the cluster does not have at all is an error."""
     usable = [node for node in may if node.usable]
     if len(may) < size:
         what = "%d nodes are asked for, and there %s %d that it may run on"
         words = what % (size, "is" if len(may) == 1 else "are", len(may))
         yield CheckResult(
-            "error", words, "resources.instance_count", "ask for fewer, or another node_group: " + _LISTED
+            "error", words, "resources.instance_count", "ask for fewer, or another node_group: " + _NODES_HINT
         )
     elif len(usable) < size:
         what = "%d nodes are asked for, and %d of those that it may run on take tasks now: it would wait"
@@ -121,8 +121,8 @@ def _enough(may: Sequence[Node], size: int) -> Iterator[CheckResult]:
         yield CheckResult("notice", what, "hpcpack.node_group", "say node_group = LinuxNodes")
 
 
-def _meeting(
-    known: Mapping[str, Node], wanted: Sequence[str], said: Mapping[str, Any], plan: Plan
+def _check_meeting_node(
+    known: Mapping[str, ComputeNode], wanted: Sequence[str], said: Mapping[str, Any], plan: Plan
 ) -> Iterator[CheckResult]:
     host = meeting_node(said, plan)
     if host and host.lower() not in known:
@@ -133,14 +133,14 @@ def _meeting(
         yield CheckResult("error", what, "hpcpack.rdzv_endpoint", "name one of %s" % ", ".join(wanted))
 
 
-def _template(wanted: str, known: Any) -> Iterator[CheckResult]:
+def _check_template(wanted: str, known: Any) -> Iterator[CheckResult]:
     names = [str(name) for name in known] if isinstance(known, list) else []
     if wanted.lower() not in {name.lower() for name in names}:
         hint = did_you_mean(wanted, names, "there are")
         yield CheckResult("error", "there is no job template %s" % wanted, "hpcpack.template", hint)
 
 
-_ID = "0" * 22
+_ID_PLACEHOLDER = "0" * 22
 """As long as a run's id, which is not known yet."""
 
 
@@ -161,16 +161,20 @@ def check_share(share: Share | None, runs_dir: str | None, job: Job) -> Iterator
         yield CheckResult(
             "error", what, "runs_dir", "leave it out: runs are kept in %s" % os.path.join(share.local, "runs")
         )
-    for key, path in _paths(job):
+    for key, path in _job_paths(job):
         if not is_mapped(path, mapped) and not is_mapped(os.path.realpath(path), mapped):
             hint = "copy it to the share (%s), and name it there" % share.local
             yield CheckResult("error", "%s does not lie on the share: no node would see it" % path, key, hint)
-    yield from _probe(_nearest(runs_dir or share.local))
+    yield from _probe_directory(_nearest_directory(runs_dir or share.local))
 
 
-def check_lines(asked: Asked, plan: Plan, runs_dir: str) -> Iterator[CheckResult]:
+def check_lines(asked: RequestSettings, plan: Plan, runs_dir: str) -> Iterator[CheckResult]:
     """Whether a run in `runs_dir`, or an element of an array there, has command lines that are not too long."""
-    root = os.path.join(runs_dir, _ID, _ID + "_9999") if "_" in plan.run_id else os.path.join(runs_dir, _ID)
+    root = (
+        os.path.join(runs_dir, _ID_PLACEHOLDER, _ID_PLACEHOLDER + "_9999")
+        if "_" in plan.run_id
+        else os.path.join(runs_dir, _ID_PLACEHOLDER)
+    )
     longest = max(command_lines(asked, plan, RunPaths(root)), key=len)
     if len(longest) > LONGEST_LINE:
         what = "a task's command line would have %d characters, and HPC Pack takes %d: %s"
@@ -178,7 +182,7 @@ def check_lines(asked: Asked, plan: Plan, runs_dir: str) -> Iterator[CheckResult
         yield CheckResult("error", what % (len(longest), LONGEST_LINE, longest), "hpcpack", hint)
 
 
-def _paths(job: Job) -> Iterator[tuple[str, str]]:
+def _job_paths(job: Job) -> Iterator[tuple[str, str]]:
     for name, value in job.inputs.items():
         if isinstance(value, Input) and value.path and not is_remote(value.path):
             yield "inputs.%s.path" % name, value.path
@@ -187,14 +191,14 @@ def _paths(job: Job) -> Iterator[tuple[str, str]]:
             yield "outputs.%s.path" % name, output.path
 
 
-def _nearest(directory: str) -> str:
+def _nearest_directory(directory: str) -> str:
     """The directory itself, or the nearest one above it that exists."""
     while not os.path.isdir(directory) and os.path.dirname(directory) != directory:
         directory = os.path.dirname(directory)
     return directory
 
 
-def _probe(directory: str) -> Iterator[CheckResult]:
+def _probe_directory(directory: str) -> Iterator[CheckResult]:
     """Whether we may write there, and what of a file system its file server leaves us."""
     probe = os.path.join(directory, ".worldsize-check-%s" % os.urandom(4).hex())
     file, link, hard = (os.path.join(probe, name) for name in ("file", "link", "hard"))
@@ -213,20 +217,20 @@ def _probe(directory: str) -> Iterator[CheckResult]:
                 % modes[0]
             )
             yield CheckResult("notice", what, directory, "give only people whom you trust an account on it")
-        if not _possible(lambda: os.symlink("file", link)):
+        if not _try_call(lambda: os.symlink("file", link)):
             what = "the share knows no symbolic links: ./outputs and ./logs of the command stay in the run's code/"
             yield CheckResult("notice", what, directory, "mount it with `mfsymlinks`, here and on every node")
-        if not _possible(lambda: os.link(file, hard)):
+        if not _try_call(lambda: os.link(file, hard)):
             yield CheckResult("notice", "the share knows no hard links: each run copies its code", directory)
     except OSError as error:
         yield CheckResult("error", "the share cannot be written: %s" % error.strerror, directory)
     finally:
         for path in (link, hard, file):
-            _possible(lambda path=path: os.unlink(path))  # type: ignore[misc]
-        _possible(lambda: os.rmdir(probe))
+            _try_call(lambda path=path: os.unlink(path))  # type: ignore[misc]
+        _try_call(lambda: os.rmdir(probe))
 
 
-def _possible(act: Callable[[], None]) -> bool:
+def _try_call(act: Callable[[], None]) -> bool:
     try:
         act()
     except OSError:

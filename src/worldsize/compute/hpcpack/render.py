@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from worldsize.common.atomic_files import display
+from worldsize.common.atomic_files import printable_text
 from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import JobError
 from worldsize.plan.plan import Plan
@@ -63,7 +63,7 @@ _PROTECTED = {
 """Properties that decide how ranks are laid out or how we find them, or that have a key: what to say instead."""
 
 
-class Asked(NamedTuple):
+class RequestSettings(NamedTuple):
     """What goes into the requests beside the plan.
 
     said    the compute's options under the job's own
@@ -88,7 +88,7 @@ def job_name(run_id: str) -> str:
     return "worldsize %s" % run_id
 
 
-def requests(asked: Asked, plan: Plan, paths: RunPaths) -> Requests:
+def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
     """Raises JobError for a property that is not to be said this way."""
     pinned = pinned_nodes(asked.said, plan)
     lines = command_lines(asked, plan, paths)
@@ -98,9 +98,9 @@ def requests(asked: Asked, plan: Plan, paths: RunPaths) -> Requests:
     )
 
 
-def command_lines(asked: Asked, plan: Plan, paths: RunPaths) -> list[str]:
+def command_lines(asked: RequestSettings, plan: Plan, paths: RunPaths) -> list[str]:
     """What each node executes, in node order."""
-    words = [asked.python, "-I", "-S", "-c", _START, asked.share.at_node(paths.root)]
+    words = [asked.python, "-I", "-S", "-c", _START, asked.share.to_node_path(paths.root)]
     ends = ["--attempt-var", ATTEMPT, "--prepare"]
     return [shlex.join([*words, "--node-rank", str(node.node_rank), *ends]) for node in plan.agents]
 
@@ -116,7 +116,7 @@ def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
 
 
 def node_names(said: Mapping[str, Any]) -> list[str]:
-    return [name for name in words_of(said.get("nodes", "")) if name]
+    return [name for name in items_of(said.get("nodes", "")) if name]
 
 
 def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
@@ -137,10 +137,10 @@ def preview(made: Requests, base: str, user: str, notes: str = "", secrets: Coll
 
 def _block(line: str, values: Properties, secrets: Collection[str]) -> str:
     shown = mask_tree(mask_values({key: str(value) for key, value in values.items()}, secrets), sparing=True)
-    return "\n".join([line, *("    %s=%s" % (key, display(value)) for key, value in shown.items())])
+    return "\n".join([line, *("    %s=%s" % (key, printable_text(value)) for key, value in shown.items())])
 
 
-def _job(asked: Asked, plan: Plan) -> Properties:
+def _job(asked: RequestSettings, plan: Plan) -> Properties:
     size = str(len(plan.agents))
     found = {
         "Name": job_name(plan.run_id),
@@ -155,14 +155,14 @@ def _job(asked: Asked, plan: Plan) -> Properties:
     said = asked.said
     if "exclusive" in said:
         found["IsExclusive"] = str(bool(said["exclusive"]))
-    found.update({name: ",".join(words_of(said[key])) for key, name in _LISTS.items() if key in said})
+    found.update({name: ",".join(items_of(said[key])) for key, name in _LISTS.items() if key in said})
     found.update({name: said[key] for key, name in _TEXTS.items() if key in said})
     if plan.timeout is not None:
         found["RuntimeSeconds"] = str(math.ceil(plan.timeout + plan.grace + LIMIT_MARGIN))
-    return {**found, **dict(_raw(said.get("job_properties", {})))}
+    return {**found, **dict(_extra_properties(said.get("job_properties", {})))}
 
 
-def _raw(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _extra_properties(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in given.items():
         instead = _PROTECTED.get(name.lower())
         if instead:
@@ -182,7 +182,7 @@ def _task(share: Share, node: int, line: str, pinned: str | None) -> Properties:
     return {**found, "RequiredNodes": pinned} if pinned else found
 
 
-def words_of(value: Any) -> list[str]:
+def items_of(value: Any) -> list[str]:
     """A list, or text with commas."""
     words = value.split(",") if isinstance(value, str) else [str(word) for word in value]
     return [word.strip() for word in words if word.strip()]

@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from worldsize.compute.base import Handle
-from worldsize.compute.capabilities import Node, Usage
-from worldsize.compute.hpcpack.client import Head
-from worldsize.compute.hpcpack.errors import Missing
+from worldsize.compute.capabilities import ComputeNode, Usage
+from worldsize.compute.hpcpack.client import HeadNodeClient
+from worldsize.compute.hpcpack.errors import MissingResource
 from worldsize.compute.hpcpack.observe import jobs_of
-from worldsize.compute.hpcpack.states import why_unusable
+from worldsize.compute.hpcpack.states import unusable_reason
 from worldsize.compute.hpcpack.wire import Properties, names_of, number_of, rows, time_of
 from worldsize.errors import SubmitRejected, WorldsizeError
-from worldsize.plan.slurm.hostlist import is_name
+from worldsize.plan.slurm.hostlist import is_node_name
 
 _IN_USE = "HPCCoresInUse"
 _METRICS = ("HPCCpuUsage", _IN_USE)
 _HOUR = 3600.0
 
 
-def nodes(head: Head, gpus: int | None = None, metrics: bool = True) -> list[Node]:
+def nodes(head: HeadNodeClient, gpus: int | None = None, metrics: bool = True) -> list[ComputeNode]:
     """Every node, by name. `gpus`: of each, since no head tells. With `metrics`, what of them is in use, from one
     request more. Raises what a request raises; SubmitRejected for an answer that says nothing of nodes."""
     try:
@@ -29,22 +29,22 @@ def nodes(head: Head, gpus: int | None = None, metrics: bool = True) -> list[Nod
         raise SubmitRejected("the answer is not understood: %s" % error, "nodes of %s" % head.access.url) from None
 
 
-def _nodes(head: Head, gpus: int | None, metrics: bool) -> list[Node]:
-    found = _typed(head, gpus) if head.access.generation != "2016" else None
+def _nodes(head: HeadNodeClient, gpus: int | None, metrics: bool) -> list[ComputeNode]:
+    found = _read_nodes_2019(head, gpus) if head.access.generation != "2016" else None
     if found is None:
-        return _listed(head, gpus)
+        return _read_nodes_2016(head, gpus)
     if not metrics:
         return found
     used = _metrics(head)
     return [_with_metrics(node, used.get(node.name.lower(), {})) for node in found]
 
 
-def groups_of(found: Sequence[Node]) -> list[str]:
+def groups_of(found: Sequence[ComputeNode]) -> list[str]:
     """The groups that have nodes."""
     return list(dict.fromkeys(group for node in found for group in node.groups))
 
 
-def usages(head: Head, handles: Sequence[Handle]) -> list[Usage | None]:
+def usages(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Usage | None]:
     """HPC Pack counts time, and neither GPUs nor what processes took."""
     try:
         found = jobs_of(head, [int(handle["job"]) for handle in handles])
@@ -62,11 +62,11 @@ def _usage(row: Properties | None, handle: Handle) -> Usage | None:
     return Usage(count, int(ended - began), None if gpus is None else gpus * count, hours, None, None)
 
 
-def _typed(head: Head, gpus: int | None) -> list[Node] | None:
+def _read_nodes_2019(head: HeadNodeClient, gpus: int | None) -> list[ComputeNode] | None:
     """HPC Pack 2019's; None where the head does not know them."""
     try:
         found = head.get("/cluster/nodes")
-    except Missing:
+    except MissingResource:
         if head.access.generation == "2019":
             raise
         return None
@@ -75,22 +75,22 @@ def _typed(head: Head, gpus: int | None) -> list[Node] | None:
     return [_node({str(name).lower(): value for name, value in each.items()}, gpus) for each in found]
 
 
-def _listed(head: Head, gpus: int | None) -> list[Node]:
+def _read_nodes_2016(head: HeadNodeClient, gpus: int | None) -> list[ComputeNode]:
     """HPC Pack 2016's, all of whose properties are asked for: it refuses names that it does not know."""
     return [_node(row, gpus) for page in head.pages("/nodes") for row in rows(page)]
 
 
-def _node(said: Mapping[str, Any], gpus: int | None) -> Node:
+def _node(said: Mapping[str, Any], gpus: int | None) -> ComputeNode:
     """ValueError for one that has no name, or none that a host can have."""
     name = str(said.get("name", ""))
-    if not is_name(name):
+    if not is_node_name(name):
         raise ValueError("%.80r is no node's name" % name)
     state, health = str(said.get("state") or "Unknown"), str(said.get("health") or "")
     if not health and str(said.get("reachable", "")).lower() == "false":
         health = "Error"
-    why = why_unusable(state, health)
+    why = unusable_reason(state, health)
     groups = said.get("groups", said.get("nodegroups")) or ()
-    return Node(
+    return ComputeNode(
         name=name,
         state=state,
         note="" if health in ("", "OK") else health,
@@ -108,7 +108,7 @@ def _number(said: Mapping[str, Any], *names: str) -> int | None:
     return int(value) if isinstance(value, (int, float)) else number_of(str(value)) if value is not None else None
 
 
-def _metrics(head: Head) -> dict[str, dict[str, float]]:
+def _metrics(head: HeadNodeClient) -> dict[str, dict[str, float]]:
     """By node, in lower case; nothing where the head has none to tell."""
     try:
         found = head.get("/cluster/nodes/metrics", metricNames=",".join(_METRICS))
@@ -120,7 +120,7 @@ def _metrics(head: Head) -> dict[str, dict[str, float]]:
         return {}
 
 
-def _with_metrics(node: Node, used: Mapping[str, float]) -> Node:
+def _with_metrics(node: ComputeNode, used: Mapping[str, float]) -> ComputeNode:
     load = used.get("hpccpuusage")
     found = node._replace(load=None if load is None else round(load, 1))
     if _IN_USE.lower() not in used or node.cpus is None:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 
-from worldsize.compute.hpcpack.client import Head
+from worldsize.compute.hpcpack.client import HeadNodeClient
 from worldsize.compute.hpcpack.render import ATTEMPT
 from worldsize.compute.hpcpack.states import state_of
-from worldsize.compute.hpcpack.wire import listed, properties
+from worldsize.compute.hpcpack.wire import properties, to_property_list
 from worldsize.errors import SubmitRejected
 
 _PATIENCE = 30.0
 _EVERY = 0.3
 
 
-def requeue(head: Head, job: int, attempt: int) -> None:
+def requeue(head: HeadNodeClient, job: int, attempt: int) -> None:
     """SubmitRejected in the head's words; SubmitAgain. Agents find out which attempt they begin; a variable of the job
     says so sooner than every file system, where the head takes it.
 
     A job whose ranks have ended may still be ending, in which the head requeues none: that is waited for, 30 s at most.
     """
     try:
-        head.post("/jobs/%d/envVariables" % job, listed({ATTEMPT: str(attempt)}))
+        head.post("/jobs/%d/envVariables" % job, to_property_list({ATTEMPT: str(attempt)}))
     except SubmitRejected:
         pass
     deadline = time.monotonic() + _PATIENCE
@@ -38,5 +38,5 @@ def requeue(head: Head, job: int, attempt: int) -> None:
             time.sleep(_EVERY)
 
 
-def _is_ending(head: Head, job: int) -> bool:
+def _is_ending(head: HeadNodeClient, job: int) -> bool:
     return state_of(properties(head.get("/jobs/%d" % job)).get("state", "")).ending

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from worldsize.common.path_mapping import there
+from worldsize.common.path_mapping import to_node_path
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.keys.hpcpack import HEAD, NO_PASSWORD, local_share
 
 _BASE = "/hpc"
@@ -58,7 +58,7 @@ def access_of(settings: Settings) -> Access:
     return Access(**{name: said[name] for name in Access._fields if name in said})
 
 
-def in_handle(access: Access, share: Share | None) -> dict[str, Any]:
+def handle_fields(access: Access, share: Share | None) -> dict[str, Any]:
     """What a handle keeps of it: for people, and to find the configured compute again."""
     return {**access._asdict(), "share": share._asdict() if share else None}
 
@@ -70,7 +70,7 @@ def has_account_of(settings: Settings, handle: Mapping[str, Any]) -> bool:
     return all(said.get(key) == handle.get(key) for key in ("url", "user", "as_user"))
 
 
-def said_of_jobs(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def job_options(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     """What is asked of HPC Pack for a job: the compute's options under the job's own, key by key; `job_properties` name
     by name."""
     apart = (*HEAD, "modules", "setup")
@@ -80,7 +80,7 @@ def said_of_jobs(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[st
     return {**found, "job_properties": raw} if raw else found
 
 
-__all__ = ["Access", "Share", "access_of", "has_account_of", "in_handle", "said_of_jobs", "share_of"]
+__all__ = ["Access", "Share", "access_of", "handle_fields", "has_account_of", "job_options", "share_of"]
 
 
 class Share(NamedTuple):
@@ -102,9 +102,9 @@ class Share(NamedTuple):
         ways = dict.fromkeys((self.local.rstrip("/") or "/", os.path.realpath(self.local)))
         return tuple((way, self.node) for way in ways)
 
-    def at_node(self, path: str) -> str:
+    def to_node_path(self, path: str) -> str:
         """What the nodes call a path of this machine."""
-        return there(path, self.mapped())
+        return to_node_path(path, self.mapped())
 
     def unc(self) -> str:
         """`//HEAD/CcpSpoolDir/app`, as `mount -t cifs` takes it; "" where `head` is no such name."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class State(NamedTuple):
+class HpcPackState(NamedTuple):
     """What a state means.
 
     phase   "queued" | "running" | "ended" | "unknown", as an observation's
@@ -25,23 +25,23 @@ class State(NamedTuple):
 
 
 JOBS = {
-    "Configuring": State("queued", "is not in the queue: it is being configured", stuck=True),
-    "Submitted": State("queued", "was submitted"),
-    "Validating": State("queued", "is being validated"),
-    "ExternalValidation": State("queued", "is being validated by the cluster's own filter"),
-    "Queued": State("queued", "waits"),
-    "Running": State("running", "runs"),
-    "Finishing": State("running", "is ending", ending=True),
-    "Finished": State("ended", "finished"),
-    "Failed": State("ended", "failed"),
-    "Canceling": State("running", "is being cancelled", ending=True),
-    "Canceled": State("ended", "was cancelled"),
+    "Configuring": HpcPackState("queued", "is not in the queue: it is being configured", stuck=True),
+    "Submitted": HpcPackState("queued", "was submitted"),
+    "Validating": HpcPackState("queued", "is being validated"),
+    "ExternalValidation": HpcPackState("queued", "is being validated by the cluster's own filter"),
+    "Queued": HpcPackState("queued", "waits"),
+    "Running": HpcPackState("running", "runs"),
+    "Finishing": HpcPackState("running", "is ending", ending=True),
+    "Finished": HpcPackState("ended", "finished"),
+    "Failed": HpcPackState("ended", "failed"),
+    "Canceling": HpcPackState("running", "is being cancelled", ending=True),
+    "Canceled": HpcPackState("ended", "was cancelled"),
 }
 
-ACCEPTED = ("Queued", "Running", "Finishing", "Finished", "Canceling", "Canceled")
+ACCEPTED_STATES = ("Queued", "Running", "Finishing", "Finished", "Canceling", "Canceled")
 """What only a job that was found right can be in."""
 
-TASKS_OVER = ("Finished", "Failed", "Canceled")
+ENDED_TASK_STATES = ("Finished", "Failed", "Canceled")
 
 NODES = {
     "Online": "",
@@ -58,13 +58,13 @@ NODES = {
 """Why a node in this state starts no tasks; "" where it does."""
 
 
-def state_of(word: str) -> State:
+def state_of(word: str) -> HpcPackState:
     """The state's row in the table; phase "unknown" for a word that it does not hold."""
     known = {name.lower(): state for name, state in JOBS.items()}.get(word.strip().lower())
-    return known or State("unknown", "is in state %s, which this release does not know" % (word or "?"))
+    return known or HpcPackState("unknown", "is in state %s, which this release does not know" % (word or "?"))
 
 
-def why_unusable(state: str, health: str) -> str:
+def unusable_reason(state: str, health: str) -> str:
     """Why no task is started on a node; "" for one that takes tasks."""
     named = {name.lower(): why for name, why in NODES.items()}
     why = named.get(state.lower(), "it is %s" % (state or "in no known state"))

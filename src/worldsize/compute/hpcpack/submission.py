@@ -10,18 +10,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from worldsize.compute.hpcpack.client import Head
-from worldsize.compute.hpcpack.errors import Lost, Missing, hint_for
+from worldsize.compute.hpcpack.client import HeadNodeClient
+from worldsize.compute.hpcpack.errors import LostAnswer, MissingResource, hint_for
 from worldsize.compute.hpcpack.observe import tasks_of
 from worldsize.compute.hpcpack.render import Properties, Requests
-from worldsize.compute.hpcpack.states import ACCEPTED
-from worldsize.compute.hpcpack.wire import listed, number_of, properties, rows
+from worldsize.compute.hpcpack.states import ACCEPTED_STATES
+from worldsize.compute.hpcpack.wire import number_of, properties, rows, to_property_list
 from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
 
-LOOKS = (1.0, 3.0)
+SEARCH_PAUSES = (1.0, 3.0)
 """Seconds before each look for what a lost reply may have created: the head may still be at it."""
 
-POLLS = (0.4, 1.2)
+ACCEPTANCE_PAUSES = (0.4, 1.2)
 """Seconds before each look at whether the head finds a submitted job right."""
 
 _ROUNDS = 3
@@ -32,7 +32,7 @@ _CREDENTIALS = re.compile(r"credential|password|log ?on failure", re.IGNORECASE)
 Sleep = Callable[[float], None]
 
 
-class Wanted(NamedTuple):
+class NewJob(NamedTuple):
     """A job to be made, and which of those before it in the same submission have to end before it starts."""
 
     made: Requests
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
 
 
 def submit_all(
-    head: Head, wanted: Sequence[Wanted], submitted: Callable[[list[int]], None], sleep: Sleep = time.sleep
+    head: HeadNodeClient, wanted: Sequence[NewJob], submitted: Callable[[list[int]], None], sleep: Sleep = time.sleep
 ) -> list[int]:
     """The numbers of all jobs, in their order: all are submitted, or none. `submitted` is told as soon as they are.
 
@@ -50,11 +50,11 @@ def submit_all(
     jobs: list[int] = []
     try:
         for each in wanted:
-            jobs.append(_create(head, each.made, each.parents(jobs), sleep))
+            jobs.append(_create_with_tasks(head, each.made, each.parents(jobs), sleep))
         for job in jobs:
             _submit(head, job, sleep)
         submitted(jobs)
-        _see_accepted(head, jobs[0], sleep)
+        _check_accepted(head, jobs[0], sleep)
     except BaseException as error:
         if not isinstance(error, WorldsizeError):
             head.hurry(_HURRY)
@@ -64,14 +64,14 @@ def submit_all(
     return jobs
 
 
-def _create(head: Head, made: Requests, parents: Sequence[int], sleep: Sleep) -> int:
+def _create_with_tasks(head: HeadNodeClient, made: Requests, parents: Sequence[int], sleep: Sleep) -> int:
     """A configured job with its tasks, each once."""
     values = {**made.job, "ParentJobIds": ",".join(map(str, parents))} if parents else made.job
     for _ in range(_ROUNDS):
-        job = _created(head, values, sleep)
+        job = _create_job(head, values, sleep)
         try:
             lost = [_add_task(head, job, task, sleep) for task in made.tasks]
-            if not any(lost) or sorted(_names(head, job)) == sorted(task["Name"] for task in made.tasks):
+            if not any(lost) or sorted(_task_names(head, job)) == sorted(task["Name"] for task in made.tasks):
                 return job
         except WorldsizeError:
             _give_up(head, job)
@@ -80,22 +80,22 @@ def _create(head: Head, made: Requests, parents: Sequence[int], sleep: Sleep) ->
     raise SubmitAgain("the connection to the head node loses too many answers", head.access.url, "try again")
 
 
-def _created(head: Head, values: Properties, sleep: Sleep) -> int:
+def _create_job(head: HeadNodeClient, values: Properties, sleep: Sleep) -> int:
     """After an answer that was lost the job is looked for by its name, twice, before it is tried again."""
     for _ in range(_ROUNDS):
         try:
-            return _number(head.post("/jobs", listed(values)), head)
-        except Lost as error:
+            return _job_number(head.post("/jobs", to_property_list(values)), head)
+        except LostAnswer as error:
             trouble = error
-        for pause in LOOKS:
+        for pause in SEARCH_PAUSES:
             sleep(pause)
-            found = find(head, values["Name"])
+            found = find_jobs(head, values["Name"])
             if found:
                 return found[0]
     raise trouble
 
 
-def find(head: Head, name: str) -> list[int]:
+def find_jobs(head: HeadNodeClient, name: str) -> list[int]:
     """This user's jobs of this name that are being configured, the newest first; of their newest jobs."""
     names = "Id,Name,State"
     asked = {"properties": names, "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
@@ -104,64 +104,64 @@ def find(head: Head, name: str) -> list[int]:
     return sorted((number_of(row.get("id", "")) or 0 for row in found), reverse=True)
 
 
-def _add_task(head: Head, job: int, task: Properties, sleep: Sleep) -> bool:
+def _add_task(head: HeadNodeClient, job: int, task: Properties, sleep: Sleep) -> bool:
     """Whether an answer was lost on the way."""
     lost = False
     for _ in range(_ROUNDS):
         try:
-            head.post("/jobs/%d/tasks" % job, listed(task))
+            head.post("/jobs/%d/tasks" % job, to_property_list(task))
             return lost
-        except Lost as error:
+        except LostAnswer as error:
             trouble, lost = error, True
-        for pause in LOOKS:
+        for pause in SEARCH_PAUSES:
             sleep(pause)
-            if task["Name"] in _names(head, job):
+            if task["Name"] in _task_names(head, job):
                 return lost
     raise trouble
 
 
-def _names(head: Head, job: int) -> list[str]:
+def _task_names(head: HeadNodeClient, job: int) -> list[str]:
     return [task.get("name", "") for task in tasks_of(head, job, ("TaskId", "Name"))]
 
 
-def _submit(head: Head, job: int, sleep: Sleep) -> None:
+def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
     """With the password only where the head says that it has none of ours."""
     path = "/jobs/%d/submit" % job
     for _ in range(_ROUNDS):
         try:
             head.post(path)
             return
-        except Lost as error:
+        except LostAnswer as error:
             trouble = error
         except SubmitRejected as error:
             if not _CREDENTIALS.search(error.what) or head.access.as_user:
                 raise
-            head.post(path, listed({"UserName": head.access.user, "Password": head.password()}))
+            head.post(path, to_property_list({"UserName": head.access.user, "Password": head.password()}))
             return
-        for pause in LOOKS:
+        for pause in SEARCH_PAUSES:
             sleep(pause)
             if _state(head, job)[0].lower() != "configuring":
                 return
     raise trouble
 
 
-def _see_accepted(head: Head, job: int, sleep: Sleep) -> None:
+def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
     """SubmitRejected for a job that the head does not find right. Once it cannot be asked, `observe` will say so."""
     head.hurry(_HURRY)
-    for pause in POLLS:
+    for pause in ACCEPTANCE_PAUSES:
         sleep(pause)
         try:
             state, said, started = _state(head, job)
-        except (SubmitAgain, Missing):
+        except (SubmitAgain, MissingResource):
             return
-        if state in ACCEPTED or started:
+        if state in ACCEPTED_STATES or started:
             return
         if state in ("Failed", "Configuring"):
             what = "HPC Pack refused the job: %s" % (said or "it says no more")
             raise SubmitRejected(what, "HPC Pack job %d" % job, hint_for(said))
 
 
-def _state(head: Head, job: int) -> tuple[str, str, str]:
+def _state(head: HeadNodeClient, job: int) -> tuple[str, str, str]:
     try:
         row = properties(head.get("/jobs/%d" % job))
     except ValueError as error:
@@ -169,14 +169,14 @@ def _state(head: Head, job: int) -> tuple[str, str, str]:
     return row.get("state", ""), row.get("errormessage", ""), row.get("starttime", "")
 
 
-def _give_up(head: Head, job: int) -> None:
+def _give_up(head: HeadNodeClient, job: int) -> None:
     try:
         head.post("/jobs/%d/cancel" % job, "worldsize could not submit it", forced=True)
     except WorldsizeError:
         pass  # it was refused, or is only configured, or the head is away: it does not start by itself
 
 
-def _number(answer: object, head: Head) -> int:
+def _job_number(answer: object, head: HeadNodeClient) -> int:
     try:
         return int(str(answer))
     except ValueError:

@@ -19,7 +19,7 @@ _TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
 _MOST = 500
 
 
-def listed(values: Mapping[str, str]) -> list[dict[str, str]]:
+def to_property_list(values: Mapping[str, str]) -> list[dict[str, str]]:
     """One object as it is sent."""
     return [{"Name": name, "Value": value} for name, value in values.items()]
 
@@ -85,6 +85,6 @@ def message_of(body: bytes, phrase: str = "") -> str:
     return words if len(words) <= _MOST else words[: _MOST - 1] + "…"
 
 
-def chosen(names: Sequence[str]) -> str:
+def properties_parameter(names: Sequence[str]) -> str:
     """A `properties` parameter."""
     return ",".join(names)

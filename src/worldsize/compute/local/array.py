@@ -17,13 +17,13 @@ from worldsize.compute.local.leftovers import is_alive, may_be_signalled, rememb
 from worldsize.plan.array import read_after
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Observation
-from worldsize.trust.procfs import closed, without
+from worldsize.trust.procfs import withheld_variables, without_variables
 
 
 def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], fork: bool) -> list[Handle]:
     first = submissions[0]
     root = os.path.dirname(first.paths.root) if first.plan.array else first.paths.root
-    environ = without(environ, closed(first.plan.secrets, environ))
+    environ = without_variables(environ, withheld_variables(first.plan.secrets, environ))
     pid = fork_queue(root, first.plan.umask, environ) if fork else spawn_queue(first.paths.agent, root, environ)
     remember_child(pid)
     queue = {**processes.local_handle(pid, "", root), "queue": root}
@@ -39,19 +39,19 @@ def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
         return Observation("absent", message=what, over=True)
     root = handle["queue"]
     if root not in said:
-        waits = _unmet(root)
+        waits = _unfinished_dependencies(root)
         said[root] = "waits for %s" % ", ".join(waits) if waits else "waits for its turn on this machine"
     return Observation("queued", message=said[root])
 
 
-def wake(handles: Sequence[Handle]) -> None:
+def notify_queues(handles: Sequence[Handle]) -> None:
     """Tell the queues that there is something to cancel."""
     here = [handle for handle in handles if handle["host"] == socket.gethostname()]
     for pid in {handle["pid"] for handle in here if may_be_signalled(handle)}:
         processes.signal_process(pid, signal.SIGCHLD)
 
 
-def _unmet(root: str) -> list[str]:
+def _unfinished_dependencies(root: str) -> list[str]:
     return [
         each["run"]
         for each in read_after(root)

@@ -13,19 +13,19 @@ from worldsize.agent.control.rendezvous import OPEN_FILES
 from worldsize.agent.local.conductor import fork_conductor
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP_NOW
-from worldsize.common.numbers import whole
-from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
+from worldsize.common.numbers import parse_digits
+from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
 from worldsize.compute.local import leftovers
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Observation, Reason
-from worldsize.trust.procfs import closed, without
+from worldsize.trust.procfs import withheld_variables, without_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.compute.capabilities import Errand, Errands, Node
+    from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream
 
 _ALWAYS_POSSIBLE = 200
 """So many processes are looked at by nobody before they are started."""
@@ -48,18 +48,18 @@ class LocalCompute:
         ours = self._settings.options
         cores = len(os.sched_getaffinity(0))
         return ComputeFacts(
-            self._asked_gpus(job), cores, True, modules=ours.get("modules", ()), setup=ours.get("setup", ())
+            self._requested_gpus(job), cores, True, modules=ours.get("modules", ()), setup=ours.get("setup", ())
         )
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
-        found = _limits(plan) if len(plan.nodes) + plan.world_size > _ALWAYS_POSSIBLE else []
+        found = _exceeded_limits(plan) if len(plan.nodes) + plan.world_size > _ALWAYS_POSSIBLE else []
         cores = len(os.sched_getaffinity(0))
         if plan.world_size > cores:
             what = "%d ranks share this machine's %d core%s" % (plan.world_size, cores, "" if cores == 1 else "s")
             found.append(CheckResult("notice", what))
         return found
 
-    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         words = ["python3", paths.agent, paths.root, "--node-rank"]
         lines = [
             "# %d virtual node%s on this machine, under one detached conductor;"
@@ -73,10 +73,10 @@ class LocalCompute:
         if submissions[0].plan.array is not None or submissions[0].after:
             from worldsize.compute.local.array import start_queue
 
-            return start_queue(submissions, self._environ, fork=_threads() == 1)
+            return start_queue(submissions, self._environ, fork=_thread_count() == 1)
         return [self._start(each) for each in submissions]
 
-    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         said: dict[str, str] = {}
         return [self._observe(handle, said) for handle in handles]
 
@@ -93,7 +93,7 @@ class LocalCompute:
             processes.signal_process(handle["pid"], STOP_NOW if now else signal.SIGTERM)
             processes.signal_process(handle["pid"], signal.SIGCONT)
         else:
-            for pid in leftovers.marked(handle["run_id"], handle["run_dir"]):
+            for pid in leftovers.find_marked_processes(handle["run_id"], handle["run_dir"]):
                 processes.signal_process(pid, signal.SIGKILL if now else signal.SIGTERM)
 
     def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
@@ -102,59 +102,60 @@ class LocalCompute:
             if "queue" not in handle:
                 self.cancel(handle, now)
         if queued:
-            from worldsize.compute.local.array import wake
+            from worldsize.compute.local.array import notify_queues
 
-            wake(queued)
+            notify_queues(queued)
 
     def end_remains(self, handle: Handle) -> int:
         if handle["host"] != socket.gethostname():
             return 0
         run = (handle["run_id"], handle["run_dir"])
         if "queue" in handle:
-            return leftovers.end_remains(*run)
-        left = len(leftovers.marked(*run))
+            return leftovers.kill_leftovers(*run)
+        left = len(leftovers.find_marked_processes(*run))
         deadline = time.monotonic() + _PATIENCE
         while (
             leftovers.may_be_signalled(handle) and time.monotonic() < deadline
         ):  # it knows best what belongs to the run
             self.cancel(handle, now=True)
             time.sleep(_PAUSE)
-        return max(left, leftovers.end_remains(*run, handle["pid"], handle["start_time"]))
+        return max(left, leftovers.kill_leftovers(*run, handle["pid"], handle["start_time"]))
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ComputeNode]:
         from worldsize.compute.local.node_commands import nodes
 
         return nodes()
 
-    def execute(self, handle: Handle | None, errand: Errand) -> Errands:
+    def execute(self, handle: Handle | None, errand: NodeCommand) -> NodeCommandStream:
         from worldsize.compute.local.node_commands import execute
 
         return execute(handle, errand, self._environ)
 
-    def shell(self, handle: Handle, errand: Errand) -> int:
+    def shell(self, handle: Handle, errand: NodeCommand) -> int:
         from worldsize.compute.local.node_commands import shell
 
         return shell(handle, errand)
 
-    def _asked_gpus(self, job: Job) -> int | None:
+    def _requested_gpus(self, job: Job) -> int | None:
         """GPUs count once somebody asks for them: many CPU ranks may well run on a machine that has one GPU."""
         if job.virtual_gpus is not None:
             return job.virtual_gpus
         if self._settings.gpus_per_node is not None:
             return self._settings.gpus_per_node
-        asked = whole(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
+        asked = parse_digits(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
         if asked is not None:
             return asked
-        return _gpus() if job.visible_devices or job.data_parallel else None
+        return _gpu_count() if job.visible_devices or job.data_parallel else None
 
     def _start(self, submission: Submission) -> Handle:
-        if _threads() == 1:
+        if _thread_count() == 1:
             pid = fork_conductor(submission.plan, submission.paths, self._environ)
         else:
             from worldsize.agent.local.detached import spawn_conductor
 
             pid = spawn_conductor(
-                submission.paths, without(self._environ, closed(submission.plan.secrets, self._environ))
+                submission.paths,
+                without_variables(self._environ, withheld_variables(submission.plan.secrets, self._environ)),
             )
         leftovers.remember_child(pid)
         return processes.local_handle(pid, submission.plan.run_id, submission.paths.root)
@@ -177,25 +178,25 @@ class LocalCompute:
         return Observation("absent", message=what, over=over)
 
 
-def _limits(plan: Plan) -> list[CheckResult]:
+def _exceeded_limits(plan: Plan) -> list[CheckResult]:
     """What this machine, or this user on it, may not start at all."""
     import resource
 
     found = []
     processes_needed = len(plan.nodes) + plan.world_size
-    allowed = min(_finite(resource.getrlimit(resource.RLIMIT_NPROC)[1]), _pid_max(), _fit_in_memory())
+    allowed = min(_finite_limit(resource.getrlimit(resource.RLIMIT_NPROC)[1]), _pid_max(), _memory_limit())
     if processes_needed > allowed:
         what = "%d ranks on %d nodes are %d processes, and this machine allows %d"
         values = (plan.world_size, len(plan.nodes), processes_needed, allowed)
         found.append(CheckResult("error", what % values, "resources.instance_count", "ask for fewer, such as -w 2x2"))
-    files = _finite(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    files = _finite_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     if len(plan.nodes) + OPEN_FILES > files:
         what = "%d nodes need as many open files, and %d are allowed (ulimit -Hn)" % (len(plan.nodes), files)
         found.append(CheckResult("error", what, "resources.instance_count", "more processes per node, on fewer nodes"))
     return found
 
 
-def _finite(limit: int) -> int:
+def _finite_limit(limit: int) -> int:
     return limit if limit >= 0 else 1 << 62
 
 
@@ -207,12 +208,12 @@ def _pid_max() -> int:
         return 1 << 62
 
 
-def _fit_in_memory() -> int:
+def _memory_limit() -> int:
     """Processes at 1 MiB each, which is less than any of them takes."""
     return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20)
 
 
-def _threads() -> int:
+def _thread_count() -> int:
     """Threads of this process, those of native libraries included."""
     try:
         return len(os.listdir("/proc/self/task"))
@@ -222,7 +223,7 @@ def _threads() -> int:
         return threading.active_count()
 
 
-def _gpus() -> int:
+def _gpu_count() -> int:
     """NVIDIA devices of this machine, from /proc: no library is loaded to count them."""
     try:
         return len(os.listdir("/proc/driver/nvidia/gpus"))

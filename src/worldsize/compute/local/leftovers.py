@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator
 
 from worldsize.agent.posix import processes
 from worldsize.compute.base import Handle
-from worldsize.plan.handle import is_below
+from worldsize.plan.handle import is_inside
 from worldsize.plan.run_paths import RunPaths
-from worldsize.trust.owners import owns_process
+from worldsize.trust.owners import is_own_process
 
 _PATIENCE = 2.0
 _PARENT, _SESSION, _STARTED = 1, 3, 19
 """Where they stand among the fields of `processes.stat_fields`."""
 _FORKED_WITHIN = 60.0
-_started_here: set[int] = set()
+_child_pids: set[int] = set()
 
 
 def agents(conductor: int, started: int, run_dir: str) -> list[int]:
@@ -48,30 +48,30 @@ def has_begun(run_dir: str) -> bool:
         return False
 
 
-def marked(run_id: str, run_dir: str | None) -> list[int]:
+def find_marked_processes(run_id: str, run_dir: str | None) -> list[int]:
     """The ranks and whatever they have started, in any session: who carries the run's id and directory in its
     environment. None: any directory, where nobody but the user has named the run."""
-    return _carrying(b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode(), run_dir)
+    return _processes_with_mark(b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode(), run_dir)
 
 
-def end_remains(run_id: str, run_dir: str | None, conductor: int | None = None, started: int | None = None) -> int:
+def kill_leftovers(run_id: str, run_dir: str | None, conductor: int | None = None, started: int | None = None) -> int:
     """KILL to all that is left, until nothing is (2 s at most); how many processes that were."""
 
     def left() -> list[int]:
-        found = marked(run_id, run_dir)
+        found = find_marked_processes(run_id, run_dir)
         if run_dir is not None and conductor is not None and started is not None:
             found += agents(conductor, started, run_dir)
         return found
 
-    return _end(left)
+    return _kill_until_none(left)
 
 
-def end_elements(array_id: str, root: str) -> int:
+def kill_element_leftovers(array_id: str, root: str) -> int:
     """The same for the ranks of all elements of the array in `root`."""
-    return _end(lambda: _carrying(b"WORLDSIZE_RUN_ID=%s_" % array_id.encode(), root))
+    return _kill_until_none(lambda: _processes_with_mark(b"WORLDSIZE_RUN_ID=%s_" % array_id.encode(), root))
 
 
-def _end(find: Callable[[], list[int]]) -> int:
+def _kill_until_none(find: Callable[[], list[int]]) -> int:
     """Once anything was found, what is in the middle of an exec, and shows no mark then, is looked for once more."""
     ended: set[int] = set()
     deadline = time.monotonic() + _PATIENCE
@@ -87,12 +87,12 @@ def _end(find: Callable[[], list[int]]) -> int:
         time.sleep(0.005)
 
 
-def _carrying(mark: bytes, directory: str | None) -> list[int]:
+def _processes_with_mark(mark: bytes, directory: str | None) -> list[int]:
     """Whose WORLDSIZE_RUN_DIR is, or lies in, the directory."""
     found = {pid: entries for pid in _pids() if mark in (entries := _environment(pid))}
     if directory is None:
         return list(found)
-    return [pid for pid, entries in found.items() if any(is_below(each, directory) for each in _run_dirs(entries))]
+    return [pid for pid, entries in found.items() if any(is_inside(each, directory) for each in _run_dirs(entries))]
 
 
 def _run_dirs(entries: bytes) -> list[str]:
@@ -109,7 +109,7 @@ def _environment(pid: int) -> bytes:
     """Of a process of this user's: anybody may start one with a run's id."""
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
-            return file.read() + b"\0" if owns_process(pid) else b""
+            return file.read() + b"\0" if is_own_process(pid) else b""
     except OSError:
         return b""
 
@@ -117,17 +117,17 @@ def _environment(pid: int) -> bytes:
 def is_alive(handle: Handle) -> bool:
     """Whether the process that the handle names still runs; one that was started here is reaped when it does not."""
     pid = handle["pid"]
-    if pid in _started_here:
+    if pid in _child_pids:
         try:
-            _started_here.difference_update(os.waitpid(pid, os.WNOHANG)[:1])
+            _child_pids.difference_update(os.waitpid(pid, os.WNOHANG)[:1])
         except ChildProcessError:
-            _started_here.discard(pid)
+            _child_pids.discard(pid)
     return handle["start_time"] is not None and processes.start_time(pid) == handle["start_time"]
 
 
 def remember_child(pid: int) -> None:
     """Of a process that this one has started for a run: nobody else waits for it. A handle alone is not believed."""
-    _started_here.add(pid)
+    _child_pids.add(pid)
 
 
 def may_be_signalled(handle: Handle) -> bool:
@@ -147,6 +147,6 @@ def writes_below(pid: int, directory: str) -> bool:
     """Whether the process's standard output goes to a file in the directory, as a conductor's, an agent's and a
     queue's does."""
     try:
-        return is_below(os.readlink("/proc/%d/fd/1" % pid), directory)
+        return is_inside(os.readlink("/proc/%d/fd/1" % pid), directory)
     except OSError:
         return False

@@ -11,8 +11,13 @@ from collections.abc import Mapping
 
 from worldsize.agent.node_programs import run_command
 from worldsize.compute.base import Handle
-from worldsize.compute.capabilities import Errand, Errands, Node
-from worldsize.compute.node_commands.by_process import Manner, ProcessErrands, order, with_order
+from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream
+from worldsize.compute.node_commands.by_process import (
+    OutputRules,
+    ProcessCommandStream,
+    command_spec,
+    with_command_spec,
+)
 from worldsize.errors import SubmitRejected, UsageError
 
 TYPE_CHECKING = False
@@ -23,11 +28,11 @@ _PROC_GPUS = "/proc/driver/nvidia/gpus"
 _PATIENCE = 10.0
 
 
-def nodes() -> list[Node]:
+def nodes() -> list[ComputeNode]:
     total, available = _memory()
-    models = _gpus()
+    models = _gpu_models()
     return [
-        Node(
+        ComputeNode(
             name=socket.gethostname(),
             state="up",
             cpus=len(os.sched_getaffinity(0)),
@@ -39,15 +44,17 @@ def nodes() -> list[Node]:
     ]
 
 
-def execute(handle: Handle | None, errand: Errand, environ: Mapping[str, str]) -> Errands:
+def execute(handle: Handle | None, errand: NodeCommand, environ: Mapping[str, str]) -> NodeCommandStream:
     _check_host(handle)
     argv = [sys.executable, "-I", "-S", run_command.__file__]
-    return ProcessErrands(argv, with_order(environ, order(errand)), Manner(lambda text: SubmitRejected(text, "exec")))
+    return ProcessCommandStream(
+        argv, with_command_spec(environ, command_spec(errand)), OutputRules(lambda text: SubmitRejected(text, "exec"))
+    )
 
 
-def shell(handle: Handle, errand: Errand) -> NoReturn:
+def shell(handle: Handle, errand: NodeCommand) -> NoReturn:
     _check_host(handle)
-    wanted = order(errand)
+    wanted = command_spec(errand)
     if wanted["plan"] is not None:
         with open(wanted["plan"], encoding="utf-8") as file:
             wanted["plan"] = json.load(file)
@@ -72,7 +79,7 @@ def _memory() -> tuple[int | None, int | None]:
     return found.get("MemTotal"), found.get("MemAvailable")
 
 
-def _gpus() -> list[str]:
+def _gpu_models() -> list[str]:
     """The model of each NVIDIA device, as the driver says in /proc or, where that is hidden, nvidia-smi."""
     models = []
     try:
@@ -81,10 +88,10 @@ def _gpus() -> list[str]:
                 models += [line.partition(":")[2].strip() for line in file if line.startswith("Model:")]
     except OSError:
         pass
-    return models or _listed()
+    return models or _nvidia_smi_models()
 
 
-def _listed() -> list[str]:
+def _nvidia_smi_models() -> list[str]:
     argv = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_PATIENCE, check=True)

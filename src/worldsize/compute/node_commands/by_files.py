@@ -2,7 +2,7 @@
 
 The errand is a directory: order.json and visit.py, the files in which each node tells what happens
 (`agent.visit.Files`), and `lease`, which we change every second for as long as somebody wants it. Who starts visit.py
-on the nodes, and whether they can still be waited for, is the `Backing`'s business.
+on the nodes, and whether they can still be waited for, is the `NodeStarter`'s business.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ from typing import NamedTuple, Protocol
 
 from worldsize.agent.node_programs import run_command
 from worldsize.agent.node_programs.command_watcher import trouble_log
-from worldsize.compute.capabilities import Errand, Said
-from worldsize.compute.node_commands.by_process import GRACE, order
-from worldsize.compute.node_commands.file_reader import Ear
-from worldsize.compute.node_commands.files import new_name, remove, stage, write_lease
+from worldsize.compute.capabilities import NodeCommand, NodeEvent
+from worldsize.compute.node_commands.by_process import GRACE, command_spec
+from worldsize.compute.node_commands.file_reader import NodeFileReader
+from worldsize.compute.node_commands.files import (
+    new_command_name,
+    remove_command_directory,
+    write_command_directory,
+    write_lease,
+)
 from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exits
@@ -39,7 +44,7 @@ _PAUSE = 0.05
 _WORDS = 1000
 
 
-class Outlook(NamedTuple):
+class NodeOutlook(NamedTuple):
     """What is known beside the files.
 
     begun    nodes should be telling by now
@@ -54,10 +59,10 @@ class Outlook(NamedTuple):
     refused: WorldsizeError | None = None
 
 
-class Backing(Protocol):
+class NodeStarter(Protocol):
     """What has visit.py started on the nodes."""
 
-    def look(self) -> Outlook:
+    def look(self) -> NodeOutlook:
         """How it stands. Called about every second, in a thread of its own; may take its time. SubmitAgain: nobody
         could be asked."""
 
@@ -65,15 +70,15 @@ class Backing(Protocol):
         """Nothing may run any more, or be started later. `ended`: every node has told its end."""
 
 
-def execute_beside(errand: Errand, there: Callable[[str], str]) -> FileErrands:
+def execute_on_run(errand: NodeCommand, there: Callable[[str], str]) -> FileCommandStream:
     """On nodes of a run whose plan has `errands`. `there`: what the nodes call a path of ours. StorageError."""
     assert errand.paths is not None
-    directory = os.path.join(errand.paths.errands, new_name())
-    stage(directory, order(errand, there=there))
-    return FileErrands(directory, errand.nodes, BesideRun(directory, errand.paths, errand.nodes))
+    directory = os.path.join(errand.paths.errands, new_command_name())
+    write_command_directory(directory, command_spec(errand, there=there))
+    return FileCommandStream(directory, errand.nodes, RunNodeStarter(directory, errand.paths, errand.nodes))
 
 
-class BesideRun:
+class RunNodeStarter:
     """On nodes of a running run, whose agents find the errand in the run's directory."""
 
     def __init__(self, directory: str, paths: RunPaths, nodes: Sequence[int]) -> None:
@@ -81,9 +86,9 @@ class BesideRun:
         self._paths = paths
         self._nodes = nodes
 
-    def look(self) -> Outlook:
+    def look(self) -> NodeOutlook:
         ended = {each.node_rank: "its agent has ended" for each in read_exits(self._paths, max(self._nodes) + 1)}
-        return Outlook(gone={**ended, **self._troubles()})
+        return NodeOutlook(gone={**ended, **self._troubles()})
 
     def release(self, ended: bool) -> None:
         pass
@@ -98,14 +103,14 @@ class BesideRun:
         return found
 
 
-class FileErrands:
+class FileCommandStream:
     """`Errands` of a staged directory."""
 
-    def __init__(self, directory: str, nodes: Sequence[int], backing: Backing) -> None:
+    def __init__(self, directory: str, nodes: Sequence[int], backing: NodeStarter) -> None:
         self._directory = directory
         self._backing = backing
-        self._ears = [Ear(directory, node) for node in nodes]
-        self._outlook = Outlook(begun=False)
+        self._ears = [NodeFileReader(directory, node) for node in nodes]
+        self._outlook = NodeOutlook(begun=False)
         self._notes: deque[str] = deque()
         self._told_lost: set[int] = set()
         self._stopped: float | None = None
@@ -117,7 +122,7 @@ class FileErrands:
         for work in (self._renew, self._watch):
             threading.Thread(target=work, daemon=True).start()
 
-    def hear(self, timeout: float) -> list[Said] | None:
+    def hear(self, timeout: float) -> list[NodeEvent] | None:
         deadline = time.monotonic() + timeout
         while True:
             said = self._take()
@@ -129,7 +134,7 @@ class FileErrands:
                 self._over = True
                 if self._stopped is None and not any(ear.up for ear in self._ears):
                     hint = None if self._outlook.gone else _HINT
-                    raise self._outlook.refused or SubmitRejected(_told(self._ears), "exec", hint)
+                    raise self._outlook.refused or SubmitRejected(_loss_message(self._ears), "exec", hint)
                 return None
             rest = deadline - time.monotonic()
             if rest <= 0:
@@ -152,26 +157,26 @@ class FileErrands:
         self._closed.set()
         self._backing.release(all(ear.ended for ear in self._ears))
         with self._writing:
-            remove(self._directory)
+            remove_command_directory(self._directory)
 
-    def _take(self) -> list[Said]:
+    def _take(self) -> list[NodeEvent]:
         now = time.monotonic()
-        said = [Said(-1, "note", self._notes.popleft().encode()) for _ in range(len(self._notes))]
+        said = [NodeEvent(-1, "note", self._notes.popleft().encode()) for _ in range(len(self._notes))]
         for ear in self._ears:
             said += ear.listen(now)
             if not ear.over:
                 self._judge(ear, now)
-        return said + self._newly_lost()
+        return said + self._new_losses()
 
-    def _newly_lost(self) -> list[Said]:
+    def _new_losses(self) -> list[NodeEvent]:
         """Told once some node is known to have begun; where none ever does, that is an error."""
         if not any(ear.up for ear in self._ears):
             return []
         found = [ear for ear in self._ears if ear.lost and ear.node not in self._told_lost]
         self._told_lost.update(ear.node for ear in found)
-        return [Said(ear.node, "lost", ear.lost.encode()) for ear in found if ear.up or self._stopped is None]
+        return [NodeEvent(ear.node, "lost", ear.lost.encode()) for ear in found if ear.up or self._stopped is None]
 
-    def _judge(self, ear: Ear, now: float) -> None:
+    def _judge(self, ear: NodeFileReader, now: float) -> None:
         """A node is lost when it can tell nothing more, however long it is waited for."""
         outlook = self._outlook
         begun = ear.up or outlook.begun
@@ -207,7 +212,7 @@ class FileErrands:
             except (SubmitAgain, OSError):
                 outlook = self._outlook._replace(notes=())
             except WorldsizeError as error:
-                outlook = Outlook(refused=error)
+                outlook = NodeOutlook(refused=error)
             self._notes.extend(outlook.notes)
             self._outlook = outlook
             self._closed.wait(_LOOK)
@@ -216,7 +221,7 @@ class FileErrands:
 _HINT = "does the node see the shared directory, and has it a Python from 3.8 on?"
 
 
-def _told(ears: Sequence[Ear]) -> str:
+def _loss_message(ears: Sequence[NodeFileReader]) -> str:
     """What became of nodes that never came, each reason once."""
     reasons: dict[str, list[int]] = {}
     for ear in ears:

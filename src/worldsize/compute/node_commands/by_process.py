@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.agent.node_programs import run_command
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.compute.capabilities import Errand, Said
+from worldsize.compute.capabilities import NodeCommand, NodeEvent
 from worldsize.errors import WorldsizeError
 from worldsize.plan.rank_environment import scrub_rules
 
@@ -39,8 +39,8 @@ def program() -> str:
         return file.read()
 
 
-def order(
-    errand: Errand,
+def command_spec(
+    errand: NodeCommand,
     variable: str | None = None,
     numbers: Mapping[str, int] | None = None,
     there: Callable[[str], str] = str,
@@ -66,12 +66,12 @@ def order(
     }
 
 
-def with_order(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
+def with_command_spec(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
     """The environment in which the visiting program finds its order: its command line can be read by everybody."""
     return {**environ, run_command.ORDER: json.dumps(wanted)}
 
 
-class Manner(NamedTuple):
+class OutputRules(NamedTuple):
     """How the program talks that reaches the nodes. Lines are those of its standard error.
 
     refused  the error for what it printed when no node was reached
@@ -88,10 +88,10 @@ class Manner(NamedTuple):
     leash: bool = False
 
 
-class ProcessErrands:
+class ProcessCommandStream:
     """`Errands` of one process."""
 
-    def __init__(self, argv: Sequence[str], environ: Mapping[str, str], manner: Manner) -> None:
+    def __init__(self, argv: Sequence[str], environ: Mapping[str, str], manner: OutputRules) -> None:
         self._manner = manner
         self._reached = False
         self._asked = False
@@ -106,30 +106,30 @@ class ProcessErrands:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_leashed() if manner.leash else None,
+            preexec_fn=_death_signal_setter() if manner.leash else None,
         )
         self._selector = selectors.DefaultSelector()
         for name, pipe in (("out", self._process.stdout), ("err", self._process.stderr)):
             assert pipe is not None
             self._selector.register(pipe, selectors.EVENT_READ, name)
 
-    def hear(self, timeout: float) -> list[Said] | None:
+    def hear(self, timeout: float) -> list[NodeEvent] | None:
         if not self._selector.get_map():
             self._end()
             return None
-        said: list[Said] = []
+        said: list[NodeEvent] = []
         for key, _ in self._selector.select(timeout):
             data = os.read(key.fd, _CHUNK)
             if not data:
                 self._selector.unregister(key.fileobj)
             lines = self._lines(key.data, data)
-            said += self._frames(lines) if key.data == "out" else self._notes(lines)
+            said += self._parse_events(lines) if key.data == "out" else self._notes(lines)
         self._hurry()
         return said
 
     def stop(self) -> None:
         """The lifeline reaches commands that run; what has not begun yet, because it waits, hears TERM alone."""
-        self._say(run_command.STOP)
+        self._send(run_command.STOP)
         self._asked = True
         self._stopped = self._stopped or time.monotonic()
         if not self._reached and signal.SIGTERM not in self._sent:
@@ -139,9 +139,9 @@ class ProcessErrands:
         """The commands' groups are killed whole on their nodes first. srun would have each process killed in its turn,
         where Slurm has no control groups, and what one of them starts meanwhile would live on."""
         if self._reached:
-            self._say(run_command.NOW)
+            self._send(run_command.NOW)
             self._wait(_AT_ONCE)
-        self._let_go()
+        self._close_stdin()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._process.poll() is None:
                 self._signal(number)
@@ -155,12 +155,12 @@ class ProcessErrands:
                 pipe.close()
 
     def _end(self) -> None:
-        self._let_go()
+        self._close_stdin()
         code = self._process.wait()
         if not self._reached and not self._asked:
             raise self._manner.refused("\n".join(self._held) or "it ended with code %d and said nothing" % code)
 
-    def _say(self, word: str) -> None:
+    def _send(self, word: str) -> None:
         stdin = self._process.stdin
         assert stdin is not None
         if not stdin.closed:
@@ -177,7 +177,7 @@ class ProcessErrands:
                 if not os.read(key.fd, _CHUNK):
                     self._selector.unregister(key.fileobj)
 
-    def _let_go(self) -> None:
+    def _close_stdin(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
 
@@ -201,15 +201,15 @@ class ProcessErrands:
         self._left[name] = rest if data else b""
         return lines if data or not rest else [*lines, rest]
 
-    def _frames(self, lines: list[bytes]) -> list[Said]:
+    def _parse_events(self, lines: list[bytes]) -> list[NodeEvent]:
         """What a node's start-up files print between them is not ours to show."""
-        found = [said for said in map(frame, lines) if said is not None]
+        found = [said for said in map(parse_event, lines) if said is not None]
         if found and not self._reached:
             self._reached = True
-            return [*_as_notes(self._held), *found]
+            return [*_note_events(self._held), *found]
         return found
 
-    def _notes(self, lines: list[bytes]) -> list[Said]:
+    def _notes(self, lines: list[bytes]) -> list[NodeEvent]:
         """What it says of an end that we, or it, have begun is of no interest."""
         manner = self._manner
         if self._stopped is not None:
@@ -219,12 +219,12 @@ class ProcessErrands:
         if any(manner.doom.search(text) for text in texts):
             self._stopped = time.monotonic() - GRACE
         if self._reached:
-            return _as_notes(texts)
+            return _note_events(texts)
         self._held += [text for text in texts if not manner.news.search(text)]
-        return _as_notes([text for text in texts if manner.news.search(text)])
+        return _note_events([text for text in texts if manner.news.search(text)])
 
 
-def _leashed() -> Callable[[], None]:
+def _death_signal_setter() -> Callable[[], None]:
     """What a child calls, so that it hears TERM when its parent is no more."""
     import ctypes
 
@@ -232,16 +232,16 @@ def _leashed() -> Callable[[], None]:
     return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _as_notes(texts: list[str]) -> list[Said]:
-    return [Said(-1, "note", text.encode()) for text in texts]
+def _note_events(texts: list[str]) -> list[NodeEvent]:
+    return [NodeEvent(-1, "note", text.encode()) for text in texts]
 
 
-def frame(line: bytes) -> Said | None:
+def parse_event(line: bytes) -> NodeEvent | None:
     """What a line of the visiting program says; None for a line that is not one of its own."""
     words = line.split(b" ")
     if len(words) != 4 or words[0] != run_command.MARK.encode():
         return None
     node, kind = int(words[1]), words[2].decode()
     if kind == "end":
-        return Said(node, kind, code=int(words[3]))
-    return Said(node, kind, a2b_base64(words[3]))
+        return NodeEvent(node, kind, code=int(words[3]))
+    return NodeEvent(node, kind, a2b_base64(words[3]))

@@ -6,8 +6,8 @@ import os
 
 from worldsize.agent.node_programs import run_command
 from worldsize.common.atomic_files import open_regular_file
-from worldsize.compute.capabilities import Said
-from worldsize.compute.node_commands.by_process import frame
+from worldsize.compute.capabilities import NodeEvent
+from worldsize.compute.node_commands.by_process import parse_event
 
 _CHUNK = 1 << 20
 _SHORTEST, _LONGEST = 0.05, 0.5
@@ -15,7 +15,7 @@ _COUNTED = 1.0
 _MARK = run_command.MARK.encode()
 
 
-class Ear:
+class NodeFileReader:
     """One node's files, from their beginning; segments that are read to their end are removed.
 
     up       the node has begun
@@ -40,7 +40,7 @@ class Ear:
     def over(self) -> bool:
         return self.ended or bool(self.lost)
 
-    def listen(self, now: float) -> list[Said]:
+    def listen(self, now: float) -> list[NodeEvent]:
         """What is new; less often asked where little was. `now`: monotonic."""
         if self.over or now < self._due:
             return []
@@ -54,7 +54,7 @@ class Ear:
             if words[0] == _MARK and words[2:3] == [b"next"]:
                 self._turn(int(words[3]))
                 break
-            heard = None if words[2:3] == [b"beat"] else frame(line)
+            heard = None if words[2:3] == [b"beat"] else parse_event(line)
             if heard is not None:
                 said.append(heard)
                 self.up = True

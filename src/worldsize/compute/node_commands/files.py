@@ -11,7 +11,12 @@ from typing import Any
 from worldsize.agent.node_programs import run_command
 from worldsize.common.atomic_files import storage_error
 from worldsize.compute.node_commands.by_process import program
-from worldsize.trust.directories import make_directories, make_private_directory, own_place, require_shared_place
+from worldsize.trust.directories import (
+    make_directories,
+    make_private_directory,
+    require_shared_directory,
+    user_directory_in,
+)
 
 LEASE = 5.0
 """Seconds without a change of the lease after which nodes take us for gone."""
@@ -19,22 +24,22 @@ LEASE = 5.0
 _WIDTH = 16
 
 
-def place_on(share: str) -> str:
+def ensure_commands_directory(share: str) -> str:
     """This user's own directory for errands on a share of several users, made if it is missing: what lies in it is
     executed, and removed. StorageError where others could put something in its place."""
-    path = os.path.join(own_place(share), ".exec-%d" % os.getuid())
+    path = os.path.join(user_directory_in(share), ".exec-%d" % os.getuid())
     try:
-        require_shared_place(share)
+        require_shared_directory(share)
         return make_private_directory(path)
     except OSError as error:
         raise storage_error(error, path) from None
 
 
-def stage(directory: str, wanted: Mapping[str, Any]) -> None:
+def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:
     """Make the errand's directory, which is there as a whole or not at all. StorageError."""
     parent, name = os.path.split(directory)
     draft = os.path.join(parent, "." + name)
-    files = {"order.json": json.dumps({**wanted, "lease": LEASE}), "visit.py": program(), "lease": padded("0")}
+    files = {"order.json": json.dumps({**wanted, "lease": LEASE}), "visit.py": program(), "lease": lease_text("0")}
     files.update({run_command.segment_name(node, 0): "" for node in wanted["nodes"]})
     try:
         make_directories(draft)
@@ -44,16 +49,16 @@ def stage(directory: str, wanted: Mapping[str, Any]) -> None:
                 stream.write(text)
         os.rename(draft, directory)
     except OSError as error:
-        remove(draft)
+        remove_command_directory(draft)
         raise storage_error(error, directory) from None
 
 
-def new_name() -> str:
+def new_command_name() -> str:
     """A name for an errand, which no other errand has."""
     return "%d-%s" % (time.time(), os.urandom(4).hex())
 
 
-def remove(directory: str) -> None:
+def remove_command_directory(directory: str) -> None:
     """Whatever can be removed is."""
     for _ in range(3):
         try:
@@ -70,10 +75,10 @@ def write_lease(directory: str, word: str) -> None:
     """In place: a new file might be seen much later than new content. OSError."""
     descriptor = os.open(os.path.join(directory, "lease"), os.O_WRONLY)
     try:
-        os.pwrite(descriptor, padded(word).encode(), 0)
+        os.pwrite(descriptor, lease_text(word).encode(), 0)
     finally:
         os.close(descriptor)
 
 
-def padded(word: str) -> str:
+def lease_text(word: str) -> str:
     return word.ljust(_WIDTH)

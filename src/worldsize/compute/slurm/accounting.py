@@ -16,10 +16,10 @@ from worldsize.compute.slurm.job_rows import (
     SEPARATOR,
     JobRow,
     exact_seconds_of,
+    id_batches,
     ids_of,
     limit_of,
     number_of,
-    portions,
     time_of,
 )
 from worldsize.compute.slurm.states import full_name, state_of
@@ -44,10 +44,10 @@ COLUMNS = (
 )
 """Columns that 20.11 to 26.05 all have ("Restarts" came with 24.11, "Reserved" went with 23.02)."""
 
-WITH_TRES = (*COLUMNS, "AllocTRES")
+TRES_COLUMNS = (*COLUMNS, "AllocTRES")
 """What a job held, too. For it sacct asks slurmdbd once more, which takes as long as all the rest (22.05)."""
 
-_NAMELESS = "allocation"
+_PLACEHOLDER_NAME = "allocation"
 """slurmdbd's name, for some seconds and without a partition, of a job whose end it heard of before its start
 (as_mysql_job_start; seen with 22.05 for jobs of less than a second)."""
 
@@ -71,7 +71,7 @@ def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str], cluste
     Elements that were cancelled while their array waited have no record of their own: the array's stands for them.
     """
     wanted = list(dict.fromkeys(ids))
-    found = newest(records_of(wanted, run, cluster))
+    found = newest_attempts(records_of(wanted, run, cluster))
     rows = {job: found.get(job) or found.get(job.partition("_")[0]) for job in wanted}
     return {job: record.row._replace(job=job) for job, record in rows.items() if record}
 
@@ -84,47 +84,53 @@ def records_of(
 ) -> list[Record]:
     """Every attempt of these jobs, from one call; --jobs alone makes sacct look back to the beginning of time."""
     found: list[Record] = []
-    for some in portions(ids):
-        text = run([*_sacct(cluster, columns), "--jobs=" + ",".join(some)])
+    for some in id_batches(ids):
+        text = run([*_sacct_argv(cluster, columns), "--jobs=" + ",".join(some)])
         if text and not text.endswith("\n"):
             raise SubmitAgain("sacct's answer was cut short", "sacct")
-        found += records(text, columns)
+        found += parse_records(text, columns)
     return found
 
 
-def named(name: str, run: Callable[[Sequence[str]], str], cluster: str | None) -> list[str]:
+def find_ended_jobs(name: str, run: Callable[[Sequence[str]], str], cluster: str | None) -> list[str]:
     """Jobs of this name that ended within the last day; none where accounting does not answer."""
     try:
         text = run(
-            [*_sacct(cluster), "--allocations", "--name=" + name, "--starttime=now-1days", "--uid=%d" % os.getuid()]
+            [
+                *_sacct_argv(cluster),
+                "--allocations",
+                "--name=" + name,
+                "--starttime=now-1days",
+                "--uid=%d" % os.getuid(),
+            ]
         )
     except (SubmitAgain, SubmitRejected, ConfigError):
         return []
-    return [record.row.job for record in records(text) if record.row.name == name]
+    return [record.row.job for record in parse_records(text) if record.row.name == name]
 
 
-def _sacct(cluster: str | None, columns: Sequence[str] = COLUMNS) -> list[str]:
+def _sacct_argv(cluster: str | None, columns: Sequence[str] = COLUMNS) -> list[str]:
     argv = ["sacct", "--noheader", "--parsable", "--duplicates", "--delimiter=" + SEPARATOR]
     argv.append("--format=" + ",".join(columns))
     return [*argv, "--clusters=" + cluster] if cluster else argv
 
 
-def newest(found: Iterable[Record]) -> dict[str, Record]:
+def newest_attempts(found: Iterable[Record]) -> dict[str, Record]:
     """Each job's newest attempt, with how many of the same name came before it, and how the last of them ended."""
     attempts: dict[str, list[Record]] = {}
     for record in found:
         attempts.setdefault(record.row.job, []).append(record)
-    return {job: _newest(some) for job, some in attempts.items()}
+    return {job: _newest_attempt(some) for job, some in attempts.items()}
 
 
-def _newest(attempts: list[Record]) -> Record:
+def _newest_attempt(attempts: list[Record]) -> Record:
     attempts.sort(key=lambda record: (record.row.submitted or 0, record.row.started or record.row.expected or 1e12))
     last = attempts[-1]
     before = [record.row.state for record in attempts[:-1] if record.row.may_be(last.row.name)]
     return last._replace(row=last.row._replace(restarts=len(before), before=before[-1] if before else ""))
 
 
-def records(text: str, columns: Sequence[str] = COLUMNS) -> Iterator[Record]:
+def parse_records(text: str, columns: Sequence[str] = COLUMNS) -> Iterator[Record]:
     """sacct's lines as records, each step's word taken into its job's; a line that is not whole is left out."""
     current: list[Record] = []
     for line in text.split("\n"):
@@ -154,7 +160,7 @@ def _record(job: str, value: dict[str, str]) -> Record:
         seen=ACCOUNTS,
         state=state,
         reason="" if value["Reason"] in ("None", "") else value["Reason"],
-        name="" if value["JobName"] == _NAMELESS and not value["Partition"] else value["JobName"],
+        name="" if value["JobName"] == _PLACEHOLDER_NAME and not value["Partition"] else value["JobName"],
         partition=value["Partition"],
         nodes="" if value["NodeList"] in ("None assigned", "(null)") else value["NodeList"],
         node_count=number_of(value["NNodes"]),
@@ -166,13 +172,13 @@ def _record(job: str, value: dict[str, str]) -> Record:
         limit=limit_of(minutes + ":00"),
         elapsed=number_of(value["ElapsedRaw"]),
         tres=value.get("AllocTRES", ""),
-        cancelled_by=_who(value["State"]),
+        cancelled_by=_cancelling_user(value["State"]),
         out_of_memory=state == "OUT_OF_MEMORY",
     )
     return Record(row, exact_seconds_of(value["TotalCPU"]), number_of(value["CPUTimeRAW"]))
 
 
-def _who(state: str) -> int | None:
+def _cancelling_user(state: str) -> int | None:
     """The uid of "CANCELLED by 1000"."""
     uid = state.partition(" by ")[2].strip()
     return int(uid) if uid.isdecimal() else None

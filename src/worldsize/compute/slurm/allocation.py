@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from worldsize.agent.posix import processes
-from worldsize.common.numbers import whole
-from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
+from worldsize.common.numbers import parse_digits
+from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
 from worldsize.compute.local.leftovers import is_alive, may_be_signalled, remember_child
 from worldsize.compute.slurm import preflight
 from worldsize.compute.slurm.commands import run_slurm
@@ -28,11 +28,11 @@ from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Observation
-from worldsize.trust.procfs import PASSWORD, without
+from worldsize.trust.procfs import PASSWORD_VARIABLE, without_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.compute.capabilities import Errand, Errands, Node
+    from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream
 
 KIND = "slurm-step"
 _LOOK_EVERY = 0.25
@@ -60,29 +60,29 @@ class AllocationCompute:
 
     def facts(self, job: Job) -> ComputeFacts:
         """The allocation's own GPUs, where Slurm tells how many."""
-        gpus = whole(self._environ.get("SLURM_GPUS_ON_NODE"))
+        gpus = parse_digits(self._environ.get("SLURM_GPUS_ON_NODE"))
         facts = self._cluster.facts(job)
         return facts if gpus is None else facts._replace(gpus_per_node=gpus)
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
-        allocated = whole(self._environ.get("SLURM_JOB_NUM_NODES"))
+        allocated = parse_digits(self._environ.get("SLURM_JOB_NUM_NODES"))
         if allocated is not None and len(plan.nodes) > allocated:
             what = "%d nodes are asked for, and this allocation (job %s) has %d"
             values = (len(plan.nodes), self._environ["SLURM_JOB_ID"], allocated)
             hint = "ask for fewer, or leave the allocation's shell"
             return [CheckResult("error", what % values, "resources.instance_count", hint)]
-        missing = list(preflight.missing_programs(self._environ))
+        missing = list(preflight.check_programs(self._environ))
         said = "it runs inside the allocation that this shell belongs to: job %s" % self._environ["SLURM_JOB_ID"]
-        return missing or [*self._cluster.check_places(job), CheckResult("notice", said)]
+        return missing or [*self._cluster.check_locations(job), CheckResult("notice", said)]
 
-    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         return self._cluster.render(job, plan, paths, files)
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
         return [self._start(submission) for submission in submissions]
 
-    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
-        return [_observe(handle) if _is_here(handle) else self._observe_afar(handle) for handle in handles]
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
+        return [_observe(handle) if _is_here(handle) else self._observe_remote(handle) for handle in handles]
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
         return _LOOK_EVERY
@@ -126,20 +126,22 @@ class AllocationCompute:
         self.cancel(handle, now=True)
         return int(alive)
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ComputeNode]:
         return self._cluster.nodes()
 
-    def execute(self, handle: Handle | None, errand: Errand) -> Errands:
+    def execute(self, handle: Handle | None, errand: NodeCommand) -> NodeCommandStream:
         from worldsize.compute.slurm import node_commands
 
         if handle is not None:
             return node_commands.execute(handle, errand, self._environ)
-        return node_commands.execute_within(errand, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ)
+        return node_commands.execute_in_allocation(
+            errand, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ
+        )
 
-    def shell(self, handle: Handle, errand: Errand) -> int:
+    def shell(self, handle: Handle, errand: NodeCommand) -> int:
         return self._cluster.shell(handle, errand)
 
-    def _observe_afar(self, handle: Handle) -> Observation:
+    def _observe_remote(self, handle: Handle) -> Observation:
         """What Slurm tells, wherever we are: whether the allocation is there, and in it a step named as the run."""
         job = handle["job"]
         row = query([job], self._ask)[job]
@@ -161,7 +163,7 @@ class AllocationCompute:
         return next((step[0] for step in steps if step[1:] == [handle["run_id"]]), None)
 
     def _start(self, submission: Submission) -> Handle:
-        environ = without(self._environ, ("SLURM_RESTART_COUNT", PASSWORD, *submission.plan.secrets))
+        environ = without_variables(self._environ, ("SLURM_RESTART_COUNT", PASSWORD_VARIABLE, *submission.plan.secrets))
         environ.update(SLURM_OVERLAP="1", SLURM_ARRAY_TASK_ID=_element(submission.plan))
         flags, mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666 & ~submission.plan.umask
         with tempfile.TemporaryFile() as script, open(os.open(submission.paths.batch_log, flags, mode), "ab") as log:

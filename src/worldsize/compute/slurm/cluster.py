@@ -115,12 +115,12 @@ class PartitionRow(NamedTuple):
 
 def nodes(run: Callable[[Sequence[str]], str], cluster: str | None = None) -> list[NodeRow]:
     """Every node, once, in sinfo's order; raises as `run` does."""
-    return node_rows(run([*_sinfo(cluster), "--Node", _format(_NODE_COLUMNS)]))
+    return node_rows(run([*_sinfo_argv(cluster), "--Node", _format_option(_NODE_COLUMNS)]))
 
 
 def partitions(run: Callable[[Sequence[str]], str], cluster: str | None = None) -> list[PartitionRow]:
     """Every partition, hidden ones too; raises as `run` does."""
-    return partition_rows(run([*_sinfo(cluster), _format(_PARTITION_COLUMNS)]))
+    return partition_rows(run([*_sinfo_argv(cluster), _format_option(_PARTITION_COLUMNS)]))
 
 
 def node_rows(text: str) -> list[NodeRow]:
@@ -224,10 +224,10 @@ def _first_number(text: str) -> int:
     return int(match.group()) if match else 0
 
 
-def _sinfo(cluster: str | None) -> list[str]:
+def _sinfo_argv(cluster: str | None) -> list[str]:
     argv = ["sinfo", "--noheader", "--all", "--noconvert"]
     return [*argv, "--clusters=" + cluster] if cluster else [*argv, "--local"]
 
 
-def _format(columns: Iterable[str]) -> str:
+def _format_option(columns: Iterable[str]) -> str:
     return "--Format=" + ",".join("%s:0%s" % (column, SEPARATOR) for column in columns)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
-from worldsize.trust.procfs import PASSWORD
+from worldsize.trust.procfs import PASSWORD_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,14 +16,25 @@ if TYPE_CHECKING:
 TIMEOUT = 30.0
 """Seconds for one answer; Slurm's programs themselves try for MessageTimeout (10 s by default), some several times."""
 
-_BEAT = 0.1
+_IDLE_INTERVAL = 0.1
 _OWN_UMASK = -1
 """This process's."""
-_KEPT = frozenset(("SLURM_CONF", "SLURM_JWT"))
-_SCRUBBED = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SCONTROL_", "PMI")
+_KEPT_VARIABLES = frozenset(("SLURM_CONF", "SLURM_JWT"))
+_SCRUBBED_PREFIXES = (
+    "SLURM",
+    "SBATCH_",
+    "SALLOC_",
+    "SRUN_",
+    "SQUEUE_",
+    "SACCT_",
+    "SINFO_",
+    "SCANCEL_",
+    "SCONTROL_",
+    "PMI",
+)
 
 
-class Answer(NamedTuple):
+class ProgramOutput(NamedTuple):
     """What a program ended with. `code` is its exit code, 128+N for signal N."""
 
     code: int
@@ -37,8 +48,12 @@ def clean_environ(environ: Mapping[str, str], program: str = "squeue") -> dict[s
     Programs that only ask get plain texts, and times as Unix seconds (SLURM_TIME_FORMAT). sbatch does not: its
     environment becomes the job's.
     """
-    cleaned = {name: value for name, value in environ.items() if name in _KEPT or not name.startswith(_SCRUBBED)}
-    cleaned.pop(PASSWORD, None)
+    cleaned = {
+        name: value
+        for name, value in environ.items()
+        if name in _KEPT_VARIABLES or not name.startswith(_SCRUBBED_PREFIXES)
+    }
+    cleaned.pop(PASSWORD_VARIABLE, None)
     if program != "sbatch":
         cleaned.update(LC_ALL="C", SLURM_TIME_FORMAT="%s", SLURM_BITSTR_LEN="0")
     return cleaned
@@ -52,7 +67,7 @@ def call(
     input: str | None = None,
     idle: Callable[[], None] | None = None,
     umask: int = _OWN_UMASK,
-) -> Answer:
+) -> ProgramOutput:
     """Run a program found on `environ`'s PATH, in a session of its own, so that a Ctrl-C does not cut it short.
 
     ConfigError: there is none. SubmitAgain: no answer within `timeout` seconds; it and its children were killed.
@@ -74,10 +89,10 @@ def call(
             umask=umask,
         )
     except (FileNotFoundError, PermissionError) as error:
-        raise _missing(program, error) from None
+        raise _missing_program_error(program, error) from None
     data = None if input is None else input.encode("utf-8", "surrogateescape")
     try:
-        out, err = _answer(process, data, timeout, idle)
+        out, err = _wait_for_output(process, data, timeout, idle)
     except subprocess.TimeoutExpired:
         _kill(process)
         what = "Slurm's %s gave no answer within %g s" % (program, timeout)
@@ -86,10 +101,10 @@ def call(
         _kill(process)
         raise
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    return Answer(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+    return ProgramOutput(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
 
-def _answer(
+def _wait_for_output(
     process: subprocess.Popen[bytes], data: bytes | None, timeout: float, idle: Callable[[], None] | None
 ) -> tuple[bytes, bytes]:
     if idle is None:
@@ -100,7 +115,7 @@ def _answer(
     deadline = time.monotonic() + timeout
     while True:
         try:
-            return process.communicate(data, _BEAT)
+            return process.communicate(data, _IDLE_INTERVAL)
         except subprocess.TimeoutExpired:
             if time.monotonic() > deadline:
                 raise
@@ -127,7 +142,7 @@ def run_slurm(
     raise refusal(argv[0], text, environ)
 
 
-def _missing(program: str, error: OSError) -> ConfigError:
+def _missing_program_error(program: str, error: OSError) -> ConfigError:
     what = "not found" if isinstance(error, FileNotFoundError) else "not executable"
     return ConfigError(
         "Slurm's %s is %s on PATH: this is no login node of a Slurm cluster" % (program, what),
@@ -151,11 +166,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-_OPTION = "--container-image"
+_PYXIS_OPTION = "--container-image"
 
 
 def has_pyxis(environ: Mapping[str, str]) -> bool:
     try:
-        return _OPTION in call(["srun", "--help"], environ=environ).out
+        return _PYXIS_OPTION in call(["srun", "--help"], environ=environ).out
     except WorldsizeError:
         return False

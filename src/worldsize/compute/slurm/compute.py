@@ -8,31 +8,31 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from worldsize.compute.base import CheckResult, ComputeFacts, Files, Handle, Idle, Submission
+from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
 from worldsize.compute.slurm import options
 from worldsize.compute.slurm.commands import run_slurm
-from worldsize.compute.slurm.job_rows import folded
+from worldsize.compute.slurm.job_rows import fold_job_ids
 from worldsize.compute.slurm.observe import observation
 from worldsize.compute.slurm.queue import query
 from worldsize.compute.slurm.script import Script, render
-from worldsize.compute.slurm.script_trust import trusted_on_the_way
-from worldsize.compute.slurm.submission import pause, submit_once
+from worldsize.compute.slurm.script_trust import trusted_components
+from worldsize.compute.slurm.submission import query_pause, submit_once
 from worldsize.errors import SubmitRejected
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.paths import is_remote
-from worldsize.plan.plan import ArrayPlace, Plan
+from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import values_of
+from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.state.records import Observation
-from worldsize.trust.procfs import without
+from worldsize.trust.procfs import without_variables
 from worldsize.trust.secrets import mask_argv, mask_text, mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.compute.capabilities import Errand, Errands, Node, Usage, Waiting
+    from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream, Usage, WaitExplanation
 
-_AT_ONCE = 500
+_JOBS_PER_SCANCEL = 500
 
 KEPT = (
     "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_JOB_QOS",
@@ -74,13 +74,13 @@ class SlurmCompute:
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
         from worldsize.compute.slurm import preflight
 
-        missing = list(preflight.missing_programs(self._environ))
+        missing = list(preflight.check_programs(self._environ))
         if missing:
             return missing
         return [
-            *self.check_places(job),
+            *self.check_locations(job),
             *preflight.check_secrets(plan, self._options(job, plan)),
-            *(self._from_settings(found, job) for found in self._check_slurm(job, plan)),
+            *(self._with_settings_key(found, job) for found in self._check_slurm(job, plan)),
             *preflight.check_grace(plan.grace, self._run),
             *(preflight.check_pmix(self._run) if plan.launcher == "srun" else ()),
         ]
@@ -89,16 +89,16 @@ class SlurmCompute:
         from worldsize.compute.slurm import preflight
 
         gpus = options.gpus_per_node(self._asked(job))
-        environ = without(self._environ, plan.secrets)
+        environ = without_variables(self._environ, plan.secrets)
         return preflight.check_slurm(self._options(job, plan), gpus, environ, self._run)
 
-    def _from_settings(self, found: CheckResult, job: Job) -> CheckResult:
+    def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
         """The compute's own table, where it said what the job did not."""
         _, _, key = (found.where or "").partition("slurm.")
         ours = key in self._settings.options or (key == "gpus_per_node" and self._settings.gpus_per_node)
         return found._replace(where="compute.%s.%s" % (self.name, key)) if ours and key not in job.slurm else found
 
-    def check_places(self, job: Job) -> list[CheckResult]:
+    def check_locations(self, job: Job) -> list[CheckResult]:
         """Whether the nodes will see what the run needs."""
         from worldsize.compute.slurm import preflight
 
@@ -106,7 +106,7 @@ class SlurmCompute:
         inputs = {name: path for name, path in given.items() if path and not is_remote(path)}
         return [*preflight.check_directories(self._runs_dir, inputs), *preflight.check_python(self.python)]
 
-    def render(self, job: Job, plan: Plan, paths: RunPaths, files: Files) -> Submission:
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         asked = self._asked(job)
         said = self._options(job, plan)
         signal = options.signal_of(asked["signal"])[1] if "signal" in asked else None
@@ -125,11 +125,11 @@ class SlurmCompute:
             links=links,
             files=files(),
             signal=signal,
-            trusted=trusted_on_the_way(runs, chosen),
+            trusted=trusted_components(runs, chosen),
             makes_runs=runs == links,
         )
         text = shown = render(script)
-        secrets = values_of(plan)
+        secrets = plan_secret_values(plan)
         setup = tuple(mask_text(mask_values(line, secrets)) for line in plan.setup)
         step = tuple(mask_argv(mask_values(list(plan.step), secrets)))
         options_shown = [(name, value and mask_text(mask_values(value, secrets))) for name, value in said]
@@ -142,8 +142,15 @@ class SlurmCompute:
         payload, place = first.payload, first.plan.array
         name = place.run_id if place else first.plan.run_id
         log = (first.paths.root.removesuffix("0") + "%a" if place else first.paths.root) + "/batch.log"
-        argv = ["sbatch", "--parsable", "--open-mode=append", "--output=" + log, *_array(place), *_after(first)]
-        environ = without(self._environ, first.plan.secrets)
+        argv = [
+            "sbatch",
+            "--parsable",
+            "--open-mode=append",
+            "--output=" + log,
+            *_array_option(place),
+            *_dependency_option(first),
+        ]
+        environ = without_variables(self._environ, first.plan.secrets)
         job = submit_once(argv, payload.script, name, environ, first.plan.umask)
         jobs = ["%s_%d" % (job, element) for element in range(len(submissions))] if place else [job]
         return [
@@ -158,7 +165,7 @@ class SlurmCompute:
             for each, submission in zip(jobs, submissions, strict=True)
         ]
 
-    def observe(self, handles: Sequence[Handle], idle: Idle | None = None) -> list[Observation]:
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         run = partial(run_slurm, environ=self._environ, idle=idle) if idle else self._run
         rows = query([handle["job"] for handle in handles], run)
         return [
@@ -167,18 +174,18 @@ class SlurmCompute:
         ]
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
-        return pause(age, runs, queued)
+        return query_pause(age, runs, queued)
 
     def cancel(self, handle: Handle, now: bool = False) -> None:
         self.cancel_all([handle], now)
 
     def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
         """Slurm signals every process of a job with TERM; the agents see to the grace. KILL leaves them none."""
-        jobs = folded(handle["job"] for handle in handles)
-        for start in range(0, len(jobs), _AT_ONCE):
+        jobs = fold_job_ids(handle["job"] for handle in handles)
+        for start in range(0, len(jobs), _JOBS_PER_SCANCEL):
             if now:
-                self._scancel("--signal=KILL", *jobs[start : start + _AT_ONCE])
-            self._scancel(*jobs[start : start + _AT_ONCE])
+                self._scancel("--signal=KILL", *jobs[start : start + _JOBS_PER_SCANCEL])
+            self._scancel(*jobs[start : start + _JOBS_PER_SCANCEL])
 
     def end_remains(self, handle: Handle) -> int:
         if self.observe([handle])[0].phase not in ("queued", "running"):
@@ -190,28 +197,28 @@ class SlurmCompute:
         """Slurm counts the attempts itself, and forgets a job some minutes after its end."""
         self._run(["scontrol", "requeue", handle["job"]])
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ComputeNode]:
         from worldsize.compute.slurm.reports import nodes
 
         said = self._settings.options.get("partition", ())
         return nodes(self._environ, said.split(",") if isinstance(said, str) else said)
 
-    def execute(self, handle: Handle | None, errand: Errand) -> Errands:
+    def execute(self, handle: Handle | None, errand: NodeCommand) -> NodeCommandStream:
         from worldsize.compute.slurm import node_commands
 
         if handle is not None:
             return node_commands.execute(handle, errand, self._environ)
-        return node_commands.execute_alone(errand, self._asked(Job()), self.python, self._environ)
+        return node_commands.execute_on_own_nodes(errand, self._asked(Job()), self.python, self._environ)
 
-    def shell(self, handle: Handle, errand: Errand) -> int:
+    def shell(self, handle: Handle, errand: NodeCommand) -> int:
         from worldsize.compute.slurm.node_commands import shell
 
         return shell(handle, errand, self._environ)
 
-    def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> Waiting | None:
+    def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> WaitExplanation | None:
         from worldsize.compute.slurm.reports import explain
 
-        return explain(handle["job"], script, seconds, without(self._environ, secrets))
+        return explain(handle["job"], script, seconds, without_variables(self._environ, secrets))
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
         from worldsize.compute.slurm.reports import usages
@@ -232,7 +239,7 @@ class SlurmCompute:
         return script_options(self._settings.options, self._settings.gpus_per_node, job, plan)
 
     def _asked(self, job: Job) -> dict[str, Any]:
-        return options.merged(self._settings.options, job, self._settings.gpus_per_node)
+        return options.merge_options(self._settings.options, job, self._settings.gpus_per_node)
 
     @property
     def python(self) -> str:
@@ -241,17 +248,17 @@ class SlurmCompute:
 
     @property
     def _runs_dir(self) -> str:
-        return self._settings.runs_place or self._home
+        return self._settings.own_runs_dir or self._home
 
 
-def _array(place: ArrayPlace | None) -> list[str]:
+def _array_option(place: ArrayElement | None) -> list[str]:
     if place is None:
         return []
     most = "%%%d" % place.at_once if place.at_once else ""
     return ["--array=0-%d%s" % (place.elements - 1, most)]
 
 
-def _after(submission: Submission) -> list[str]:
+def _dependency_option(submission: Submission) -> list[str]:
     """Dependencies on other runs, beside those that the job names itself."""
     waits = [
         "%s:%s" % ("afterany" if after.any_end else "afterok", ":".join(handle["job"] for handle in after.handles))

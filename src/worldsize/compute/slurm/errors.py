@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, WorldsizeError
 
 _DEFAULTS_OF_SBATCH = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
-_AWAY = re.compile(
+_UNREACHABLE = re.compile(
     "unable to contact slurm controller|unable to connect to database|problem talking to the database"
     "|communication connection failure|message (send|receive) failure|socket timed out|zero bytes were transmitted"
     "|connection (refused|reset|timed out)|no route to host|network is unreachable|broken pipe|temporarily unable"
@@ -31,13 +31,16 @@ _PREFIX = re.compile(
 )
 _LEAD = re.compile(r"^(?:batch job submission failed|allocation failure|slurm_\w+(?: error)?): ", re.IGNORECASE)
 _NOISE = re.compile(r'^(?:Try "?\w+ --help"?.*|.*--help.* for more information\.?)$')
-_MINE = "`sacctmgr show associations user=$USER`"
+_OWN_ASSOCIATIONS = "`sacctmgr show associations user=$USER`"
 _HINTS = (
     ("invalid partition name", "slurm.partition must be one that `sinfo --summarize` lists"),
     ("no partition specified", "say which one: slurm.partition; `sinfo --summarize` lists them"),
     ("group not permitted to use this partition", "choose another slurm.partition"),
-    ("invalid account or account/partition", "slurm.account must be yours and allowed in the partition: " + _MINE),
-    ("invalid qos|invalid or unknown association", "slurm.qos must be one of " + _MINE),
+    (
+        "invalid account or account/partition",
+        "slurm.account must be yours and allowed in the partition: " + _OWN_ASSOCIATIONS,
+    ),
+    ("invalid qos|invalid or unknown association", "slurm.qos must be one of " + _OWN_ASSOCIATIONS),
     (
         "violates accounting/qos policy",
         "fewer nodes, less time or fewer runs at once: `sacctmgr show qos` has limits",
@@ -81,19 +84,19 @@ def refusal(program: str, text: str, environ: Mapping[str, str] | None = None) -
     SubmitAgain: the controller or the database is away or busy; ConfigError: this machine knows no cluster;
     SubmitRejected: everything else, in Slurm's own words.
     """
-    words = words_of(text)
+    words = error_text_of(text)
     if _NO_CLUSTER.search(text):
         return ConfigError(
             "this machine belongs to no Slurm cluster that %s could find: %s" % (program, words),
             program,
             "run this on the cluster's login node, or set SLURM_CONF to the cluster's slurm.conf",
         )
-    if _AWAY.search(text):
+    if _UNREACHABLE.search(text):
         return SubmitAgain("Slurm cannot be reached now: %s" % words, program, "it may be restarting; try again")
     return SubmitRejected(words, program, _hint(words, environ or {}))
 
 
-def words_of(text: str) -> str:
+def error_text_of(text: str) -> str:
     """An error text without the programs' prefixes, each line once."""
     lines = []
     for line in text.splitlines():

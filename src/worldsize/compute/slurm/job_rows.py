@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from worldsize.plan.slurm.hostlist import LIMIT
+from worldsize.plan.slurm.hostlist import MAX_NAMES
 
 SEPARATOR = "\x1f"
 """Between columns: a character that no name, reason or comment holds, unlike `|`."""
@@ -154,7 +154,7 @@ def ids_of(job: str) -> Iterator[str]:
         yield job
         return
     base, listed = match.groups()
-    left = LIMIT
+    left = MAX_NAMES
     for part in listed.split("%")[0].split(","):
         found = _ELEMENT_RANGE.fullmatch(part)
         if not found:
@@ -167,7 +167,7 @@ def ids_of(job: str) -> Iterator[str]:
             yield "%s_%d" % (base, element)
 
 
-def portions(jobs: Iterable[str]) -> Iterator[list[str]]:
+def id_batches(jobs: Iterable[str]) -> Iterator[list[str]]:
     """The base ids of these jobs, each once, in lists that fit into one argument; ordinarily that is one list."""
     some: list[str] = []
     length = 0
@@ -185,7 +185,7 @@ _MOST = 400
 """Characters of one list of numbers: far below what any Slurm reads."""
 
 
-def folded(jobs: Iterable[str]) -> list[str]:
+def fold_job_ids(jobs: Iterable[str]) -> list[str]:
     """The same jobs in few words: elements of one array together, every other job as it is."""
     arrays: dict[str, list[int]] = {}
     alone = []
@@ -195,10 +195,13 @@ def folded(jobs: Iterable[str]) -> list[str]:
             arrays.setdefault(array, []).append(int(element))
         else:
             alone.append(job)
-    return [*alone, *(word for array, numbers in arrays.items() for word in _words(array, sorted(set(numbers))))]
+    return [
+        *alone,
+        *(word for array, numbers in arrays.items() for word in _element_lists(array, sorted(set(numbers)))),
+    ]
 
 
-def _words(array: str, numbers: Sequence[int]) -> Iterator[str]:
+def _element_lists(array: str, numbers: Sequence[int]) -> Iterator[str]:
     listed = ""
     for part in _ranges(numbers):
         if listed and len(listed) + len(part) > _MOST:

@@ -19,36 +19,44 @@ from typing import Any, NamedTuple
 
 from worldsize.agent.node_programs import run_command
 from worldsize.compute.base import Handle
-from worldsize.compute.capabilities import Errand, Errands
-from worldsize.compute.node_commands.by_process import Manner, ProcessErrands, order, program, with_order
+from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
+from worldsize.compute.node_commands.by_process import (
+    OutputRules,
+    ProcessCommandStream,
+    command_spec,
+    program,
+    with_command_spec,
+)
 from worldsize.compute.slurm.commands import clean_environ, run_slurm
 from worldsize.compute.slurm.errors import refusal
 from worldsize.compute.slurm.job_rows import SEPARATOR
 from worldsize.compute.slurm.options import sbatch_options
-from worldsize.compute.slurm.queue import Run
-from worldsize.compute.slurm.script_trust import LOOK, as_here
+from worldsize.compute.slurm.queue import SlurmRunner
+from worldsize.compute.slurm.script_trust import TRUST_FUNCTIONS, trusted_paths
 from worldsize.compute.slurm.states import state_of
 from worldsize.errors import ConfigError, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major
-from worldsize.plan.setup_script import REPLACEABLE
-from worldsize.plan.slurm.hostlist import expand, fold
+from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.setup_script import REPLACEABLE_EXIT_CODE
+from worldsize.plan.slurm.hostlist import expand_hostlist, fold_hostlist
 
 _COLUMNS = ("jobid", "state", "nodelist")
-_SHARES_GPUS = (22, 5)
+_GPU_SHARING_VERSION = (22, 5)
 _NAME = "worldsize-exec"
-_NOT_SRUNS = frozenset(("requeue", "no-requeue", "signal", "dependency", "ntasks-per-node"))
-_NEWS = re.compile(r"queued and waiting|has been allocated|Waiting for (job|nodes)|is pending|Granted", re.IGNORECASE)
-_NOISE = re.compile(r"lacks support for cpu binding|task \d+: Exited with exit code \d+")
-_DOOM = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step aborted", re.IGNORECASE)
+_SBATCH_ONLY_OPTIONS = frozenset(("requeue", "no-requeue", "signal", "dependency", "ntasks-per-node"))
+_PASS_ON = re.compile(
+    r"queued and waiting|has been allocated|Waiting for (job|nodes)|is pending|Granted", re.IGNORECASE
+)
+_IGNORE = re.compile(r"lacks support for cpu binding|task \d+: Exited with exit code \d+")
+_FATAL = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step aborted", re.IGNORECASE)
 """srun itself may wait for ever for the tasks of a node that died."""
 
-_START_VISIT = "\n".join(
+_START_NODE_PROGRAM = "\n".join(
     (
-        *LOOK,
+        *TRUST_FUNCTIONS,
         'PYTHON=$0 OWN=$2 TRUSTED=$3; usable "$4" || export %s=1' % run_command.ELSEWHERE,
         "program=$1; shift 4",
-        'require_usable "$@" || exit %d' % REPLACEABLE,
+        'require_usable "$@" || exit %d' % REPLACEABLE_EXIT_CODE,
         "has_python || PYTHON=python3",
         'choose_python "$@"',
         'exec "$PYTHON" -I -S -c "$program"',
@@ -59,22 +67,24 @@ _START_VISIT = "\n".join(
 _STEP = ("--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/", "--export=ALL")
 
 
-class Place(NamedTuple):
+class RunningJob(NamedTuple):
     """A running job: its plain number (an element of an array has one too), and its nodes as Slurm names them."""
 
     job: str
     nodes: tuple[str, ...]
 
 
-def execute(handle: Handle, errand: Errand, environ: Mapping[str, str]) -> Errands:
+def execute(handle: Handle, errand: NodeCommand, environ: Mapping[str, str]) -> NodeCommandStream:
     run = partial(run_slurm, environ=environ)
-    place = find(handle["job"], run)
+    place = find_running_job(handle["job"], run)
     numbers = numbers_of(place, errand)
-    argv = [*step(place, list(numbers), _version(run)), *_visit(handle, errand)]
-    return _start(argv, _with_order(environ, errand, numbers), environ)
+    argv = [*step_argv(place, list(numbers), _slurm_version(run)), *_node_program_argv(handle, errand)]
+    return _start(argv, _srun_environment(environ, errand, numbers), environ)
 
 
-def execute_alone(errand: Errand, asked: Mapping[str, Any], python: str, environ: Mapping[str, str]) -> Errands:
+def execute_on_own_nodes(
+    errand: NodeCommand, asked: Mapping[str, Any], python: str, environ: Mapping[str, str]
+) -> NodeCommandStream:
     """On nodes of a new job, with the compute's options."""
     plan = Plan(
         run_id=_NAME,
@@ -82,23 +92,28 @@ def execute_alone(errand: Errand, asked: Mapping[str, Any], python: str, environ
         compute="",
         created=0.0,
         attempt=0,
-        nodes=node_major(len(errand.nodes), 1),
+        nodes=node_major_layout(len(errand.nodes), 1),
         argv=errand.argv,
         environment={},
         grace=0.0,
         timeout=errand.limit,
     )
-    options = [option for option in sbatch_options(asked, plan) if option[0] not in _NOT_SRUNS]
+    options = [option for option in sbatch_options(asked, plan) if option[0] not in _SBATCH_ONLY_OPTIONS]
     words = ["--%s" % (name if value is None else "%s=%s" % (name, value)) for name, value in options]
-    words += ["--nodelist=" + fold(errand.hosts.values())] if errand.hosts else []
+    words += ["--nodelist=" + fold_hostlist(errand.hosts.values())] if errand.hosts else []
     argv = ["srun", *words, "--ntasks=%d" % len(errand.nodes), "--ntasks-per-node=1", *_STEP[1:]]
-    return _start([*argv, *_visit({"python": python}, errand)], _with_order(environ, errand), environ, leash=True)
+    return _start(
+        [*argv, *_node_program_argv({"python": python}, errand)],
+        _srun_environment(environ, errand),
+        environ,
+        leash=True,
+    )
 
 
-def execute_within(errand: Errand, job: str, python: str, environ: Mapping[str, str]) -> Errands:
+def execute_in_allocation(errand: NodeCommand, job: str, python: str, environ: Mapping[str, str]) -> NodeCommandStream:
     """On as many nodes of the allocation that this shell belongs to."""
     run = partial(run_slurm, environ=environ)
-    place = find(job, run)
+    place = find_running_job(job, run)
     if not set(place.nodes).issuperset(errand.hosts.values()):
         what = "not all nodes are in the allocation that this shell belongs to (job %s)" % job
         raise UsageError(what, "--all", "say -w %d for the nodes that are" % len(place.nodes))
@@ -107,27 +122,27 @@ def execute_within(errand: Errand, job: str, python: str, environ: Mapping[str, 
         raise UsageError(what % (len(errand.nodes), job, len(place.nodes)), "-w", "ask for fewer")
     nodes = place.nodes[: len(errand.nodes)]
     numbers = {name: number for number, name in enumerate(nodes)}
-    argv = [*step(place, nodes, _version(run)), *_visit({"python": python}, errand)]
-    return _start(argv, _with_order(environ, errand, numbers), environ)
+    argv = [*step_argv(place, nodes, _slurm_version(run)), *_node_program_argv({"python": python}, errand)]
+    return _start(argv, _srun_environment(environ, errand, numbers), environ)
 
 
-def shell(handle: Handle, errand: Errand, environ: Mapping[str, str]) -> int:
+def shell(handle: Handle, errand: NodeCommand, environ: Mapping[str, str]) -> int:
     """srun has the terminal; what it says itself about how the shell ended is left out."""
     run = partial(run_slurm, environ=environ)
-    place = find(handle["job"], run)
+    place = find_running_job(handle["job"], run)
     numbers = numbers_of(place, errand)
-    argv = [*step(place, list(numbers), _version(run)), "--pty", *_visit(handle, errand)]
+    argv = [*step_argv(place, list(numbers), _slurm_version(run)), "--pty", *_node_program_argv(handle, errand)]
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is srun's, until the terminal is the shell's
-    process = subprocess.Popen(argv, env=_with_order(environ, errand, numbers), stderr=subprocess.PIPE)
+    process = subprocess.Popen(argv, env=_srun_environment(environ, errand, numbers), stderr=subprocess.PIPE)
     assert process.stderr is not None
     for line in process.stderr:
-        if not _NOISE.search(line.decode(errors="replace")):
+        if not _IGNORE.search(line.decode(errors="replace")):
             os.write(2, line)
     code = process.wait()
     return code if code >= 0 else 128 - code
 
 
-def find(job: str, run: Run) -> Place:
+def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
     """UsageError where it does not run; SubmitAgain where Slurm does not answer."""
     columns = ",".join("%s:0%s" % (column, SEPARATOR) for column in _COLUMNS)
     try:
@@ -137,11 +152,11 @@ def find(job: str, run: Run) -> Place:
     for line in text.split("\n"):
         fields = [field.strip() for field in line.split(SEPARATOR)]
         if len(fields) == len(_COLUMNS) + 1 and state_of(fields[1]).phase == "running":
-            return Place(fields[0], tuple(expand(fields[2])))
+            return RunningJob(fields[0], tuple(expand_hostlist(fields[2])))
     raise UsageError("Slurm's job %s does not run now" % job, None, "`worldsize status` says more")
 
 
-def numbers_of(place: Place, errand: Errand) -> dict[str, int]:
+def numbers_of(place: RunningJob, errand: NodeCommand) -> dict[str, int]:
     """The nodes of the errand: Slurm's name → the run's number. A run that has only part of its allocation's nodes is
     known by what its agents have told."""
     nodes = errand.plan.nodes if errand.plan else ()
@@ -157,51 +172,55 @@ def numbers_of(place: Place, errand: Errand) -> dict[str, int]:
     return found
 
 
-def step(place: Place, nodes: Sequence[str], version: tuple[int, int]) -> list[str]:
+def step_argv(place: RunningJob, nodes: Sequence[str], version: tuple[int, int]) -> list[str]:
     """srun and its options for one task on each of these nodes, which waits for nothing that the run holds."""
     count = len(nodes)
     return [
         "srun",
         "--jobid=" + place.job,
         "--overlap",
-        "--nodelist=" + fold(nodes),
+        "--nodelist=" + fold_hostlist(nodes),
         "--nodes=%d" % count,
         "--ntasks=%d" % count,
         "--ntasks-per-node=1",
         *_STEP,
-        *(["--gres=none"] if version < _SHARES_GPUS else []),
+        *(["--gres=none"] if version < _GPU_SHARING_VERSION else []),
     ]
 
 
-def _visit(handle: Handle, errand: Errand) -> list[str]:
+def _node_program_argv(handle: Handle, errand: NodeCommand) -> list[str]:
     """What srun starts on each node: the visiting program, by the Python that runs the agents there."""
     python = handle.get("python") or "python3"
     cwd = errand.cwd if errand.plan is None else os.sep
-    seen = as_here([*([python] if os.sep in python else []), *errand.named, cwd])
-    return ["sh", "-c", _START_VISIT, python, program(), str(os.geteuid()), seen, cwd, *errand.named]
+    seen = trusted_paths([*([python] if os.sep in python else []), *errand.named, cwd])
+    return ["sh", "-c", _START_NODE_PROGRAM, python, program(), str(os.geteuid()), seen, cwd, *errand.named]
 
 
-def _with_order(environ: Mapping[str, str], errand: Errand, numbers: Mapping[str, int] | None = None) -> dict[str, str]:
+def _srun_environment(
+    environ: Mapping[str, str], errand: NodeCommand, numbers: Mapping[str, int] | None = None
+) -> dict[str, str]:
     """srun's environment, which its tasks get."""
     variable = "SLURM_NODEID" if numbers is None else "SLURMD_NODENAME"
-    return with_order(clean_environ(environ, "sbatch"), order(errand, variable, numbers))
+    return with_command_spec(clean_environ(environ, "sbatch"), command_spec(errand, variable, numbers))
 
 
-def _version(run: Run) -> tuple[int, int]:
+def _slurm_version(run: SlurmRunner) -> tuple[int, int]:
     """Of the programs here, which is about the cluster's; the newest where they do not tell."""
     match = re.search(r"(\d+)\.(\d+)", run(["srun", "--version"]))
-    return (int(match[1]), int(match[2])) if match else _SHARES_GPUS
+    return (int(match[1]), int(match[2])) if match else _GPU_SHARING_VERSION
 
 
-def _start(argv: Sequence[str], ordered: Mapping[str, str], environ: Mapping[str, str], leash: bool = False) -> Errands:
+def _start(
+    argv: Sequence[str], ordered: Mapping[str, str], environ: Mapping[str, str], leash: bool = False
+) -> NodeCommandStream:
     """srun with the environment `ordered`."""
 
     def refused(text: str) -> WorldsizeError:
         return refusal("srun", text, environ)
 
     try:
-        manner = Manner(refused, _NEWS, _NOISE, _DOOM, leash)
-        return ProcessErrands(argv, ordered, manner)
+        manner = OutputRules(refused, _PASS_ON, _IGNORE, _FATAL, leash)
+        return ProcessCommandStream(argv, ordered, manner)
     except FileNotFoundError:
         hint = "log in to the cluster first, or load its module (often `module load slurm`)"
         raise ConfigError("Slurm's srun is not found on PATH", "srun", hint) from None

@@ -16,16 +16,16 @@ from worldsize.compute.slurm.job_rows import (
     user_name,
 )
 from worldsize.compute.slurm.reasons import wait_of
-from worldsize.compute.slurm.states import State, state_of
+from worldsize.compute.slurm.states import SlurmState, state_of
 from worldsize.state.records import Observation, Reason
 
-_EARLY = 60
+_SIGNAL_RESOLUTION = 60
 """--signal may come so many seconds before its time (sbatch's manual: the resolution of Slurm's event handling)."""
 
-_ASKED_SIGNALS = frozenset(128 + number for number in (1, 2, 10, 12, 15))
+_REQUESTABLE_SIGNAL_CODES = frozenset(128 + number for number in (1, 2, 10, 12, 15))
 """Exit codes of what ended by HUP, INT, USR1, USR2 or TERM: what --signal may ask for, and KillWait begins with."""
 
-_NO_NEWS = ("NonZeroExitCode", "RaisedSignal", "JobLaunchFailure")
+_UNINFORMATIVE_REASONS = ("NonZeroExitCode", "RaisedSignal", "JobLaunchFailure")
 """Reasons that say no more than the exit code; before 23.02 a script that a signal ended is a JobLaunchFailure."""
 
 _REASONS = {
@@ -33,7 +33,7 @@ _REASONS = {
     "OutOfMemory": Reason.OUT_OF_MEMORY,
     "NodeDown": Reason.NODE_FAILURE,
 }
-_PUT_BACK = {
+_REQUEUE_TEXTS = {
     "PREEMPTED": "preempted and put back into the queue; ",
     "NODE_FAIL": "put back into the queue when a node failed; ",
     "BOOT_FAIL": "put back into the queue when a node failed to boot; ",
@@ -62,7 +62,7 @@ def observation(
         return Observation("absent", message="Slurm's job %s is another one now, named %s" % (row.job, row.name))
     state = state_of(row.state)
     if state.phase == "ended":
-        return _ended(row, state, signal_before, who)
+        return _end_observation(row, state, signal_before, who)
     if row.seen == ACCOUNTS:
         what = "Slurm's queue no longer holds job %s, and its accounting has not noted the end" % row.job
         return Observation("absent", message=what, restarts=row.restarts, started=row.started)
@@ -78,7 +78,7 @@ def observation(
 def waiting_words(row: JobRow) -> str:
     """Why a queued job waits, where, and what its owner can do; with what put it back, if something did."""
     state, wait = state_of(row.state), wait_of(row.reason)
-    before = _PUT_BACK.get(row.before, "put back into the queue; ") if row.restarts else ""
+    before = _REQUEUE_TEXTS.get(row.before, "put back into the queue; ") if row.restarts else ""
     held = " (%s)" % row.state if state.stuck else ""
     where = " in partition %s" % row.partition if row.partition else ""
     words = "%swaits%s %s%s" % (before, where, wait.words, held)
@@ -92,19 +92,21 @@ def waiting_words(row: JobRow) -> str:
     return words + (": " + advice.replace("JOB", row.job) if advice and (state.stuck or wait.stuck) else "")
 
 
-def _ended(row: JobRow, state: State, signal_before: int | None, who: Callable[[int], str]) -> Observation:
+def _end_observation(
+    row: JobRow, state: SlurmState, signal_before: int | None, who: Callable[[int], str]
+) -> Observation:
     code = code_of(row.exit_code)
     reason, message = state.reason, ""
     if row.state == "COMPLETED":
         code = 0
     elif row.state == "FAILED" and has_no_output(row.exit_code):
-        code, reason, message = 1, Reason.ENVIRONMENT, _no_output(row)
+        code, reason, message = 1, Reason.ENVIRONMENT, _no_output_message(row)
     elif row.state == "FAILED":
-        reason, message = _failed(row, code, signal_before)
+        reason, message = _failure(row, code, signal_before)
     elif row.state == "CANCELLED":
-        message = _cancelled(row, who)
+        message = _cancellation_message(row, who)
     else:
-        message = _kill(row, state)
+        message = _kill_message(row, state)
     return Observation(
         "ended",
         reason,
@@ -116,25 +118,25 @@ def _ended(row: JobRow, state: State, signal_before: int | None, who: Callable[[
     )
 
 
-def _failed(row: JobRow, code: int | None, signal_before: int | None) -> tuple[str, str]:
+def _failure(row: JobRow, code: int | None, signal_before: int | None) -> tuple[str, str]:
     """FAILED says only that the script did not end with 0."""
     if row.out_of_memory or row.reason in _REASONS:
         reason = Reason.OUT_OF_MEMORY if row.out_of_memory else _REASONS[row.reason]
-        return reason, "Slurm: %s, and the job failed%s" % (row.reason or "a step ran out of memory", _with(code))
-    if signal_before is not None and code in _ASKED_SIGNALS and _near_limit(row, signal_before):
-        return Reason.TIME_LIMIT, "Slurm: it ended%s, after %s" % (_with(code), _limit(row))
+        return reason, "Slurm: %s, and the job failed%s" % (row.reason or "a step ran out of memory", _code_text(code))
+    if signal_before is not None and code in _REQUESTABLE_SIGNAL_CODES and _is_near_limit(row, signal_before):
+        return Reason.TIME_LIMIT, "Slurm: it ended%s, after %s" % (_code_text(code), _limit_text(row))
     reason = Reason.SIGNAL if code and code > 128 else Reason.EXIT_CODE if code else Reason.NODE_FAILURE
-    why = "" if code and row.reason.startswith(_NO_NEWS) else row.reason
-    return reason, "Slurm: the job failed%s%s" % (_with(code), " (%s)" % why if why else "")
+    why = "" if code and row.reason.startswith(_UNINFORMATIVE_REASONS) else row.reason
+    return reason, "Slurm: the job failed%s%s" % (_code_text(code), " (%s)" % why if why else "")
 
 
-def _no_output(row: JobRow) -> str:
+def _no_output_message(row: JobRow) -> str:
     first = row.nodes if row.node_count == 1 else "the first of %s" % (row.nodes or "its nodes")
     what = "Slurm: %s could not open the run's batch.log, so nothing was started: does it see the run directory,"
     return (what + " and may it write there? (exit code %s)") % (first, row.exit_code)
 
 
-def _cancelled(row: JobRow, who: Callable[[int], str]) -> str:
+def _cancellation_message(row: JobRow, who: Callable[[int], str]) -> str:
     if row.cancelled_by is None:
         by = ""
     elif row.cancelled_by == 0:
@@ -144,9 +146,9 @@ def _cancelled(row: JobRow, who: Callable[[int], str]) -> str:
     return "Slurm: cancelled%s%s" % (by, " (%s)" % row.reason if row.reason else "")
 
 
-def _kill(row: JobRow, state: State) -> str:
+def _kill_message(row: JobRow, state: SlurmState) -> str:
     if row.state == "TIMEOUT":
-        return "Slurm: TIMEOUT after %s" % _limit(row)
+        return "Slurm: TIMEOUT after %s" % _limit_text(row)
     if state.reason == Reason.NODE_FAILURE:
         one = row.node_count == 1 or not row.nodes
         what = "%s failed" % (row.nodes or "a node") if one else "one of %s failed" % row.nodes
@@ -154,20 +156,20 @@ def _kill(row: JobRow, state: State) -> str:
     return "Slurm: it %s (%s)" % (state.words, row.state)
 
 
-def _near_limit(row: JobRow, signal_before: int) -> bool:
+def _is_near_limit(row: JobRow, signal_before: int) -> bool:
     """Whether it ended at a time at which it may have been sent the signal that it asked for."""
     if row.limit is None or row.elapsed is None:
         return False
-    return row.elapsed >= row.limit - signal_before - _EARLY
+    return row.elapsed >= row.limit - signal_before - _SIGNAL_RESOLUTION
 
 
-def _limit(row: JobRow) -> str:
+def _limit_text(row: JobRow) -> str:
     """ "2 min 3 s of a limit of 2 min"."""
     ran = span(row.elapsed) if row.elapsed is not None else "its run"
     return "%s of a limit of %s" % (ran, span(row.limit)) if row.limit else ran
 
 
-def _with(code: int | None) -> str:
+def _code_text(code: int | None) -> str:
     if not code:
         return ""
     return " by signal %s" % signal_name(code - 128) if code > 128 else " with code %d" % code

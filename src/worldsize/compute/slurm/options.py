@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError
-from worldsize.jobspec.batch_script.job import script_as_asked
-from worldsize.jobspec.batch_script.slurm_keys import GPUS, own_options
+from worldsize.jobspec.batch_script.job import effective_script
+from worldsize.jobspec.batch_script.slurm_keys import GPU_OPTIONS, own_options
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 
@@ -58,7 +58,7 @@ _TEXTS = ("account", "qos", "reservation", "constraint", "partition", "nodelist"
 Option = tuple[str, "str | None"]
 
 
-def merged(defaults: Mapping[str, Any], job: Job, gpus_per_node: int | None = None) -> dict[str, Any]:
+def merge_options(defaults: Mapping[str, Any], job: Job, gpus_per_node: int | None = None) -> dict[str, Any]:
     """The compute's options under the job's own, key by key; `sbatch_options` name by name."""
     found = {key: value for key, value in defaults.items() if key not in ("modules", "setup")}
     if gpus_per_node:
@@ -73,7 +73,7 @@ def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
     text = asked.get("gpus_per_node")
     if text is None:
         return None
-    number = whole(str(text).rpartition(":")[2])
+    number = parse_digits(str(text).rpartition(":")[2])
     if number is None:
         raise JobError("%.40r is no number of GPUs" % text, "slurm.gpus_per_node", "write 4, or a100:4")
     return number
@@ -88,7 +88,7 @@ def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
     ]
     if "cpus_per_rank" in asked:
         options.append(("cpus-per-task", str(asked["cpus_per_rank"])))
-    options += [(key.replace("_", "-"), _listed(asked[key])) for key in _TEXTS if _said(asked, key)]
+    options += [(key.replace("_", "-"), _comma_list(asked[key])) for key in _TEXTS if _is_set(asked, key)]
     limit = asked.get("time") or _time_of(plan)
     if limit:
         options.append(("time", limit))
@@ -102,7 +102,7 @@ def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
         options.append(("dependency", asked["dependency"]))
     if "signal" in asked:
         options.append(("signal", "%s@%d" % signal_of(asked["signal"])))
-    return options + list(_raw(asked.get("sbatch_options", {})))
+    return options + list(_extra_options(asked.get("sbatch_options", {})))
 
 
 def directive(option: Option) -> str:
@@ -127,11 +127,11 @@ def signal_of(text: str) -> tuple[str, int]:
     return (found["to"] or "").upper() + (found["name"] or "TERM").upper().removeprefix("SIG"), int(found["seconds"])
 
 
-def _said(asked: Mapping[str, Any], key: str) -> bool:
+def _is_set(asked: Mapping[str, Any], key: str) -> bool:
     return key in asked and not (key == "gpus_per_node" and gpus_per_node(asked) == 0)
 
 
-def _listed(value: Any) -> str:
+def _comma_list(value: Any) -> str:
     return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
 
 
@@ -142,7 +142,7 @@ def _time_of(plan: Plan) -> str | None:
     return str(math.ceil((plan.timeout + plan.grace + LIMIT_MARGIN) / 60))
 
 
-def _raw(given: Mapping[str, str]) -> Iterator[Option]:
+def _extra_options(given: Mapping[str, str]) -> Iterator[Option]:
     for name, value in given.items():
         where = "slurm.sbatch_options.%.60s" % name
         plain = name.lower().lstrip("-").replace("_", "-")
@@ -160,11 +160,11 @@ _SIZE = ("nodes", "ntasks-per-node")
 
 def script_options(defaults: Mapping[str, Any], gpus_per_node: int | None, job: Job, plan: Plan) -> list[Option]:
     """The compute's defaults under what the script says, under what the job says beside it (its size, `slurm:`)."""
-    own = dict(own_options(script_as_asked(job)))
-    base = dict(sbatch_options(merged(defaults, job._replace(slurm={}), gpus_per_node), plan))
+    own = dict(own_options(effective_script(job)))
+    base = dict(sbatch_options(merge_options(defaults, job._replace(slurm={}), gpus_per_node), plan))
     said = dict(sbatch_options(job.slurm, plan))
     for name in _SIZE:
         del base[name], said[name]
-    if any(name in own for name in GPUS):
+    if any(name in own for name in GPU_OPTIONS):
         base.pop("gpus-per-node", None)
     return list({**base, **own, **said}.items())

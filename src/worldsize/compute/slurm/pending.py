@@ -15,14 +15,14 @@ from worldsize.compute.slurm.states import state_of
 from worldsize.compute.slurm.usage import gpus_of_tres
 from worldsize.errors import ConfigError, SubmitAgain
 
-TRIALS = 6
+MAX_ESTIMATES = 6
 """So many calls of sbatch at most: each costs slurmctld about what a submission does."""
 
-_TRIAL_TIMEOUT = 15.0
-_WORTH = 60.0
+_ESTIMATE_TIMEOUT = 15.0
+_LEAST_GAIN = 60.0
 _HOUR = 3600
-_UNLIMITED_TRIALS = (24 * _HOUR, 4 * _HOUR, _HOUR)
-_TRIAL = re.compile(
+_LIMITS_IF_UNLIMITED = (24 * _HOUR, 4 * _HOUR, _HOUR)
+_ESTIMATE_LINE = re.compile(
     r"Job (?P<job>\d+) to start at (?P<start>\S+)(?: on cluster \S+)?(?: a)? using (?P<processors>\d+) processors"
     r" on (?:nodes )?(?P<nodes>\S+)(?: in partition (?P<partition>\S+))?"
 )
@@ -43,7 +43,7 @@ class Explanation(NamedTuple):
     stuck: bool
 
 
-class Trial(NamedTuple):
+class StartEstimate(NamedTuple):
     """What --test-only answered: when it would start (Unix seconds), and where."""
 
     start: float
@@ -51,7 +51,7 @@ class Trial(NamedTuple):
     partition: str
 
 
-class Sooner(NamedTuple):
+class EarlierStart(NamedTuple):
     """A change of options that would start earlier by `gain` seconds; None: unlike as it is, it would start at all.
 
     `change` holds sbatch's long options.
@@ -73,18 +73,18 @@ def explain(row: JobRow, now: float) -> Explanation:
     return Explanation(words, expected, stuck)
 
 
-def worth_trying(row: JobRow) -> bool:
+def is_worth_trying(row: JobRow) -> bool:
     """Whether other options could help: not for what waits for a job, a time or a release."""
     return not state_of(row.state).stuck and bool(_OTHER_PLACES_HELP.search(row.reason))
 
 
-def sooner(
+def find_earlier_starts(
     row: JobRow,
     partitions: Iterable[PartitionRow],
-    trial: Callable[[Mapping[str, str]], Trial | None],
+    trial: Callable[[Mapping[str, str]], StartEstimate | None],
     now: float,
-    most: int = TRIALS,
-) -> list[Sooner]:
+    most: int = MAX_ESTIMATES,
+) -> list[EarlierStart]:
     """The changes, best first, that would start the job at least a minute sooner than Slurm expects it to as it is.
 
     An unchanged trial counts too: it may be later (behind the job itself) or earlier (jobs that wait do not count).
@@ -98,22 +98,22 @@ def sooner(
         if tried is None:
             continue
         gain = None if start is None else start - max(tried.start, now)
-        if gain is None or gain >= _WORTH:
-            found.append(Sooner(change, change_words(change, tried.start - now), tried.start, gain))
+        if gain is None or gain >= _LEAST_GAIN:
+            found.append(EarlierStart(change, change_words(change, tried.start - now), tried.start, gain))
     return sorted(found, key=lambda each: (each.start, len(each.change)))
 
 
 def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str, str]]:
     """What is worth a trial, by turns: shorter times, and other partitions that have the nodes (with their time)."""
-    times = [{"time": minutes_text(seconds)} for seconds in _shorter(row.limit)]
+    times = [{"time": time_limit_text(seconds)} for seconds in _shorter_limits(row.limit)]
     others = []
     own = row.partition.split(",")
     for partition in partitions:
-        if partition.name in own or not _fits(row, partition):
+        if partition.name in own or not _may_fit(row, partition):
             continue
         change = {"partition": partition.name}
         if partition.max_time is not None and (row.limit is None or row.limit > partition.max_time):
-            change["time"] = minutes_text(partition.max_time)
+            change["time"] = time_limit_text(partition.max_time)
         others.append(change)
     both: list[dict[str, str]] = []
     for index in range(max(len(times), len(others))):
@@ -121,25 +121,27 @@ def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str
     return both
 
 
-def trial_of(script: str, environ: Mapping[str, str]) -> Callable[[Mapping[str, str]], Trial | None]:
+def make_start_estimator(
+    script: str, environ: Mapping[str, str]
+) -> Callable[[Mapping[str, str]], StartEstimate | None]:
     """A trial for this batch script: None where Slurm would refuse it, and where it does not answer."""
 
-    def tried(change: Mapping[str, str]) -> Trial | None:
+    def tried(change: Mapping[str, str]) -> StartEstimate | None:
         argv = ["sbatch", "--test-only", *("--%s=%s" % option for option in change.items())]
         try:
-            return parse_trial(call(argv, environ=environ, timeout=_TRIAL_TIMEOUT, input=script).err)
+            return parse_start_estimate(call(argv, environ=environ, timeout=_ESTIMATE_TIMEOUT, input=script).err)
         except (SubmitAgain, ConfigError):
             return None
 
     return tried
 
 
-def parse_trial(text: str) -> Trial | None:
-    match = _TRIAL.search(text)
+def parse_start_estimate(text: str) -> StartEstimate | None:
+    match = _ESTIMATE_LINE.search(text)
     start = time_of(match["start"]) if match else None
     if match is None or start is None:
         return None
-    return Trial(start, match["nodes"], match["partition"] or "")
+    return StartEstimate(start, match["nodes"], match["partition"] or "")
 
 
 def change_words(change: Mapping[str, str], wait: float) -> str:
@@ -149,10 +151,10 @@ def change_words(change: Mapping[str, str], wait: float) -> str:
         parts.append("slurm.partition %s" % change["partition"])
     if "time" in change:
         parts.append("slurm.time %s" % change["time"])
-    return "%s: %s" % (" with ".join(parts), "at once" if wait < _WORTH else "in %s" % span(wait))
+    return "%s: %s" % (" with ".join(parts), "at once" if wait < _LEAST_GAIN else "in %s" % span(wait))
 
 
-def minutes_text(seconds: int) -> str:
+def time_limit_text(seconds: int) -> str:
     """Seconds as slurm.time takes them: "HH:MM:SS", from a day on "D-HH:MM:SS"."""
     minutes, left = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -160,14 +162,14 @@ def minutes_text(seconds: int) -> str:
     return ("%d-" % days if days else "") + "%02d:%02d:%02d" % (hours, minutes, left)
 
 
-def _shorter(limit: int | None) -> list[int]:
+def _shorter_limits(limit: int | None) -> list[int]:
     if limit is None:
-        return list(_UNLIMITED_TRIALS)
+        return list(_LIMITS_IF_UNLIMITED)
     tried = {limit // 2 // 60 * 60, limit // 4 // 60 * 60, _HOUR}
     return sorted((seconds for seconds in tried if 60 <= seconds < limit), reverse=True)
 
 
-def _fits(row: JobRow, partition: PartitionRow) -> bool:
+def _may_fit(row: JobRow, partition: PartitionRow) -> bool:
     count = max(row.node_count, 1)
     if not partition.up or partition.nodes < count:
         return False

@@ -16,12 +16,12 @@ from worldsize.compute.slurm.commands import call
 from worldsize.compute.slurm.errors import refusal
 from worldsize.compute.slurm.job_rows import span
 from worldsize.compute.slurm.options import Option, directive
-from worldsize.compute.slurm.queue import Run
+from worldsize.compute.slurm.queue import SlurmRunner
 from worldsize.errors import SubmitAgain, WorldsizeError
 from worldsize.plan.plan import Plan
-from worldsize.plan.secrets_file import values_of
-from worldsize.plan.slurm.hostlist import fold
-from worldsize.trust.directories import is_of_one_node
+from worldsize.plan.secrets_file import plan_secret_values
+from worldsize.plan.slurm.hostlist import fold_hostlist
+from worldsize.trust.directories import is_node_local
 from worldsize.trust.secrets import mask_text, mask_values
 
 _LOCAL_TYPES = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs", "f2fs")
@@ -48,16 +48,19 @@ _OPTION = re.compile(r"option '?--([a-z][a-z0-9_-]*)")
 def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[CheckResult]:
     """`runs_dir` must be seen by every node."""
     real = os.path.realpath(runs_dir)
-    if is_of_one_node(runs_dir):
+    if is_node_local(runs_dir):
         hint = "set runs_dir of the compute (worldsize.toml), or WORLDSIZE_HOME, to a shared directory"
         yield CheckResult(
             "error", "%s is of this machine alone: no node would see the run" % runs_dir, "runs_dir", hint
         )
-    elif _type_of(real) in _LOCAL_TYPES:
-        what = "%s lies on a local file system (%s): the nodes must see it under this path" % (runs_dir, _type_of(real))
+    elif _file_system_type(real) in _LOCAL_TYPES:
+        what = "%s lies on a local file system (%s): the nodes must see it under this path" % (
+            runs_dir,
+            _file_system_type(real),
+        )
         yield CheckResult("notice", what, "runs_dir")
     for name, path in inputs.items():
-        if is_of_one_node(path):
+        if is_node_local(path):
             yield CheckResult(
                 "error", "%s is of this machine alone: no node would see it" % path, "inputs.%s.path" % name
             )
@@ -68,13 +71,13 @@ def check_python(python: str) -> Iterator[CheckResult]:
         return
     if not os.access(python, os.X_OK):
         yield CheckResult("error", "no such interpreter: %s" % python, "python", "mend `python` of the compute")
-    elif is_of_one_node(python) or is_of_one_node(os.path.dirname(python)):
+    elif is_node_local(python) or is_node_local(os.path.dirname(python)):
         what = "%s lies where each machine has files of its own: a node that does not see it starts no rank" % python
         yield CheckResult("notice", what, "python", "name one that the nodes see: `python` of the compute")
 
 
 def check_slurm(
-    options: Sequence[Option], gpus: int | None, environ: Mapping[str, str], run: Run
+    options: Sequence[Option], gpus: int | None, environ: Mapping[str, str], run: SlurmRunner
 ) -> Iterator[CheckResult]:
     """Partition, time, account and size, by Slurm's own word (`sbatch --test-only`) and by the partition's limits."""
     lines = list(map(directive, options))
@@ -89,12 +92,12 @@ def check_slurm(
     if isinstance(said, SubmitAgain):
         yield CheckResult("notice", "not checked by Slurm: %s" % said.what)
         return
-    rows = _partitions(options, run)
-    found = misfits(options, gpus, rows)
+    rows = _read_candidates(options, run)
+    found = partition_problems(options, gpus, rows)
     yield from found
     if said is None or any(result.level == "error" for result in found):
         return
-    away = _away(rows, run) if _NO_NODES in said.what.lower() else ""
+    away = _unavailable_nodes(rows, run) if _NO_NODES in said.what.lower() else ""
     if away:
         what = "none of the nodes that could take it is up now (%s): it would wait for them"
         yield CheckResult("notice", what % away, "slurm")
@@ -102,7 +105,7 @@ def check_slurm(
         yield CheckResult("error", "Slurm would refuse it: %s" % said.what, _key_of(said.what), said.hint)
 
 
-def check_pmix(run: Run) -> Iterator[CheckResult]:
+def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
     """Whether srun can start MPI ranks."""
     try:
         said = run(["srun", "--mpi=list"])
@@ -113,19 +116,21 @@ def check_pmix(run: Run) -> Iterator[CheckResult]:
         yield CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs none")
 
 
-def _partitions(options: Sequence[Option], run: Run) -> list[PartitionRow]:
+def _read_candidates(options: Sequence[Option], run: SlurmRunner) -> list[PartitionRow]:
     try:
-        return candidates(options, partitions(run))
+        return candidate_partitions(options, partitions(run))
     except WorldsizeError:
         return []
 
 
-def _away(rows: Sequence[PartitionRow], run: Run) -> str:
+def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
     """The nodes of these partitions that are down, drained or reserved. --test-only leaves them out, and so calls a job
     impossible that only has to wait."""
     names = {row.name for row in rows}
     try:
-        return fold(node.name for node in nodes(run) if not node.usable and names.intersection(node.partitions))
+        return fold_hostlist(
+            node.name for node in nodes(run) if not node.usable and names.intersection(node.partitions)
+        )
     except WorldsizeError:
         return ""
 
@@ -138,7 +143,7 @@ def _key_of(what: str) -> str:
     return next((key for word, key in _KEYS if word in what.lower()), "slurm")
 
 
-def check_grace(grace: float, run: Run) -> Iterator[CheckResult]:
+def check_grace(grace: float, run: SlurmRunner) -> Iterator[CheckResult]:
     """Slurm itself sends KILL after its KillWait: a longer grace is cut short."""
     if grace < _DEFAULT_KILL_WAIT:
         return
@@ -153,7 +158,7 @@ def check_grace(grace: float, run: Run) -> Iterator[CheckResult]:
 
 def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult]:
     """Setup lines and options are part of the batch script: slurmctld keeps it, and operators can read it."""
-    secrets = values_of(plan)
+    secrets = plan_secret_values(plan)
     for name, value in options:
         if value and mask_text(mask_values(value, secrets)) != value:
             what = "the option %s holds a secret: it becomes part of the batch script, which Slurm keeps" % name
@@ -163,7 +168,7 @@ def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult
         yield CheckResult("notice", what, "setup", "let the line read it from a file of yours: $(cat FILE)")
 
 
-def missing_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
+def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
     for program in ("sbatch", "squeue", "scancel"):
         if shutil.which(program, path=environ.get("PATH")) is None:
             hint = "log in to a login node of the cluster, or load its slurm module"
@@ -177,7 +182,7 @@ def _is_below(path: str, directories: Sequence[str]) -> bool:
     return any(path == directory or path.startswith(directory + os.sep) for directory in directories)
 
 
-def _type_of(path: str) -> str:
+def _file_system_type(path: str) -> str:
     """The type of the file system that holds `path`, or its nearest parent that exists."""
     try:
         with open("/proc/self/mounts") as file:
@@ -191,23 +196,23 @@ def _type_of(path: str) -> str:
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})")
 
 
-def candidates(options: Sequence[Option], rows: Iterable[PartitionRow]) -> list[PartitionRow]:
+def candidate_partitions(options: Sequence[Option], rows: Iterable[PartitionRow]) -> list[PartitionRow]:
     """The partitions that the job names, or the default one."""
     wanted = dict(options).get("partition")
     return [row for row in rows if (row.name in wanted.split(",") if wanted else row.default)]
 
 
-def misfits(options: Sequence[Option], gpus: int | None, rows: Sequence[PartitionRow]) -> list[CheckResult]:
+def partition_problems(options: Sequence[Option], gpus: int | None, rows: Sequence[PartitionRow]) -> list[CheckResult]:
     """Why none of the partitions takes it; nothing where one does, or where none is known.
 
     A QOS may lift limits of time and nodes, so they are no errors where the job names one.
     """
-    return min((list(_misfits(dict(options), gpus, row)) for row in rows), key=len, default=[])
+    return min((list(_problems_with(dict(options), gpus, row)) for row in rows), key=len, default=[])
 
 
-def _misfits(said: Mapping[str, str | None], gpus: int | None, row: PartitionRow) -> Iterator[CheckResult]:
+def _problems_with(said: Mapping[str, str | None], gpus: int | None, row: PartitionRow) -> Iterator[CheckResult]:
     level, unless = ("notice", "") if "qos" in said else ("error", ", or name the slurm.qos that allows it")
-    nodes, limit = _least(said.get("nodes") or "1"), limit_seconds(said.get("time") or "")
+    nodes, limit = _least_node_count(said.get("nodes") or "1"), limit_seconds(said.get("time") or "")
     if nodes > row.nodes:
         what = "%d nodes are asked for, and partition %s has %d" % (nodes, row.name, row.nodes)
         yield CheckResult("error", what, "resources.instance_count", "`worldsize nodes` shows what there is")
@@ -226,7 +231,7 @@ def _misfits(said: Mapping[str, str | None], gpus: int | None, row: PartitionRow
         yield CheckResult(level, what, "slurm.time", "shorten it%s" % unless)
 
 
-def _least(nodes: str) -> int:
+def _least_node_count(nodes: str) -> int:
     """2 of `2` and of `2-4`, as a user's own script may say it."""
     found = re.match(r"[0-9]{1,15}", nodes)
     return int(found[0]) if found else 1

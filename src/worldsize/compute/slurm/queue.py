@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from worldsize.compute.slurm.accounting import account_rows, named
+from worldsize.compute.slurm.accounting import account_rows, find_ended_jobs
 from worldsize.compute.slurm.cluster import gpus_of
 from worldsize.compute.slurm.job_rows import (
     ACCOUNTS,
@@ -21,17 +21,17 @@ from worldsize.compute.slurm.job_rows import (
     UNANSWERED,
     JobRow,
     code_of,
+    id_batches,
     ids_of,
     limit_of,
     number_of,
-    portions,
     seconds_of,
     time_of,
 )
 from worldsize.compute.slurm.states import full_name, state_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
-Run = Callable[[Sequence[str]], str]
+SlurmRunner = Callable[[Sequence[str]], str]
 """Runs a Slurm program and gives what it printed; raises as `commands.run_slurm` does."""
 
 COLUMNS = (
@@ -63,7 +63,7 @@ _LAG = 5.0
 """Seconds that slurmdbd may need to hear of an end."""
 
 
-def query(ids: Iterable[str], run: Run, cluster: str | None = None) -> dict[str, JobRow]:
+def query(ids: Iterable[str], run: SlurmRunner, cluster: str | None = None) -> dict[str, JobRow]:
     """A row for every id, "1234" or "1234_7"; all of them jobs of one cluster (None: this machine's own).
 
     One squeue, however many; one sacct more for those that squeue does not know, for waiting ones that had been
@@ -76,36 +76,40 @@ def query(ids: Iterable[str], run: Run, cluster: str | None = None) -> dict[str,
     if not wanted:
         return {}
     try:
-        known = _in_queue(wanted, run, cluster)
+        known = _read_queue(wanted, run, cluster)
     except (SubmitAgain, SubmitRejected, ConfigError) as error:
         return {job: JobRow(job, UNANSWERED, trouble=error.what) for job in wanted}
-    unclear = [job for job in wanted if job not in known or _wants_accounts(known[job])]
+    unclear = [job for job in wanted if job not in known or _may_need_accounting(known[job])]
     trouble, accounts = "", {}
     if unclear:
         try:
             accounts = account_rows(unclear, run, cluster)
         except (SubmitAgain, SubmitRejected, ConfigError) as error:
             trouble = error.what
-    rows = {job: _together(known.get(job), accounts.get(job)) for job in wanted}
+    rows = {job: _merge_rows(known.get(job), accounts.get(job)) for job in wanted}
     for job in () if trouble else unclear:
-        if job in known and not _is_told(known[job], accounts.get(job)):
+        if job in known and not _is_accounting_complete(known[job], accounts.get(job)):
             rows[job] = known[job]._replace(state="COMPLETING", ended=None)
     return {job: row or JobRow(job, NOWHERE, trouble=trouble) for job, row in rows.items()}
 
 
-def find(name: str, run: Run, cluster: str | None = None) -> list[str]:
+def find_jobs(name: str, run: SlurmRunner, cluster: str | None = None) -> list[str]:
     """The ids of this user's jobs of this name that slurmctld or accounting knows, newest first; an array's is its base
     id.
 
     For a submission whose reply was lost. SubmitAgain, SubmitRejected: slurmctld does not answer.
     """
-    found = [row.job for row in queue_rows(run([*_squeue(cluster), "--name=" + name, _user()])) if row.name == name]
+    found = [
+        row.job
+        for row in queue_rows(run([*_squeue_argv(cluster), "--name=" + name, _user_option()]))
+        if row.name == name
+    ]
     if not found:
-        found = named(name, run, cluster)
+        found = find_ended_jobs(name, run, cluster)
     return sorted({job.split("_")[0] for job in found}, key=int, reverse=True)
 
 
-def _user() -> str:
+def _user_option() -> str:
     """Names of jobs are seen by all, and anybody may give one of his the same."""
     return "--user=%d" % os.getuid()
 
@@ -154,12 +158,12 @@ def _tres(value: dict[str, str]) -> str:
     return "%s,gres/gpu=%d" % (held, gpus) if gpus and "gres/gpu" not in held else held
 
 
-def _in_queue(wanted: list[str], run: Run, cluster: str | None) -> dict[str, JobRow]:
+def _read_queue(wanted: list[str], run: SlurmRunner, cluster: str | None) -> dict[str, JobRow]:
     """An array is asked for by its base id. One unknown id alone is an error to squeue, and none among several."""
     known: dict[str, JobRow] = {}
-    for some in portions(wanted):
+    for some in id_batches(wanted):
         try:
-            text = run([*_squeue(cluster), "--array", "--jobs=" + ",".join(some)])
+            text = run([*_squeue_argv(cluster), "--array", "--jobs=" + ",".join(some)])
         except SubmitRejected as error:
             if len(some) > 1 or "invalid job id" not in error.what.lower():
                 raise
@@ -170,19 +174,19 @@ def _in_queue(wanted: list[str], run: Run, cluster: str | None) -> dict[str, Job
     return {job: known[job] for job in wanted if job in known}
 
 
-def _squeue(cluster: str | None) -> list[str]:
+def _squeue_argv(cluster: str | None) -> list[str]:
     argv = ["squeue", "--noheader", "--all", "--states=all", "--Format=" + _FORMAT]
     return [*argv, "--clusters=" + cluster] if cluster else [*argv, "--local"]
 
 
-def _wants_accounts(row: JobRow) -> bool:
+def _may_need_accounting(row: JobRow) -> bool:
     """Whether accounting may tell more than squeue does."""
     if state_of(row.state).phase == "queued":
         return row.restarts > 0
     return row.state == "CANCELLED" or (row.state == "FAILED" and (code_of(row.exit_code) or 0) in _KILLED_CODES)
 
 
-def _together(queued: JobRow | None, account: JobRow | None) -> JobRow | None:
+def _merge_rows(queued: JobRow | None, account: JobRow | None) -> JobRow | None:
     """squeue's word is the newest; accounting adds what only it knows, of the same job and attempt."""
     if queued is None or account is None:
         return queued or account
@@ -191,11 +195,11 @@ def _together(queued: JobRow | None, account: JobRow | None) -> JobRow | None:
     return queued._replace(
         cancelled_by=account.cancelled_by if queued.state == "CANCELLED" else None,
         out_of_memory=account.out_of_memory and account.state == queued.state,
-        before=_before(queued, account),
+        before=_state_before_restart(queued, account),
     )
 
 
-def _is_told(queued: JobRow, account: JobRow | None) -> bool:
+def _is_accounting_complete(queued: JobRow, account: JobRow | None) -> bool:
     """Whether accounting has told what it can of an end, or has had the time to."""
     if not queued.elapsed or queued.ended is None or abs(time.time() - queued.ended) > _LAG:
         return True
@@ -204,10 +208,10 @@ def _is_told(queued: JobRow, account: JobRow | None) -> bool:
     return state_of(account.state).phase == "ended"
 
 
-def _before(queued: JobRow, account: JobRow) -> str:
+def _state_before_restart(queued: JobRow, account: JobRow) -> str:
     """A job that was just put back has, for some seconds, no record yet but that of the attempt before."""
     behind = account.restarts < queued.restarts and state_of(account.state).phase == "ended"
     return account.state if behind else account.before
 
 
-__all__ = ["ACCOUNTS", "NOWHERE", "QUEUE", "UNANSWERED", "JobRow", "Run", "find", "query", "queue_rows"]
+__all__ = ["ACCOUNTS", "NOWHERE", "QUEUE", "UNANSWERED", "JobRow", "SlurmRunner", "find_jobs", "query", "queue_rows"]

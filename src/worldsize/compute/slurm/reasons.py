@@ -141,7 +141,7 @@ _RESOURCES = {
 def wait_of(reason: str) -> Wait:
     """Why it waits; an unknown reason is quoted. "ReqNodeNotAvail, UnavailableNodes:n[1-2]" names the nodes."""
     reason = reason.strip().strip("()")
-    known = REASONS.get(reason) or _limit(reason)
+    known = REASONS.get(reason) or _limit_wait(reason)
     if known:
         return known
     for pattern, wait in _TEXTS:
@@ -154,7 +154,7 @@ def wait_of(reason: str) -> Wait:
     return Wait("(Slurm: %s)" % reason)
 
 
-def _limit(reason: str) -> Wait | None:
+def _limit_wait(reason: str) -> Wait | None:
     """The families of limits: AssocGrp*, AssocMax*, QOSGrp*, QOSMax*, QOSMin*, Max*PerAccount, Max*RunMinsPerUser."""
     match = re.fullmatch(_LIMIT, reason)
     if not match:

@@ -6,24 +6,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from worldsize.compute.capabilities import Change, Node, Usage, Waiting
+from worldsize.compute.capabilities import Change, ComputeNode, Usage, WaitExplanation
 from worldsize.compute.slurm import cluster, pending
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import UNANSWERED, JobRow
 from worldsize.compute.slurm.queue import query
 from worldsize.compute.slurm.states import state_of
-from worldsize.compute.slurm.usage import Usage as Used
-from worldsize.compute.slurm.usage import held_by, usage
+from worldsize.compute.slurm.usage import JobUsage as Used
+from worldsize.compute.slurm.usage import usage, usage_of_row
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
-Ask = Callable[[Mapping[str, str]], "pending.Trial | None"]
+StartEstimator = Callable[[Mapping[str, str]], "pending.StartEstimate | None"]
 
 _PAUSE = 0.15
 _SHORTEST_ANSWER = 2.0
 """Seconds that every question is given, however little time is left."""
 
 
-def nodes(environ: Mapping[str, str], configured: Sequence[str] = ()) -> list[Node]:
+def nodes(environ: Mapping[str, str], configured: Sequence[str] = ()) -> list[ComputeNode]:
     """`configured`: the partitions that runs of the compute go to; none: the cluster's default."""
     run = partial(run_slurm, environ=environ)
     partitions = sorted(cluster.partitions(run), key=lambda row: (not row.default, row.name))
@@ -32,7 +32,7 @@ def nodes(environ: Mapping[str, str], configured: Sequence[str] = ()) -> list[No
     return [_node(row, order, defaults) for row in cluster.nodes(run)]
 
 
-def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -> Waiting | None:
+def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -> WaitExplanation | None:
     deadline = time.monotonic() + seconds
     run = partial(run_slurm, environ=environ, timeout=max(seconds, _SHORTEST_ANSWER))
     row = query([job], run)[job]
@@ -41,8 +41,8 @@ def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -
     if state_of(row.state).phase != "queued":
         return None
     found = pending.explain(row, time.time())
-    changes = _sooner(row, script, deadline, environ) if script and pending.worth_trying(row) else ()
-    return Waiting(row.reason, found.words, found.expected, found.stuck, changes)
+    changes = _find_earlier_starts(row, script, deadline, environ) if script and pending.is_worth_trying(row) else ()
+    return WaitExplanation(row.reason, found.words, found.expected, found.stuck, changes)
 
 
 def usages(jobs: Sequence[str], patience: float, environ: Mapping[str, str]) -> list[Usage | None]:
@@ -64,12 +64,12 @@ def usages(jobs: Sequence[str], patience: float, environ: Mapping[str, str]) -> 
         time.sleep(_PAUSE)
     unknown = [job for job in jobs if found[job] is None]
     if unknown:
-        found.update({job: held_by(row) for job, row in query(unknown, run).items()})
+        found.update({job: usage_of_row(row) for job, row in query(unknown, run).items()})
     return [_usage(found[job]) for job in jobs]
 
 
-def _node(row: cluster.NodeRow, order: Mapping[str, int], defaults: frozenset[str]) -> Node:
-    return Node(
+def _node(row: cluster.NodeRow, order: Mapping[str, int], defaults: frozenset[str]) -> ComputeNode:
+    return ComputeNode(
         name=row.name,
         state=row.state,
         note=row.note,
@@ -87,20 +87,22 @@ def _node(row: cluster.NodeRow, order: Mapping[str, int], defaults: frozenset[st
     )
 
 
-def _sooner(row: JobRow, script: str, deadline: float, environ: Mapping[str, str]) -> tuple[Change, ...]:
+def _find_earlier_starts(row: JobRow, script: str, deadline: float, environ: Mapping[str, str]) -> tuple[Change, ...]:
     run = partial(run_slurm, environ=environ, timeout=_SHORTEST_ANSWER)
     try:
         partitions = cluster.partitions(run)
     except (SubmitAgain, SubmitRejected, ConfigError):
         return ()
-    found = pending.sooner(row, partitions, _until(deadline, pending.trial_of(script, environ)), time.time())
+    found = pending.find_earlier_starts(
+        row, partitions, _with_deadline(deadline, pending.make_start_estimator(script, environ)), time.time()
+    )
     return tuple(
         Change({"slurm." + name: value for name, value in each.change.items()}, each.words, each.start, each.gain)
         for each in found
     )
 
 
-def _until(deadline: float, trial: Ask) -> Ask:
+def _with_deadline(deadline: float, trial: StartEstimator) -> StartEstimator:
     """Trials that give up once the time is over."""
     return lambda change: trial(change) if time.monotonic() < deadline else None
 

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.slurm.options import Option, directive
-from worldsize.compute.slurm.script_trust import LOOK
+from worldsize.compute.slurm.script_trust import TRUST_FUNCTIONS
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import values_of
-from worldsize.plan.setup_script import ATTEMPT, NO_RUN, REPLACEABLE, setup_lines
+from worldsize.plan.secrets_file import plan_secret_values
+from worldsize.plan.setup_script import ATTEMPT_MARK, NO_RUN_EXIT_CODE, REPLACEABLE_EXIT_CODE, setup_lines
 
 _LINE = 57
 _BASH = "#!/bin/bash"
@@ -28,7 +28,7 @@ _OWN = "An agent on the first node runs your script, whose srun starts the ranks
 _ATTEMPT = (
     "",
     "ATTEMPT=${SLURM_RESTART_COUNT:-0}   # Slurm counts how often it started the job again",
-    '[ "$ATTEMPT" = 0 ] || echo "%s$ATTEMPT"' % ATTEMPT,
+    '[ "$ATTEMPT" = 0 ] || echo "%s$ATTEMPT"' % ATTEMPT_MARK,
     "# It also does that where a node fails before it could tell of the end.",
     "LAST=$RUN/attempt-$((ATTEMPT - 1))/exit/node-0000.json",
     '[ ! -e "$LAST" ] || case $(tail -c 9 "$LAST") in *\'"code":0}\') exit 0 ;; esac',
@@ -39,20 +39,20 @@ _ATTEMPT = (
 )
 """A run that has ended stays so."""
 
-_THERE = (
+_NODE_CHECK = (
     "PYTHON=$0 RUN=$1 ATTEMPT=$2 OWN=$3 TRUSTED=$4 ABOVE=$5",
     "shift 5",
     'ALL=; all_with_python "$ABOVE" "$@" && ALL=1 || reliable "$ABOVE" &&',
     '    [ -d "$ABOVE" ] && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
-    "    exit %d   # this node does not see the run directory, or somebody else could replace it" % NO_RUN,
+    "    exit %d   # this node does not see the run directory, or somebody else could replace it" % NO_RUN_EXIT_CODE,
 )
 """On each node, before anything in the run directory is used: a name is another directory where a node does not see the
 file system that it lies on."""
 
-_LOOK_HERE = (
+_FIRST_NODE_CHECK = (
     "look_here() {   # before this node uses any of it outside a step",
     '    all_with_python "${NAMED[@]}" || { require_usable "${NAMED[@]}" && choose_python "${NAMED[@]}"; } || exit %d'
-    % REPLACEABLE,
+    % REPLACEABLE_EXIT_CODE,
     "}",
 )
 """Where the script starts only the step with the agents, each node looks for itself: this one does not look twice."""
@@ -71,17 +71,17 @@ _SAME_EVERYWHERE = (
     "}",
 )
 
-_NO_LISTS = (
+_REMOVE_ACCESS_LISTS = (
     "import os, sys; "
     '[os.removexattr(sys.argv[1], each) for each in os.listxattr(sys.argv[1]) if each.startswith("system.posix_acl")]'
 )
 """What lies in a directory inherits its access list, whatever the umask says."""
 
-_OF_THE_JOB = (
+_UNSET_JOB_VARIABLES = (
     "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION"
     "   # not of this step"
 )
-_STILL_OURS = 'ours || { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }'
+_RECHECK_OWNER = 'ours || { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }'
 """Lines of setup take their time."""
 
 
@@ -126,37 +126,37 @@ def render(script: Script) -> str:
         *map(directive, script.options),
         "",
         "# %s: %d node(s), world size %d. %s"
-        % (_comment(plan.name), len(plan.nodes), plan.world_size, _OWN if plan.batch else _RANKS),
-        *_where(script),
-        _umask(plan),
+        % (_comment_text(plan.name), len(plan.nodes), plan.world_size, _OWN if plan.batch else _RANKS),
+        *_path_lines(script),
+        _umask_line(plan),
         *_NO_OUTPUT,
-        *(_ready(plan) if plan.array else _by_hand(script)),
+        *(_array_check_lines(plan) if plan.array else _manual_submission_lines(script)),
         *_ATTEMPT,
-        *_look_there(plan),
-        *_setup(plan),
-        *(_start_script(plan) if plan.batch else _start(plan)),
-        *([] if plan.array else _travelling(script.files)),
+        *_node_check_lines(plan),
+        *_setup_lines(plan),
+        *(_start_script_lines(plan) if plan.batch else _start_lines(plan)),
+        *([] if plan.array else _embedded_files(script.files)),
     ]
     return "\n".join(parts) + "\n"
 
 
-def _setup(plan: Plan) -> list[str]:
+def _setup_lines(plan: Plan) -> list[str]:
     if not plan.setup:
         return []
-    lines = setup_lines(plan.setup, secrets=values_of(plan), umask=plan.ranks_umask)
-    return ["", *lines, _STILL_OURS, _umask(plan)]
+    lines = setup_lines(plan.setup, secrets=plan_secret_values(plan), umask=plan.ranks_umask)
+    return ["", *lines, _RECHECK_OWNER, _umask_line(plan)]
 
 
-def _umask(plan: Plan) -> str:
+def _umask_line(plan: Plan) -> str:
     """Whatever was made with the user's own could be another's to write to, and that decides what is started."""
     return "umask %03o" % plan.umask
 
 
-def _comment(text: str) -> str:
+def _comment_text(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def _where(script: Script) -> list[str]:
+def _path_lines(script: Script) -> list[str]:
     paths = script.paths
     runs = paths.root[: -len(paths.run_id) - 1]
     python = shlex.quote(script.python)
@@ -166,11 +166,11 @@ def _where(script: Script) -> list[str]:
         "PYTHON=%s" % python,
         "NAMED=(%s)" % " ".join(map(shlex.quote, script.named)),
         "RUN=$RUNS/$ID",
-        *_place(script),
+        *_runs_directory_lines(script),
     ]
 
 
-def _ready(plan: Plan) -> list[str]:
+def _array_check_lines(plan: Plan) -> list[str]:
     """The elements of an array are no script of their own: each has a run directory, whose code the agent links from
     the array's, or we, where setup lines want it earlier. Where the array was removed, somebody else may have made one
     of its name."""
@@ -181,7 +181,7 @@ def _ready(plan: Plan) -> list[str]:
     return [*lines, '[ -e "$RUN/code" ] || cp -al "$RUNS/code" "$RUN/" || exit 1'] if plan.setup else lines
 
 
-def _by_hand(script: Script) -> list[str]:
+def _manual_submission_lines(script: Script) -> list[str]:
     """What makes the run directory where there is none, or where it is another job's: the same script can be submitted
     many times. Such a run's id ends in the job's number. A directory of somebody else's is no run of ours, whatever
     lies in it: job numbers can be guessed, and others may write to some runs_dir."""
@@ -193,15 +193,15 @@ def _by_hand(script: Script) -> list[str]:
         "",
         "FIRST=$ID",
         "if ! ready || ! mine; then   # submitted by hand: a run of its own",
-        *([] if _looks_at_once(script.plan) else ["    look_here"]),
+        *([] if _is_checked_at_once(script.plan) else ["    look_here"]),
         "    ID=$FIRST-$SLURM_JOB_ID",
         "    RUN=$RUNS/$ID",
         "fi",
-        *(_own_code(script.code) if script.code is not None else ()),
+        *(_code_check_lines(script.code) if script.code is not None else ()),
         'if [ "$ID" != "$FIRST" ] && ! ready; then',
         '    part() { sed -n "\\|^# begin $1\\$|,/^# end/{/^#/d;p}" "$0" | base64 -d | gzip -d; }',
         '    ours || { mkdir -m 700 "$RUN" && "$PYTHON" -I -S -c %s "$RUN" && chmod %03o "$RUN"; } || exit 1'
-        % (shlex.quote(_NO_LISTS), 0o777 & ~script.plan.umask),
+        % (shlex.quote(_REMOVE_ACCESS_LISTS), 0o777 & ~script.plan.umask),
         '    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" %s || exit 1' % links,
         *(['    mkdir -p "$RUN/inrank/real"'] if script.plan.batch else []),
         '    put() { ( umask 077; part "$1" >"$RUN/$1" ) || exit; }',
@@ -215,7 +215,7 @@ def _by_hand(script: Script) -> list[str]:
     return [
         *lines,
         '    ln -s ../outputs "$RUN/code/outputs"; ln -s ../user_logs "$RUN/code/logs"',
-        "    HANDLE=%s" % shlex.quote(_handle(script)),
+        "    HANDLE=%s" % shlex.quote(_handle_json(script)),
         '    sed "s|@JOB|$SLURM_JOB_ID|; s|@RUN|$ID|" <<<"$HANDLE" >"$RUN/handle.json"',
         '    part plan.json | sed "s|$FIRST|$ID|g" >"$RUN/plan.part" && mv "$RUN/plan.part" "$RUN/plan.json" || exit 1',
         '    mine; [ -e %s/"$ID" ] || ln -s "$RUN" %s/' % (links, links),
@@ -224,7 +224,7 @@ def _by_hand(script: Script) -> list[str]:
     ]
 
 
-def _own_code(code: str) -> list[str]:
+def _code_check_lines(code: str) -> list[str]:
     """At each attempt: it may be on another node."""
     code = shlex.quote(code)
     return [
@@ -235,15 +235,15 @@ def _own_code(code: str) -> list[str]:
     ]
 
 
-def _place(script: Script) -> list[str]:
+def _runs_directory_lines(script: Script) -> list[str]:
     """A directory of runs that is gone by now is not made again: others could, and then replace what lies in it. The
     home's is, if nobody was sooner."""
-    array, above = script.plan.array is not None, _above(script.plan)
+    array, above = script.plan.array is not None, _runs_root(script.plan)
     return [
         "OWN=$EUID",
         "TRUSTED=%s" % shlex.quote(script.trusted),
         "LOOK='",
-        *LOOK,
+        *TRUST_FUNCTIONS,
         "'",
         'eval "$LOOK"',
         *(
@@ -254,27 +254,27 @@ def _place(script: Script) -> list[str]:
         "[ -d %s ] && reliable %s ||" % (above, above),
         '    { echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1; }',
         "has_python || PYTHON=python3",
-        *_LOOK_HERE,
-        *(["look_here"] if _looks_at_once(script.plan) else []),
+        *_FIRST_NODE_CHECK,
+        *(["look_here"] if _is_checked_at_once(script.plan) else []),
     ]
 
 
-def _looks_at_once(plan: Plan) -> bool:
+def _is_checked_at_once(plan: Plan) -> bool:
     return plan.batch is not None or bool(plan.setup)
 
 
-def _handle(script: Script) -> str:
+def _handle_json(script: Script) -> str:
     """As `submit` of the compute gives it, but for the job's name, which sbatch's words may have changed."""
     value = {"type": "slurm", "job": "@JOB", "run_id": "@RUN", "signal": script.signal, "python": script.python}
     return json.dumps(value, separators=(",", ":"))
 
 
-def _go_on(plan: Plan) -> tuple[str, ...]:
+def _node_loss_options(plan: Plan) -> tuple[str, ...]:
     """Where the run can lose a node."""
     return ("--no-kill", "--kill-on-bad-exit=0") if plan.spare else ()
 
 
-def _start(plan: Plan) -> list[str]:
+def _start_lines(plan: Plan) -> list[str]:
     """srun takes this script's place: its exit code and its signals are the job's, and it is never an orphan.
 
     The logs are not srun's --output: a node that does not see the run directory would then start nothing, and srun wait
@@ -283,22 +283,22 @@ def _start(plan: Plan) -> list[str]:
     nodes = len(plan.nodes)
     return [
         "",
-        _OF_THE_JOB,
+        _UNSET_JOB_VARIABLES,
         'AGENT=\'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID \'',
         "AGENT+='--attempt \"$ATTEMPT\" --starter $PPID --launcher '$$   # srun, which waits for all agents",
         "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
         % (nodes, nodes),
         '    --mpi=none --job-name="$ID" --input=none \\',
-        *("    %s \\" % shlex.quote(word) for word in (*_go_on(plan), *plan.step)),
-        '    sh -c "$LOOK$THERE$AGENT" %s' % _words(plan),
+        *("    %s \\" % shlex.quote(word) for word in (*_node_loss_options(plan), *plan.step)),
+        '    sh -c "$LOOK$THERE$AGENT" %s' % _check_arguments(plan),
     ]
 
 
-def _words(plan: Plan) -> str:
-    return '"$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" %s "${NAMED[@]}"' % _above(plan)
+def _check_arguments(plan: Plan) -> str:
+    return '"$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" %s "${NAMED[@]}"' % _runs_root(plan)
 
 
-def _look_there(plan: Plan) -> list[str]:
+def _node_check_lines(plan: Plan) -> list[str]:
     """What each node does before it uses anything. Where it would do that too late, since lines of setup change what
     its shell finds, or since the steps are the user's own, one step of one task per node does it before them."""
     before = [
@@ -306,15 +306,15 @@ def _look_there(plan: Plan) -> list[str]:
         "ASK=1",
         "if [[ $0 == */slurm_script ]]; then   # on the first node of a job of its own",
         "    ASK=",
-        '    for at in %s "${NAMED[@]}"; do' % _above(plan),
+        '    for at in %s "${NAMED[@]}"; do' % _runs_root(plan),
         '        [ "$SLURM_JOB_NUM_NODES" = 1 ] || same_on_all_nodes "$at" || ASK=1',
         "    done",
         "fi",
         'if [ -n "$ASK" ]; then   # each node looks at its own before anything of them is in force',
-        "    ( %s" % _OF_THE_JOB,
+        "    ( %s" % _UNSET_JOB_VARIABLES,
         '    srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \\',
         '        --kill-on-bad-exit=1 --mem=0 --cpu-bind=none --mpi=none --job-name="$ID" --input=none \\',
-        '        sh -c "$LOOK$THERE" %s ) ||' % _words(plan),
+        '        sh -c "$LOOK$THERE" %s ) ||' % _check_arguments(plan),
         "        exit",
         "fi",
     ]
@@ -322,35 +322,35 @@ def _look_there(plan: Plan) -> list[str]:
         "",
         '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
         "THERE='",
-        *_THERE,
-        _umask(plan),
+        *_NODE_CHECK,
+        _umask_line(plan),
         'LOG=$RUN/attempt-$ATTEMPT/logs/agent-$(printf %04d "$SLURM_NODEID").log',
-        'true >>"$LOG" || exit %d   # this node may not write there' % NO_RUN,
+        'true >>"$LOG" || exit %d   # this node may not write there' % NO_RUN_EXIT_CODE,
         'exec >>"$LOG" 2>&1',
-        '[ -n "$ALL" ] || { require_usable "$@" && choose_python "$@"; } || exit %d' % REPLACEABLE,
+        '[ -n "$ALL" ] || { require_usable "$@" && choose_python "$@"; } || exit %d' % REPLACEABLE_EXIT_CODE,
         "'",
-        *(before if _looks_at_once(plan) else []),
+        *(before if _is_checked_at_once(plan) else []),
     ]
 
 
-def _above(plan: Plan) -> str:
+def _runs_root(plan: Plan) -> str:
     return '"${RUNS%/*}"' if plan.array else '"$RUNS"'
 
 
-def _start_script(plan: Plan) -> list[str]:
+def _start_script_lines(plan: Plan) -> list[str]:
     """The user's own script under an agent on this first node, which becomes this script: its signals and its exit code
     are the agent's. The environment is left alone: the script's own srun needs it."""
     return ["", 'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank 0 --attempt "$ATTEMPT"']
 
 
-def _travelling(files: Mapping[str, bytes]) -> list[str]:
+def _embedded_files(files: Mapping[str, bytes]) -> list[str]:
     lines = ["", "# What travels: each part is base64 of gzip."]
     for name, data in files.items():
-        lines += ["# begin %s" % name, *_encoded(data), "# end"]
+        lines += ["# begin %s" % name, *_encode_file(data), "# end"]
     return lines
 
 
-def _encoded(data: bytes) -> list[str]:
+def _encode_file(data: bytes) -> list[str]:
     """gzip's format without a time, so that the same content is the same text."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
     packed = packer.compress(data) + packer.flush()

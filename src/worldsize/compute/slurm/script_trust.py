@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from worldsize.trust.directories import require_component
 
-LOOK = (
+TRUST_FUNCTIONS = (
     'nl="',
     '"',
     "all_reliable() {   # no other user can replace what these paths, one in each line, lead to",
@@ -96,7 +96,7 @@ looked at: so `ours` tells owner, kind and mode by one look, and what it finds s
 _MOST_LINKS = 40
 
 
-def trusted_on_the_way(path: str, named: Iterable[str] = ()) -> str:
+def trusted_components(path: str, named: Iterable[str] = ()) -> str:
     """The value of TRUSTED for a directory that passes `require_shared_place`: the directories of its path that pass
     for another reason than owner and mode (the user trusts them, or their group is the user's own), each as
     UID:GID:MODE:PATH between "|"; "" without any. What is missing is left out: it is refused when the job starts. Each
@@ -104,28 +104,28 @@ def trusted_on_the_way(path: str, named: Iterable[str] = ()) -> str:
 
     Of the paths `named`, which the user has chosen here, the same as they are: a node is to see them alike.
     """
-    found = _as_here(named)
-    for at, status in _on_the_way(path):
+    found = _chosen_components(named)
+    for at, status in _path_components(path):
         if not _is_plain(status):
             require_component(at, status)
             found[at] = _entry(at, status)
-    return _joined(found)
+    return _join_entries(found)
 
 
-def as_here(named: Iterable[str]) -> str:
+def trusted_paths(named: Iterable[str]) -> str:
     """The value of TRUSTED for paths that the user has chosen on this machine."""
-    return _joined(_as_here(named))
+    return _join_entries(_chosen_components(named))
 
 
-def _as_here(named: Iterable[str]) -> dict[str, str]:
-    return {at: _entry(at, status) for each in named for at, status in _on_the_way(each) if not _is_plain(status)}
+def _chosen_components(named: Iterable[str]) -> dict[str, str]:
+    return {at: _entry(at, status) for each in named for at, status in _path_components(each) if not _is_plain(status)}
 
 
-def _joined(found: Mapping[str, str]) -> str:
+def _join_entries(found: Mapping[str, str]) -> str:
     return "|%s|" % "|".join(found.values()) if found else ""
 
 
-def _on_the_way(path: str) -> Iterator[tuple[str, os.stat_result]]:
+def _path_components(path: str) -> Iterator[tuple[str, os.stat_result]]:
     """All that is there of a path, and of the paths that its links lead to."""
     left, most = [path], _MOST_LINKS
     while left and most:

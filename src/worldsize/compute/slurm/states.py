@@ -11,7 +11,7 @@ from typing import NamedTuple
 from worldsize.state.records import Reason
 
 
-class State(NamedTuple):
+class SlurmState(NamedTuple):
     """What a state means.
 
     phase    "queued" | "running" | "ended" | "unknown", as an observation's
@@ -30,40 +30,40 @@ class State(NamedTuple):
 
 STATES = {
     # waiting
-    "PENDING": State("queued", None, "waits", "PD"),
-    "REQUEUED": State("queued", None, "was put back into the queue", "RQ"),
-    "REQUEUE_FED": State("queued", None, "was put back into the federation's queue", "RF"),
-    "REQUEUE_HOLD": State("queued", None, "was put back into the queue, and is held there", "RH", stuck=True),
-    "SPECIAL_EXIT": State("queued", None, "was put back after a special exit code, and is held", "SE", stuck=True),
-    "RESV_DEL_HOLD": State("queued", None, "is held: its reservation was deleted", "RD", stuck=True),
-    "LAUNCH_FAILED": State("queued", None, "could not be launched, and was put back"),
-    "RECONFIG_FAIL": State("queued", None, "was put back: a node could not be set up for it"),
-    "REQUEUED_CRON": State("queued", None, "was put back for its next turn", "RC"),
+    "PENDING": SlurmState("queued", None, "waits", "PD"),
+    "REQUEUED": SlurmState("queued", None, "was put back into the queue", "RQ"),
+    "REQUEUE_FED": SlurmState("queued", None, "was put back into the federation's queue", "RF"),
+    "REQUEUE_HOLD": SlurmState("queued", None, "was put back into the queue, and is held there", "RH", stuck=True),
+    "SPECIAL_EXIT": SlurmState("queued", None, "was put back after a special exit code, and is held", "SE", stuck=True),
+    "RESV_DEL_HOLD": SlurmState("queued", None, "is held: its reservation was deleted", "RD", stuck=True),
+    "LAUNCH_FAILED": SlurmState("queued", None, "could not be launched, and was put back"),
+    "RECONFIG_FAIL": SlurmState("queued", None, "was put back: a node could not be set up for it"),
+    "REQUEUED_CRON": SlurmState("queued", None, "was put back for its next turn", "RC"),
     # it has nodes
-    "CONFIGURING": State("running", None, "has nodes, which are being made ready", "CF"),
-    "POWER_UP_NODE": State("running", None, "has nodes, which are being powered up"),
-    "RUNNING": State("running", None, "runs", "R"),
-    "RESIZING": State("running", None, "is changing its size", "RS"),
-    "SIGNALING": State("running", None, "is being sent a signal", "SI"),
-    "STOPPED": State("running", None, "is stopped: its processes were sent SIGSTOP and keep their nodes", "ST"),
-    "SUSPENDED": State("running", None, "is suspended by Slurm: its processes do not run", "S"),
-    "COMPLETING": State("running", None, "is ending: processes or the epilog are still there", "CG"),
-    "EXPEDITING": State("running", None, "is ending: Slurm decides whether to put it back at once"),
-    "STAGE_OUT": State("running", None, "is ending: its burst buffer is being written out", "SO"),
-    "UPDATE_DB": State("running", None, "is being entered into accounting"),
+    "CONFIGURING": SlurmState("running", None, "has nodes, which are being made ready", "CF"),
+    "POWER_UP_NODE": SlurmState("running", None, "has nodes, which are being powered up"),
+    "RUNNING": SlurmState("running", None, "runs", "R"),
+    "RESIZING": SlurmState("running", None, "is changing its size", "RS"),
+    "SIGNALING": SlurmState("running", None, "is being sent a signal", "SI"),
+    "STOPPED": SlurmState("running", None, "is stopped: its processes were sent SIGSTOP and keep their nodes", "ST"),
+    "SUSPENDED": SlurmState("running", None, "is suspended by Slurm: its processes do not run", "S"),
+    "COMPLETING": SlurmState("running", None, "is ending: processes or the epilog are still there", "CG"),
+    "EXPEDITING": SlurmState("running", None, "is ending: Slurm decides whether to put it back at once"),
+    "STAGE_OUT": SlurmState("running", None, "is ending: its burst buffer is being written out", "SO"),
+    "UPDATE_DB": SlurmState("running", None, "is being entered into accounting"),
     # over
-    "COMPLETED": State("ended", None, "ended", "CD"),
-    "CANCELLED": State("ended", Reason.CANCELLED_BY_USER, "was cancelled", "CA"),
-    "FAILED": State("ended", None, "failed", "F"),
-    "TIMEOUT": State("ended", Reason.TIME_LIMIT, "reached its time limit", "TO"),
-    "DEADLINE": State("ended", Reason.TIME_LIMIT, "could not end before its deadline", "DL"),
-    "OUT_OF_MEMORY": State("ended", Reason.OUT_OF_MEMORY, "ran out of memory", "OOM"),
-    "PREEMPTED": State("ended", Reason.PREEMPTED, "was preempted by a job that goes first", "PR"),
-    "NODE_FAIL": State("ended", Reason.NODE_FAILURE, "lost a node", "NF"),
-    "BOOT_FAIL": State("ended", Reason.NODE_FAILURE, "did not start: a node failed to boot", "BF"),
+    "COMPLETED": SlurmState("ended", None, "ended", "CD"),
+    "CANCELLED": SlurmState("ended", Reason.CANCELLED_BY_USER, "was cancelled", "CA"),
+    "FAILED": SlurmState("ended", None, "failed", "F"),
+    "TIMEOUT": SlurmState("ended", Reason.TIME_LIMIT, "reached its time limit", "TO"),
+    "DEADLINE": SlurmState("ended", Reason.TIME_LIMIT, "could not end before its deadline", "DL"),
+    "OUT_OF_MEMORY": SlurmState("ended", Reason.OUT_OF_MEMORY, "ran out of memory", "OOM"),
+    "PREEMPTED": SlurmState("ended", Reason.PREEMPTED, "was preempted by a job that goes first", "PR"),
+    "NODE_FAIL": SlurmState("ended", Reason.NODE_FAILURE, "lost a node", "NF"),
+    "BOOT_FAIL": SlurmState("ended", Reason.NODE_FAILURE, "did not start: a node failed to boot", "BF"),
     # of no use to anybody here
-    "REVOKED": State("unknown", None, "runs on another cluster of the federation", "RV"),
-    "UNINITIALISED": State("unknown", None, "has no state yet"),
+    "REVOKED": SlurmState("unknown", None, "runs on another cluster of the federation", "RV"),
+    "UNINITIALISED": SlurmState("unknown", None, "has no state yet"),
 }
 
 _COMPACT = {state.compact: name for name, state in STATES.items() if state.compact}
@@ -79,20 +79,20 @@ def full_name(text: str) -> str:
     words = text.strip().upper().split(" BY ")[0].rstrip("+").rstrip()
     base, *flags = words.split(",") if words else [""]
     for word in (*flags, base):
-        name = _one(word.strip())
+        name = _full_word(word.strip())
         if name in STATES and name not in _FLAGS_OF_NO_WEIGHT:
             return name
-    return _one(base)
+    return _full_word(base)
 
 
-def state_of(text: str) -> State:
+def state_of(text: str) -> SlurmState:
     """The state's row in the table; phase "unknown" for a word that it does not hold."""
     name = full_name(text)
     known = STATES.get(name)
-    return known or State("unknown", None, "is in state %s, which this release does not know" % (name or "?"))
+    return known or SlurmState("unknown", None, "is in state %s, which this release does not know" % (name or "?"))
 
 
-def _one(word: str) -> str:
+def _full_word(word: str) -> str:
     if word in STATES:
         return word
     if word in _COMPACT:

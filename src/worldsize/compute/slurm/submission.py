@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from worldsize.compute.slurm.commands import run_slurm
-from worldsize.compute.slurm.queue import find
+from worldsize.compute.slurm.queue import find_jobs
 from worldsize.errors import SubmitAgain
 
 PATIENCE = 120.0
@@ -45,7 +45,7 @@ def submit_once(
                 looks = _LOOKS
                 text = run_slurm(argv, environ=environ, timeout=_SBATCH_TIMEOUT, input=script, umask=umask)
                 return text.strip().split(";")[0]
-            found = find(name, ask, cluster)
+            found = find_jobs(name, ask, cluster)
             looks -= 1
             if found:
                 return found[0]
@@ -63,7 +63,7 @@ _LONGEST_QUEUED = 30.0
 _RUNS_PER_STEP = 50
 
 
-def pause(age: float, runs: int = 1, queued: bool = False) -> float:
+def query_pause(age: float, runs: int = 1, queued: bool = False) -> float:
     """Seconds until Slurm may be asked again.
 
     age     seconds since something last changed (it was submitted, it started, its state was another)

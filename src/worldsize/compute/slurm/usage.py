@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from worldsize.compute.slurm.accounting import WITH_TRES, Record, records_of
+from worldsize.compute.slurm.accounting import TRES_COLUMNS, Record, records_of
 from worldsize.compute.slurm.job_rows import JobRow, span
 from worldsize.compute.slurm.states import state_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
@@ -15,7 +15,7 @@ _GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
 _HOUR = 3600.0
 
 
-class Usage(NamedTuple):
+class JobUsage(NamedTuple):
     """All attempts of a job together.
 
     elapsed         seconds that it held its nodes
@@ -41,14 +41,14 @@ class Usage(NamedTuple):
 
 def usage(
     ids: Iterable[str], run: Callable[[Sequence[str]], str], cluster: str | None = None
-) -> dict[str, Usage | None]:
+) -> dict[str, JobUsage | None]:
     """For every id asked; None where accounting is off, does not answer or has not noted the end, or nothing was used.
 
     Accounting lags by seconds: the end first, then the CPU time.
     """
     wanted = list(dict.fromkeys(ids))
     try:
-        found = records_of(wanted, run, cluster, WITH_TRES)
+        found = records_of(wanted, run, cluster, TRES_COLUMNS)
     except (SubmitAgain, SubmitRejected, ConfigError):
         return dict.fromkeys(wanted)
     attempts: dict[str, list[Record]] = {}
@@ -57,7 +57,7 @@ def usage(
     return {job: usage_of(attempts.get(job, [])) for job in wanted}
 
 
-def usage_of(attempts: Sequence[Record]) -> Usage | None:
+def usage_of(attempts: Sequence[Record]) -> JobUsage | None:
     """The attempts of one job, those of an older job of the same number left out."""
     if not attempts:
         return None
@@ -71,7 +71,7 @@ def usage_of(attempts: Sequence[Record]) -> Usage | None:
     held = sum(record.cpu_held for record in own)
     counted = [(gpus_of_tres(record.row.tres), record.row.elapsed or 0) for record in own]
     held_gpus = [number * seconds for number, seconds in counted if number is not None]
-    return Usage(
+    return JobUsage(
         nodes=last.row.node_count,
         elapsed=sum(record.row.elapsed or 0 for record in own),
         gpus=gpus_of_tres(last.row.tres),
@@ -81,13 +81,13 @@ def usage_of(attempts: Sequence[Record]) -> Usage | None:
     )
 
 
-def held_by(row: JobRow) -> Usage | None:
+def usage_of_row(row: JobRow) -> JobUsage | None:
     """What squeue's row of an ended job alone tells, where there is no accounting: no efficiency, the last attempt."""
     if state_of(row.state).phase != "ended" or row.elapsed is None:
         return None
     gpus = gpus_of_tres(row.tres)
     cpus = re.search(r"(?:^|,)cpu=(\d+)", row.tres)
-    return Usage(
+    return JobUsage(
         nodes=row.node_count,
         elapsed=row.elapsed,
         gpus=gpus,

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import open_regular_file
-from worldsize.environment.inspect.installed import Distribution, conda_packages, record
+from worldsize.environment.inspect.installed import InstalledDistribution, conda_packages, record_rows
 from worldsize.errors import BuildError
 
 _SHOWN = 10
 _CHUNK = 1 << 20
 
-Seen = dict[str, tuple[int, int, int]]
+FileStamps = dict[str, tuple[int, int, int]]
 """Size, time of change and inode of files, by their path in the prefix."""
 
 
-class Clobbered(NamedTuple):
+class ClobberedFile(NamedTuple):
     """`file` (relative to the prefix) of the conda `package` is "changed" or "removed", by the distribution `by`; None
     where no distribution owns up to it."""
 
@@ -31,34 +31,36 @@ class Clobbered(NamedTuple):
         return "%s of %s was %s by %s" % (self.file, self.package, self.what, self.by or "a build step")
 
 
-def seen(prefix: str) -> Seen:
+def read_file_stamps(prefix: str) -> FileStamps:
     """What conda's files look like now."""
     found = {}
-    for file, _, _ in _owned(prefix):
+    for file, _, _ in _conda_files(prefix):
         stamp = _stamp(os.path.join(prefix, file))
         if stamp:
             found[file] = stamp
     return found
 
 
-def clobbered(prefix: str, before: Seen | None, since: Iterable[Distribution]) -> list[Clobbered]:
+def find_clobbered(
+    prefix: str, before: FileStamps | None, since: Iterable[InstalledDistribution]
+) -> list[ClobberedFile]:
     """Conda's files that are not what they were, and which of the distributions installed `since` did it.
 
     Files that look as they did `before` are not read; with None, all are.
     """
-    owners = _owners(prefix, since)
+    owners = _file_owners(prefix, since)
     found = []
-    for file, package, digest in _owned(prefix):
+    for file, package, digest in _conda_files(prefix):
         path = os.path.join(prefix, file)
         stamp = _stamp(path)
         if stamp is None:
-            found.append(Clobbered(file, package, "removed", owners.get(file)))
-        elif (before is None or before.get(file) != stamp) and not _is(path, digest):
-            found.append(Clobbered(file, package, "changed", owners.get(file)))
+            found.append(ClobberedFile(file, package, "removed", owners.get(file)))
+        elif (before is None or before.get(file) != stamp) and not _has_digest(path, digest):
+            found.append(ClobberedFile(file, package, "changed", owners.get(file)))
     return sorted(found)
 
 
-def check(found: list[Clobbered], mode: str) -> None:
+def refuse_clobbered(found: list[ClobberedFile], mode: str) -> None:
     """BuildError with the names, unless `mode` is "warn"."""
     if not found or mode == "warn":
         return
@@ -73,7 +75,7 @@ def check(found: list[Clobbered], mode: str) -> None:
     )
 
 
-def _owned(prefix: str) -> Iterator[tuple[str, str, str | None]]:
+def _conda_files(prefix: str) -> Iterator[tuple[str, str, str | None]]:
     """Path, package and SHA-256 of each file that conda put there; None for links and what has no checksum."""
     for package in conda_packages(prefix):
         for entry in (package.get("paths_data") or {}).get("paths", ()):
@@ -87,11 +89,11 @@ def _digest_of(entry: dict[str, Any]) -> str | None:
     return entry.get("sha256_in_prefix") or entry.get("sha256")
 
 
-def _owners(prefix: str, since: Iterable[Distribution]) -> dict[str, str]:
+def _file_owners(prefix: str, since: Iterable[InstalledDistribution]) -> dict[str, str]:
     found = {}
     for each in since:
         site = os.path.dirname(each.path)
-        for file, _ in record(each.path):
+        for file, _ in record_rows(each.path):
             found[os.path.relpath(os.path.normpath(os.path.join(site, file)), prefix)] = "%s %s" % (
                 each.name,
                 each.version,
@@ -107,7 +109,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
-def _is(path: str, digest: str | None) -> bool:
+def _has_digest(path: str, digest: str | None) -> bool:
     if digest is None:
         return os.path.islink(path) or os.path.exists(path)
     found = hashlib.sha256()

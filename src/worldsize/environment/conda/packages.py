@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import write_json
 from worldsize.environment.conda import rattler_process
-from worldsize.environment.inspect.installed import conda_packages, distributions
-from worldsize.environment.inspect.machine import completed_virtual
-from worldsize.environment.pip.uv import EXTRA
-from worldsize.environment.workspace.builder import Work
-from worldsize.environment.workspace.programs import Ended, execute, how_ended, mend
+from worldsize.environment.inspect.installed import conda_packages, installed_distributions
+from worldsize.environment.inspect.machine import all_virtual_packages
+from worldsize.environment.pip.uv import INSTALL_HINT
+from worldsize.environment.workspace.builder import Build
+from worldsize.environment.workspace.programs import ProgramResult, execute, exit_text, failure_hint
 from worldsize.errors import BuildError, ConfigError, UsageError
 from worldsize.trust.directories import make_private_directory, require_reliable_directory
 from worldsize.trust.secrets import mask_channel
@@ -43,7 +43,7 @@ class Source(NamedTuple):
             "channels": addresses,
             "shown": [mask_channel(each) for each in addresses],
             "alias": self.alias.rstrip("/") + "/" if self.alias else None,
-            "virtual": completed_virtual(self.virtual) if self.virtual else None,
+            "virtual": all_virtual_packages(self.virtual) if self.virtual else None,
             "repodata": os.path.join(self.cache, "repodata"),
             "packages": os.path.join(self.cache, "packages"),
             "timeout": _TIMEOUT,
@@ -51,7 +51,9 @@ class Source(NamedTuple):
         }
 
 
-def cache_directory(cache: str, environ: Mapping[str, str], channels: Sequence[str], alias: str | None = None) -> str:
+def ensure_cache_directory(
+    cache: str, environ: Mapping[str, str], channels: Sequence[str], alias: str | None = None
+) -> str:
     """Where packages and the channels' indexes are kept, made if it is missing: below `cache`, closed to others; or
     where other tools that use rattler keep them, unless one of the `channels`, or their alias, has a token or a
     password, which rattler writes down there. StorageError for a directory that others could write to."""
@@ -64,7 +66,7 @@ def cache_directory(cache: str, environ: Mapping[str, str], channels: Sequence[s
 
 
 def install(
-    work: Work,
+    work: Build,
     source: Source,
     specs: Sequence[str],
     environ: Mapping[str, str],
@@ -75,10 +77,10 @@ def install(
     BuildError: nothing fits together, a channel cannot be read, a package cannot be had; ConfigError where py-rattler
     is not here; UsageError for a prefix that pip has touched.
     """
-    refuse_touched(work.prefix)
+    refuse_pip_packages(work.prefix)
     work.step("conda: reading channels" if rows is None else "conda: %d packages of the lock" % len(rows))
     order = source.order("install", specs=list(specs), rows=rows and list(rows), prefix=work.prefix)
-    found: list[dict[str, Any]] = ask(work, order, environ)
+    found: list[dict[str, Any]] = ask_rattler(work, order, environ)
     _mask_addresses(work.prefix)
     return sorted(found, key=lambda row: str(row["name"]))
 
@@ -92,36 +94,38 @@ def _mask_addresses(prefix: str) -> None:
             write_json(path, {**record, "url": mask_channel(url)})
 
 
-def versions(work: Work, source: Source, specs: Sequence[str], environ: Mapping[str, str]) -> dict[str, list[str]]:
+def query_versions(
+    work: Build, source: Source, specs: Sequence[str], environ: Mapping[str, str]
+) -> dict[str, list[str]]:
     """Which of `specs` the channels have anything for, and in which versions. Raises as `install`."""
-    found: dict[str, list[str]] = ask(work, source.order("versions", specs=list(specs)), environ)
+    found: dict[str, list[str]] = ask_rattler(work, source.order("versions", specs=list(specs)), environ)
     return found
 
 
-def solvable(work: Work, source: Source, specs: Sequence[str], environ: Mapping[str, str]) -> str | None:
+def find_conflict(work: Build, source: Source, specs: Sequence[str], environ: Mapping[str, str]) -> str | None:
     """Why `specs` do not fit together, in the solver's words; None where they do. Raises as `install`."""
     try:
-        ask(work, source.order("solve", specs=list(specs)), environ)
-    except Unsolvable as error:
+        ask_rattler(work, source.order("solve", specs=list(specs)), environ)
+    except UnsolvableError as error:
         return error.what
     return None
 
 
-class Unsolvable(BuildError):
+class UnsolvableError(BuildError):
     """The packages do not fit together, or there are none."""
 
 
-def ask(work: Work, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
+def ask_rattler(work: Build, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
     """What rattler answers. It writes the channels' addresses down beside their indexes: those with a token or a
     password are kept for this question alone."""
     alias = order["alias"] or ""
     if order["shown"] == order["channels"] and mask_channel(alias) == alias:
-        return _ask(work, order, environ)
+        return _run_rattler_process(work, order, environ)
     with TemporaryDirectory(prefix="repodata-", dir=os.path.dirname(order["repodata"])) as own:
-        return _ask(work, {**order, "repodata": own}, environ)
+        return _run_rattler_process(work, {**order, "repodata": own}, environ)
 
 
-def _ask(work: Work, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
+def _run_rattler_process(work: Build, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
     argv = [sys.executable, _PROGRAM]
     found_by = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
     own = {**found_by, **environ}  # rattler itself may be found through PYTHONPATH
@@ -130,21 +134,21 @@ def _ask(work: Work, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
         return json.loads(ended.out)
     told = (line for line in ended.last if not line.startswith(("fetching ", "linked ", "solving ")))
     said = "\n".join(map(mask_channel, told))
-    raise _failure(ended, said, work, order)
+    raise _solver_error(ended, said, work, order)
 
 
-def _failure(ended: Ended, said: str, work: Work, order: dict[str, Any]) -> Exception:
+def _solver_error(ended: ProgramResult, said: str, work: Build, order: dict[str, Any]) -> Exception:
     code = ended.code
     if code == rattler_process.NO_RATTLER:
-        return ConfigError("building conda environments needs py-rattler, and it is not here", None, EXTRA)
+        return ConfigError("building conda environments needs py-rattler, and it is not here", None, INSTALL_HINT)
     if code == rattler_process.BAD_SPEC:
         return UsageError(said, "conda", "write it as conda does: numpy, pytorch=2.4, cudnn>=9")
     if code == rattler_process.UNSOLVABLE:
-        return Unsolvable("conda: %s" % said, None, _solving_hint(order))
+        return UnsolvableError("conda: %s" % said, None, _solving_hint(order))
     if code == rattler_process.UNREACHABLE:
         hint = "mend the channel's address, or its credentials; a mirror: channel_alias in worldsize.toml"
         return BuildError("conda: a channel cannot be read: %s" % said, None, hint)
-    return BuildError("conda %s%s" % (how_ended(code), ": " + said if said else ""), None, mend(work, ended))
+    return BuildError("conda %s%s" % (exit_text(code), ": " + said if said else ""), None, failure_hint(work, ended))
 
 
 def _solving_hint(order: dict[str, Any]) -> str:
@@ -153,22 +157,22 @@ def _solving_hint(order: dict[str, Any]) -> str:
     return what % (", ".join(order["shown"]), " for nodes with %s" % has if has else "")
 
 
-def refuse_touched(prefix: str) -> None:
+def refuse_pip_packages(prefix: str) -> None:
     """UsageError where pip has installed something that conda does not know of: each would break the other's."""
-    touched = touched_by_pip(prefix)
+    touched = packages_from_pip(prefix)
     if touched:
         what = "pip has installed %s there, and conda may not change it any more" % ", ".join(touched[:5])
         raise UsageError(what, prefix, "say what is to be in it, and build it anew: conda first, then pip")
 
 
-def touched_by_pip(prefix: str) -> list[str]:
+def packages_from_pip(prefix: str) -> list[str]:
     """Names of distributions that are not conda's."""
     files = {path for package in conda_packages(prefix) for path in package.get("files", ())}
     if not files:
-        return [each.name for each in distributions(prefix)]
+        return [each.name for each in installed_distributions(prefix)]
     return [
         each.name
-        for each in distributions(prefix)
+        for each in installed_distributions(prefix)
         if not any(path.startswith(os.path.relpath(each.path, prefix)) for path in files)
     ]
 
@@ -202,6 +206,6 @@ def channel_addresses(channels: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def for_record(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_masked_addresses(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows as they may be written down."""
     return [{**row, "url": mask_channel(row["url"]), "channel": mask_channel(row["channel"] or "")} for row in rows]

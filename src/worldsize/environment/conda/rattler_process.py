@@ -23,7 +23,7 @@ UNSOLVABLE, UNREACHABLE, NOT_INSTALLED, BAD_SPEC, NO_RATTLER = 11, 12, 13, 14, 1
 """No packages fit together; a channel cannot be read; a package cannot be fetched or linked; a spec is none;
 py-rattler is not here."""
 
-_KEPT = (
+_RECORD_KEYS = (
     "name",
     "version",
     "build",
@@ -37,23 +37,23 @@ _KEPT = (
 )
 
 
-class Failed(Exception):
+class RattlerError(Exception):
     def __init__(self, code: int, what: str) -> None:
         super().__init__(what)
         self.code = code
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
-async def act(order: dict[str, Any]) -> Any:
+async def execute_order(order: dict[str, Any]) -> Any:
     if order["do"] == "solve":
-        return [_row(each) for each in await _solved(order)]
+        return [_row(each) for each in await _solve(order)]
     if order["do"] == "versions":
-        return await _versions(order)
-    records = [_record(row) for row in order["rows"]] if order.get("rows") is not None else await _solved(order)
+        return await _query_versions(order)
+    records = [_record(row) for row in order["rows"]] if order.get("rows") is not None else await _solve(order)
     await _install(order, records)
     return [_row(each) for each in records]
 
@@ -78,7 +78,7 @@ def _channels(order: dict[str, Any]) -> list[Any]:
     return [Channel(name, config) for name in order["channels"]]
 
 
-def _virtual(order: dict[str, Any]) -> list[Any]:
+def _virtual_packages(order: dict[str, Any]) -> list[Any]:
     from rattler import BuildString, GenericVirtualPackage, PackageName, Version, VirtualPackage
 
     if order.get("virtual") is None:
@@ -98,33 +98,33 @@ def _specs(order: dict[str, Any]) -> list[Any]:
         try:
             found.append(MatchSpec(text))
         except InvalidMatchSpecError as error:
-            raise Failed(BAD_SPEC, "%r is no conda package: %s" % (text, error)) from None
+            raise RattlerError(BAD_SPEC, "%r is no conda package: %s" % (text, error)) from None
     return found
 
 
-async def _solved(order: dict[str, Any]) -> list[Any]:
+async def _solve(order: dict[str, Any]) -> list[Any]:
     import datetime
 
     from rattler import solve
     from rattler.exceptions import GatewayError, SolverError
 
     specs = _specs(order)
-    say("solving %d packages of %s" % (len(specs), ", ".join(order["shown"])))
+    print_message("solving %d packages of %s" % (len(specs), ", ".join(order["shown"])))
     try:
         return await solve(
             _channels(order),
             specs,
             gateway=_gateway(order),
-            virtual_packages=_virtual(order),
+            virtual_packages=_virtual_packages(order),
             timeout=datetime.timedelta(seconds=order["timeout"]),
         )
     except SolverError as error:
-        raise Failed(UNSOLVABLE, str(error).strip()) from None
+        raise RattlerError(UNSOLVABLE, str(error).strip()) from None
     except GatewayError as error:
-        raise Failed(UNREACHABLE, str(error).strip()) from None
+        raise RattlerError(UNREACHABLE, str(error).strip()) from None
 
 
-async def _versions(order: dict[str, Any]) -> dict[str, list[str]]:
+async def _query_versions(order: dict[str, Any]) -> dict[str, list[str]]:
     """The names of `specs` that a channel has anything for that fits, with the versions found."""
     from rattler import Subdir
     from rattler.exceptions import GatewayError
@@ -135,7 +135,7 @@ async def _versions(order: dict[str, Any]) -> dict[str, list[str]]:
             _channels(order), [Subdir.current(), Subdir("noarch")], specs, recursive=False
         )
     except GatewayError as error:
-        raise Failed(UNREACHABLE, str(error).strip()) from None
+        raise RattlerError(UNREACHABLE, str(error).strip()) from None
     versions: dict[str, list[str]] = {}
     for records in found:
         for record in records:
@@ -160,7 +160,7 @@ async def _install(order: dict[str, Any], records: list[Any]) -> None:
             reporter=_reporter(len(records)),
         )
     except (InstallerError, LinkError, TransactionError, FetchRepoDataError, OSError) as error:
-        raise Failed(NOT_INSTALLED, str(error).strip()) from None
+        raise RattlerError(NOT_INSTALLED, str(error).strip()) from None
     _refuse_files_outside(order["prefix"])
 
 
@@ -173,12 +173,12 @@ def _refuse_files_outside(prefix: str) -> None:
         if not record.endswith(".json") or b"../" not in data:
             continue
         rows = (json.loads(data).get("paths_data") or {}).get("paths") or ()
-        outside = {row["_path"]: row.get("sha256") for row in rows if _leads_out(row["_path"], prefix)}
+        outside = {row["_path"]: row.get("sha256") for row in rows if _is_outside(row["_path"], prefix)}
         for name, digest in outside.items():
             _remove_outside(os.path.join(prefix, name), digest)
         if outside:
             name = record[: -len(".json")]
-            raise Failed(
+            raise RattlerError(
                 NOT_INSTALLED, "%s has a file that leads out of the environment: %s" % (name, next(iter(outside)))
             )
 
@@ -195,7 +195,7 @@ def _remove_outside(path: str, digest: str | None) -> None:
             os.removedirs(os.path.dirname(os.path.normpath(path)))
 
 
-def _leads_out(name: str, prefix: str) -> bool:
+def _is_outside(name: str, prefix: str) -> bool:
     return not os.path.normpath(os.path.join(prefix, name)).startswith(os.path.normpath(prefix) + os.sep)
 
 
@@ -208,12 +208,12 @@ def _reporter(total: int) -> Any:
         linked = 0
 
         def on_populate_cache_start(self, operation: int, package_name: str) -> int:
-            say("fetching %s" % package_name)
+            print_message("fetching %s" % package_name)
             return operation
 
         def on_link_complete(self, index: int) -> None:
             self.linked += 1
-            say("linked %d of %d packages" % (self.linked, total))
+            print_message("linked %d of %d packages" % (self.linked, total))
 
     return Reporter()  # type: ignore[abstract]  # whose methods have bodies
 
@@ -247,7 +247,7 @@ def _record(row: dict[str, Any]) -> Any:
     from rattler import PackageRecord, RepoDataRecord
 
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({key: row[key] for key in _KEPT if row.get(key) is not None}, file)
+        json.dump({key: row[key] for key in _RECORD_KEYS if row.get(key) is not None}, file)
         file.flush()
         record = PackageRecord.from_index_json(file.name, row["size"], row["sha256"], row["md5"])  # type: ignore[arg-type]
     return RepoDataRecord(record, row["file_name"], row["url"], row["channel"])
@@ -260,12 +260,12 @@ def main() -> int:
     try:
         import rattler  # noqa: F401
     except ImportError as error:
-        say("py-rattler cannot be imported: %s" % error)
+        print_message("py-rattler cannot be imported: %s" % error)
         return NO_RATTLER
     try:
-        result = asyncio.run(act(order))
-    except Failed as error:
-        say(str(error))
+        result = asyncio.run(execute_order(order))
+    except RattlerError as error:
+        print_message(str(error))
         return error.code
     sys.stdout.write(json.dumps(result))
     sys.stdout.flush()

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from worldsize.environment.inspect.installed import normalized
+from worldsize.environment.inspect.installed import normalized_name
 from worldsize.environment.pip.requirement_lines import read_lines
 from worldsize.errors import UsageError
-from worldsize.jobspec.requirement import requirement
+from worldsize.jobspec.requirement import absolute_requirement
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*\(?([<>=!~][^;@)]*)?\)?\s*(;.*)?")
 _INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]*(\S.*)")
@@ -28,7 +28,7 @@ CONDA_NAMES = {
 """Names that differ between PyPI and conda's channels; several of PyPI's are another thing there."""
 
 
-class Wanted(NamedTuple):
+class RequirementLine(NamedTuple):
     """One line of a list. `spec` is what conda would be asked for; None where only pip understands it, and `why`."""
 
     line: str
@@ -45,16 +45,16 @@ class Proposal(NamedTuple):
     why: dict[str, str]
 
 
-Versions = Callable[[Sequence[str]], dict[str, list[str]]]
+VersionQuery = Callable[[Sequence[str]], dict[str, list[str]]]
 """Which of some specs channels have anything for, and in which versions."""
 
-Trial = Callable[[Sequence[str]], str | None]
+ConflictQuery = Callable[[Sequence[str]], str | None]
 """Why specs do not fit together; None where they do."""
 
 
-def read_list(path: str, depth: int = 0) -> list[Wanted]:
+def read_list(path: str, depth: int = 0) -> list[RequirementLine]:
     """The lines of a requirements file, and of those that it includes. OSError."""
-    found: list[Wanted] = []
+    found: list[RequirementLine] = []
     directory = os.path.dirname(os.path.abspath(path))
     for each in read_lines(path):
         text = re.sub(r"(^|\s)#.*$", "", each).strip()
@@ -62,31 +62,37 @@ def read_list(path: str, depth: int = 0) -> list[Wanted]:
         if include and depth < _DEEPEST:
             found += read_list(os.path.join(directory, include[1]), depth + 1)
         elif text:
-            found.append(wanted(requirement(text, directory)))
+            found.append(parse_requirement(absolute_requirement(text, directory)))
     return found
 
 
-def wanted(line: str) -> Wanted:
+def parse_requirement(line: str) -> RequirementLine:
     editable = _EDITABLE.match(line)
     if editable:
-        return Wanted(line[editable.end() :], why="is installed as it is now: an environment cannot hold what changes")
+        return RequirementLine(
+            line[editable.end() :], why="is installed as it is now: an environment cannot hold what changes"
+        )
     if line.startswith("-"):
-        return Wanted(line, why="is an option of pip's")
+        return RequirementLine(line, why="is an option of pip's")
     if "://" in line or line.startswith("/") or " @ " in line:
-        return Wanted(line, why="is no package of a channel")
+        return RequirementLine(line, why="is no package of a channel")
     match = _REQUIREMENT.fullmatch(" ".join(re.sub(r"\s--hash=\S+", "", line).split()))
     if not match:
-        return Wanted(line, why="is understood by pip alone")
+        return RequirementLine(line, why="is understood by pip alone")
     name, extras, versions, marker = match[1], match[2], (match[3] or "").replace(" ", ""), match[4]
     if extras or marker:
-        return Wanted(line, name, why="has %s, which conda does not know" % ("extras" if extras else "a condition"))
+        return RequirementLine(
+            line, name, why="has %s, which conda does not know" % ("extras" if extras else "a condition")
+        )
     if "+" in versions:
-        return Wanted(line, name, why="is of an index of its own")
-    conda = CONDA_NAMES.get(normalized(name), normalized(name))
-    return Wanted(line, name, ("%s %s" % (conda, versions.replace("===", "=="))).strip())
+        return RequirementLine(line, name, why="is of an index of its own")
+    conda = CONDA_NAMES.get(normalized_name(name), normalized_name(name))
+    return RequirementLine(line, name, ("%s %s" % (conda, versions.replace("===", "=="))).strip())
 
 
-def propose(found: Sequence[Wanted], python: str | None, versions: Versions, trial: Trial) -> Proposal:
+def propose(
+    found: Sequence[RequirementLine], python: str | None, versions: VersionQuery, trial: ConflictQuery
+) -> Proposal:
     """What the channels have goes to conda, as far as it fits together, Python included; all else to pip.
 
     Where it does not fit, what the solver complains of goes to pip, one after the other, until the rest fits.
@@ -104,15 +110,17 @@ def propose(found: Sequence[Wanted], python: str | None, versions: Versions, tri
             break
         if trial(base) is not None:
             raise UsageError("the channels have no %s" % base[0], None, "another --python, or another --channel")
-        blamed = _blamed(conda, said, base, trial)
+        blamed = _find_misfit(conda, said, base, trial)
         conda.remove(blamed)
         why[blamed.line] = "does not fit with the others"
     pip = [each.line for each in found if each not in conda]
-    specs = ["python=%s" % python if python else "python", *(_as_conda(each.spec or "") for each in conda)]
+    specs = ["python=%s" % python if python else "python", *(_to_conda_spec(each.spec or "") for each in conda)]
     return Proposal(tuple(specs), tuple(pip), why)
 
 
-def _blamed(conda: Sequence[Wanted], said: str, base: Sequence[str], trial: Trial) -> Wanted:
+def _find_misfit(
+    conda: Sequence[RequirementLine], said: str, base: Sequence[str], trial: ConflictQuery
+) -> RequirementLine:
     """The one to leave out: the first without which the others fit; of several bad ones the last that is complained
     of."""
     named = [each for each in conda if re.search(r"(?<![\w-])%s(?![\w-])" % re.escape(_name(each)), said)]
@@ -123,24 +131,24 @@ def _blamed(conda: Sequence[Wanted], said: str, base: Sequence[str], trial: Tria
     return candidates[-1]
 
 
-def _name(each: Wanted) -> str:
+def _name(each: RequirementLine) -> str:
     return (each.spec or "").partition(" ")[0]
 
 
-def _as_conda(spec: str) -> str:
+def _to_conda_spec(spec: str) -> str:
     name, _, versions = spec.partition(" ")
     return name + versions
 
 
-def as_yaml(proposal: Proposal, name: str, channels: Sequence[str]) -> str:
+def environment_yaml(proposal: Proposal, name: str, channels: Sequence[str]) -> str:
     """An environment file that conda reads too."""
     lines = ["name: %s" % name, "channels:", *("- %s" % each for each in channels), "dependencies:"]
-    lines += ["- %s" % _quoted(each) for each in proposal.conda]
+    lines += ["- %s" % _yaml_scalar(each) for each in proposal.conda]
     if proposal.pip:
-        lines += ["- pip:", *("  - %s" % _quoted(each) for each in proposal.pip)]
+        lines += ["- pip:", *("  - %s" % _yaml_scalar(each) for each in proposal.pip)]
     return "\n".join(lines) + "\n"
 
 
-def _quoted(text: str) -> str:
+def _yaml_scalar(text: str) -> str:
     plain = re.fullmatch(r"[A-Za-z_/][A-Za-z0-9_./=<>~!,+-]*", text) and not text.endswith(("-", ":"))
     return text if plain else '"%s"' % text.replace("\\", "\\\\").replace('"', '\\"')

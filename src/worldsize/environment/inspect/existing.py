@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from worldsize.common.atomic_files import display, read_file
+from worldsize.common.atomic_files import printable_text, read_file
 from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.trust.directories import is_reliable_directory, real_path
 
@@ -16,7 +16,7 @@ _ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "miniconda", "a
 _LIB = re.compile(r"python(\d+)\.(\d+)t?")
 
 
-class Existing(NamedTuple):
+class ExistingEnvironment(NamedTuple):
     """`kind`: "conda", "venv" or "prefix" (any directory with a bin/python); `version` (3, 11) where its files tell."""
 
     prefix: str
@@ -28,40 +28,42 @@ class Existing(NamedTuple):
         return os.path.join(self.prefix, "bin", "python")
 
 
-def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str] | None = None) -> Existing:
+def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str] | None = None) -> ExistingEnvironment:
     """The environment at the absolute path `wanted`, or of that name; `own` are ours by name, which come first.
 
     Names are looked for where conda, mamba and virtualenvwrapper keep theirs. NotFound, with the nearest name.
     """
     if os.sep in wanted:
-        return _at(wanted)
-    found = find_name(wanted, environ, own)
+        return _environment_at(wanted)
+    found = find_by_name(wanted, environ, own)
     if found is not None:
         return found
-    raise _no_such(wanted, environ, own or {})
+    raise _not_found_error(wanted, environ, own or {})
 
 
-def find_name(name: str, environ: Mapping[str, str], own: Mapping[str, str] | None = None) -> Existing | None:
+def find_by_name(
+    name: str, environ: Mapping[str, str], own: Mapping[str, str] | None = None
+) -> ExistingEnvironment | None:
     if own and name in own:
-        found = looked_at(own[name])
+        found = inspect_prefix(own[name])
         if found is None:
-            what, hint = gone(own[name])
+            what, hint = explain_missing_python(own[name])
             raise NotFound("environment %s: %s" % (os.path.basename(own[name]), what), None, hint)
         return found
-    for prefix in _of_name(name, environ):
-        found = looked_at(prefix)
-        if found is not None and is_believed(prefix):
+    for prefix in _candidate_prefixes(name, environ):
+        found = inspect_prefix(prefix)
+        if found is not None and is_trusted_prefix(prefix):
             return found
-    return _base(name, environ)
+    return _find_conda_base(name, environ)
 
 
-def _of_name(name: str, environ: Mapping[str, str]) -> Iterator[str]:
+def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
     """Where environments are kept, and then what conda has written down."""
-    yield from (os.path.join(directory, name) for directory in _places(environ))
-    yield from (path for path in _registry(environ) if os.path.basename(path) == name)
+    yield from (os.path.join(directory, name) for directory in _environment_directories(environ))
+    yield from (path for path in _read_conda_registry(environ) if os.path.basename(path) == name)
 
 
-def is_believed(prefix: str) -> bool:
+def is_trusted_prefix(prefix: str) -> bool:
     """Whether an environment that a name has led to is what its user means: this user's, root's or a trusted one; or
     in a tree of one owner, which nobody else can write to, and which lies where nobody else could have put it."""
     try:
@@ -76,7 +78,7 @@ def is_believed(prefix: str) -> bool:
         return False
 
 
-def looked_at(prefix: str) -> Existing | None:
+def inspect_prefix(prefix: str) -> ExistingEnvironment | None:
     """What the directory `prefix` holds; None for no environment."""
     if not os.path.exists(os.path.join(prefix, "bin", "python")):
         return None
@@ -84,10 +86,10 @@ def looked_at(prefix: str) -> Existing | None:
         kind = "conda"
     else:
         kind = "venv" if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")) else "prefix"
-    return Existing(prefix, kind, python_version(prefix))
+    return ExistingEnvironment(prefix, kind, python_version(prefix))
 
 
-def home_of(prefix: str) -> str | None:
+def venv_home(prefix: str) -> str | None:
     """The directory of the Python that a virtual environment was made of, by its own word; None for others."""
     try:
         text = read_file(os.path.join(prefix, "pyvenv.cfg"), 1 << 16).decode("utf-8")
@@ -98,7 +100,7 @@ def home_of(prefix: str) -> str | None:
     return found[0] if found and os.path.isabs(found[0]) else None
 
 
-def gone(prefix: str) -> tuple[str, str]:
+def explain_missing_python(prefix: str) -> tuple[str, str]:
     """Of one of ours that was whole, and has no Python any more: what there was, and the mend."""
     path = os.path.join(prefix, "bin", "python")
     target = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else path
@@ -121,45 +123,47 @@ def python_version(prefix: str) -> tuple[int, int] | None:
     return versions.pop() if len(versions) == 1 else None
 
 
-def _at(path: str) -> Existing:
+def _environment_at(path: str) -> ExistingEnvironment:
     if os.path.isfile(path) and os.access(path, os.X_OK):
-        return _of_interpreter(path)
+        return _environment_of_python(path)
     if not os.path.isdir(path):
         hint = "mend it: a directory with bin/python in it, or an interpreter"
-        raise NotFound("no such environment: %s" % display(path), None, hint)
-    found = looked_at(path)
+        raise NotFound("no such environment: %s" % printable_text(path), None, hint)
+    found = inspect_prefix(path)
     if found is None:
-        raise NotFound("%s holds no bin/python, so it is no environment" % display(path), None, "name its directory")
+        raise NotFound(
+            "%s holds no bin/python, so it is no environment" % printable_text(path), None, "name its directory"
+        )
     return found
 
 
-def _of_interpreter(path: str) -> Existing:
+def _environment_of_python(path: str) -> ExistingEnvironment:
     """The environment whose `python` it is."""
     directory, name = os.path.split(os.path.abspath(path))
-    found = looked_at(os.path.dirname(directory)) if os.path.basename(directory) == "bin" else None
+    found = inspect_prefix(os.path.dirname(directory)) if os.path.basename(directory) == "bin" else None
     if found is not None and os.path.realpath(found.python) == os.path.realpath(path):
         return found
     version = name.removeprefix("python")
     raise UsageError(
-        "%s is not what `python` means in its directory" % display(path),
+        "%s is not what `python` means in its directory" % printable_text(path),
         None,
         "say the version, python: %s; or name a virtual or conda environment" % (version or "3.11"),
     )
 
 
-def _places(environ: Mapping[str, str]) -> Iterator[str]:
+def _environment_directories(environ: Mapping[str, str]) -> Iterator[str]:
     """Directories whose entries are environments."""
     home = environ.get("HOME") or os.path.expanduser("~")
     for variable in ("CONDA_ENVS_PATH", "CONDA_ENVS_DIRS"):
         yield from (each for each in environ.get(variable, "").split(os.pathsep) if each)
-    for root in _roots(environ):
+    for root in _conda_roots(environ):
         yield os.path.join(root, "envs")
     if environ.get("WORKON_HOME"):
         yield environ["WORKON_HOME"]
     yield os.path.join(home, ".virtualenvs")
 
 
-def _roots(environ: Mapping[str, str]) -> Iterator[str]:
+def _conda_roots(environ: Mapping[str, str]) -> Iterator[str]:
     """Installations of conda and its kin."""
     home = environ.get("HOME") or os.path.expanduser("~")
     if environ.get("MAMBA_ROOT_PREFIX"):
@@ -173,13 +177,17 @@ def _roots(environ: Mapping[str, str]) -> Iterator[str]:
     yield from (os.path.join(home, name) for name in _ROOTS)
 
 
-def _base(name: str, environ: Mapping[str, str]) -> Existing | None:
+def _find_conda_base(name: str, environ: Mapping[str, str]) -> ExistingEnvironment | None:
     """conda's name for the installation itself."""
-    found = (looked_at(root) for root in _roots(environ) if is_believed(root)) if name == "base" else iter(())
+    found = (
+        (inspect_prefix(root) for root in _conda_roots(environ) if is_trusted_prefix(root))
+        if name == "base"
+        else iter(())
+    )
     return next((each for each in found if each is not None and each.kind == "conda"), None)
 
 
-def _registry(environ: Mapping[str, str]) -> list[str]:
+def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
     home = environ.get("HOME") or os.path.expanduser("~")
     try:
         with open(os.path.join(home, ".conda", "environments.txt"), encoding="utf-8") as file:
@@ -188,21 +196,21 @@ def _registry(environ: Mapping[str, str]) -> list[str]:
         return []
 
 
-def _no_such(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
+def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
     from worldsize.jobspec.reading.nearest import did_you_mean
 
-    bases = list(_roots(environ)) if name == "base" else []
-    others = [prefix for prefix in (*_of_name(name, environ), *bases) if looked_at(prefix)]
+    bases = list(_conda_roots(environ)) if name == "base" else []
+    others = [prefix for prefix in (*_candidate_prefixes(name, environ), *bases) if inspect_prefix(prefix)]
     if others:
         what = "there is an environment %.60r at %s, which somebody else could have put there" % (name, others[0])
         raise NotFound(what, None, "give its path; or worldsize config trust %s" % others[0])
     known = dict.fromkeys(own)
-    for directory in _places(environ):
+    for directory in _environment_directories(environ):
         try:
             known.update(dict.fromkeys(each for each in os.listdir(directory) if not each.startswith(".")))
         except OSError:
             continue
-    known.update(dict.fromkeys(os.path.basename(path) for path in _registry(environ)))
+    known.update(dict.fromkeys(os.path.basename(path) for path in _read_conda_registry(environ)))
     if not known:
         return NotFound("there is no environment %.60r" % name, None, "name a file, a path, or [environment.NAME]")
     return NotFound("there is no environment %.60r" % name, None, did_you_mean(name, known, "there are"))

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import read_json, write_json
 
-_OWN = frozenset(("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json"))
+_INSTALLER_FILES = frozenset(("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json"))
 """Files of a .dist-info that tell of the installing and not of what was installed."""
 
 _SEPARATORS = re.compile(r"[-_.]+")
 
 
-class Distribution(NamedTuple):
+class InstalledDistribution(NamedTuple):
     """One Python distribution; `path` is its .dist-info. `digest` is of its files' names and contents as the wheel has
     them; None where it has no list of them (conda's own). `url` where it came from, when that is no index."""
 
@@ -30,7 +30,7 @@ class Distribution(NamedTuple):
     url: str | None = None
 
 
-def normalized(name: str) -> str:
+def normalized_name(name: str) -> str:
     """As package indexes compare names."""
     return _SEPARATORS.sub("-", name).lower()
 
@@ -46,22 +46,26 @@ def site_packages(prefix: str) -> str | None:
     return next((each for each in found if os.path.isdir(each)), None)
 
 
-def distributions(prefix: str) -> list[Distribution]:
+def installed_distributions(prefix: str) -> list[InstalledDistribution]:
     """Those of the prefix itself, by name. What is damaged is left out."""
     directory = site_packages(prefix)
     if directory is None:
         return []
-    return sorted(_distributions(directory), key=lambda each: normalized(each.name))
+    return sorted(_read_distributions(directory), key=lambda each: normalized_name(each.name))
 
 
-def _distributions(directory: str) -> Iterator[Distribution]:
+def _read_distributions(directory: str) -> Iterator[InstalledDistribution]:
     for name in os.listdir(directory):
         path = os.path.join(directory, name)
         if name.endswith((".dist-info", ".egg-info")):
             metadata = _metadata(path)
             if metadata:
-                yield Distribution(
-                    *metadata, path, _text(os.path.join(path, "INSTALLER")).strip(), record_digest(path), _url(path)
+                yield InstalledDistribution(
+                    *metadata,
+                    path,
+                    _read_text(os.path.join(path, "INSTALLER")).strip(),
+                    record_digest(path),
+                    _url(path),
                 )
 
 
@@ -71,7 +75,7 @@ def _metadata(path: str) -> tuple[str, str] | None:
         os.path.join(path, "METADATA" if path.endswith(".dist-info") else "PKG-INFO") if os.path.isdir(path) else path
     )
     name = version = ""
-    for line in _text(file).split("\n"):
+    for line in _read_text(file).split("\n"):
         key, _, value = line.partition(": ")
         if key == "Name":
             name = value.strip()
@@ -82,9 +86,9 @@ def _metadata(path: str) -> tuple[str, str] | None:
     return (name, version) if name and version else None
 
 
-def record(path: str) -> list[tuple[str, str]]:
+def record_rows(path: str) -> list[tuple[str, str]]:
     """(file, "sha256=…") of each file of a .dist-info's RECORD; files relative to site-packages, digests may be ""."""
-    rows = csv.reader(_text(os.path.join(path, "RECORD")).split("\n"))
+    rows = csv.reader(_read_text(os.path.join(path, "RECORD")).split("\n"))
     return [(row[0], row[1] if len(row) > 1 else "") for row in rows if row]
 
 
@@ -93,10 +97,10 @@ def record_digest(path: str) -> str | None:
     own = os.path.basename(path)
     rows = sorted(
         (name, digest)
-        for name, digest in record(path)
+        for name, digest in record_rows(path)
         if not name.startswith("../")
         and not name.endswith(".pyc")
-        and not (name.startswith(own + "/") and os.path.basename(name) in _OWN)
+        and not (name.startswith(own + "/") and os.path.basename(name) in _INSTALLER_FILES)
     )
     if not rows:
         return None
@@ -111,15 +115,15 @@ def conda_packages(prefix: str) -> list[dict[str, Any]]:
         names = [name for name in os.listdir(directory) if name.endswith(".json")]
     except OSError:
         return []
-    found = [_json(os.path.join(directory, name)) for name in names]
+    found = [_read_json_object(os.path.join(directory, name)) for name in names]
     return sorted((each for each in found if "name" in each), key=lambda each: str(each["name"]))
 
 
-def set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, Any]]) -> str:
+def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, Any]]) -> str:
     """Names the package set: the same packages, byte for byte, give the same; where they lie does not count."""
     keys = ("name", "version", "build", "sha256")
     rows = ["conda %s %s %s %s" % tuple(each.get(key) for key in keys) for each in conda]
-    rows += ["pip %s %s %s" % (normalized(each["name"]), each["version"], each.get("digest")) for each in pip]
+    rows += ["pip %s %s %s" % (normalized_name(each["name"]), each["version"], each.get("digest")) for each in pip]
     return hashlib.sha256("\n".join(sorted(rows)).encode()).hexdigest()
 
 
@@ -127,7 +131,7 @@ def _url(path: str) -> str | None:
     """As a requirement names it (PEP 610 and 440): of a repository, with the commit that was installed."""
     from worldsize.trust.secrets import mask_text
 
-    value = _json(os.path.join(path, "direct_url.json"))
+    value = _read_json_object(os.path.join(path, "direct_url.json"))
     url, source, within = value.get("url"), value.get("vcs_info"), value.get("subdirectory")
     if not isinstance(url, str):
         return None
@@ -140,13 +144,13 @@ def mask_addresses(prefix: str, masked: Callable[[str], str]) -> None:
     """Takes secrets out of where packages say that they are from: whoever is given the environment, or a pack of it,
     can read that."""
     for path in glob(os.path.join(site_packages(prefix) or prefix, "*.dist-info", "direct_url.json")):
-        value = _json(path)
+        value = _read_json_object(path)
         url = value.get("url")
         if isinstance(url, str) and masked(url) != url:
             write_json(path, {**value, "url": masked(url)})
 
 
-def _json(path: str) -> dict[str, Any]:
+def _read_json_object(path: str) -> dict[str, Any]:
     try:
         value = read_json(path)
     except (OSError, ValueError):
@@ -154,7 +158,7 @@ def _json(path: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()

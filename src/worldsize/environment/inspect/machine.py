@@ -20,7 +20,7 @@ def platform() -> str:
     return "%s-%s" % (name, _PLATFORMS.get(system.machine, system.machine))
 
 
-def glibc() -> str | None:
+def glibc_version() -> str | None:
     """This machine's version, such as "2.36"; None where it has another C library."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
@@ -29,7 +29,7 @@ def glibc() -> str | None:
     return version if name == "glibc" else None
 
 
-def driver() -> str | None:
+def driver_version() -> str | None:
     """The version of the NVIDIA driver that is loaded, such as "550.54.15"; None without one."""
     try:
         with open(_DRIVER, encoding="ascii", errors="replace") as file:
@@ -39,14 +39,14 @@ def driver() -> str | None:
     return found[1] if found else None
 
 
-def here() -> list[str]:
+def machine_versions() -> list[str]:
     """What stands for this machine's virtual packages where nobody named any: cheap, and enough to tell machines
     apart. The solver itself asks rattler."""
-    found = {"glibc": glibc(), "driver": driver()}
+    found = {"glibc": glibc_version(), "driver": driver_version()}
     return ["%s %s" % item for item in found.items() if item[1]]
 
 
-def completed_virtual(said: Sequence[str]) -> list[tuple[str, str, str]]:
+def all_virtual_packages(said: Sequence[str]) -> list[tuple[str, str, str]]:
     """All virtual packages of nodes of which somebody named some: what every Linux has, this machine's processor, and
     its C library where nobody named one. No GPU driver, unless it was named."""
     kernel = re.match(r"\d+(?:\.\d+)*", os.uname().release)
@@ -54,15 +54,15 @@ def completed_virtual(said: Sequence[str]) -> list[tuple[str, str, str]]:
         "__unix": ("0", "0"),
         "__linux": (kernel[0] if kernel else "0", "0"),
         "__archspec": ("1", os.uname().machine),
-        **({"__glibc": (glibc() or "0", "0")} if glibc() else {}),
+        **({"__glibc": (glibc_version() or "0", "0")} if glibc_version() else {}),
     }
     for each in said:
-        name, version, build = parse_virtual(each)
+        name, version, build = parse_virtual_package(each)
         found[name] = (version, build)
     return [(name, *rest) for name, rest in found.items()]
 
 
-def parse_virtual(text: str) -> tuple[str, str, str]:
+def parse_virtual_package(text: str) -> tuple[str, str, str]:
     """Name, version and build of "__cuda=12.4". UsageError for what is no virtual package."""
     found = _VIRTUAL.fullmatch(text.strip())
     if not found:

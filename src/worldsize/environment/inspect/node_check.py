@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 from worldsize.agent.node_programs import python_report
 
-OLDEST = (3, 8)
+OLDEST_PYTHON = (3, 8)
 
-DRIVERS = {
+OLDEST_DRIVERS = {
     "9": "384.81", "10.0": "410.48", "10.1": "418.39", "10.2": "440.33", "11": "450.80.02", "12": "525.60.13",
     "13": "580.65.06",
 }  # fmt: skip
 """The oldest driver for each CUDA, from the release notes' table of minor version compatibility."""
 
-KNOWN = (
+KNOWN_PACKAGES = (
     "torch", "torchvision", "tensorflow", "jax", "numpy", "scipy", "pandas", "scikit-learn", "transformers", "datasets",
     "lightning", "deepspeed", "horovod", "mpi4py", "accelerate",
 )  # fmt: skip
@@ -34,7 +34,7 @@ else:
 """
 
 
-class Problem(NamedTuple):
+class NodeProblem(NamedTuple):
     """`level` is "error" or "notice"; `nodes` are those that have it."""
 
     level: str
@@ -43,7 +43,7 @@ class Problem(NamedTuple):
     mend: str = ""
 
 
-class Row(NamedTuple):
+class NodeReport(NamedTuple):
     """One node's answer: `said` is its report, None where it gave none."""
 
     node: str
@@ -56,11 +56,11 @@ def check_argv(python: str, modules: Sequence[str], distributions: Sequence[str]
     """What a node executes: besides, what is known to matter and is installed there is looked at."""
     with open(python_report.__file__, encoding="utf-8") as file:
         program = file.read()
-    asked = {"modules": modules, "distributions": distributions, "optional": KNOWN}
+    asked = {"modules": modules, "distributions": distributions, "optional": KNOWN_PACKAGES}
     return [python, "-c", _BOOT, program, json.dumps(asked)]
 
 
-def read_row(node: str, code: int, out: str, err: str) -> Row:
+def parse_node_report(node: str, code: int, out: str, err: str) -> NodeReport:
     """What a node printed, whatever its start-up files print around it."""
     for line in reversed(out.splitlines()):
         if line.startswith("{"):
@@ -69,26 +69,26 @@ def read_row(node: str, code: int, out: str, err: str) -> Row:
             except ValueError:
                 continue
             if isinstance(said, dict) and "python" in said:
-                return Row(node, said)
+                return NodeReport(node, said)
     last = err.strip().splitlines()
-    return Row(node, None, code, last[-1] if last else "it said nothing, and ended with code %d" % code)
+    return NodeReport(node, None, code, last[-1] if last else "it said nothing, and ended with code %d" % code)
 
 
-def judge(rows: Sequence[Row], gpus_per_node: int | None) -> list[Problem]:
+def find_problems(rows: Sequence[NodeReport], gpus_per_node: int | None) -> list[NodeProblem]:
     """Everything wrong, the same on several nodes once; errors first."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
-        for level, what, mend in _of_node(row, gpus_per_node):
+        for level, what, mend in _node_problems(row, gpus_per_node):
             found.setdefault((level, what, mend), []).append(row.node)
-    problems = [Problem(level, tuple(nodes), what, mend) for (level, what, mend), nodes in found.items()]
+    problems = [NodeProblem(level, tuple(nodes), what, mend) for (level, what, mend), nodes in found.items()]
     problems += _differences(rows)
     return sorted(problems, key=lambda problem: problem.level != "error")
 
 
-_Found = Iterator[tuple[str, str, str]]
+_Findings = Iterator[tuple[str, str, str]]
 
 
-def _of_node(row: Row, gpus_per_node: int | None) -> _Found:
+def _node_problems(row: NodeReport, gpus_per_node: int | None) -> _Findings:
     said = row.said
     if said is None:
         missing = row.code in (126, 127)
@@ -96,25 +96,25 @@ def _of_node(row: Row, gpus_per_node: int | None) -> _Found:
         yield "error", row.error, mend
         return
     version = tuple(map(int, re.findall(r"\d+", said["python"])[:2]))
-    if version < OLDEST:
-        what = "Python %s is too old: agents need %d.%d" % (said["python"], *OLDEST)
+    if version < OLDEST_PYTHON:
+        what = "Python %s is too old: agents need %d.%d" % (said["python"], *OLDEST_PYTHON)
         yield "error", what, "name a newer one: `python` of the compute, or of the environment"
         return
-    yield from _glibc(said)
+    yield from _glibc_problems(said)
     for name, found in said["imports"].items():
         if "error" in found:
-            yield "error", "%s cannot be imported: %s" % (name, found["error"]), _mend(found["error"], name)
-    yield from _gpus(said, gpus_per_node)
+            yield "error", "%s cannot be imported: %s" % (name, found["error"]), _import_hint(found["error"], name)
+    yield from _gpu_problems(said, gpus_per_node)
 
 
-def _glibc(said: Mapping[str, Any]) -> _Found:
+def _glibc_problems(said: Mapping[str, Any]) -> _Findings:
     needed, _, name = said["needs_glibc"].partition(" ")
-    if said["glibc"] and needed and numbers(said["glibc"]) < numbers(needed):
+    if said["glibc"] and needed and version_numbers(said["glibc"]) < version_numbers(needed):
         what = "glibc %s is older than %s was built for (%s)" % (said["glibc"], name, needed)
         yield "error", what, "an older version of it, or conda's, or a container image"
 
 
-def _mend(error: str, name: str) -> str:
+def _import_hint(error: str, name: str) -> str:
     if "No module named" in error:
         return "add it to the environment" if name in error else "add what it needs"
     if "GLIBC" in error or "GLIBCXX" in error:
@@ -124,7 +124,7 @@ def _mend(error: str, name: str) -> str:
     return ""
 
 
-def _gpus(said: Mapping[str, Any], gpus_per_node: int | None) -> _Found:
+def _gpu_problems(said: Mapping[str, Any], gpus_per_node: int | None) -> _Findings:
     torch, driver = said["torch"], said["driver"]
     if torch is None:
         return
@@ -139,19 +139,19 @@ def _gpus(said: Mapping[str, Any], gpus_per_node: int | None) -> _Found:
         yield level, "torch is built for CUDA %s, and this node has no driver" % cuda, "is it a node with a GPU?"
         return
     needed = oldest_driver(cuda) if cuda else ""
-    if needed and driver and numbers(driver) < numbers(needed):
+    if needed and driver and version_numbers(driver) < version_numbers(needed):
         what = "driver %s is too old for torch's CUDA %s, which needs %s" % (driver, cuda, needed)
         yield "error", what, "a torch for an older CUDA, or a newer driver"
     elif not torch["available"]:
         what = "torch sees no GPU, though there is a driver (%s)" % (driver or "unknown")
         yield "error", what, "is a GPU asked for, and CUDA_VISIBLE_DEVICES not empty?"
     for name, capability in (each[:2] for each in said["gpus"]):
-        yield from _architecture(name, capability, torch["built_for"])
+        yield from _architecture_problems(name, capability, torch["built_for"])
 
 
-def _architecture(name: str, capability: str, built_for: Sequence[str]) -> _Found:
+def _architecture_problems(name: str, capability: str, built_for: Sequence[str]) -> _Findings:
     """Code for sm_80 runs on 8.6 too; that of compute_80 on all later ones."""
-    own = numbers(capability)
+    own = version_numbers(capability)
     codes = [(kind, int(number)) for each in built_for for kind, number in re.findall(r"(sm|compute)_(\d+)", each)]
     if not own or not codes:
         return
@@ -164,14 +164,14 @@ def _architecture(name: str, capability: str, built_for: Sequence[str]) -> _Foun
 
 def oldest_driver(cuda: str) -> str:
     """ "" where the table knows no such CUDA."""
-    return DRIVERS.get(cuda) or DRIVERS.get(cuda.partition(".")[0], "")
+    return OLDEST_DRIVERS.get(cuda) or OLDEST_DRIVERS.get(cuda.partition(".")[0], "")
 
 
-def numbers(text: str) -> tuple[int, ...]:
+def version_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", text)))
 
 
-def _differences(rows: Sequence[Row]) -> list[Problem]:
+def _differences(rows: Sequence[NodeReport]) -> list[NodeProblem]:
     """Versions that are not the same everywhere: one environment should be."""
     answered = [row for row in rows if row.said and "imports" in row.said]
     found = []
@@ -185,7 +185,7 @@ def _differences(rows: Sequence[Row]) -> list[Problem]:
         if len(by_version) > 1:
             said = "; ".join("%s on %s" % (version, ", ".join(nodes)) for version, nodes in by_version.items())
             nodes = tuple(node for each in by_version.values() for node in each)
-            found.append(Problem("error", nodes, "%s is not the same everywhere: %s" % (name, said)))
+            found.append(NodeProblem("error", nodes, "%s is not the same everywhere: %s" % (name, said)))
     return found
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
 from worldsize.environment.native.steps import run_steps
-from worldsize.environment.sources import restored
-from worldsize.environment.workspace.builder import Scratch
-from worldsize.environment.workspace.programs import clean
+from worldsize.environment.sources import spec_from_json
+from worldsize.environment.workspace.builder import ScratchBuild
+from worldsize.environment.workspace.programs import without_active_environment
 from worldsize.errors import WorldsizeError
 from worldsize.plan.rank_environment import scrub
 
@@ -25,10 +25,16 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     if not os.path.isdir(order["prefix"]):
         print("this node does not see %s" % order["prefix"], file=sys.stderr)
         return 2
-    work = Scratch(order["prefix"], lambda what: print(what, flush=True), order["log"])
+    work = ScratchBuild(order["prefix"], lambda what: print(what, flush=True), order["log"])
     work.secrets = order["secrets"]
     try:
-        done = run_steps(work, restored(order["spec"]), clean(scrub(environ)), order["cache"], order["sources"])
+        done = run_steps(
+            work,
+            spec_from_json(order["spec"]),
+            without_active_environment(scrub(environ)),
+            order["cache"],
+            order["sources"],
+        )
     except WorldsizeError as error:
         print(str(error), file=sys.stderr)
         return error.exit_code

@@ -9,36 +9,36 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
-from worldsize.environment.activation import expanded
-from worldsize.environment.inspect.installed import distributions, normalized
+from worldsize.environment.activation import expand_variables
+from worldsize.environment.inspect.installed import installed_distributions, normalized_name
 from worldsize.environment.native import steps
-from worldsize.environment.native.toolchain import has
+from worldsize.environment.native.toolchain import is_condition_met
 from worldsize.environment.pip import install as pip
 from worldsize.environment.pip.uv import Uv, install
-from worldsize.environment.workspace.builder import Work
+from worldsize.environment.workspace.builder import Build
 from worldsize.errors import BuildError, WorldsizeError
-from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, Fetch
+from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
 from worldsize.jobspec.sizes import bytes_of
 from worldsize.snapshot.object_store import digest_of
 from worldsize.staging.archives import is_archive, unpack_archive
 from worldsize.staging.content_store import bytes_text
-from worldsize.staging.fetch import Data, file_name
-from worldsize.staging.http import shown
-from worldsize.staging.limits import Limit, limit_unpacking
-from worldsize.trust.directories import make_directories, require_shared_place
+from worldsize.staging.fetch import DataStore, file_name
+from worldsize.staging.http import display_url
+from worldsize.staging.limits import SizeLimit, unpack_limit
+from worldsize.trust.directories import make_directories, require_shared_directory
 from worldsize.trust.owners import is_ours
 
 
-def fetch_sources(work: Work, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str) -> str:
+def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str) -> str:
     """A directory with the source archives of everything that steps compile; what those need beside is installed.
 
     Its place depends on its content alone, so that wheels are found again by whoever compiles the same. BuildError.
     """
-    active = steps.activated(work, spec, environ)
+    active = steps.activated_environ(work, spec, environ)
     found: dict[str, str] = {}
     for step in spec.steps:
         if step.pip:
-            found.update(_of_step(work, step, active, cache))
+            found.update(_fetch_step_archives(work, step, active, cache))
     key = digest_of("\n".join(sorted("%s %s" % item for item in found.items())).encode())[:20]
     directory = os.path.join(cache, "sources", key)
     make_directories(directory)
@@ -51,35 +51,35 @@ def fetch_sources(work: Work, spec: EnvironmentSpec, environ: Mapping[str, str],
     return directory
 
 
-def _of_step(work: Work, step: BuildStep, active: Mapping[str, str], cache: str) -> dict[str, str]:
+def _fetch_step_archives(work: Build, step: BuildStep, active: Mapping[str, str], cache: str) -> dict[str, str]:
     """Names and paths of a step's archives."""
-    wanted = [expanded(each, active) for each in step.pip]
+    wanted = [expand_variables(each, active) for each in step.pip]
     names = {name for name in map(steps.requirement_name, wanted) if name}
     if not names:
         return {}
-    own = {name: expanded(value, active) for name, value in step.variables.items()}
-    packages = _resolved(work, step, wanted, names, {**active, **own})
-    missing = names - {normalized(each["name"]) for each in packages if "sdist" in each}
+    own = {name: expand_variables(value, active) for name, value in step.variables.items()}
+    packages = _resolve_packages(work, step, wanted, names, {**active, **own})
+    missing = names - {normalized_name(each["name"]) for each in packages if "sdist" in each}
     if missing:
         what = "the index has no source archive of %s" % ", ".join(sorted(missing))
         raise BuildError("%s: %s" % (step.title, what), None, "build where it can be downloaded: build_on: login")
-    _install_needed(work, step, packages, names, active)
-    archives = [each["sdist"] for each in packages if normalized(each["name"]) in names]
-    return dict(download(work, each["url"], each["hashes"].get("sha256"), cache) for each in archives)
+    _install_dependencies(work, step, packages, names, active)
+    archives = [each["sdist"] for each in packages if normalized_name(each["name"]) in names]
+    return dict(download_to_cache(work, each["url"], each["hashes"].get("sha256"), cache) for each in archives)
 
 
-def _resolved(
-    work: Work, step: BuildStep, wanted: list[str], names: set[str], environ: Mapping[str, str]
+def _resolve_packages(
+    work: Build, step: BuildStep, wanted: list[str], names: set[str], environ: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """The packages of a pylock.toml (PEP 751)."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
-    before = distributions(work.prefix)
-    path = pip.written(work, "sources.txt", [*steps.index_lines(work), *wanted])
-    constraints = pip.written(
-        work, "constraints.txt", pip.pins(each for each in before if normalized(each.name) not in names)
+    before = installed_distributions(work.prefix)
+    path = pip.write_input(work, "sources.txt", [*steps.index_lines(work), *wanted])
+    constraints = pip.write_input(
+        work, "constraints.txt", pip.pins(each for each in before if normalized_name(each.name) not in names)
     )
     words = [
         "pip",
@@ -97,52 +97,56 @@ def _resolved(
     return found
 
 
-def _install_needed(
-    work: Work, step: BuildStep, packages: list[dict[str, Any]], names: set[str], environ: Mapping[str, str]
+def _install_dependencies(
+    work: Build, step: BuildStep, packages: list[dict[str, Any]], names: set[str], environ: Mapping[str, str]
 ) -> None:
     """What the compiled packages need when they are used."""
-    there = {normalized(each.name) for each in distributions(work.prefix)}
+    there = {normalized_name(each.name) for each in installed_distributions(work.prefix)}
     lines = [
         "%s==%s" % (each["name"], each["version"])
         for each in packages
-        if normalized(each["name"]) not in names | there and "version" in each
+        if normalized_name(each["name"]) not in names | there and "version" in each
     ]
     if lines:
-        path = pip.written(work, "needed.txt", [*steps.index_lines(work), *lines])
+        path = pip.write_input(work, "needed.txt", [*steps.index_lines(work), *lines])
         install(Uv(work, environ), work.prefix, path, None, ["--no-deps"], what=step.title)
 
 
 _WHEEL = ".whl"
 
 
-def default_place(prefix: str) -> str:
+def default_directory(prefix: str) -> str:
     """Where a download lands that names no directory: in the environment itself, and so removed with it."""
     return os.path.join(prefix, "opt")
 
 
-def fetch_all(work: Work, wanted: Sequence[Fetch], cache: str, environ: Mapping[str, str]) -> None:
+def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, environ: Mapping[str, str]) -> None:
     """Each download in its place, as far as `environ` has what it is for. BuildError names the one that cannot be had,
     or is not what its checksum says."""
     for each in wanted:
-        if each.when and not has(each.when, environ):
-            work.step("%s is left out: only with %s" % (shown(each.url), each.when))
+        if each.when and not is_condition_met(each.when, environ):
+            work.step("%s is left out: only with %s" % (display_url(each.url), each.when))
             continue
-        _place(work, each, download(work, each.url, each.sha256, cache, _most(each))[1], cache)
+        _store_download(work, each, download_to_cache(work, each.url, each.sha256, cache, _max_size(each))[1], cache)
 
 
-def download(work: Work, url: str, sha256: str | None, cache: str, max_size: int | None = None) -> tuple[str, str]:
+def download_to_cache(
+    work: Build, url: str, sha256: str | None, cache: str, max_size: int | None = None
+) -> tuple[str, str]:
     """The name and the path of a file, which is kept in `cache`. BuildError."""
-    work.step("fetching %s" % shown(url))
+    work.step("fetching %s" % display_url(url))
     try:
         local = url.removeprefix("file://")
-        found = Data(os.path.join(cache, "downloads"), _News(work)).fetch(local, sha256=sha256, max_size=max_size)
+        found = DataStore(os.path.join(cache, "downloads"), _DownloadProgress(work)).fetch(
+            local, sha256=sha256, max_size=max_size
+        )
     except WorldsizeError as error:
         raise BuildError("fetch: %s" % error.what, error.where, error.hint) from None
     return file_name(url), found.path
 
 
-class _News:
-    def __init__(self, work: Work) -> None:
+class _DownloadProgress:
+    def __init__(self, work: Build) -> None:
         self._work = work
 
     def notice(self, text: str) -> None:
@@ -152,11 +156,11 @@ class _News:
         self._work.news("%s: %s%s" % (what, bytes_text(done), " of %s" % bytes_text(total) if total else ""))
 
 
-def _place(work: Work, wanted: Fetch, path: str, cache: str) -> None:
-    name, target = file_name(wanted.url), wanted.to or default_place(work.prefix)
-    require_shared_place(target, make=False)
+def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:
+    name, target = file_name(wanted.url), wanted.to or default_directory(work.prefix)
+    require_shared_directory(target, make=False)
     os.makedirs(target, exist_ok=True)
-    require_shared_place(target)
+    require_shared_directory(target)
     mark = os.path.join(cache, "unpacked", "%s-%s.json" % (wanted.sha256[:16], os.path.basename(target)))
     known = (read_json(mark) or {}) if wanted.to else {}
     if known.get("target") == target and all(_is_ours(os.path.join(target, top)) for top in known["names"]):
@@ -165,7 +169,7 @@ def _place(work: Work, wanted: Fetch, path: str, cache: str) -> None:
         _copy(path, os.path.join(target, name))
         names = [name]
     else:
-        limit = limit_unpacking(os.path.getsize(path), True, _most(wanted), shown(wanted.url))
+        limit = unpack_limit(os.path.getsize(path), True, _max_size(wanted), display_url(wanted.url))
         names = _unpack(path, name, target, limit)
     if wanted.to:
         make_directories(os.path.dirname(mark))
@@ -180,11 +184,11 @@ def _is_ours(path: str) -> bool:
         return False
 
 
-def _most(wanted: Fetch) -> int | None:
+def _max_size(wanted: FetchStep) -> int | None:
     return bytes_of(wanted.max_size) if wanted.max_size else None
 
 
-def _unpack(path: str, name: str, target: str, limit: Limit) -> list[str]:
+def _unpack(path: str, name: str, target: str, limit: SizeLimit) -> list[str]:
     """The names that the archive has put into `target`. Nothing of the same name may be there already."""
     aside = os.path.join(target, ".worldsize-%s" % os.urandom(6).hex())
     try:

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from worldsize.environment.activation import activation, expanded
-from worldsize.environment.inspect.existing import looked_at
-from worldsize.environment.inspect.installed import distributions, normalized
+from worldsize.environment.activation import activation, expand_variables
+from worldsize.environment.inspect.existing import inspect_prefix
+from worldsize.environment.inspect.installed import installed_distributions, normalized_name
 from worldsize.environment.native import toolchain
 from worldsize.environment.pip import install as pip
 from worldsize.environment.pip.uv import Uv, install
-from worldsize.environment.workspace.builder import OWN, Work
-from worldsize.environment.workspace.programs import bash, environ_after
+from worldsize.environment.workspace.builder import STEPS_DIRECTORY, Build
+from worldsize.environment.workspace.programs import environ_after, run_bash
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec
 from worldsize.plan.setup_script import module_line
@@ -28,7 +28,7 @@ _FIRST_NEW = (0, 19, 2)
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)")
 _COMPILES = re.compile(r"\s*Building ")
 _SHOWN = 200
-_LEFT_OUT = (".git", "__pycache__", "build", "dist")
+_EXCLUDED_NAMES = (".git", "__pycache__", "build", "dist")
 
 
 def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later: Sequence[str] = ()) -> None:
@@ -41,51 +41,53 @@ def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later
 
 
 def run_steps(
-    work: Work, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str, sources: str | None = None
+    work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str, sources: str | None = None
 ) -> list[dict[str, Any]]:
     """Every step in its order, where conda and pip have been; what was done, as JSON holds it. BuildError.
 
     With `sources`, a directory of archives, nothing is downloaded: what they need is installed already.
     """
-    active = activated(work, spec, environ)
+    active = activated_environ(work, spec, environ)
     check_prerequisites(spec, active)
     done = []
     for number, step in enumerate(spec.steps, 1):
-        if step.when and not toolchain.has(step.when, active):
+        if step.when and not toolchain.is_condition_met(step.when, active):
             work.step("build %d of %d: %s is left out: only with %s" % (number, len(spec.steps), step.title, step.when))
-            done.append({"name": work.masked(step.title), "left_out": step.when})
+            done.append({"name": work.mask(step.title), "left_out": step.when})
             continue
         work.step("build %d of %d: %s" % (number, len(spec.steps), step.title))
         done.append(_run_step(work, step, active, cache, sources))
     return done
 
 
-def activated(work: Work, spec: EnvironmentSpec, environ: Mapping[str, str]) -> dict[str, str]:
+def activated_environ(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a job in the prefix, with $PREFIX, which steps may use."""
-    found = activation(spec, looked_at(work.prefix), environ)
+    found = activation(spec, inspect_prefix(work.prefix), environ)
     lines = [*map(module_line, spec.modules), *found.lines()]
     return {**environ_after(work, lines, environ, "activating"), "PREFIX": work.prefix}
 
 
 def _run_step(
-    work: Work, step: BuildStep, active: Mapping[str, str], cache: str, sources: str | None
+    work: Build, step: BuildStep, active: Mapping[str, str], cache: str, sources: str | None
 ) -> dict[str, Any]:
-    own = {name: expanded(value, active) for name, value in step.variables.items()}
+    own = {name: expand_variables(value, active) for name, value in step.variables.items()}
     variables, said = with_new_names(own, step.pip)
     if said:
         work.step(said)
     environ = {**active, **variables}
-    found: dict[str, Any] = {"name": work.masked(step.title), "variables": sorted(variables)}
+    found: dict[str, Any] = {"name": work.mask(step.title), "variables": sorted(variables)}
     if step.run is not None:
-        directory = os.path.join(work.prefix, OWN)
+        directory = os.path.join(work.prefix, STEPS_DIRECTORY)
         os.makedirs(directory, exist_ok=True)
-        bash(work, step.run.split("\n"), environ, step.title, directory, lambda line: work.news(_shown(work, line)))
+        run_bash(
+            work, step.run.split("\n"), environ, step.title, directory, lambda line: work.news(_masked_line(work, line))
+        )
         return found
     return {**found, **_compile(work, step, environ, variables, cache, sources)}
 
 
 def _compile(
-    work: Work,
+    work: Build,
     step: BuildStep,
     environ: Mapping[str, str],
     variables: Mapping[str, str],
@@ -94,38 +96,38 @@ def _compile(
 ) -> dict[str, Any]:
     """Requirements from their sources; what is compiled is found again by whoever has the same tools and asks for the
     same with the same variables. What is installed already stays."""
-    tools = {**toolchain.versions(environ), "python": _python(work)}
-    wanted = [_settled(expanded(each, environ), cache) for each in step.pip]
+    tools = {**toolchain.tool_versions(environ), "python": _python_version(work)}
+    wanted = [_cache_source_directory(expand_variables(each, environ), cache) for each in step.pip]
     names = [name for name in map(requirement_name, wanted) if name]
     key = wheel_key(tools, wanted, step.options, variables)
-    before = distributions(work.prefix)
+    before = installed_distributions(work.prefix)
     built: list[str] = []
 
     def heard(line: str) -> None:
         if _COMPILES.match(line):
             built.append(line.strip().split(" ")[1])
-        work.news("%s: %s" % (step.title, _shown(work, line)))
+        work.news("%s: %s" % (step.title, _masked_line(work, line)))
 
-    uv = _Listening(work, environ, heard)
+    uv = _ObservedUv(work, environ, heard)
     options = [*(word for name in names for word in ("--no-binary", name)), *step.options]
     lines = [*index_lines(work), *wanted]
     if sources is not None:
         options += ["--no-deps", "--offline"]
         lines = ["--no-index", "--find-links " + sources, *wanted]
-    constraints = pip.written(work, "constraints.txt", pip.pins(before))
-    path = pip.written(work, "build-requirements.txt", lines)
+    constraints = pip.write_input(work, "constraints.txt", pip.pins(before))
+    path = pip.write_input(work, "build-requirements.txt", lines)
     install(
         uv, work.prefix, path, constraints, options, {"UV_CACHE_DIR": os.path.join(cache, "wheels", key)}, step.title
     )
-    now = {(each.name, each.version) for each in distributions(work.prefix)}
+    now = {(each.name, each.version) for each in installed_distributions(work.prefix)}
     new = sorted(now - {(each.name, each.version) for each in before})
     return {"key": key, "tools": tools, "compiled": built, "installed": ["%s %s" % each for each in new]}
 
 
-class _Listening(Uv):
+class _ObservedUv(Uv):
     """Every line of uv's is heard: a compiler may be at work for minutes."""
 
-    def __init__(self, work: Work, environ: Mapping[str, str], heard: Any) -> None:
+    def __init__(self, work: Build, environ: Mapping[str, str], heard: Any) -> None:
         super().__init__(work, environ)
         self._listener = heard
 
@@ -156,20 +158,20 @@ def with_new_names(variables: Mapping[str, str], wanted: Sequence[str]) -> tuple
 
 def _is_old(requirement: str) -> bool:
     pinned = re.match(r"horovod(?:\[[^\]]*\])?==(\d+(?:\.\d+)*)", requirement)
-    return pinned is not None and toolchain.numbers(pinned[1]) < _FIRST_NEW
+    return pinned is not None and toolchain.version_numbers(pinned[1]) < _FIRST_NEW
 
 
-def _settled(requirement: str, cache: str) -> str:
+def _cache_source_directory(requirement: str, cache: str) -> str:
     """A directory of sources at a place that its content decides, so that what was built of it is found again."""
     if not os.path.isdir(requirement):
         return requirement
-    digest = _content(requirement)
+    digest = _content_digest(requirement)
     place = os.path.join(cache, "sources", digest, os.path.basename(os.path.abspath(requirement)))
     if not os.path.isdir(place):
         part = "%s.%s.part" % (os.path.dirname(place), os.urandom(4).hex())
         copy = os.path.join(part, os.path.basename(place))
-        shutil.copytree(requirement, copy, symlinks=True, ignore=_ignored)
-        if _content(copy) != digest:
+        shutil.copytree(requirement, copy, symlinks=True, ignore=_ignored_names)
+        if _content_digest(copy) != digest:
             shutil.rmtree(part, ignore_errors=True)
             raise BuildError("has changed while it was copied", requirement, "try again")
         try:
@@ -179,14 +181,14 @@ def _settled(requirement: str, cache: str) -> str:
     return place
 
 
-def _ignored(directory: str, names: Sequence[str]) -> set[str]:
-    return {name for name in names if name in _LEFT_OUT}
+def _ignored_names(directory: str, names: Sequence[str]) -> set[str]:
+    return {name for name in names if name in _EXCLUDED_NAMES}
 
 
-def _content(root: str) -> str:
+def _content_digest(root: str) -> str:
     rows = []
     for directory, directories, names in os.walk(root):
-        directories[:] = sorted(name for name in directories if name not in _LEFT_OUT)
+        directories[:] = sorted(name for name in directories if name not in _EXCLUDED_NAMES)
         for name in sorted(names):
             path = os.path.join(directory, name)
             if os.path.isfile(path):
@@ -200,10 +202,10 @@ def requirement_name(requirement: str) -> str | None:
     if requirement.startswith(("/", "-")) or "://" in requirement.split(" @ ")[0]:
         return None
     found = _REQUIREMENT.match(requirement)
-    return normalized(found[1]) if found else None
+    return normalized_name(found[1]) if found else None
 
 
-def index_lines(work: Work) -> list[str]:
+def index_lines(work: Build) -> list[str]:
     """Where the pip part has its packages from."""
     path = pip.input_path(work, "requirements.txt")
     if not os.path.exists(path):
@@ -212,12 +214,12 @@ def index_lines(work: Work) -> list[str]:
         return pip.index_options(file)
 
 
-def _python(work: Work) -> str:
-    found = looked_at(work.prefix)
+def _python_version(work: Build) -> str:
+    found = inspect_prefix(work.prefix)
     version = found.version if found else None
     return "%d.%d" % version if version else "%d.%d" % sys.version_info[:2]
 
 
-def _shown(work: Work, line: str) -> str:
+def _masked_line(work: Build, line: str) -> str:
     """The beginning of a line; what is cut first may have lost the shape by which a secret is known."""
-    return work.masked(line.strip())[:_SHOWN]
+    return work.mask(line.strip())[:_SHOWN]

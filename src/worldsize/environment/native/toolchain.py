@@ -24,7 +24,7 @@ _COMPARE: Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
     "<": lambda found, wanted: found < wanted,
 }
 _ALIASES = {"cuda-driver": "cuda", "gpu": "cuda", "mpicc": "mpi", "openmpi": "mpi", "cuda-toolkit": "nvcc"}
-_MENDS = {
+_HINTS = {
     "cuda": "build where there is a GPU: build_on: compute",
     "mpi": "load a module that has mpicc: modules: [openmpi]; or name it: variables: {MPICC: …}",
     "gcc": "load a newer one: modules: [gcc]; or let conda bring it: gxx_linux-64",
@@ -33,7 +33,7 @@ _MENDS = {
     "nccl": "download it with fetch:, and name its directory: variables: {HOROVOD_NCCL_HOME: …}",
 }
 _GCC = ("gcc", "gxx", "compilers", "c-compiler", "cxx-compiler", "gcc_linux-64", "gxx_linux-64")
-_BROUGHT = {
+_CONDA_PACKAGES = {
     "gcc": _GCC,
     "g++": _GCC,
     "mpi": ("openmpi", "mpich", "mpi4py"),
@@ -42,17 +42,17 @@ _BROUGHT = {
     "cmake": ("cmake",),
     "ninja": ("ninja",),
 }
-_NCCL_PLACES = ("HOROVOD_NCCL_HOME", "NCCL_HOME", "NCCL_ROOT", "PREFIX", "CUDA_HOME")
+_NCCL_VARIABLES = ("HOROVOD_NCCL_HOME", "NCCL_HOME", "NCCL_ROOT", "PREFIX", "CUDA_HOME")
 
 
-class Found(NamedTuple):
+class Tool(NamedTuple):
     """`version` is None where the tool does not tell."""
 
     name: str
     version: str | None
 
 
-def find(name: str, environ: Mapping[str, str]) -> Found | None:
+def find_tool(name: str, environ: Mapping[str, str]) -> Tool | None:
     """A tool by its usual name, or any program; None where it is not here. `cuda` is the GPU's driver."""
     tool = _ALIASES.get(name, name)
     if tool == "cuda":
@@ -75,23 +75,23 @@ def tool_of(wanted: str) -> str:
     return _ALIASES.get(parsed[1], parsed[1])
 
 
-def brought(conda: Sequence[str]) -> list[str]:
+def tools_from_conda(conda: Sequence[str]) -> list[str]:
     """The tools that conda packages bring, so that the machine need not have them."""
     names = {re.split(r"[\s=<>!~\[]", each.rpartition("::")[2].strip(), maxsplit=1)[0] for each in conda}
-    return [tool for tool, packages in _BROUGHT.items() if names & set(packages)]
+    return [tool for tool, packages in _CONDA_PACKAGES.items() if names & set(packages)]
 
 
-def versions(environ: Mapping[str, str]) -> dict[str, str]:
+def tool_versions(environ: Mapping[str, str]) -> dict[str, str]:
     """Those that a compiled wheel depends on, as far as they are here."""
-    found = {name: find(name, environ) for name in ("gcc", "g++", "mpi", "nvcc", "nccl")}
+    found = {name: find_tool(name, environ) for name in ("gcc", "g++", "mpi", "nvcc", "nccl")}
     known = {name: each.version or "?" for name, each in found.items() if each}
-    return {"platform": machine.platform(), "glibc": machine.glibc() or "", **known}
+    return {"platform": machine.platform(), "glibc": machine.glibc_version() or "", **known}
 
 
-def has(condition: str, environ: Mapping[str, str]) -> bool:
+def is_condition_met(condition: str, environ: Mapping[str, str]) -> bool:
     """Whether `cuda`, or `mpi>=4`, is here; `no cuda`: whether it is not."""
     if condition.startswith("no "):
-        return not has(condition[3:].strip(), environ)
+        return not is_condition_met(condition[3:].strip(), environ)
     return problem(condition, environ) is None
 
 
@@ -106,8 +106,8 @@ def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
     parsed = _WANTED.fullmatch(wanted.strip())
     assert parsed is not None
     name, sign, version = parsed.groups()
-    mend = _MENDS.get(tool, "install it, or load a module that has it")
-    found = find(name, environ)
+    mend = _HINTS.get(tool, "install it, or load a module that has it")
+    found = find_tool(name, environ)
     if found is None:
         what = "no CUDA driver on this machine" if tool == "cuda" else "%s is not here" % name
         return "%s (%s)" % (what, mend)
@@ -115,36 +115,36 @@ def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
         return None
     if found.version is None:
         return "%s does not tell its version, and %s is wanted" % (name, wanted)
-    if _COMPARE[sign](numbers(found.version), numbers(version)):
+    if _COMPARE[sign](version_numbers(found.version), version_numbers(version)):
         return None
     return "%s is %s, and %s is wanted (%s)" % (name, found.version, wanted, mend)
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def _driver(environ: Mapping[str, str]) -> Found | None:
+def _driver(environ: Mapping[str, str]) -> Tool | None:
     """With the newest CUDA that the driver can serve, where nvidia-smi tells."""
     said = _output(["nvidia-smi"], environ)
     cuda = re.search(r"CUDA Version:\s*(\d+\.\d+)", said or "")
     if cuda:
-        return Found("cuda", cuda[1])
-    return Found("cuda", None) if machine.driver() else None
+        return Tool("cuda", cuda[1])
+    return Tool("cuda", None) if machine.driver_version() else None
 
 
-def _mpi(environ: Mapping[str, str]) -> Found | None:
+def _mpi(environ: Mapping[str, str]) -> Tool | None:
     compiler = environ.get("MPICC", "mpicc")
     for words in ([compiler, "--showme:version"], [compiler, "-v"], [compiler, "--version"]):
         said = _output(words, environ)
         named = re.search(r"(?:Open MPI|MPICH version|MVAPICH2?|Intel\(R\) MPI Library)\D*(\d+(?:\.\d+)+)", said or "")
         if named:
-            return Found("mpi", named[1])
-    return Found("mpi", None) if _output([compiler, "--version"], environ) is not None else None
+            return Tool("mpi", named[1])
+    return Tool("mpi", None) if _output([compiler, "--version"], environ) is not None else None
 
 
-def _nccl(environ: Mapping[str, str]) -> Found | None:
-    roots = [environ[name] for name in _NCCL_PLACES if environ.get(name)] + ["/usr", "/usr/local/cuda"]
+def _nccl(environ: Mapping[str, str]) -> Tool | None:
+    roots = [environ[name] for name in _NCCL_VARIABLES if environ.get(name)] + ["/usr", "/usr/local/cuda"]
     for root in roots:
         try:
             with open(os.path.join(root, "include", "nccl.h"), encoding="utf-8", errors="replace") as file:
@@ -152,16 +152,16 @@ def _nccl(environ: Mapping[str, str]) -> Found | None:
         except OSError:
             continue
         parts = [re.search(r"#define\s+NCCL_%s\s+(\d+)" % name, text) for name in ("MAJOR", "MINOR", "PATCH")]
-        return Found("nccl", ".".join(part[1] for part in parts if part) or None)
+        return Tool("nccl", ".".join(part[1] for part in parts if part) or None)
     return None
 
 
-def _program(name: str, words: Sequence[str], environ: Mapping[str, str]) -> Found | None:
+def _program(name: str, words: Sequence[str], environ: Mapping[str, str]) -> Tool | None:
     said = _output(words, environ)
     if said is None:
         return None
     version = _VERSION.search(said) or _NUMBER.search(said)
-    return Found(name, version[0] if version else None)
+    return Tool(name, version[0] if version else None)
 
 
 def _output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:

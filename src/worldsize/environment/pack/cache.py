@@ -12,67 +12,67 @@ from collections.abc import Iterator
 from typing import Any
 
 from worldsize.agent.node_disk.unpack import description_of
-from worldsize.common.atomic_files import display, open_regular_file, read_json, write_json
+from worldsize.common.atomic_files import open_regular_file, printable_text, read_json, write_json
 from worldsize.common.file_lock import acquire
-from worldsize.environment.inspect.existing import Existing
-from worldsize.environment.pack.pack import Packed, pack
+from worldsize.environment.inspect.existing import ExistingEnvironment
+from worldsize.environment.pack.pack import EnvironmentPack, pack
 from worldsize.errors import NotFound, UsageError
-from worldsize.plan.node_disk import ENVIRONMENT, is_sha256
-from worldsize.staging.content_store import News
+from worldsize.plan.node_disk import ENVIRONMENT_MARK, is_sha256
+from worldsize.staging.content_store import TransferProgress
 from worldsize.trust.owners import is_ours
 from worldsize.trust.projects import danger_of_file
 
 _CHUNK = 4 << 20
 
 
-def existing_of(path: str) -> Existing:
+def environment_of_pack(path: str) -> ExistingEnvironment:
     """What a packed environment is once it is unpacked, under the name that stands for its place until then. NotFound,
     UsageError for a file that is none."""
     try:
         with open(open_regular_file(path), "rb") as file:
             value = description_of(file.read)
     except FileNotFoundError:
-        raise NotFound("no such packed environment: %s" % display(path)) from None
+        raise NotFound("no such packed environment: %s" % printable_text(path)) from None
     except OSError as error:
         raise UsageError("cannot be read: %s" % error.strerror, path) from None
     except ValueError as error:
         raise UsageError("is no packed environment: %s" % error, path, "worldsize env pack makes one") from None
     version = value.get("python")
     if not isinstance(version, list) or len(version) != 2 or not all(isinstance(each, int) for each in version):
-        return Existing(ENVIRONMENT, str(value["kind"]), None)
-    return Existing(ENVIRONMENT, str(value["kind"]), (version[0], version[1]))
+        return ExistingEnvironment(ENVIRONMENT_MARK, str(value["kind"]), None)
+    return ExistingEnvironment(ENVIRONMENT_MARK, str(value["kind"]), (version[0], version[1]))
 
 
-def described(path: str) -> Packed:
+def describe_pack(path: str) -> EnvironmentPack:
     """A packed environment's digest and size; read whole only where nobody has noted them. Raises OSError."""
     status = os.stat(path)
-    note = _noted(path)
+    note = _read_note(path)
     if (note.get("size"), note.get("mtime_ns")) == (status.st_size, status.st_mtime_ns) and is_sha256(
         note.get("digest")
     ):
-        return Packed(path, note["digest"], status.st_size, note.get("unpacked", 0), note.get("files", 0), ())
+        return EnvironmentPack(path, note["digest"], status.st_size, note.get("unpacked", 0), note.get("files", 0), ())
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while data := file.read(_CHUNK):
             digest.update(data)
-    found = Packed(path, digest.hexdigest(), status.st_size, 0, 0, ())
-    _note(found)
+    found = EnvironmentPack(path, digest.hexdigest(), status.st_size, 0, 0, ())
+    _write_note(found)
     return found
 
 
-def pack_once(found: Existing, path: str, news: News) -> Packed:
+def pack_once(found: ExistingEnvironment, path: str, news: TransferProgress) -> EnvironmentPack:
     """The environment packed as `path`, unless it is there; one packs, others wait. UsageError, StorageError."""
     if os.path.exists(path):
-        return described(path)
+        return describe_pack(path)
     what = "packing %s" % os.path.basename(found.prefix)
     lock = acquire(path + ".lock", lambda _: news.transfer("another worldsize is %s" % what, 0, 0))
     assert lock is not None
     try:
         if os.path.exists(path):
-            return described(path)
+            return describe_pack(path)
         news.notice("%s, once, for the nodes' own disks" % what)
         made = pack(found, path, lambda done, total: news.transfer(what, done, total))
-        _note(made)
+        _write_note(made)
         for each in made.notices:
             news.notice("environment: " + each)
         return made
@@ -102,7 +102,7 @@ def _statuses(directory: str) -> Iterator[bytes]:
             yield b"%s %d %d\n" % (os.fsencode(entry.path), status.st_size, status.st_mtime_ns)
 
 
-def _noted(path: str) -> dict[str, Any]:
+def _read_note(path: str) -> dict[str, Any]:
     """Nothing where somebody else could have written it: what nodes unpack, and execute, goes by it."""
     note = path + ".json"
     try:
@@ -114,7 +114,7 @@ def _noted(path: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _note(found: Packed) -> None:
+def _write_note(found: EnvironmentPack) -> None:
     value = {**found._asdict(), "mtime_ns": os.stat(found.path).st_mtime_ns}
     try:
         write_json(found.path + ".json", value)

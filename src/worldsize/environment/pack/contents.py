@@ -7,28 +7,28 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from worldsize.agent.node_disk.relocate import BINARY, Holder, holds
+from worldsize.agent.node_disk.relocate import BINARY, PrefixFile, prefix_file_kind
 from worldsize.common.atomic_files import read_json
-from worldsize.environment.inspect.existing import Existing
+from worldsize.environment.inspect.existing import ExistingEnvironment
 from worldsize.errors import UsageError
 from worldsize.plan.pack_format import BASE
 
 _SYSTEM = ("/usr", "/bin", "/opt/system", "/")
-LEFT_OUT = frozenset(("pkgs", "envs", "conda-bld", ".trash"))
+EXCLUDED_NAMES = frozenset(("pkgs", "envs", "conda-bld", ".trash"))
 """Of a conda installation's own prefix: its package cache and the other environments."""
 
-_OUT_OF_BASE = frozenset(("site-packages", "test", "tests", "idlelib", "turtledemo", "ensurepip", "lib2to3"))
+_BASE_EXCLUDED_NAMES = frozenset(("site-packages", "test", "tests", "idlelib", "turtledemo", "ensurepip", "lib2to3"))
 _TEMPORARY = (".part", ".lock")
 
 
-class Entry(NamedTuple):
+class PackEntry(NamedTuple):
     name: str
     path: str
     status: os.stat_result
     link: str | None = None
 
 
-def travelling_base(found: Existing) -> str | None:
+def base_installation(found: ExistingEnvironment) -> str | None:
     """The installation that a virtual environment's Python belongs to, unless it is the system's own."""
     if found.kind != "venv":
         return None
@@ -39,7 +39,7 @@ def travelling_base(found: Existing) -> str | None:
     return prefix
 
 
-def below(root: str, name: str, left_out: frozenset[str]) -> Iterator[Entry]:
+def entries_below(root: str, name: str, left_out: frozenset[str]) -> Iterator[PackEntry]:
     directory = os.path.join(root, name)
     try:
         with os.scandir(directory) as scanned:
@@ -52,50 +52,50 @@ def below(root: str, name: str, left_out: frozenset[str]) -> Iterator[Entry]:
         inner = os.path.join(name, each.name)
         status = each.stat(follow_symlinks=False)
         if each.is_symlink():
-            yield Entry(inner, each.path, status, os.readlink(each.path))
+            yield PackEntry(inner, each.path, status, os.readlink(each.path))
         elif stat.S_ISDIR(status.st_mode):
-            yield Entry(inner, each.path, status)
-            yield from below(root, inner, frozenset())
+            yield PackEntry(inner, each.path, status)
+            yield from entries_below(root, inner, frozenset())
         elif stat.S_ISREG(status.st_mode):
-            yield Entry(inner, each.path, status)
+            yield PackEntry(inner, each.path, status)
 
 
-def base_entries(base: str) -> Iterator[Entry]:
+def base_entries(base: str) -> Iterator[PackEntry]:
     """Of a Python installation what running needs: its programs, its standard library, its shared library."""
-    yield Entry(BASE, base, os.stat(base))
+    yield PackEntry(BASE, base, os.stat(base))
     for part in ("bin", "lib"):
         top = os.path.join(base, part)
         if not os.path.isdir(top):
             continue
-        yield Entry(os.path.join(BASE, part), top, os.stat(top))
-        for entry in below(base, part, frozenset()):
+        yield PackEntry(os.path.join(BASE, part), top, os.stat(top))
+        for entry in entries_below(base, part, frozenset()):
             names = entry.name.split(os.sep)
             wanted = names[1].startswith(("python", "libpython")) or (part == "lib" and ".so" in names[1])
-            if wanted and not _OUT_OF_BASE.intersection(names[2:]) and not entry.name.endswith(".a"):
+            if wanted and not _BASE_EXCLUDED_NAMES.intersection(names[2:]) and not entry.name.endswith(".a"):
                 yield entry._replace(name=os.path.join(BASE, entry.name))
 
 
-def holder(entry: Entry, found: Existing, base: str | None) -> Holder | None:
+def holder(entry: PackEntry, found: ExistingEnvironment, base: str | None) -> PrefixFile | None:
     """Bytecode names its source for tracebacks alone."""
     if entry.link is not None or not stat.S_ISREG(entry.status.st_mode) or entry.name.endswith(".pyc"):
         return None
     with open(entry.path, "rb") as file:
         data = file.read()
-    kinds = {holds(data, os.fsencode(old)) for old in (found.prefix, base) if old} - {None}
+    kinds = {prefix_file_kind(data, os.fsencode(old)) for old in (found.prefix, base) if old} - {None}
     if not kinds:
         return None
-    return Holder(entry.name, BINARY if BINARY in kinds else str(kinds.pop()))
+    return PrefixFile(entry.name, BINARY if BINARY in kinds else str(kinds.pop()))
 
 
-def rooms(found: Existing, holders: Sequence[Holder]) -> list[Holder]:
+def with_conda_padding(found: ExistingEnvironment, holders: Sequence[PrefixFile]) -> list[PrefixFile]:
     """With the room that conda left in what it installed: its packages were built in a place with a long name."""
     if found.kind != "conda":
         return list(holders)
-    rooms = _conda_rooms(found.prefix)
+    rooms = _conda_padding(found.prefix)
     return [each._replace(room=rooms.get(each.path, 0)) if each.kind == BINARY else each for each in holders]
 
 
-def _conda_rooms(prefix: str) -> dict[str, int]:
+def _conda_padding(prefix: str) -> dict[str, int]:
     rooms = {}
     directory = os.path.join(prefix, "conda-meta")
     for name in sorted(os.listdir(directory)):
@@ -112,15 +112,15 @@ def _conda_rooms(prefix: str) -> dict[str, int]:
     return rooms
 
 
-def remarks(found: Existing, base: str | None) -> Iterator[str]:
+def portability_notices(found: ExistingEnvironment, base: str | None) -> Iterator[str]:
     """What nodes must have beside, since it is not in the file."""
     if found.kind == "venv" and base is None:
         yield "its Python is the system's (%s): the nodes must have it too" % os.path.realpath(found.python)
-    for name, where in _editable(found.prefix):
+    for name, where in _editable_installs(found.prefix):
         yield "%s is installed from %s, which is not packed: the nodes must see it there" % (name, where)
 
 
-def _editable(prefix: str) -> Iterator[tuple[str, str]]:
+def _editable_installs(prefix: str) -> Iterator[tuple[str, str]]:
     from glob import glob
 
     for path in sorted(glob(os.path.join(prefix, "lib", "python*", "site-packages", "*.dist-info", "direct_url.json"))):

@@ -13,16 +13,16 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from worldsize.errors import UsageError
-from worldsize.staging.content_store import Store
+from worldsize.staging.content_store import ContentStore
 from worldsize.trust.secrets import mask_text
 
 APPTAINER, SINGULARITY, PYXIS, NONE = "apptainer", "singularity", "pyxis", "none"
 RUNTIMES = (APPTAINER, SINGULARITY, PYXIS, NONE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+-]*://")
-_FILES = (".sif", ".simg", ".sqsh", ".img", ".squashfs")
-_WORDS = 600
+_FILE_ENDINGS = (".sif", ".simg", ".sqsh", ".img", ".squashfs")
+_MAX_MESSAGE_LENGTH = 600
 
-OF_THE_HOST = (
+HOST_VARIABLES = (
     "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME",
     "LOADEDMODULES", "_LMFILES_", "MODULEPATH",
 )  # fmt: skip
@@ -31,15 +31,15 @@ OF_THE_HOST = (
 
 def is_file(image: str) -> bool:
     """Whether an image is named by a path: a file, or a directory that was unpacked."""
-    return image.endswith(_FILES) or image.startswith(("/", "./", "../", "~"))
+    return image.endswith(_FILE_ENDINGS) or image.startswith(("/", "./", "../", "~"))
 
 
-def for_apptainer(image: str) -> str:
+def apptainer_address(image: str) -> str:
     """A bare name is Docker's."""
     return image if is_file(image) or _SCHEME.match(image) else "docker://" + image
 
 
-def for_enroot(image: str) -> str:
+def enroot_address(image: str) -> str:
     """enroot parts registry and name with a #."""
     if is_file(image):
         return image
@@ -56,24 +56,24 @@ def has_password(image: str) -> bool:
     return bool(at) and ":" in login
 
 
-def apptainer_words(
+def apptainer_command(
     program: str, image: str, binds: Sequence[str], gpus: bool, options: Sequence[str]
 ) -> tuple[str, ...]:
     """What stands in front of a rank's command: it is executed in the image, with `binds` at their own paths, in the
     directory where it would be outside. Variables come along, and so do signals and the exit code."""
     words = [program, "exec", *(["--nv"] if gpus else [])]
-    for bind in _outermost(binds):
+    for bind in _outermost_directories(binds):
         words += ["--bind", bind.replace(":", "\\:") if ":" in bind else bind]
     return (*words, *options, image)
 
 
 def pyxis_options(image: str, binds: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
     """Of the srun that starts the agents."""
-    mounts = ",".join("%s:%s" % (bind, bind) for bind in _outermost(binds))
+    mounts = ",".join("%s:%s" % (bind, bind) for bind in _outermost_directories(binds))
     return ("--container-image=" + image, "--container-mounts=" + mounts, "--no-container-mount-home", *options)
 
 
-def _outermost(binds: Sequence[str]) -> list[str]:
+def _outermost_directories(binds: Sequence[str]) -> list[str]:
     """Those that lie in no other."""
     found: list[str] = []
     for bind in sorted(set(binds)):
@@ -82,9 +82,9 @@ def _outermost(binds: Sequence[str]) -> list[str]:
     return found
 
 
-def pulled(image: str, runtime: str, program: str, store: Store, environ: Mapping[str, str]) -> str:
+def pull_image(image: str, runtime: str, program: str, store: ContentStore, environ: Mapping[str, str]) -> str:
     """The image as one file that the nodes see, fetched once. UsageError with what the runtime said."""
-    name = for_enroot(image) if runtime == PYXIS else for_apptainer(image)
+    name = enroot_address(image) if runtime == PYXIS else apptainer_address(image)
     key = hashlib.sha256(name.encode()).hexdigest()[:32]
     path = os.path.join(store.directory, "images", key)
     ending = ".sqsh" if runtime == PYXIS else ".sif"
@@ -108,6 +108,6 @@ def _run(argv: Sequence[str], image: str, environ: Mapping[str, str]) -> None:
     except OSError as error:
         raise UsageError("cannot be fetched: %s: %s" % (argv[0], error.strerror), mask_text(image)) from None
     if done.returncode:
-        said = mask_text(done.stderr.strip() or done.stdout.strip())[-_WORDS:]
+        said = mask_text(done.stderr.strip() or done.stdout.strip())[-_MAX_MESSAGE_LENGTH:]
         what = "cannot be fetched: %s said:\n%s" % (os.path.basename(argv[0]), said)
         raise UsageError(what, mask_text(image), "mend its name")

@@ -16,29 +16,29 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from worldsize.agent.node_disk.relocate import Holder
+from worldsize.agent.node_disk.relocate import PrefixFile
 from worldsize.common.atomic_files import storage_error
-from worldsize.environment.inspect.existing import Existing
+from worldsize.environment.inspect.existing import ExistingEnvironment
 from worldsize.environment.pack.contents import (
-    LEFT_OUT,
-    Entry,
+    EXCLUDED_NAMES,
+    PackEntry,
     base_entries,
-    below,
+    base_installation,
+    entries_below,
     holder,
-    remarks,
-    rooms,
-    travelling_base,
+    portability_notices,
+    with_conda_padding,
 )
 from worldsize.environment.workspace.prefixes import DESCRIPTION as PREFIX_DESCRIPTION
-from worldsize.plan.pack_format import BASE, DESCRIPTION, PIECE, VERSION, member
+from worldsize.plan.pack_format import BASE, DESCRIPTION, PIECE, VERSION, make_member
 from worldsize.trust.directories import make_directories
 
-LEVEL = 3
+COMPRESSION_LEVEL = 3
 SUFFIX = ".tar.gz"
-_AHEAD = 8
+_MAX_PENDING = 8
 
 
-class Packed(NamedTuple):
+class EnvironmentPack(NamedTuple):
     """`digest` is the file's sha256; `unpacked` counts the bytes that it takes on a disk."""
 
     path: str
@@ -49,18 +49,20 @@ class Packed(NamedTuple):
     notices: tuple[str, ...]
 
 
-def pack(found: Existing, target: str, tick: Callable[[int, int], None] = lambda *_: None) -> Packed:
+def pack(
+    found: ExistingEnvironment, target: str, tick: Callable[[int, int], None] = lambda *_: None
+) -> EnvironmentPack:
     """The environment in the new file `target`, whole or not at all. UsageError for what cannot be packed,
     StorageError for the disk. `tick` is called with the bytes that are done and those of all."""
-    base = travelling_base(found)
-    entries = [*below(found.prefix, "", LEFT_OUT if found.kind == "conda" else frozenset())]
+    base = base_installation(found)
+    entries = [*entries_below(found.prefix, "", EXCLUDED_NAMES if found.kind == "conda" else frozenset())]
     if base:
         entries += base_entries(base)
     entries.sort(key=lambda entry: entry.name)
     total = sum(entry.status.st_size for entry in entries if entry.link is None)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         holders = list(filter(None, pool.map(lambda entry: holder(entry, found, base), entries)))
-        description = _description(found, base, entries, rooms(found, holders), total)
+        description = _description(found, base, entries, with_conda_padding(found, holders), total)
         part = "%s.%s.part" % (target, os.urandom(6).hex())
         try:
             digest, size = _write(part, entries, description, total, pool, tick, found, base)
@@ -71,11 +73,15 @@ def pack(found: Existing, target: str, tick: Callable[[int, int], None] = lambda
         except BaseException:
             _unlink(part)
             raise
-    return Packed(target, digest, size, total, len(entries), tuple(remarks(found, base)))
+    return EnvironmentPack(target, digest, size, total, len(entries), tuple(portability_notices(found, base)))
 
 
 def _description(
-    found: Existing, base: str | None, entries: Sequence[Entry], holders: Sequence[Holder], total: int
+    found: ExistingEnvironment,
+    base: str | None,
+    entries: Sequence[PackEntry],
+    holders: Sequence[PrefixFile],
+    total: int,
 ) -> bytes:
     value = {
         "version": VERSION,
@@ -92,12 +98,12 @@ def _description(
 
 def _write(
     path: str,
-    entries: Sequence[Entry],
+    entries: Sequence[PackEntry],
     description: bytes,
     total: int,
     pool: ThreadPoolExecutor,
     tick: Callable[[int, int], None],
-    found: Existing,
+    found: ExistingEnvironment,
     base: str | None,
 ) -> tuple[str, int]:
     """The file's sha256 and size."""
@@ -125,7 +131,11 @@ def _write(
 
 
 def _add(
-    archive: tarfile.TarFile, entry: Entry, seen: dict[tuple[int, int], str], found: Existing, base: str | None
+    archive: tarfile.TarFile,
+    entry: PackEntry,
+    seen: dict[tuple[int, int], str],
+    found: ExistingEnvironment,
+    base: str | None,
 ) -> int:
     """How many bytes of content that were."""
     info = tarfile.TarInfo(entry.name)
@@ -133,7 +143,7 @@ def _add(
     info.mtime = 0 if used else int(entry.status.st_mtime)
     info.mode = stat.S_IMODE(entry.status.st_mode) & 0o755
     if entry.link is not None:
-        info.type, info.linkname = tarfile.SYMTYPE, _link(entry, found, base)
+        info.type, info.linkname = tarfile.SYMTYPE, _link_target(entry, found, base)
         archive.addfile(info)
         return 0
     if stat.S_ISDIR(entry.status.st_mode):
@@ -152,7 +162,7 @@ def _add(
     return info.size
 
 
-def _link(entry: Entry, found: Existing, base: str | None) -> str:
+def _link_target(entry: PackEntry, found: ExistingEnvironment, base: str | None) -> str:
     """Links into the environment, or into the Python that travels with it, are made relative."""
     assert entry.link is not None
     target = os.path.normpath(os.path.join(os.path.dirname(entry.path), entry.link))
@@ -194,8 +204,8 @@ class _Pieces(io.RawIOBase):
             self._end()
 
     def _begin(self, data: bytes) -> None:
-        self._left.append(self._pool.submit(member, data, LEVEL))
-        if len(self._left) > _AHEAD:
+        self._left.append(self._pool.submit(make_member, data, COMPRESSION_LEVEL))
+        if len(self._left) > _MAX_PENDING:
             self._end()
 
     def _end(self) -> None:

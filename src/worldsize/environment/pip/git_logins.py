@@ -17,17 +17,23 @@ from urllib.parse import unquote
 
 from worldsize.common.atomic_files import read_file
 from worldsize.environment.pip.requirement_lines import lines_of
-from worldsize.environment.pip.requirements import descriptions, included, plain_toml, reached, with_variables
+from worldsize.environment.pip.requirements import (
+    description_files,
+    parse_include,
+    reachable_trees,
+    toml_text_lines,
+    with_variables,
+)
 from worldsize.environment.sources import is_project
 from worldsize.errors import BuildError, UsageError
 from worldsize.jobspec.paths import is_remote
-from worldsize.jobspec.requirement import requirement
+from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.trust.secrets import MASK, mask_text
 
 _LOGIN = re.compile(
     r"(?<![\w+.-])((?:git\+)?(https?)://)([^\s/?#]*)@([^\s/\\?#@]+)([^\s?#]*)", re.IGNORECASE | re.ASCII
 )
-_OTHERS = re.compile(
+_OTHER_LOGIN = re.compile(
     r"(?<![\w+.-])((?!(?:git\+)?https?:)(?:(git|svn|hg|bzr)\+)?[a-z][a-z0-9.-]*://)"
     r"(?:[^\s/?#:]*:[^\s/?#]*|[^\s/?#:]{20,})@([^\s/?#@]*)",
     re.IGNORECASE | re.ASCII,
@@ -66,10 +72,10 @@ class Login(NamedTuple):
 
 
 def has_login(line: str) -> bool:
-    return any(map(_is_of_git, _LOGIN.finditer(line)))
+    return any(map(_is_git_address, _LOGIN.finditer(line)))
 
 
-def _is_of_git(address: re.Match[str]) -> bool:
+def _is_git_address(address: re.Match[str]) -> bool:
     """uv takes an address without git+ for git's, too, if the last part of its path ends in .git."""
     if address[1][:4].lower() == "git+":
         return True
@@ -85,7 +91,7 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
     except OSError:
         return  # who is given it says so
     if path.endswith(".toml"):
-        text += "\n" + "\n".join(plain_toml(path))
+        text += "\n" + "\n".join(toml_text_lines(path))
     known = with_variables("\n".join(but), os.environ)
     text = with_variables(text, os.environ)
     for found in (*_PASSWORD.finditer(text), *_BARE_PASSWORD.finditer(text)):
@@ -98,8 +104,8 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
 def refuse_passwords_of_trees(directories: Iterable[str], but: Iterable[str] = ()) -> None:
     """The same for all that describes these source trees, and those that they take packages from."""
     known = list(but)
-    for directory in reached(directories):
-        for path in descriptions(directory):
+    for directory in reachable_trees(directories):
+        for path in description_files(directory):
             refuse_passwords(path, known)
 
 
@@ -122,7 +128,7 @@ class GitLogins:
         if "://" not in line and "${" not in line:
             return line
         full = self._with_variables(line)
-        others = _OTHERS.search(full)
+        others = _OTHER_LOGIN.search(full)
         if others:
             what = "holds a password, in %s***@%s: %s would be started with it, for everybody on the machine to read"
             program = others[2] or "git"
@@ -163,7 +169,7 @@ class GitLogins:
 
     def _strip_file(self, path: str, directory: str, depth: int) -> str:
         try:
-            said = [self._absolute(line, os.path.dirname(path)) for line in lines_of(path)]
+            said = [self._to_absolute(line, os.path.dirname(path)) for line in lines_of(path)]
         except OSError:
             return path  # who is given it says so
         lines = [self._strip_included(line, directory, depth) for line in said]
@@ -175,10 +181,10 @@ class GitLogins:
             file.write("".join(line + "\n" for line in lines))
         return copy
 
-    def _absolute(self, line: str, base: str) -> str:
+    def _to_absolute(self, line: str, base: str) -> str:
         """As it reads from another directory, too. UsageError for a line that includes a file in a way that pip
         follows, and this does not."""
-        include = included(line)
+        include = parse_include(line)
         if _INCLUDES.search(line) and (include is None or _UNREADABLE.search(include[1])):
             hint = "one option a line, and the path as it is: -r FILE"
             raise UsageError(
@@ -187,13 +193,13 @@ class GitLogins:
         links = _LINKS.fullmatch(line)
         if links and "://" not in links[2]:
             return links[1] + os.path.join(base, os.path.expanduser(self._with_variables(links[2])))
-        return requirement(self._with_variables(line) if included(line) else line, base)
+        return absolute_requirement(self._with_variables(line) if parse_include(line) else line, base)
 
     def _with_variables(self, line: str) -> str:
         return with_variables(line, self._environ)
 
     def _strip_included(self, line: str, directory: str, depth: int) -> str:
-        include = included(line)
+        include = parse_include(line)
         if include is None:
             full = self._with_variables(line)
             stripped = self._strip(full)
@@ -204,7 +210,7 @@ class GitLogins:
         return line if stripped == include[1] else "%s %s" % (include[0], stripped)
 
     def _take(self, address: re.Match[str]) -> str:
-        if not _is_of_git(address):
+        if not _is_git_address(address):
             return address[0]
         start, scheme, said, host, path = address.groups()
         name, colon, word = said.partition(":")

@@ -18,14 +18,14 @@ from worldsize.trust.secrets import mask_channel
 
 _LOGIN = re.compile(r"(?<!\+)(https?://)([^\s/?#]+)@([^\s/?#@]\S*)", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?<!\+)https?://[^\s/?#]+", re.IGNORECASE)
-_SAME = ("PIP_INDEX_URL", "PIP_PYPI_URL")
+_INDEX_VARIABLES = ("PIP_INDEX_URL", "PIP_PYPI_URL")
 """Two names of one option of pip's."""
 
-_PLACES = (*_SAME, "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
+_ADDRESS_VARIABLES = (*_INDEX_VARIABLES, "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
 
 _PROXY = "PIP_PROXY"
-_CONFIGURED = re.compile(r"(global|wheel)\.(index-url|pypi-url|extra-index-url|find-links|proxy)=(.+)")
-_OF_UV = {
+_CONFIGURATION_LINE = re.compile(r"(global|wheel)\.(index-url|pypi-url|extra-index-url|find-links|proxy)=(.+)")
+_UV_VARIABLES = {
     "--index-url": ("UV_INDEX_URL", " "),
     "--extra-index-url": ("UV_EXTRA_INDEX_URL", " "),
     "--default-index": ("UV_DEFAULT_INDEX", " "),
@@ -46,27 +46,29 @@ class IndexLogins:
 
     def strip_line(self, line: str) -> str:
         """A line of a requirements file. UsageError for two logins at one host, which netrc cannot hold."""
-        self._see(line)
+        self._note_servers(line)
         return _LOGIN.sub(self._take, line) if line.lstrip().startswith("-") else line
 
     def variables(self, environ: Mapping[str, str], directory: str, configured: str = "") -> dict[str, str]:
         """For the environment of pip, once all lines are stripped: its own variables without logins, and the file, in
         `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints, which its
         variables come before. OSError; UsageError for what pip would show, or send to another server."""
-        said = _configured(configured)
+        said = _parse_configuration(configured)
         variables = {name: value for name, value in environ.items() if name.startswith("PIP_")}
-        proxies = _proxies(said.pop(_PROXY, ""), {_spelled(name): (name, value) for name, value in variables.items()})
-        places = {name: value for name, value in variables.items() if _spelled(name) in _PLACES}
-        for name in map(_spelled, places):
-            for other in _SAME if name in _SAME else (name,):
+        proxies = _proxy_variables(
+            said.pop(_PROXY, ""), {_canonical_variable(name): (name, value) for name, value in variables.items()}
+        )
+        places = {name: value for name, value in variables.items() if _canonical_variable(name) in _ADDRESS_VARIABLES}
+        for name in map(_canonical_variable, places):
+            for other in _INDEX_VARIABLES if name in _INDEX_VARIABLES else (name,):
                 said.pop(other, None)
         said.update(places)
         for text in said.values():
-            self._see(text)
+            self._note_servers(text)
         found = {
             name: _LOGIN.sub(self._take, text) for name, text in said.items() if name in environ or _LOGIN.search(text)
         }
-        self._refuse_neighbours()
+        self._refuse_shared_hosts()
         found.update(proxies)
         if not self._found:
             return found
@@ -78,13 +80,13 @@ class IndexLogins:
             file.write(_text_of(own))
         return {**found, "NETRC": path}
 
-    def _see(self, text: str) -> None:
+    def _note_servers(self, text: str) -> None:
         for address in _ADDRESS.findall(text):
             scheme, _, place = address.lower().partition("://")
             server = place.rpartition("@")[2].removesuffix(":443" if scheme == "https" else ":80")
             self._servers.setdefault(_host("%s://%s" % (scheme, server)), set()).add("%s %s" % (scheme, server))
 
-    def _refuse_neighbours(self) -> None:
+    def _refuse_shared_hosts(self) -> None:
         """netrc knows hosts, and no ports: another server there would be sent what is not meant for it."""
         for host in self._found:
             if len(self._servers.get(host, ())) > 1:
@@ -112,23 +114,23 @@ def without_logins(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         name, equals, value = word.partition("=")
         if word[:2] in _SHORT and not word.startswith("--"):
             name, equals, value = _SHORT[word[:2]], word[2:], word[2:].removeprefix("=")
-        if name not in _OF_UV or not (equals or left):
+        if name not in _UV_VARIABLES or not (equals or left):
             kept.append((word,))
             continue
         value = value if equals else left.pop(0)
         said.setdefault(name, []).append(value)
         kept.append((name, value))
     hidden = {name for name, values in said.items() if any(mask_channel(each) != each for each in values)}
-    variables = {_OF_UV[name][0]: _OF_UV[name][1].join(said[name]) for name in hidden}
+    variables = {_UV_VARIABLES[name][0]: _UV_VARIABLES[name][1].join(said[name]) for name in hidden}
     return [word for words in kept if words[0] not in hidden for word in words], variables
 
 
-def _configured(text: str) -> dict[str, str]:
+def _parse_configuration(text: str) -> dict[str, str]:
     """What of pip's configuration says where packages are, by pip's variables: what is said for `wheel` goes first."""
     found: dict[str, str] = {}
     for section in ("global", "wheel"):
         for line in text.splitlines():
-            match = _CONFIGURED.fullmatch(line.strip())
+            match = _CONFIGURATION_LINE.fullmatch(line.strip())
             if match and match[1] == section:
                 name = "PIP_" + match[2].replace("-", "_").upper()
                 try:
@@ -138,12 +140,12 @@ def _configured(text: str) -> dict[str, str]:
     return found
 
 
-def _spelled(name: str) -> str:
+def _canonical_variable(name: str) -> str:
     """A variable of pip's as it usually is: pip takes PIP_Index-Url for PIP_INDEX_URL."""
     return "PIP_" + name[4:].upper().replace("-", "_")
 
 
-def _proxies(configured: str, variables: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def _proxy_variables(configured: str, variables: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """pip tells the other pip its proxy as a word, unless it has it from the variables that all programs go by.
     UsageError for one in its configuration, which no variable replaces."""
     name, own = variables.get(_PROXY, (_PROXY, ""))

@@ -8,73 +8,75 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from worldsize.environment.inspect.installed import Distribution, distributions, normalized
+from worldsize.environment.inspect.installed import InstalledDistribution, installed_distributions, normalized_name
 from worldsize.environment.pip.git_logins import has_login
-from worldsize.environment.pip.requirement_lines import bare, lines_of
-from worldsize.environment.pip.requirements import git_requirements, included, local_directories, project_name
+from worldsize.environment.pip.requirement_lines import lines_of, without_comment
+from worldsize.environment.pip.requirements import git_requirements, local_directories, parse_include, project_name
 from worldsize.environment.pip.uv import Uv, install
 from worldsize.environment.sources import is_project
-from worldsize.environment.workspace.builder import Work
+from worldsize.environment.workspace.builder import Build
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
-from worldsize.jobspec.requirement import requirement
+from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.directories import make_directories
 from worldsize.trust.secrets import MASK, mask_text
 
 _OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
-_WOULD = re.compile(r"^ ([+-]) ([^\s=]+)(?:==(\S+)(?: \(from (.+)\))?| @ (\S+))$", re.MULTILINE)
+_PLANNED_CHANGE = re.compile(r"^ ([+-]) ([^\s=]+)(?:==(\S+)(?: \(from (.+)\))?| @ (\S+))$", re.MULTILINE)
 """As uv says it: NAME==VERSION, with an address behind it or, for what it has not looked into yet, in its place."""
 _DEEPEST = 20
 _TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
-def requirements_of(spec: EnvironmentSpec, work: Work, uv: Uv) -> list[str]:
+def requirements_of(spec: EnvironmentSpec, work: Build, uv: Uv) -> list[str]:
     """The lines of a requirements file for all that the spec wants of pip; those of a project by its uv.lock, or else
     by its pyproject.toml. The project itself is not installed: a run's code is its snapshot."""
     lines = list(spec.pip)
     if spec.file and is_project(spec.file):
         directory = os.path.dirname(spec.file)
         if os.path.exists(os.path.join(directory, "uv.lock")):
-            lines += _exported(uv, directory)
+            lines += _export_requirements(uv, directory)
         else:
             lines.append("-r " + os.path.join(directory, "pyproject.toml"))
     return lines
 
 
-def _exported(uv: Uv, directory: str) -> list[str]:
+def _export_requirements(uv: Uv, directory: str) -> list[str]:
     words = ("--frozen", "--no-emit-project", "--no-editable", "--no-dev", "--no-header", "--no-annotate")
     found = uv.export("reading uv.lock", directory, *words)
-    return [requirement(line, directory) for line in found.replace("\\\n", " ").split("\n") if line.strip()]
+    return [absolute_requirement(line, directory) for line in found.replace("\\\n", " ").split("\n") if line.strip()]
 
 
-def install_lines(work: Work, uv: Uv, lines: Sequence[str], before: Sequence[Distribution]) -> None:
+def install_lines(work: Build, uv: Uv, lines: Sequence[str], before: Sequence[InstalledDistribution]) -> None:
     """Installs the lines, so that the distributions `before` stay as they are. BuildError where both cannot be."""
     constraints = None
     if before:
-        constraints = written(work, "constraints.txt", pins(before))
-    rest, options = _set_apart(work, lines)
-    install(uv, work.prefix, rest, constraints, [*options, *_refreshed(lines, uv)])
+        constraints = write_input(work, "constraints.txt", pins(before))
+    rest, options = _separate_projects(work, lines)
+    install(uv, work.prefix, rest, constraints, [*options, *_refresh_options(lines, uv)])
 
 
-def _set_apart(work: Work, lines: Sequence[str]) -> tuple[str, list[str]]:
+def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str]]:
     """A requirements file of the lines, and options of uv for those that include a project."""
     projects = [line for line in lines if _is_included_project(line)]
-    rest = written(work, "requirements.txt", placed(work, [line for line in lines if line not in projects]))
+    rest = write_input(
+        work, "requirements.txt", make_includes_absolute(work, [line for line in lines if line not in projects])
+    )
     options = [word for line in projects for word in line.split(" ", 1)]
-    return rest, [*options, *_overrides(work, [line.split(" ", 1)[1] for line in projects])]
+    return rest, [*options, *_write_overrides(work, [line.split(" ", 1)[1] for line in projects])]
 
 
-def _overrides(work: Work, projects: Iterable[str]) -> list[str]:
+def _write_overrides(work: Build, projects: Iterable[str]) -> list[str]:
     """uv's options that say once more what projects want of git with user and password: so that uv is given, and takes,
     addresses without these."""
     lines = []
     for path in projects:
         lines += [line for line in git_requirements(path) if has_login(line)]
-    return ["--overrides", written(work, "overrides.txt", lines)] if lines else []
+    return ["--overrides", write_input(work, "overrides.txt", lines)] if lines else []
 
 
-def _refreshed(lines: Iterable[str], uv: Uv) -> list[str]:
+def _refresh_options(lines: Iterable[str], uv: Uv) -> list[str]:
     """uv's options for source trees: else it takes what it built of them before, though they have changed. Offline it
     refuses such options."""
     if uv.offline:
@@ -86,39 +88,41 @@ def _refreshed(lines: Iterable[str], uv: Uv) -> list[str]:
 
 def _is_included_project(line: str) -> bool:
     """A pyproject.toml: on uv's command line it is one, and in a requirements file it is not."""
-    include = included(line)
+    include = parse_include(line)
     return include is not None and is_project(include[1])
 
 
-def placed(work: Work, lines: Iterable[str]) -> list[str]:
+def make_includes_absolute(work: Build, lines: Iterable[str]) -> list[str]:
     """The lines, where they are read from another directory: a file that they include and that holds relative paths is
     replaced by a copy with absolute ones, since uv takes those for relative to where it is started."""
     found = []
     for line in lines:
-        include = included(bare(line))
+        include = parse_include(without_comment(line))
         if include is None or is_project(include[1]):
             found.append(line)
         else:
-            found.append("%s %s" % (include[0], _placed_file(work, include[1])))
+            found.append("%s %s" % (include[0], _make_include_absolute(work, include[1])))
     return found
 
 
-def _placed_file(work: Work, path: str) -> str:
+def _make_include_absolute(work: Build, path: str) -> str:
     said = lines_of(path)
-    absolute = [requirement(line, os.path.dirname(path)) for line in said]
-    there = placed(work, absolute)
-    moved = [new for old, new in zip(said, absolute, strict=True) if old != new and included(old) is None]
-    if not moved and [included(line) for line in there] == [included(line) for line in absolute]:
+    absolute = [absolute_requirement(line, os.path.dirname(path)) for line in said]
+    there = make_includes_absolute(work, absolute)
+    moved = [new for old, new in zip(said, absolute, strict=True) if old != new and parse_include(old) is None]
+    if not moved and [parse_include(line) for line in there] == [parse_include(line) for line in absolute]:
         return path
     name = "included-%s-%s" % (digest_of(path.encode("utf-8", "surrogateescape"))[:8], os.path.basename(path))
-    return written(work, name, there)
+    return write_input(work, name, there)
 
 
-def install_layer(work: Work, uv: Uv, lines: Sequence[str], base_python: str, base: Sequence[Distribution]) -> None:
+def install_layer(
+    work: Build, uv: Uv, lines: Sequence[str], base_python: str, base: Sequence[InstalledDistribution]
+) -> None:
     """Installs what an existing environment lacks into a virtual environment on top of it. BuildError where the lines
     want another version of what it has."""
-    constraints = written(work, "constraints.txt", pins(base))
-    wanted, options = _set_apart(work, lines)
+    constraints = write_input(work, "constraints.txt", pins(base))
+    wanted, options = _separate_projects(work, lines)
     words = (
         "pip",
         "install",
@@ -134,19 +138,19 @@ def install_layer(work: Work, uv: Uv, lines: Sequence[str], base_python: str, ba
     said = uv.told("looking at what is there", *words)
     found = [
         "%s @ %s" % (name, url or bare_url) if url or bare_url else "%s==%s" % (name, version)
-        for sign, name, version, url, bare_url in _WOULD.findall(said)
+        for sign, name, version, url, bare_url in _PLANNED_CHANGE.findall(said)
         if sign == "+"
     ]
     if found:
-        layer = written(work, "layer.txt", [*index_options(lines), *found])
-        install(uv, work.prefix, layer, None, ["--no-deps", *_refreshed(lines, uv)])
+        layer = write_input(work, "layer.txt", [*index_options(lines), *found])
+        install(uv, work.prefix, layer, None, ["--no-deps", *_refresh_options(lines, uv)])
 
 
-def pins(found: Iterable[Distribution]) -> list[str]:
+def pins(found: Iterable[InstalledDistribution]) -> list[str]:
     return ["%s==%s" % (each.name, each.version) for each in found]
 
 
-def written(work: Work, name: str, lines: Iterable[str]) -> str:
+def write_input(work: Build, name: str, lines: Iterable[str]) -> str:
     """A file of ours in the prefix, for nobody else to read; until `remove_inputs`."""
     path = input_path(work, name)
     make_directories(os.path.dirname(path))
@@ -155,12 +159,12 @@ def written(work: Work, name: str, lines: Iterable[str]) -> str:
     return path
 
 
-def input_path(work: Work, name: str) -> str:
+def input_path(work: Build, name: str) -> str:
     return os.path.join(work.inputs, name)
 
 
-def remove_inputs(work: Work) -> None:
-    """Remove what `written` has written. OSError."""
+def remove_inputs(work: Build) -> None:
+    """Remove what `write_input` has written. OSError."""
     import shutil
 
     directory = work.inputs
@@ -170,23 +174,25 @@ def remove_inputs(work: Work) -> None:
             os.rmdir(os.path.dirname(directory))
 
 
-def added(prefix: str, before: Sequence[Distribution]) -> list[Distribution]:
+def added_distributions(prefix: str, before: Sequence[InstalledDistribution]) -> list[InstalledDistribution]:
     """What pip installed: the distributions that were not there, or not like this."""
     known = {(each.path, each.version) for each in before}
-    return [each for each in distributions(prefix) if (each.path, each.version) not in known]
+    return [each for each in installed_distributions(prefix) if (each.path, each.version) not in known]
 
 
-def locked(work: Work, uv: Uv, found: Sequence[Distribution], options: Sequence[str]) -> list[dict[str, Any]]:
+def make_lock_rows(
+    work: Build, uv: Uv, found: Sequence[InstalledDistribution], options: Sequence[str]
+) -> list[dict[str, Any]]:
     """Rows of a lock: name, version, the digest of what was installed, where it is from, and the hashes of the files
     that the index has for it. Without an index, and for what came from elsewhere, without hashes."""
     wanted = [each for each in found if each.url is None]
     hashes: Mapping[str, list[str]] = {}
     if wanted:
-        path = written(work, "pins.txt", [*options, *pins(wanted)])
+        path = write_input(work, "pins.txt", [*options, *pins(wanted)])
         words = ("pip", "compile", "--no-deps", "--format", "pylock.toml", "--quiet")
         python = os.path.join(work.prefix, "bin", "python")
         try:
-            hashes = _hashes(uv("looking up hashes", *words, "--python", python, path))
+            hashes = _parse_hashes(uv("looking up hashes", *words, "--python", python, path))
         except BuildError:
             work.step("no hashes: the index does not know all that is installed")
     return [
@@ -195,13 +201,13 @@ def locked(work: Work, uv: Uv, found: Sequence[Distribution], options: Sequence[
             "version": each.version,
             "digest": each.digest,
             "url": each.url,
-            "hashes": hashes.get(normalized(each.name), []),
+            "hashes": hashes.get(normalized_name(each.name), []),
         }
         for each in found
     ]
 
 
-def _hashes(text: str) -> dict[str, list[str]]:
+def _parse_hashes(text: str) -> dict[str, list[str]]:
     """From a pylock.toml (PEP 751): of every file that the index has for a package in its version."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -211,28 +217,28 @@ def _hashes(text: str) -> dict[str, list[str]]:
     for package in tomllib.loads(text).get("packages", ()):
         files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
         hashes = {"%s:%s" % item for each in files for item in each.get("hashes", {}).items()}
-        found[normalized(package["name"])] = sorted(hashes)
+        found[normalized_name(package["name"])] = sorted(hashes)
     return found
 
 
-def install_locked(work: Work, uv: Uv, lock: Mapping[str, Any]) -> None:
+def install_locked(work: Build, uv: Uv, lock: Mapping[str, Any]) -> None:
     """Exactly the packages of a lock; those with hashes only where they fit. BuildError."""
     rows = [row for row in lock["pip"] if not row.get("built")]
     if not rows:
         return
     lines = [" ".join([_pin(row), *("--hash=" + each for each in row["hashes"])]) for row in rows]
-    path = written(work, "requirements.txt", [*usable(lock.get("options", ())), *lines])
-    install(uv, work.prefix, path, None, ["--no-deps", *_refreshed(lines, uv)])
+    path = write_input(work, "requirements.txt", [*unmasked_options(lock.get("options", ())), *lines])
+    install(uv, work.prefix, path, None, ["--no-deps", *_refresh_options(lines, uv)])
 
 
 def _pin(row: Mapping[str, Any]) -> str:
     return "%s @ %s" % (row["name"], row["url"]) if row["url"] else "%s==%s" % (row["name"], row["version"])
 
 
-def relocked(lock: Mapping[str, Any], found: Sequence[Distribution]) -> list[dict[str, Any]]:
+def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDistribution]) -> list[dict[str, Any]]:
     """The lock's rows, with the digests of what is here now. BuildError where packages or sources differ."""
-    rows = {normalized(row["name"]): row for row in lock["pip"] if not row.get("built")}
-    here = {normalized(each.name): each for each in found}
+    rows = {normalized_name(row["name"]): row for row in lock["pip"] if not row.get("built")}
+    here = {normalized_name(each.name): each for each in found}
     wrong = [name for name in {*rows, *here} if name not in rows or name not in here]
     wrong += [name for name in rows if name in here and here[name].version != rows[name]["version"]]
     if wrong:
@@ -250,11 +256,11 @@ def index_options(lines: Iterable[str], depth: int = 0) -> list[str]:
     """The lines that say where packages are, those of included files too."""
     found: list[str] = []
     for line in lines:
-        text = bare(line)
-        include = included(text)
+        text = without_comment(line)
+        include = parse_include(text)
         if include and include[0] == "-r" and depth < _DEEPEST and not is_project(include[1]):
             directory = os.path.dirname(include[1])
-            found += index_options([requirement(each, directory) for each in lines_of(include[1])], depth + 1)
+            found += index_options([absolute_requirement(each, directory) for each in lines_of(include[1])], depth + 1)
         elif _OPTION.match(text):
             found.append(text)
     return list(dict.fromkeys(found))
@@ -265,6 +271,6 @@ def without_secrets(options: Iterable[str]) -> list[str]:
     return [mask_text(each) for each in options]
 
 
-def usable(options: Iterable[str]) -> list[str]:
+def unmasked_options(options: Iterable[str]) -> list[str]:
     """Those that hold no masked secret."""
     return [each for each in options if MASK not in each]

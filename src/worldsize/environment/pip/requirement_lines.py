@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from worldsize.common.atomic_files import display, read_file
+from worldsize.common.atomic_files import printable_text, read_file
 from worldsize.errors import UsageError
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
@@ -26,17 +26,17 @@ _MARKS = (
 def lines_of(path: str) -> list[str]:
     """What a file says, line by line: those that end in a backslash go on, comments are left out. OSError; UsageError
     as `read_lines`."""
-    return [text for text in map(bare, read_lines(path)) if text]
+    return [text for text in map(without_comment, read_lines(path)) if text]
 
 
 def read_lines(path: str) -> list[str]:
     """Its lines, with those that end in a backslash joined to the next. OSError; UsageError, with the file and the
     line, for what pip would read otherwise than uv."""
-    lines = _decoded(read_file(path), path).replace("\r\n", "\n").split("\n")
+    lines = _decode(read_file(path), path).replace("\r\n", "\n").split("\n")
     found: list[str] = []
     goes_on = False
     for number, line in enumerate(lines, 1):
-        _refuse_ambiguous(line, "%s:%d" % (display(path), number))
+        _refuse_ambiguous(line, "%s:%d" % (printable_text(path), number))
         comment = _ONLY_COMMENT.match(line) is not None
         ends = comment or not line.endswith("\\")
         text = " " + line if comment else line if ends else line.strip("\\")
@@ -48,7 +48,7 @@ def read_lines(path: str) -> list[str]:
     return found
 
 
-def bare(line: str) -> str:
+def without_comment(line: str) -> str:
     """A line without its comment."""
     return _COMMENT.sub("", line).strip()
 
@@ -63,7 +63,7 @@ def _refuse_ambiguous(line: str, where: str) -> None:
         raise UsageError(what, where, "leave the backslash out")
 
 
-def _decoded(data: bytes, path: str) -> str:
+def _decode(data: bytes, path: str) -> str:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace" if encoding != "utf-8" else "surrogateescape")
@@ -71,5 +71,7 @@ def _decoded(data: bytes, path: str) -> str:
         coding = _CODING.match(line)
         if coding and coding[1].lower().replace(b"_", b"-") not in _PLAIN:
             named = coding[1].decode("ascii", "replace")
-            raise UsageError("says that it is in %s, which uv does not read" % named, display(path), "save it as UTF-8")
+            raise UsageError(
+                "says that it is in %s, which uv does not read" % named, printable_text(path), "save it as UTF-8"
+            )
     return data.decode("utf-8", "surrogateescape")

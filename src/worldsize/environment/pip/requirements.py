@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from worldsize.common.atomic_files import read_file
-from worldsize.environment.inspect.installed import normalized
-from worldsize.environment.pip.requirement_lines import bare, lines_of
+from worldsize.environment.inspect.installed import normalized_name
+from worldsize.environment.pip.requirement_lines import lines_of, without_comment
 from worldsize.errors import UsageError
-from worldsize.jobspec.requirement import requirement, split
+from worldsize.jobspec.requirement import absolute_requirement, split_requirement
 from worldsize.trust.owners import is_believed
 from worldsize.trust.secrets import mask_text
 
@@ -30,7 +30,7 @@ _LISTS = (*_PLAIN_LISTS, ".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
 _DEEPEST = 20
 
 
-def included(line: str) -> tuple[str, str] | None:
+def parse_include(line: str) -> tuple[str, str] | None:
     """Of a line that includes another file: "-r" or "-c", and the file."""
     found = _INCLUDE.fullmatch(line)
     return ("-c" if found[1] in ("-c", "--constraint") else "-r", found[2]) if found else None
@@ -40,7 +40,7 @@ def local_path(line: str) -> str | None:
     """Of a requirement that is a file or a directory here: its path. UsageError for one that cannot be told from an
     address, or that pip and uv take for different ones."""
     known = {name: value for name, value in os.environ.items() if name != "PROJECT_ROOT"}  # which uv has its own of
-    parts = split(with_variables(line, known))
+    parts = split_requirement(with_variables(line, known))
     path, shown = parts.path, mask_text(line.strip())
     if path[:5].lower() == "file:":
         found = _FILE.match(path)
@@ -58,12 +58,12 @@ def local_path(line: str) -> str | None:
     return path
 
 
-def asked_variables(lines: Iterable[str], depth: int = 0) -> set[str]:
+def referenced_variables(lines: Iterable[str], depth: int = 0) -> set[str]:
     """The names of variables that lines, the files that they include, and projects want: `${NAME}`."""
     found: set[str] = set()
-    for text in map(bare, lines):
+    for text in map(without_comment, lines):
         found.update(_VARIABLE.findall(text))
-        include = included(text)
+        include = parse_include(text)
         path = include[1] if include else text
         if not path.endswith(_LISTS) or depth > _DEEPEST:
             continue
@@ -71,10 +71,10 @@ def asked_variables(lines: Iterable[str], depth: int = 0) -> set[str]:
             found.update(_VARIABLE.findall(_text_of(path)))
             continue
         try:
-            inner = [requirement(each, os.path.dirname(path)) for each in lines_of(path)]
+            inner = [absolute_requirement(each, os.path.dirname(path)) for each in lines_of(path)]
         except OSError:
             continue  # who is given it says so
-        found |= asked_variables(inner, depth + 1)
+        found |= referenced_variables(inner, depth + 1)
     return found
 
 
@@ -86,12 +86,14 @@ def with_variables(text: str, environ: Mapping[str, str]) -> str:
 def local_directories(lines: Iterable[str]) -> list[str]:
     """The source trees that the lines name, and those of projects and files that they include. OSError."""
     found: list[str] = []
-    for line in map(bare, lines):
-        include, path = included(line), local_path(line)
+    for line in map(without_comment, lines):
+        include, path = parse_include(line), local_path(line)
         if include and os.path.basename(include[1]) == "pyproject.toml":
             found += local_sources(os.path.dirname(include[1]))
         elif include:
-            found += local_directories(requirement(each, os.path.dirname(include[1])) for each in lines_of(include[1]))
+            found += local_directories(
+                absolute_requirement(each, os.path.dirname(include[1])) for each in lines_of(include[1])
+            )
         elif path:
             found.append(path)
     return [path for path in dict.fromkeys(found) if os.path.isdir(path)]
@@ -104,19 +106,19 @@ def local_sources(directory: str) -> list[str]:
     if os.path.exists(lock):
         named = _SOURCE.findall(read_file(lock).decode("utf-8", "replace"))
     else:
-        named = _sources(os.path.join(directory, "pyproject.toml"))
+        named = _source_paths(os.path.join(directory, "pyproject.toml"))
     return sorted({os.path.abspath(os.path.join(directory, each)) for each in named} - {directory})
 
 
-def _sources(path: str) -> list[str]:
+def _source_paths(path: str) -> list[str]:
     """The paths of [tool.uv.sources]; where it names a member of the workspace, those of all members."""
-    said = _table(_toml(path), "tool", "uv", "sources").values()
+    said = _table(_read_toml(path), "tool", "uv", "sources").values()
     rows = [row for each in said for row in (each if isinstance(each, list) else [each]) if isinstance(row, dict)]
-    members = workspace(os.path.dirname(path)) if any(row.get("workspace") is True for row in rows) else []
+    members = workspace_directories(os.path.dirname(path)) if any(row.get("workspace") is True for row in rows) else []
     return [*(row["path"] for row in rows if isinstance(row.get("path"), str)), *members]
 
 
-def reached(directories: Iterable[str], workspaces: bool = True) -> list[str]:
+def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list[str]:
     """These source trees, and all that they take packages from: by [tool.uv.sources], by a file:// address in what
     describes them, or as members of a workspace of uv's. Without `workspaces` not those that are above them."""
     found: dict[str, None] = {}
@@ -126,8 +128,11 @@ def reached(directories: Iterable[str], workspaces: bool = True) -> list[str]:
         if directory in found or not os.path.isdir(directory):
             continue
         found[directory] = None
-        named = [*_sources(os.path.join(directory, "pyproject.toml")), *(workspace(directory) if workspaces else [])]
-        for path in descriptions(directory):
+        named = [
+            *_source_paths(os.path.join(directory, "pyproject.toml")),
+            *(workspace_directories(directory) if workspaces else []),
+        ]
+        for path in description_files(directory):
             known = {**os.environ, "PROJECT_ROOT": directory}
             text = with_variables(_text_of(path), known)
             named += [unquote(each) for each in _FILE_ADDRESS.findall(text)]
@@ -135,7 +140,7 @@ def reached(directories: Iterable[str], workspaces: bool = True) -> list[str]:
     return list(found)
 
 
-def workspace(directory: str) -> list[str]:
+def workspace_directories(directory: str) -> list[str]:
     """The workspace of uv's that a source tree may be in: its root, whose sources hold for all members, and these. That
     is the nearest one above; whether it has this tree as a member is uv's to say. None that is somebody else's."""
     at = os.path.abspath(directory)
@@ -151,10 +156,10 @@ def workspace(directory: str) -> list[str]:
         at = os.path.dirname(at)
 
 
-def descriptions(directory: str) -> list[str]:
+def description_files(directory: str) -> list[str]:
     """The files of a source tree that say what it wants: its pyproject.toml, those of setuptools, and the lists that
     these name."""
-    tool = _table(_toml(os.path.join(directory, "pyproject.toml")), "tool")
+    tool = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "tool")
     dynamic = _table(tool, "setuptools", "dynamic")
     rows = [_table(dynamic, "dependencies"), *_table(dynamic, "optional-dependencies").values()]
     named = [each for row in rows if isinstance(row, dict) for each in _texts(row.get("file"))]
@@ -193,9 +198,9 @@ def _texts(value: Any) -> list[str]:
 def git_requirements(path: str) -> list[str]:
     """What a pyproject.toml wants of git repositories, as lines of a requirements file: by address, or by what
     [tool.uv.sources] has for it, if all of that is of git."""
-    found = _toml(path)
+    found = _read_toml(path)
     wanted = _table(found, "project").get("dependencies")
-    sources = {normalized(name): said for name, said in _table(found, "tool", "uv", "sources").items()}
+    sources = {normalized_name(name): said for name, said in _table(found, "tool", "uv", "sources").items()}
     lines = []
     for line in wanted if isinstance(wanted, list) else []:
         named = _NAMED.match(line) if isinstance(line, str) else None
@@ -204,14 +209,14 @@ def git_requirements(path: str) -> list[str]:
         if " @ " in line:
             lines.append(line)
             continue
-        said = sources.get(normalized(named[1]))
+        said = sources.get(normalized_name(named[1]))
         rows: list[Any] = said if isinstance(said, list) else [said]
         if all(isinstance(row, dict) and isinstance(row.get("git"), str) for row in rows):
-            lines += [_of_source(named[0], row, line.partition(";")[2]) for row in rows]
+            lines += [_git_requirement(named[0], row, line.partition(";")[2]) for row in rows]
     return [line for line in lines if "git+" in line or ".git" in line]
 
 
-def _of_source(name: str, source: dict[str, Any], marker: str) -> str:
+def _git_requirement(name: str, source: dict[str, Any], marker: str) -> str:
     revision = source.get("rev") or source.get("tag") or source.get("branch")
     within = source.get("subdirectory")
     markers = [each.strip() for each in (marker, str(source.get("marker") or "")) if each.strip()]
@@ -226,12 +231,12 @@ def _of_source(name: str, source: dict[str, Any], marker: str) -> str:
 
 def uv_table(directory: str) -> dict[str, Any]:
     """What a project says to uv."""
-    return _table(_toml(os.path.join(directory, "pyproject.toml")), "tool", "uv")
+    return _table(_read_toml(os.path.join(directory, "pyproject.toml")), "tool", "uv")
 
 
 def project_name(directory: str) -> str | None:
     """As a source tree's pyproject.toml says."""
-    name = _table(_toml(os.path.join(directory, "pyproject.toml")), "project").get("name")
+    name = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "project").get("name")
     return name if isinstance(name, str) else None
 
 
@@ -243,7 +248,7 @@ def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
     return found
 
 
-def plain_toml(path: str) -> list[str]:
+def toml_text_lines(path: str) -> list[str]:
     """Each text of a TOML file as a line `key = "text"`, however the file spells it."""
 
     def texts(value: Any, key: str) -> list[str]:
@@ -253,10 +258,10 @@ def plain_toml(path: str) -> list[str]:
             return [line for item in value for line in texts(item, key)]
         return ['%s = "%s"' % (key, value)] if isinstance(value, str) else []
 
-    return texts(_toml(path), "")
+    return texts(_read_toml(path), "")
 
 
-def _toml(path: str) -> dict[str, Any]:
+def _read_toml(path: str) -> dict[str, Any]:
     """Its tables; none where it is missing, or no TOML: that is uv's to say."""
     if sys.version_info >= (3, 11):
         import tomllib

@@ -8,29 +8,31 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from worldsize.environment.inspect.existing import Existing
+from worldsize.environment.inspect.existing import ExistingEnvironment
 from worldsize.environment.inspect.installed import site_packages
 from worldsize.environment.pip.git_logins import GitLogins, refuse_passwords, refuse_passwords_of_trees
 from worldsize.environment.pip.index_logins import without_logins
 from worldsize.environment.pip.requirement_lines import lines_of
-from worldsize.environment.pip.requirements import local_directories, local_sources, reached
+from worldsize.environment.pip.requirements import local_directories, local_sources, reachable_trees
 from worldsize.environment.pip.uv_workspaces import (
-    can_do_without_sources,
     has_settings,
+    is_search_exposed,
     is_workspace,
+    may_omit_sources,
     refuse_settings_above,
-    searches_among_others,
     settings_files,
-    write_apart,
+    write_isolated_copy,
 )
 from worldsize.environment.sources import is_project
-from worldsize.environment.workspace.builder import Work
-from worldsize.environment.workspace.programs import Heard, clean, run
+from worldsize.environment.workspace.builder import Build
+from worldsize.environment.workspace.programs import LineCallback, run, without_active_environment
 from worldsize.errors import BuildError, ConfigError
 from worldsize.trust.secrets import mask_channel
 
-EXTRA = 'pip install "worldsize[env]"'
-_NEWS = re.compile(r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b")
+INSTALL_HINT = 'pip install "worldsize[env]"'
+_PROGRESS_LINE = re.compile(
+    r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b"
+)
 _UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
 _FILE_OPTIONS = frozenset((
     "-r", "--requirement", "--requirements", "-c", "--constraint", "--constraints", "--override", "--overrides",
@@ -57,7 +59,7 @@ def find_uv(environ: Mapping[str, str]) -> str:
     try:
         return find_program("uv", environ)
     except OSError:
-        raise ConfigError("building environments needs uv, and it is not here", None, EXTRA) from None
+        raise ConfigError("building environments needs uv, and it is not here", None, INSTALL_HINT) from None
 
 
 class Uv:
@@ -68,17 +70,17 @@ class Uv:
     tree, that the job names, none may be another's: BuildError.
     """
 
-    def __init__(self, work: Work, environ: Mapping[str, str], project: str | None = None) -> None:
+    def __init__(self, work: Build, environ: Mapping[str, str], project: str | None = None) -> None:
         self.program = find_uv(environ)
         self._project = project
         self._directory = project or os.sep
         self._given = environ
         if project:
             refuse_settings_above(project, environ)
-            if searches_among_others(project, has_settings, environ):
+            if is_search_exposed(project, has_settings, environ):
                 self._directory = os.sep
         self._work = work
-        self._environ = {**clean(environ), "UV_NO_PROGRESS": "1", "UV_NO_EDITABLE": "1"}
+        self._environ = {**without_active_environment(environ), "UV_NO_PROGRESS": "1", "UV_NO_EDITABLE": "1"}
         self._logins = GitLogins(self._environ)
         self.offline = environ.get("UV_OFFLINE", "").lower() in ("1", "true", "t", "yes", "y", "on")
 
@@ -92,19 +94,19 @@ class Uv:
     ) -> str:
         """Its standard output; the lines that it tells people are put into `told`. `what` is being done, for people.
         BuildError, also for a word that would show a login."""
-        words = tuple(_apart(words))
+        words = tuple(_split_short_options(words))
         inputs = self._work.inputs
         files = [word for word in words if word.startswith(inputs + os.sep)]
-        trees = _trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
-        refuse_passwords_of_trees(_trees(_named(words, cwd or self._directory)), _overridden(words))
-        looked_at = [*reached(trees), *([cwd] if cwd else [self._project] if self._project else [])]
+        trees = _source_trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
+        refuse_passwords_of_trees(_source_trees(_named_paths(words, cwd or self._directory)), _override_lines(words))
+        looked_at = [*reachable_trees(trees), *([cwd] if cwd else [self._project] if self._project else [])]
         for directory in looked_at:
             refuse_settings_above(directory, self._given)
         for path in settings_files(cwd or self._directory, self._environ):
             refuse_passwords(path)
         given = self._without_git_logins(words, files)
         given, indexes = without_logins(given)
-        if can_do_without_sources(trees, self._given):
+        if may_omit_sources(trees, self._given):
             given.append("--no-sources")
         for word in given:
             if mask_channel(word) != word:
@@ -128,13 +130,13 @@ class Uv:
         for word in words:
             option, sign, value = word.partition("=")
             if word in files or (given and given[-1] in _FILE_OPTIONS and not is_project(word)):
-                word = self._list(word)
+                word = self._strip_list(word)
             elif sign and option in _FILE_OPTIONS:
-                word = "%s=%s" % (option, self._list(value))
+                word = "%s=%s" % (option, self._strip_list(value))
             given.append(self._logins.strip_line(word))
         return given
 
-    def _list(self, path: str) -> str:
+    def _strip_list(self, path: str) -> str:
         """A list of requirements without git's logins. BuildError for a login in a file of another format."""
         if not path.endswith(_NO_LISTS):
             return self._logins.strip_file(path, self._work.inputs)
@@ -144,10 +146,10 @@ class Uv:
     def export(self, what: str, directory: str, *words: str) -> str:
         """What `uv export` says of the project in this directory. BuildError."""
         apart = os.path.join(self._work.inputs, "apart")
-        if not searches_among_others(directory, is_workspace, self._given) or local_sources(directory):
+        if not is_search_exposed(directory, is_workspace, self._given) or local_sources(directory):
             return self(what, "export", *words, "--project", directory, cwd=directory)
         try:
-            copy = write_apart(directory, apart)
+            copy = write_isolated_copy(directory, apart)
         except OSError as error:
             raise BuildError("cannot be read: %s" % error.strerror, error.filename) from None
         return self(what, "export", *words, "--project", copy, cwd=copy)
@@ -158,10 +160,10 @@ class Uv:
         self(what, *words, told=lines)
         return "".join(line + "\n" for line in lines)
 
-    def _heard(self, what: str) -> _News:
-        return _News(self._work, what)
+    def _heard(self, what: str) -> _UvProgress:
+        return _UvProgress(self._work, what)
 
-    def _make_listener(self, what: str, told: list[str] | None) -> Heard:
+    def _make_listener(self, what: str, told: list[str] | None) -> LineCallback:
         heard = self._heard(what)
         if told is None:
             return heard
@@ -183,7 +185,7 @@ class Uv:
         return error.hint
 
 
-def _apart(words: Sequence[str]) -> Iterator[str]:
+def _split_short_options(words: Sequence[str]) -> Iterator[str]:
     """Short options each in a word of its own, and before its value: -qrFILE is -q -r FILE."""
     for word in words:
         if not re.fullmatch("-[%s]*(?:[%s](?s:.*))?" % (_SHORT_SWITCHES, _SHORT_OPTIONS), word):
@@ -201,7 +203,7 @@ def _apart(words: Sequence[str]) -> Iterator[str]:
             yield left[1:].removeprefix("=")
 
 
-def _named(words: Sequence[str], directory: str) -> list[str]:
+def _named_paths(words: Sequence[str], directory: str) -> list[str]:
     """The files of requirements, the projects and the directories that words of uv's name, in any of its ways."""
     found = []
     for before, word in pairwise(("", *words)):
@@ -216,7 +218,7 @@ def _named(words: Sequence[str], directory: str) -> list[str]:
     return found
 
 
-def _trees(paths: Sequence[str]) -> list[str]:
+def _source_trees(paths: Sequence[str]) -> list[str]:
     """The source trees of requirements files, projects and directories. What cannot be read, uv tells of."""
     found = []
     for path in paths:
@@ -229,24 +231,24 @@ def _trees(paths: Sequence[str]) -> list[str]:
                 found += local_directories(["-r " + path])
             except OSError:
                 continue
-    return reached(found, workspaces=False)
+    return reachable_trees(found, workspaces=False)
 
 
-def _overridden(words: Sequence[str]) -> list[str]:
+def _override_lines(words: Sequence[str]) -> list[str]:
     """What is said once more in place of what projects want."""
     named = [word for before, word in pairwise(words) if before == "--overrides"]
     return [line for path in named if os.path.isfile(path) for line in lines_of(path)]
 
 
-class _News:
+class _UvProgress:
     """The lines that tell how far it is, as steps of the build."""
 
-    def __init__(self, work: Work, what: str) -> None:
+    def __init__(self, work: Build, what: str) -> None:
         self._work = work
         self._what = what
 
     def __call__(self, line: str) -> None:
-        if _NEWS.match(line):
+        if _PROGRESS_LINE.match(line):
             self._work.news("%s: %s" % (self._what, line.strip()))
 
 
@@ -260,7 +262,7 @@ def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
         raise BuildError(what, None, 'say which: python: "%s"' % unfit[2])
 
 
-def make_layer(uv: Uv, prefix: str, upon: Existing) -> None:
+def make_layer(uv: Uv, prefix: str, upon: ExistingEnvironment) -> None:
     """A virtual environment on top of another one, whose packages it sees: its own come first. BuildError.
 
     A line in a .pth file rather than --system-site-packages, which leads past a virtual environment to its base.

@@ -60,7 +60,7 @@ def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:
     return [path for path in found if os.path.isfile(path)]
 
 
-def searches_among_others(directory: str, ends: Callable[[str], bool], environ: Mapping[str, str]) -> bool:
+def is_search_exposed(directory: str, ends: Callable[[str], bool], environ: Mapping[str, str]) -> bool:
     """Whether a search upwards comes to a directory where others may make files before one that `ends` it."""
     at = os.path.realpath(directory)
     while not ends(at) and at != os.path.dirname(at):
@@ -81,16 +81,16 @@ def is_workspace(directory: str) -> bool:
     return isinstance(uv_table(directory).get("workspace"), dict)
 
 
-def can_do_without_sources(directories: Iterable[str], environ: Mapping[str, str]) -> bool:
+def may_omit_sources(directories: Iterable[str], environ: Mapping[str, str]) -> bool:
     """Whether `--no-sources` changes nothing for these projects and trees but that no workspace is taken of what others
     may have made."""
     found = list(directories)
     if any(uv_table(each).get("sources") for each in found):
         return False
-    return bool(found) and all(searches_among_others(each, is_workspace, environ) for each in found)
+    return bool(found) and all(is_search_exposed(each, is_workspace, environ) for each in found)
 
 
-def write_apart(directory: str, place: str) -> str:
+def write_isolated_copy(directory: str, place: str) -> str:
     """A copy, in the new directory `place`, of what says what a project wants; no workspace is above it. OSError."""
     copy = os.path.join(place, "project")
     os.makedirs(copy, 0o700)

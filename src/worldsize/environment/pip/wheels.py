@@ -13,20 +13,20 @@ from worldsize.environment.pip.git_logins import GitLogins, refuse_passwords_of_
 from worldsize.environment.pip.index_logins import IndexLogins
 from worldsize.environment.pip.requirements import local_directories
 from worldsize.errors import UsageError
-from worldsize.staging.fetch import Data
+from worldsize.staging.fetch import DataStore
 from worldsize.trust.secrets import mask_text, mask_values
 
 _FILES = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(.+)")
-_WORDS = 600
+_MAX_MESSAGE_LENGTH = 600
 # Python imports modules from its working directory: no process here is started in the user's, which may be another's.
-_ASK = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
+_TAGS_PROGRAM = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
 
 
 def make_wheels(
     requirements: Sequence[str],
     python: str,
     directory: str,
-    data: Data,
+    data: DataStore,
     environ: Mapping[str, str],
     secrets: Collection[str] = (),
 ) -> str:
@@ -42,8 +42,11 @@ def make_wheels(
 
     def fill(part: str) -> None:
         os.makedirs(part, 0o700)
-        data.say("pip: fetching wheels for %s" % mask_text(mask_values(", ".join(requirements), secrets))[:_WORDS])
-        _run(_pip(python, environ), requirements, part, environ, secrets)
+        data.say(
+            "pip: fetching wheels for %s"
+            % mask_text(mask_values(", ".join(requirements), secrets))[:_MAX_MESSAGE_LENGTH]
+        )
+        _run_pip(_pip_command(python, environ), requirements, part, environ, secrets)
         for name in os.listdir(part):
             os.chmod(os.path.join(part, name), 0o444)
 
@@ -51,7 +54,7 @@ def make_wheels(
     return path
 
 
-def _run(
+def _run_pip(
     pip: list[str], requirements: Sequence[str], part: str, environ: Mapping[str, str], secrets: Collection[str]
 ) -> None:
     import shutil
@@ -67,27 +70,27 @@ def _run(
         indexes = IndexLogins()
         logins = GitLogins(environ, indexes.strip_line)
         argv = [*pip, "wheel", "--quiet", "--wheel-dir", part, "--requirement", logins.strip_file(listed, given)]
-        hidden = {**logins.variables(), **indexes.variables(environ, given, _configured(pip, environ))}
+        hidden = {**logins.variables(), **indexes.variables(environ, given, _read_configuration(pip, environ))}
         quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **hidden}
         done = subprocess.run(argv, env=quiet, capture_output=True, text=True, check=False, cwd=part)
     finally:
         shutil.rmtree(given, ignore_errors=True)
     if done.returncode:
-        said = mask_text(mask_values(done.stderr.strip() or done.stdout.strip(), secrets))[-_WORDS:]
+        said = mask_text(mask_values(done.stderr.strip() or done.stdout.strip(), secrets))[-_MAX_MESSAGE_LENGTH:]
         raise UsageError("pip could not fetch them:\n%s" % said, "stage.pip", "mend the requirements")
 
 
-def _pip(python: str, environ: Mapping[str, str]) -> list[str]:
+def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
     """The job's own pip; else ours, for the job's Python."""
-    if _works([python, "-m", "pip", "--version"], environ):
+    if _is_runnable([python, "-m", "pip", "--version"], environ):
         return [python, "-m", "pip"]
-    if _works([sys.executable, "-m", "pip", "--version"], environ):
+    if _is_runnable([sys.executable, "-m", "pip", "--version"], environ):
         return [sys.executable, "-m", "pip", "--python", python]
     hint = "install pip there: %s -m ensurepip, or `uv pip install pip`" % python
     raise UsageError("neither the job's Python nor worldsize's has pip", "stage.pip", hint)
 
 
-def _configured(pip: list[str], environ: Mapping[str, str]) -> str:
+def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
     """What pip's own files say; nothing for a pip that cannot tell."""
     done = subprocess.run(
         [*pip, "config", "list"], env=environ, capture_output=True, text=True, check=False, cwd=os.sep
@@ -95,7 +98,7 @@ def _configured(pip: list[str], environ: Mapping[str, str]) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def _works(argv: list[str], environ: Mapping[str, str]) -> bool:
+def _is_runnable(argv: list[str], environ: Mapping[str, str]) -> bool:
     try:
         nothing = subprocess.DEVNULL
         return subprocess.call(argv, env=environ, stdout=nothing, stderr=nothing, cwd=os.sep) == 0
@@ -105,7 +108,7 @@ def _works(argv: list[str], environ: Mapping[str, str]) -> bool:
 
 def _tags(python: str, environ: Mapping[str, str]) -> str:
     try:
-        argv = [python, "-c", _ASK]
+        argv = [python, "-c", _TAGS_PROGRAM]
         return subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, cwd=os.sep).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError("the job's Python does not run: %s" % error, python) from None

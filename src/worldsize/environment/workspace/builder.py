@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from worldsize.common.atomic_files import storage_error
-from worldsize.common.file_lock import Lock, acquire
+from worldsize.common.file_lock import FileLock, acquire
 from worldsize.environment.workspace.prefixes import (
     discard,
     is_ready,
@@ -24,14 +24,14 @@ from worldsize.errors import BuildError, WorldsizeError
 from worldsize.trust.directories import require_reliable_directory
 from worldsize.trust.secrets import mask_text, mask_values
 
-OWN = "worldsize"
+STEPS_DIRECTORY = "worldsize"
 """The directory in a prefix where build steps are executed."""
 
-Tell = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 """Hears what is being done, in a few words; called often."""
 
 
-class Work:
+class Build:
     """A build on its way, as those who do its parts see it.
 
     prefix   where it is built, a directory that is there and was empty
@@ -43,7 +43,7 @@ class Work:
 
     secrets: Sequence[str] = ()
 
-    def __init__(self, prefix: str, lock: Lock, tell: Tell) -> None:
+    def __init__(self, prefix: str, lock: FileLock, tell: ProgressCallback) -> None:
         self.prefix = prefix
         self.log_path = log_path(prefix)
         self.inherit: tuple[int, ...] = (lock.descriptor,)
@@ -54,11 +54,11 @@ class Work:
     @property
     def inputs(self) -> str:
         """The directory for what uv is given, which may hold passwords of indexes: it is gone when all is built."""
-        return os.path.join(self.prefix, OWN, "inputs")
+        return os.path.join(self.prefix, STEPS_DIRECTORY, "inputs")
 
     def news(self, what: str) -> None:
         """Tells us, and those who wait, without the secrets in it."""
-        masked = self.masked(what)
+        masked = self.mask(what)
         self._note(masked)
         self._tell(masked)
 
@@ -66,9 +66,9 @@ class Work:
         """The same, and the log."""
         self.news(what)
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write("==> %s %s\n" % (time.strftime("%H:%M:%S", time.gmtime()), self.masked(what)))
+            log.write("==> %s %s\n" % (time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """Without secrets, and these `secrets`."""
         return mask_text(str(mask_values(text, self.secrets)))
 
@@ -76,10 +76,10 @@ class Work:
         self._lock.note(what, **self.left)
 
 
-class Scratch(Work):
+class ScratchBuild(Build):
     """A directory for tools of which nobody waits for the end; nothing is locked."""
 
-    def __init__(self, directory: str, tell: Tell, log_path: str | None = None) -> None:
+    def __init__(self, directory: str, tell: ProgressCallback, log_path: str | None = None) -> None:
         self.prefix = directory
         self.log_path = log_path or os.path.join(directory, "log")
         self.inherit = ()
@@ -90,11 +90,16 @@ class Scratch(Work):
         pass
 
 
-Make = Callable[[Work], dict[str, Any]]
+EnvironmentMaker = Callable[[Build], dict[str, Any]]
 """Makes an environment in `Work.prefix` and returns its description."""
 
 
-def built(prefix: str, make: Make, tell: Tell, abandoned: Callable[[dict[str, Any]], None] | None = None) -> bool:
+def ensure_built(
+    prefix: str,
+    make: EnvironmentMaker,
+    tell: ProgressCallback,
+    abandoned: Callable[[dict[str, Any]], None] | None = None,
+) -> bool:
     """Makes sure that the environment is in `prefix`; whether it is we who built it.
 
     However many ask for it at the same time, on however many machines that share the directory, one builds and the
@@ -104,15 +109,15 @@ def built(prefix: str, make: Make, tell: Tell, abandoned: Callable[[dict[str, An
     require_reliable_directory(os.path.dirname(prefix))
     if is_ready(prefix):
         return False
-    lock = acquire(lock_path(prefix), lambda note: tell(_waiting(note)))
+    lock = acquire(lock_path(prefix), lambda note: tell(_wait_message(note)))
     assert lock is not None
     try:
         if is_ready(prefix):
             return False
-        _begin(prefix, lock, abandoned)
+        _begin_build(prefix, lock, abandoned)
         try:
-            with _endings_heard():
-                _make(prefix, make, Work(prefix, lock, tell))
+            with _exit_on_signals():
+                _make_environment(prefix, make, Build(prefix, lock, tell))
         except BaseException:
             discard(prefix)
             raise
@@ -123,7 +128,7 @@ def built(prefix: str, make: Make, tell: Tell, abandoned: Callable[[dict[str, An
         lock.release()
 
 
-def removed(prefix: str) -> bool:
+def remove_if_idle(prefix: str) -> bool:
     """Removes the environment; False where somebody builds it now. StorageError."""
     lock = acquire(lock_path(prefix))
     if lock is None:
@@ -140,10 +145,10 @@ def removed(prefix: str) -> bool:
     return True
 
 
-def _begin(prefix: str, lock: Lock, abandoned: Callable[[dict[str, Any]], None] | None) -> None:
-    from worldsize.common.file_lock import noted
+def _begin_build(prefix: str, lock: FileLock, abandoned: Callable[[dict[str, Any]], None] | None) -> None:
+    from worldsize.common.file_lock import read_note
 
-    note = noted(lock_path(prefix))
+    note = read_note(lock_path(prefix))
     if note and abandoned is not None:
         abandoned(note)
     discard(prefix)
@@ -152,14 +157,14 @@ def _begin(prefix: str, lock: Lock, abandoned: Callable[[dict[str, Any]], None] 
     os.close(os.open(log_path(prefix), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
 
 
-def _make(prefix: str, make: Make, work: Work) -> None:
+def _make_environment(prefix: str, make: EnvironmentMaker, work: Build) -> None:
     began = time.time()
     description = make(work)
     took = time.time() - began
     write_description(prefix, {**description, "created": began, "took": took, "host": os.uname().nodename})
 
 
-def described(prefix: str) -> dict[str, Any]:
+def require_description(prefix: str) -> dict[str, Any]:
     """The description of an environment that is ready. BuildError where it has gone meanwhile."""
     try:
         found = read_description(prefix)
@@ -171,7 +176,7 @@ def described(prefix: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _endings_heard() -> Iterator[None]:
+def _exit_on_signals() -> Iterator[None]:
     """TERM, and the HUP of a terminal that closes, end a build as Ctrl-C does: with all that it has started, which has
     sessions of its own, and without half of an environment. What somebody else has arranged for them holds."""
 
@@ -191,7 +196,7 @@ def _endings_heard() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _waiting(note: dict[str, Any]) -> str:
+def _wait_message(note: dict[str, Any]) -> str:
     """For those who wait."""
     if not note:
         return "waiting for its builder"

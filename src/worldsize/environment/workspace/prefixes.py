@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import read_json, storage_error, write_json
-from worldsize.common.file_lock import is_held, noted
+from worldsize.common.file_lock import is_held, read_note
 from worldsize.common.json_values import require_version
-from worldsize.errors import Newer, WorldsizeError
+from worldsize.errors import NewerFormat, WorldsizeError
 from worldsize.trust.directories import remove_tree
 
 DESCRIPTION = "worldsize-environment.json"
@@ -27,7 +27,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_.]+")
 _LONGEST = 40
 
 
-class Entry(NamedTuple):
+class PrefixEntry(NamedTuple):
     """What lies in `envs_dir` under one name. `state`: "ready", "building", "broken" (half of one, and nobody builds);
     `description` is a ready one's; `note` what its builder says."""
 
@@ -80,8 +80,8 @@ def read_description(prefix: str) -> dict[str, Any] | None:
     hint = "worldsize env remove %s builds it anew at its next use" % os.path.basename(prefix)
     try:
         require_version(value, DESCRIPTION_VERSION, "description of an environment")
-    except Newer as error:
-        raise Newer(error.what, path, "%s; %s" % (error.hint, hint)) from None
+    except NewerFormat as error:
+        raise NewerFormat(error.what, path, "%s; %s" % (error.hint, hint)) from None
     except ValueError:
         raise WorldsizeError("this worldsize cannot read what it says of itself", path, hint) from None
     return dict(value)
@@ -93,14 +93,14 @@ def write_description(prefix: str, description: dict[str, Any]) -> None:
 
 
 def touch(prefix: str) -> None:
-    """It is used, now: `last_used` goes by it."""
+    """It is used, now: `last_use_time` goes by it."""
     try:
         os.utime(os.path.join(prefix, DESCRIPTION))
     except OSError:
         pass  # another user's
 
 
-def last_used(prefix: str) -> float:
+def last_use_time(prefix: str) -> float:
     """Unix seconds; of one that is not whole, when something was last added to it."""
     for path in (os.path.join(prefix, DESCRIPTION), prefix):
         try:
@@ -110,7 +110,7 @@ def last_used(prefix: str) -> float:
     return 0.0
 
 
-def entries(envs_dir: str) -> list[Entry]:
+def entries(envs_dir: str) -> list[PrefixEntry]:
     """Everything in `envs_dir`, by name."""
     try:
         names = sorted(name for name in os.listdir(envs_dir) if _NAME.fullmatch(name))
@@ -121,16 +121,16 @@ def entries(envs_dir: str) -> list[Entry]:
     return [entry(os.path.join(envs_dir, name)) for name in names]
 
 
-def entry(prefix: str) -> Entry:
+def entry(prefix: str) -> PrefixEntry:
     try:
         description = read_description(prefix)
     except WorldsizeError:
-        return Entry(prefix, "broken")
+        return PrefixEntry(prefix, "broken")
     if description is not None:
-        return Entry(prefix, "ready", description)
+        return PrefixEntry(prefix, "ready", description)
     if is_held(lock_path(prefix)):
-        return Entry(prefix, "building", None, noted(lock_path(prefix)))
-    return Entry(prefix, "broken")
+        return PrefixEntry(prefix, "building", None, read_note(lock_path(prefix)))
+    return PrefixEntry(prefix, "broken")
 
 
 def discard(prefix: str) -> None:

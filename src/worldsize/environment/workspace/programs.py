@@ -11,26 +11,26 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from worldsize.agent.posix.processes import signal_group
-from worldsize.environment.workspace.builder import Work
+from worldsize.environment.workspace.builder import Build
 from worldsize.errors import BuildError
-from worldsize.plan.setup_script import FAILED, MODULE, as_bash, module_line
+from worldsize.plan.setup_script import FAILED_MARK, MODULE_LINES, bash_command, module_line
 from worldsize.state.exit_records import signal_name
 
 _SHOWN = 12
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 3.0
-_FULL = ("No space left on device", "Disk quota exceeded")
-_NOT_OURS = (
+_DISK_FULL_MESSAGES = ("No space left on device", "Disk quota exceeded")
+_ACTIVE_VARIABLES = (
     "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT",
     "PIP_REQUIRE_VIRTUALENV", "PIP_USER",
 )  # fmt: skip
 """What an activated environment leaves behind, which is not the one that is built."""
 
-Heard = Callable[[str], None]
+LineCallback = Callable[[str], None]
 """Is given a line as it is: what it passes on is to be masked, as `Work.news` does."""
 
 
-class Ended(NamedTuple):
+class ProgramResult(NamedTuple):
     """How a program ended: its code, its standard output, the last lines of its standard error."""
 
     code: int
@@ -38,17 +38,17 @@ class Ended(NamedTuple):
     last: tuple[str, ...]
 
 
-def clean(environ: Mapping[str, str]) -> dict[str, str]:
+def without_active_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` without another environment's variables."""
-    return {name: value for name, value in environ.items() if name not in _NOT_OURS}
+    return {name: value for name, value in environ.items() if name not in _ACTIVE_VARIABLES}
 
 
 def run(
-    work: Work,
+    work: Build,
     argv: Sequence[str],
     environ: Mapping[str, str],
     what: str,
-    heard: Heard = lambda line: None,
+    heard: LineCallback = lambda line: None,
     cwd: str | None = None,
     logged: bool = True,
 ) -> str:
@@ -58,49 +58,51 @@ def run(
     """
     ended = execute(work, argv, environ, what, heard, cwd, logged=logged)
     if ended.code:
-        raise BuildError("%s %s%s" % (what, how_ended(ended.code), _said(ended.last)), None, mend(work, ended))
+        raise BuildError(
+            "%s %s%s" % (what, exit_text(ended.code), _last_lines_text(ended.last)), None, failure_hint(work, ended)
+        )
     return ended.out
 
 
 def execute(
-    work: Work,
+    work: Build,
     argv: Sequence[str],
     environ: Mapping[str, str],
     what: str,
-    heard: Heard = lambda line: None,
+    heard: LineCallback = lambda line: None,
     cwd: str | None = None,
     order: str | None = None,
     logged: bool = True,
-) -> Ended:
+) -> ProgramResult:
     """As `run`, whatever the code; `order` is its standard input, and then its output is data and not `logged`."""
     process: subprocess.Popen[str] | None = None
     try:
-        with _endings_held() as held:
+        with _hold_signals() as held:
             try:
                 process = _start(work, argv, environ, cwd, order is not None)
             except OSError as error:
                 raise BuildError("%s: %s cannot be executed: %s" % (what, argv[0], error.strerror)) from None
         for number in held:
             signal.raise_signal(number)
-        out, last = _listened(process, work, heard, order, logged)
+        out, last = _read_streams(process, work, heard, order, logged)
     except BaseException:  # a signal right after the start too
         if process is not None:
             with process:
-                _end(process)
+                _terminate(process)
         raise
     with process:
         process.wait()
-    return Ended(process.returncode, out, tuple(last))
+    return ProgramResult(process.returncode, out, tuple(last))
 
 
 @contextmanager
-def _endings_held() -> Iterator[list[int]]:
+def _hold_signals() -> Iterator[list[int]]:
     """What asks for our end while a program is started is held, and to be raised again: nobody would know the program.
     To block the signals is not enough, since another thread takes them, and handlers are called here all the same."""
     held: list[int] = []
     former: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        for number in map(int, _ENDING):
+        for number in map(int, _STOP_SIGNALS):
             if callable(signal.getsignal(number)):
                 former[number] = signal.signal(number, lambda heard, _: held.append(heard))
     try:
@@ -111,7 +113,7 @@ def _endings_held() -> Iterator[list[int]]:
 
 
 def _start(
-    work: Work, argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, ordered: bool
+    work: Build, argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, ordered: bool
 ) -> subprocess.Popen[str]:
     """In a session of its own, so that it can be ended with all that it starts; it inherits the lock. OSError."""
     return subprocess.Popen(
@@ -128,8 +130,8 @@ def _start(
     )
 
 
-def _listened(
-    process: subprocess.Popen[str], work: Work, heard: Heard, order: str | None, logged: bool
+def _read_streams(
+    process: subprocess.Popen[str], work: Build, heard: LineCallback, order: str | None, logged: bool
 ) -> tuple[str, deque[str]]:
     """Both streams are read at once, so that neither blocks."""
     from threading import Thread
@@ -145,18 +147,18 @@ def _listened(
     reader.start()
     with open(work.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
         for line in process.stderr:
-            text = work.masked(line.rstrip("\n"))
+            text = work.mask(line.rstrip("\n"))
             log.write(text + "\n")
             log.flush()
             last.append(text)
             heard(line.rstrip("\n"))
         reader.join()
         if order is None and logged:
-            log.write(work.masked(out[0]))
+            log.write(work.mask(out[0]))
     return out[0], last
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _terminate(process: subprocess.Popen[str]) -> None:
     """The program, and what it has started: compilers too."""
     signal_group(process.pid, signal.SIGTERM)
     try:
@@ -166,28 +168,28 @@ def _end(process: subprocess.Popen[str]) -> None:
     signal_group(process.pid, signal.SIGKILL)
 
 
-def bash(
-    work: Work,
+def run_bash(
+    work: Build,
     lines: Sequence[str],
     environ: Mapping[str, str],
     what: str,
     cwd: str | None = None,
-    heard: Heard = lambda line: None,
+    heard: LineCallback = lambda line: None,
 ) -> str:
     """Lines of bash, each of which has to succeed; what they print, on either stream, is in the log. They know `module`
     as a login shell does. What they write to descriptor 3 is returned."""
     wanted = any("module " in line for line in lines)
     script = [
         "exec 3>&1 1>&2",
-        *(MODULE if wanted else ()),
-        "trap 'code=$?; echo \"%s with code $code: $BASH_COMMAND\" >&2; exit $code' ERR" % FAILED,
+        *(MODULE_LINES if wanted else ()),
+        "trap 'code=$?; echo \"%s with code $code: $BASH_COMMAND\" >&2; exit $code' ERR" % FAILED_MARK,
         *lines,
     ]
-    argv, variable = as_bash(script)
+    argv, variable = bash_command(script)
     return run(work, argv, {**environ, **variable}, what, heard, cwd, logged=False)
 
 
-def with_modules(work: Work, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+def with_modules(work: Build, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` as it is once the modules are loaded. BuildError names the one that cannot be."""
     if not modules:
         return dict(environ)
@@ -195,31 +197,31 @@ def with_modules(work: Work, modules: Sequence[str], environ: Mapping[str, str])
     return environ_after(work, [module_line(module) for module in modules], environ, "loading modules")
 
 
-def environ_after(work: Work, lines: Sequence[str], environ: Mapping[str, str], what: str) -> dict[str, str]:
+def environ_after(work: Build, lines: Sequence[str], environ: Mapping[str, str], what: str) -> dict[str, str]:
     """The environment that lines of bash leave behind."""
-    found = bash(work, [*lines, "env -0 >&3"], environ, what)
+    found = run_bash(work, [*lines, "env -0 >&3"], environ, what)
     entries = [entry.partition("=") for entry in found.split("\0") if "=" in entry]
     return {name: value for name, _, value in entries}
 
 
-def how_ended(code: int) -> str:
+def exit_text(code: int) -> str:
     name = signal_name(128 - code) if code < 0 else None
     return "was killed by signal %d (%s)" % (-code, name) if name else "failed with code %d" % code
 
 
-def mend(work: Work, ended: Ended) -> str:
+def failure_hint(work: Build, ended: ProgramResult) -> str:
     """Where the rest of its words is, and what helps against what they are known to mean."""
-    found = whole_log(work)
+    found = log_hint(work)
     if ended.code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         found += "; was memory short here? build_on: compute takes build steps to a node"
-    if any(each in line for line in ended.last for each in _FULL):
+    if any(each in line for line in ended.last for each in _DISK_FULL_MESSAGES):
         found += "; the disk is full: worldsize env gc makes room, and envs_dir names another"
     return found
 
 
-def whole_log(work: Work) -> str:
+def log_hint(work: Build) -> str:
     return "all of it: %s" % work.log_path
 
 
-def _said(last: Sequence[str]) -> str:
+def _last_lines_text(last: Sequence[str]) -> str:
     return ":\n  " + "\n  ".join(line for line in last if line.strip()) if last else ""

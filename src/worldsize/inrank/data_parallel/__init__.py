@@ -18,9 +18,9 @@ VARIABLE = "WORLDSIZE_DATA_PARALLEL"
 
 def at_start() -> None:
     """Where the package worldsize is not installed, scripts find its `shard` all the same."""
-    from .shard_alone import Stub
+    from .shard_alone import StubFinder
 
-    sys.meta_path.append(Stub())
+    sys.meta_path.append(StubFinder())
 
 
 def on_torch(torch: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from .random_patches import compiling
+from .random_patches import is_compiling
 from .torch_module import torch
 from .training import replace
 
@@ -16,22 +16,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .process_group import World
+    from .process_group import Communicator
     from .training import Training
 
-ASKED = "WORLDSIZE_SYNC_BATCHNORM"
+SYNC_VARIABLE = "WORLDSIZE_SYNC_BATCHNORM"
 
 
-class Normalising:
-    def __init__(self, training: Training, world: World) -> None:
+class BatchNormPatch:
+    def __init__(self, training: Training, world: Communicator) -> None:
         self._training = training
         self._world = world
-        self._asked = os.environ.get(ASKED, "") not in ("", "0")
+        self._asked = os.environ.get(SYNC_VARIABLE, "") not in ("", "0")
 
     def install(self) -> None:
         replace(torch.nn.functional, "batch_norm", self._batch_norm)
 
-    def covers(self, device: Any) -> bool:
+    def is_synced_on(self, device: Any) -> bool:
         """Whether what lies there is normalised over all ranks."""
         return self._training.mode == "split" and (device.type == "cuda" or self._asked)
 
@@ -47,13 +47,13 @@ class Normalising:
             eps: float = 1e-5,
         ) -> Any:
             sliced = training and self._training.active and self._training.batch.sliced
-            if not sliced or not torch.is_grad_enabled() or not self.covers(input.device) or compiling():
+            if not sliced or not torch.is_grad_enabled() or not self.is_synced_on(input.device) or is_compiling():
                 return original(input, running_mean, running_var, weight, bias, training, momentum, eps)
-            return self._over_all(input, running_mean, running_var, weight, bias, momentum, eps)
+            return self._normalise_over_ranks(input, running_mean, running_var, weight, bias, momentum, eps)
 
         return batch_norm
 
-    def _over_all(
+    def _normalise_over_ranks(
         self, x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, momentum: float, eps: float
     ) -> Any:
         dims = [0, *range(2, x.dim())]
@@ -73,7 +73,7 @@ class Normalising:
         return result.to(x.dtype)
 
 
-def _sum_over_ranks(tensor: Any, world: World) -> Any:
+def _sum_over_ranks(tensor: Any, world: Communicator) -> Any:
     """A sum that every rank's loss depends on: so its gradient is the sum of all ranks' gradients."""
 
     class Sum(torch.autograd.Function):  # type: ignore[misc]

@@ -27,23 +27,23 @@ def _sizes(data: Any, dim: int) -> Iterator[int]:
             yield from _sizes(value, dim)
 
 
-def cut(data: Any, total: int, start: int, count: int, dim: int = 0) -> Any:
+def slice_of(data: Any, total: int, start: int, count: int, dim: int = 0) -> Any:
     """The samples from `start`, so many; what does not have `total` of them stays as it is."""
     if _is_array(data):
         rows = (slice(None),) * dim + (slice(start, start + count),)
         return data[rows] if data.ndim > dim and data.shape[dim] == total else data
     if isinstance(data, dict):
-        parts = {key: cut(value, total, start, count, dim) for key, value in data.items()}
+        parts = {key: slice_of(value, total, start, count, dim) for key, value in data.items()}
         try:
             return type(data)(parts)
         except TypeError:
             return parts
     if isinstance(data, tuple) and hasattr(data, "_fields"):
-        return type(data)(*(cut(value, total, start, count, dim) for value in data))
+        return type(data)(*(slice_of(value, total, start, count, dim) for value in data))
     if isinstance(data, (list, tuple)):
         if len(data) == total and not any(map(_is_array, data)):
             return data[start : start + count]
-        return type(data)(cut(value, total, start, count, dim) for value in data)
+        return type(data)(slice_of(value, total, start, count, dim) for value in data)
     return data
 
 

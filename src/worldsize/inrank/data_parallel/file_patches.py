@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 
-from ..import_hook import when_imported
+from ..import_hook import call_after_import
 from .torch_module import torch
 from .training import replace
 
@@ -20,36 +20,36 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .process_group import World
+    from .process_group import Communicator
     from .training import Training
 
 _WRITING = frozenset("wax+")
 
 
-def install(training: Training, world: World) -> None:
-    files = Files(training, world)
+def install(training: Training, world: Communicator) -> None:
+    files = FilePatches(training, world)
     replace(torch, "save", files.save)
     replace(torch, "load", files.load)
     for name in ("mkdir", "makedirs"):
-        replace(os, name, files.tolerant)
+        replace(os, name, files.make_mkdir)
     if training.rank == 0:
         for name in ("rename", "replace"):
             replace(os, name, files.moved)
         return
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("WANDB_MODE", "disabled")
-    opened = files.opened(builtins.open)
+    opened = files.make_open(builtins.open)
     builtins.open = opened
     io.open = opened
-    when_imported("torch.utils.tensorboard.writer", files.quiet_events)
+    call_after_import("torch.utils.tensorboard.writer", files.quiet_events)
     for name in ("remove", "unlink", "rename", "replace", "rmdir"):
         replace(os, name, files.left)
     for name in ("copymode", "copystat"):
-        replace(shutil, name, files.copied)
+        replace(shutil, name, files.make_copy_mode)
 
 
-class Files:
-    def __init__(self, training: Training, world: World) -> None:
+class FilePatches:
+    def __init__(self, training: Training, world: Communicator) -> None:
         self._training = training
         self._world = world
         self._root = os.path.join(os.path.realpath(training.run_dir), "") if training.run_dir else ""
@@ -68,7 +68,7 @@ class Files:
             return None
         return real if real.startswith(self._root) and "__pycache__" not in real else None
 
-    def opened(self, original: Any) -> Any:
+    def make_open(self, original: Any) -> Any:
         def opened(file: Any, mode: Any = "r", *values: Any, **keywords: Any) -> Any:
             place = self._place(file) if isinstance(mode, str) else None
             if place is not None:
@@ -142,7 +142,7 @@ class Files:
 
         def leave() -> None:
             if self._training.active and not hasattr(sys, "last_value"):
-                self._world.leave()
+                self._world.wait_for_others()
 
         atexit.register(leave)
 
@@ -181,7 +181,7 @@ class Files:
             self._sweep_later()
         return self._directory
 
-    def tolerant(self, original: Any) -> Any:
+    def make_mkdir(self, original: Any) -> Any:
         """All ranks make the same directory: one of them is first."""
 
         def tolerant(name: Any, *values: Any, **keywords: Any) -> None:
@@ -198,32 +198,32 @@ class Files:
 
         def moved(path: Any, other: Any, **keywords: Any) -> None:
             original(path, other, **keywords)
-            name = self._count_moved(path, other)
+            name = self._count_move(path, other)
             if name:
                 self._announce(name, self._saves[name])
 
         return moved
 
-    def _count_moved(self, path: Any, *others: Any) -> str:
+    def _count_move(self, path: Any, *others: Any) -> str:
         """The new name of what `torch.save` has made, counted alike by all ranks; empty for anything else."""
-        if not others or self._saved_as(path) is None:
+        if not others or self._saved_name(path) is None:
             return ""
         name = os.path.realpath(os.fsdecode(others[0]))
         self._saves[name] = self._saves.get(name, 0) + 1
         return name
 
-    def _saved_as(self, path: Any) -> str | None:
+    def _saved_name(self, path: Any) -> str | None:
         if not self._saves or not self._training.active or not isinstance(path, (str, os.PathLike)):
             return None
         name = os.path.realpath(os.fsdecode(path))
         return name if name in self._saves else None
 
-    def _skipped(self, path: Any) -> bool:
+    def _is_skipped(self, path: Any) -> bool:
         """Whether `torch.save` has left it to rank 0."""
-        name = self._saved_as(path)
+        name = self._saved_name(path)
         return name is not None and name not in self._beside
 
-    def copied(self, original: Any) -> Any:
+    def make_copy_mode(self, original: Any) -> Any:
         """Of a copy that lies beside, there is no mode to set."""
 
         def copied(source: Any, target: Any, **keywords: Any) -> None:
@@ -236,7 +236,7 @@ class Files:
         """What rank 0 removes or renames."""
 
         def left(path: Any, *values: Any, **keywords: Any) -> None:
-            skipped, name = self._skipped(path), self._count_moved(path, *values)
+            skipped, name = self._is_skipped(path), self._count_move(path, *values)
             if skipped:
                 self._beside.pop(name, None)
                 return

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
-    from .process_group import World
+    from .process_group import Communicator
 
 _FIRST_BYTES = 1 << 20
 _BYTES = 25 << 20
@@ -20,7 +20,7 @@ EXTRA, WEIGHT, LOSS = range(HEAD)
 plan does not know; the sum of weights; the loss."""
 
 
-class Bucket:
+class GradientBucket:
     """Tensors of one type on one device."""
 
     def __init__(self, members: Sequence[tuple[int, Any]], tail: int = 0, like: Any = None) -> None:
@@ -51,7 +51,7 @@ class Bucket:
             if views:
                 torch._foreach_copy_(views, gradients)
 
-    def send(self, world: World) -> None:
+    def send(self, world: Communicator) -> None:
         flat = torch.view_as_real(self.flat) if self.flat.is_complex() else self.flat
         self.work = world.group_of(self.flat.device).allreduce([flat])
 
@@ -73,12 +73,12 @@ class Bucket:
                 torch._foreach_copy_(gradients, views)
 
 
-class Plan:
+class BucketPlan:
     """In which order which gradients travel together, for the backward of one place in the script."""
 
     def __init__(self, order: Sequence[tuple[int, Any]]) -> None:
         self.order = list(order)
-        self.buckets = _buckets(self.order)
+        self.buckets = _make_buckets(self.order)
         self.number = {index: number for number, bucket in enumerate(self.buckets) for index in bucket.indices}
         self.place = {index: position for position, (index, _) in enumerate(self.order)}
 
@@ -87,10 +87,10 @@ class Plan:
         return self.buckets[-1].tail
 
 
-class Run:
+class BackwardPass:
     """One backward in progress."""
 
-    def __init__(self, plan: Plan | None) -> None:
+    def __init__(self, plan: BucketPlan | None) -> None:
         self.plan = plan
         self.fired: dict[int, None] = {}
         self.extra: list[int] = []
@@ -104,7 +104,7 @@ class Run:
         self.idle = False
 
 
-def _buckets(order: Sequence[tuple[int, Any]]) -> list[Bucket]:
+def _make_buckets(order: Sequence[tuple[int, Any]]) -> list[GradientBucket]:
     """In the order in which they become whole; the last one has the tail, in numbers that can count."""
     open_ones: dict[Any, list[tuple[int, Any]]] = {}
     room: dict[Any, int] = {}
@@ -120,6 +120,6 @@ def _buckets(order: Sequence[tuple[int, Any]]) -> list[Bucket]:
     tail = HEAD + len(order)
     last = groups[-1][0][1]
     if last.dtype in (torch.float32, torch.float64):
-        return [*(Bucket(group) for group in groups[:-1]), Bucket(groups[-1], tail)]
+        return [*(GradientBucket(group) for group in groups[:-1]), GradientBucket(groups[-1], tail)]
     like = torch.empty(0, dtype=torch.float32, device=last.device)
-    return [*map(Bucket, groups), Bucket([], tail, like)]
+    return [*map(GradientBucket, groups), GradientBucket([], tail, like)]

@@ -7,35 +7,35 @@ part of the whole batch's, so that gradients need only be added.
 
 from __future__ import annotations
 
-from .gradient_buckets import EXTRA, HEAD, LOSS, WEIGHT, Plan, Run
-from .loss_shares import Shares
+from .gradient_buckets import EXTRA, HEAD, LOSS, WEIGHT, BackwardPass, BucketPlan
+from .loss_shares import LossShares
 from .torch_module import torch
-from .trained_tensors import Trained
-from .training import refuse, replace, user_frame
+from .trained_tensors import TrainedTensors
+from .training import refusal, replace, user_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .models import Models
-    from .printed_values import Values
-    from .process_group import World
+    from .printed_values import ReportedValues
+    from .process_group import Communicator
     from .training import Training
 
 _FRAMES = 3
 
 
-class Reducer:
-    def __init__(self, training: Training, world: World, models: Models, values: Values) -> None:
+class GradientReducer:
+    def __init__(self, training: Training, world: Communicator, models: Models, values: ReportedValues) -> None:
         self._training = training
         self._world = world
         self._models = models
         self._values = values
-        self._trained = Trained(training, world, models, self._arrived)
-        self._shares = Shares(training, world)
-        self._plans: dict[Any, Plan] = {}
+        self._trained = TrainedTensors(training, world, models, self._on_gradient)
+        self._shares = LossShares(training, world)
+        self._plans: dict[Any, BucketPlan] = {}
         self._several: set[int] = set()
-        self._run: Run | None = None
+        self._run: BackwardPass | None = None
         self._late: Any = None
 
     def install(self) -> None:
@@ -70,14 +70,14 @@ class Reducer:
             return
         training.used = True
         self._check_late()
-        run = self._run = Run(self._plans.get(site))
+        run = self._run = BackwardPass(self._plans.get(site))
         handles: list[Any] = []
         try:
             gradients = self._shares.begin(run, roots, gradients, handles)
             self._set_aside(run)
             original(roots, gradients, **keywords)
             if not run.fired:
-                run.extra = self._trained.look_again(roots)
+                run.extra = self._trained.find_missed(roots)
                 run.fired = dict.fromkeys(run.extra)
             self._finish(run, site, roots)
         finally:
@@ -86,7 +86,7 @@ class Reducer:
                 handle.remove()
         training.backwards += 1
 
-    def _set_aside(self, run: Run) -> None:
+    def _set_aside(self, run: BackwardPass) -> None:
         """What former backwards have left is not to be added up again."""
         for reference in self._trained.tensors:
             tensor = reference()
@@ -94,7 +94,7 @@ class Reducer:
                 run.former.append((tensor, tensor.grad))
                 tensor.grad = None
 
-    def _arrived(self, index: int) -> None:
+    def _on_gradient(self, index: int) -> None:
         run = self._run
         if run is None:
             return
@@ -104,25 +104,25 @@ class Reducer:
         if number is None:
             (self._several.add if again else run.extra.append)(index)
         elif again:
-            self._came_again(run, index, number)
+            self._handle_repeat(run, index, number)
         elif index not in self._several:
             run.pending[number] -= 1
             if not run.pending[number]:
-                self._send_on(run)
+                self._send_full(run)
 
-    def _came_again(self, run: Run, index: int, number: int) -> None:
+    def _handle_repeat(self, run: BackwardPass, index: int, number: int) -> None:
         """A tensor that gets its gradient in several parts of one backward is sent at its end, from now on."""
         if index in self._several:
             return
         if number < run.next:
-            raise refuse(
+            raise refusal(
                 "a weight gets its gradient in several parts of one backward, after its message has left",
                 "use torch.utils.checkpoint with use_reentrant=False",
             )
         self._several.add(index)
         run.pending[number] += 1
 
-    def _send_on(self, run: Run) -> None:
+    def _send_full(self, run: BackwardPass) -> None:
         """All messages that are whole, in their order; the last one waits for the backward's end."""
         assert run.plan is not None
         while run.next < len(run.plan.buckets) - 1 and not run.pending[run.next]:
@@ -131,7 +131,7 @@ class Reducer:
             bucket.send(self._world)
             run.next += 1
 
-    def _finish(self, run: Run, site: Any, roots: Any) -> None:
+    def _finish(self, run: BackwardPass, site: Any, roots: Any) -> None:
         extra, loss = True, None
         if run.plan is not None:
             extra, loss = self._complete(run, run.plan)
@@ -141,9 +141,9 @@ class Reducer:
             settled = self._settle(run, site)
             loss = loss if settled is None else settled
         self._add_former(run)
-        self._values.backward_of(roots, loss, "sum" if run.summed else "mean")
+        self._values.record_backward(roots, loss, "sum" if run.summed else "mean")
 
-    def _complete(self, run: Run, plan: Plan) -> tuple[bool, Any]:
+    def _complete(self, run: BackwardPass, plan: BucketPlan) -> tuple[bool, Any]:
         """Sends what is left; whether a rank has trained what the plan does not know, and the whole batch's loss."""
         last = plan.buckets[-1]
         for number in range(run.next, len(plan.buckets)):
@@ -165,9 +165,9 @@ class Reducer:
                 bucket.flat.div_(divisor)
             rows = [used[plan.place[index]] for index in bucket.indices] if used is not None else None
             bucket.give_back(rows)
-        return self._extra(run, head[EXTRA]), head[LOSS] if divisor is None else head[LOSS] / divisor
+        return self._has_extra(run, head[EXTRA]), head[LOSS] if divisor is None else head[LOSS] / divisor
 
-    def _write_tail(self, run: Run, plan: Plan) -> None:
+    def _write_tail(self, run: BackwardPass, plan: BucketPlan) -> None:
         tail = plan.tail
         tail.fill_(1.0)
         with torch.no_grad():
@@ -179,7 +179,7 @@ class Reducer:
                 tail[WEIGHT] = run.weight
             tail[LOSS] = run.loss
 
-    def _divisor(self, run: Run, weight: Any, rounding: float) -> Any:
+    def _divisor(self, run: BackwardPass, weight: Any, rounding: float) -> Any:
         """What the sums are still to be divided by; None for nothing."""
         if not run.parts:
             return self._world.size
@@ -187,27 +187,27 @@ class Reducer:
             return None if run.weight is None else weight
         return weight if weight and abs(weight - 1.0) > rounding * self._world.size else None
 
-    def _extra(self, run: Run, count: Any) -> bool:
+    def _has_extra(self, run: BackwardPass, count: Any) -> bool:
         """On a GPU, a rank that has none of its own does not wait to hear of the others'."""
         if not isinstance(count, torch.Tensor):
             return bool(count)
         if run.extra and int(count.item()) < self._world.size:
-            raise self._uneven()
+            raise self._uneven_error()
         self._late = count if not run.extra else None
         return bool(run.extra)
 
     def _check_late(self) -> None:
         late, self._late = self._late, None
         if late is not None and late.item():
-            raise self._uneven()
+            raise self._uneven_error()
 
-    def _uneven(self) -> Exception:
-        return refuse(
+    def _uneven_error(self) -> Exception:
+        return refusal(
             "some ranks trained parameters that others did not use in the same step",
             "let every batch use all parameters, or run it on one rank",
         )
 
-    def _settle(self, run: Run, site: Any) -> Any:
+    def _settle(self, run: BackwardPass, site: Any) -> Any:
         """The first backward of a place, or one that reached further than before: what has no plan yet is agreed on."""
         places = {index: place + 1 for place, index in enumerate(dict.fromkeys(run.extra))}
         mine = torch.zeros(2, len(self._trained.tensors) + 1, dtype=torch.float64)
@@ -217,7 +217,7 @@ class Reducer:
         mine[0, -1] = len(self._trained.tensors)
         self._world.add_up(mine)
         if mine[0, -1].item() != len(self._trained.tensors) * self._world.size:
-            raise refuse("the ranks train different models", "let every rank make the same model and optimizer")
+            raise refusal("the ranks train different models", "let every rank make the same model and optimizer")
         found = [index for index, count in enumerate(mine[0, :-1].tolist()) if count]
         order = mine[1].tolist()
         found.sort(key=lambda index: (order[index] or len(order), index))
@@ -227,13 +227,13 @@ class Reducer:
         if not members:
             return None
         former = self._plans[site].order if site in self._plans else []
-        self._plans[site] = Plan([*former, *members])
-        late = Run(Plan(members))
+        self._plans[site] = BucketPlan([*former, *members])
+        late = BackwardPass(BucketPlan(members))
         assert late.plan is not None
         late.fired, late.weight, late.loss, late.parts = run.fired, run.weight, run.loss, run.parts
         return self._complete(late, late.plan)[1]
 
-    def _add_former(self, run: Run) -> None:
+    def _add_former(self, run: BackwardPass) -> None:
         with torch.no_grad():
             for tensor, former in run.former:
                 if tensor.grad is not None:

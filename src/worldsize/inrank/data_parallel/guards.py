@@ -6,16 +6,16 @@ import os
 import signal
 import sys
 
-from .batch_norm import ASKED
+from .batch_norm import SYNC_VARIABLE
 from .torch_module import torch
-from .training import Refused, refuse, replace
+from .training import ScriptRefused, refusal, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .batch_norm import Normalising
-    from .rank_context import Parts
+    from .batch_norm import BatchNormPatch
+    from .rank_context import RankContext
 
 _PATIENCE = 3
 """Steps after which a script that has shared out no batch makes its batches itself."""
@@ -23,33 +23,33 @@ _PATIENCE = 3
 _MORE_PATIENCE = 10
 """The same in backwards, of scripts that have no loader and step by hand, or seldom."""
 
-_LOOKS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+_COMPARED_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _EVERY = 1000
 """The steps after which ranks compare their weights."""
 
-_NEAR = 1e-6
+_TOLERANCE = 1e-6
 
 
 REFUSAL_CODE = 2
 
 
-def guard(parts: Parts, normalising: Normalising) -> None:
-    sys.excepthook = _leaving(sys.excepthook)
-    replace(torch.distributed, "init_process_group", lambda original: _Own(parts, original))
-    replace(torch.nn.DataParallel, "__init__", _one_device)
-    watch = _Watch(parts, normalising)
+def install_guards(parts: RankContext, normalising: BatchNormPatch) -> None:
+    sys.excepthook = _make_excepthook(sys.excepthook)
+    replace(torch.distributed, "init_process_group", lambda original: _OwnProcessGroup(parts, original))
+    replace(torch.nn.DataParallel, "__init__", _make_one_device)
+    watch = _StepChecks(parts, normalising)
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     replace(torch.autograd, "backward", watch.backward)
-    register_optimizer_step_post_hook(lambda optimizer, *_: watch.stepped(optimizer))
-    replace(torch.optim.lr_scheduler.ReduceLROnPlateau, "step", watch.plateau)
+    register_optimizer_step_post_hook(lambda optimizer, *_: watch.check_step(optimizer))
+    replace(torch.optim.lr_scheduler.ReduceLROnPlateau, "step", watch.make_plateau_step)
 
 
-def _leaving(original: Any) -> Any:
+def _make_excepthook(original: Any) -> Any:
     """A refusal is the end: said by every rank, and not cut short by the end of another."""
 
     def leave(kind: Any, value: Any, trace: Any) -> None:
-        refused = issubclass(kind, Refused)
+        refused = issubclass(kind, ScriptRefused)
         if refused:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         original(kind, value, trace)
@@ -61,17 +61,17 @@ def _leaving(original: Any) -> Any:
     return leave
 
 
-class _Own:
+class _OwnProcessGroup:
     """`init_process_group` by the script."""
 
-    def __init__(self, parts: Parts, original: Any) -> None:
+    def __init__(self, parts: RankContext, original: Any) -> None:
         self._parts = parts
         self._original = original
 
     def __call__(self, *values: Any, **keywords: Any) -> Any:
         training = self._parts.training
         if training.active and training.used:
-            raise refuse(
+            raise refusal(
                 "the script makes a process group after the training has begun",
                 "a script that distributes itself is run without --data-parallel",
             )
@@ -81,7 +81,7 @@ class _Own:
         return self._original(*values, **keywords)
 
 
-def _one_device(original: Any) -> Any:
+def _make_one_device(original: Any) -> Any:
     """A rank has one device."""
 
     def made(wrapper: Any, module: Any, *values: Any, **keywords: Any) -> None:
@@ -94,19 +94,19 @@ def _one_device(original: Any) -> Any:
     return made
 
 
-class _Watch:
-    def __init__(self, parts: Parts, normalising: Normalising) -> None:
+class _StepChecks:
+    def __init__(self, parts: RankContext, normalising: BatchNormPatch) -> None:
         self._parts = parts
         self._normalising = normalising
 
-    def stepped(self, optimizer: Any) -> None:
+    def check_step(self, optimizer: Any) -> None:
         training = self._parts.training
         if not training.active:
             return
         training.steps += 1
-        self._refuse_bare("steps", training.steps, _PATIENCE)
-        self._normalises()
-        if training.used and (training.steps in _LOOKS or training.steps % _EVERY == 0):
+        self._refuse_without_batches("steps", training.steps, _PATIENCE)
+        self._check_batch_norm()
+        if training.used and (training.steps in _COMPARED_STEPS or training.steps % _EVERY == 0):
             self._compare(optimizer)
 
     def backward(self, original: Any) -> Any:
@@ -116,27 +116,27 @@ class _Watch:
             original(*values, **keywords)
             training = self._parts.training
             if training.active and not training.loaded:
-                self._refuse_bare("backwards", training.backwards, _MORE_PATIENCE)
+                self._refuse_without_batches("backwards", training.backwards, _MORE_PATIENCE)
             if training.active and not training.steps:
-                self._normalises()
+                self._check_batch_norm()
 
         return backward
 
-    def _refuse_bare(self, what: str, count: int, patience: int) -> None:
+    def _refuse_without_batches(self, what: str, count: int, patience: int) -> None:
         if count >= patience and not any(self._parts.training.counts.values()):
-            raise refuse(
+            raise refusal(
                 "after %d %s no batch has been shared out: every rank would do the same work" % (count, what),
                 "share each batch out: `x, y = worldsize.shard(x, y)`, after `import worldsize`",
             )
 
-    def _normalises(self) -> None:
+    def _check_batch_norm(self) -> None:
         parts, training = self._parts, self._parts.training
-        device = parts.models.normalising() if training.batch.sliced else None
-        if device is not None and not self._normalising.covers(device):
+        device = parts.models.batch_norm_device() if training.batch.sliced else None
+        if device is not None and not self._normalising.is_synced_on(device):
             parts.models.stale = True
             training.notice(
                 "BatchNorm sees a rank's slice of each batch, %d samples (%s=1 in the job's variables: all %d)"
-                % (training.batch.local, ASKED, training.batch.total)
+                % (training.batch.local, SYNC_VARIABLE, training.batch.total)
             )
 
     def _compare(self, optimizer: Any) -> None:
@@ -146,14 +146,14 @@ class _Watch:
             sums = [float(tensor.detach().double().sum()) for tensor in held]
         mine = torch.tensor(sums, dtype=torch.float64)
         everyone = self._parts.world.add_up(mine.clone()) / self._parts.training.size
-        far = (mine - everyone).abs() > _NEAR * everyone.abs().clamp(min=1.0)
+        far = (mine - everyone).abs() > _TOLERANCE * everyone.abs().clamp(min=1.0)
         if self._parts.world.add_up(far.any().double()).item():
-            raise refuse(
+            raise refusal(
                 "the ranks' weights have drifted apart: something other than the averaged gradients changes them",
                 "gradients or weights are changed by what only one rank has; seed it, or use `.grad` as it is",
             )
 
-    def plateau(self, original: Any) -> Any:
+    def make_plateau_step(self, original: Any) -> Any:
         """A learning rate that follows a number must follow the same one everywhere."""
 
         def step(scheduler: Any, metrics: Any, *values: Any, **keywords: Any) -> None:

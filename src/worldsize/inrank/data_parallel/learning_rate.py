@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from typing import Any, Iterator
 
 
-def shares(loader: Any, batches: Iterator[Any], rank: int, size: int) -> Iterator[Any]:
+def rank_batches(loader: Any, batches: Iterator[Any], rank: int, size: int) -> Iterator[Any]:
     """The lists of indices of one rank: as with a DistributedSampler, whose epoch is set, each takes every `size`-th
     sample, and the first ones come again at the end, so that all have as many; with `drop_last`, the rest is left.
 
     A batch sampler of the script's own is not taken apart: each rank takes every `size`-th batch.
     """
     if type(loader.batch_sampler) is not torch.utils.data.BatchSampler:
-        yield from _in_turn(batches, rank, size)
+        yield from _batches_in_turn(batches, rank, size)
         return
     drawn = list(loader.batch_sampler.sampler)
     if not drawn:
@@ -31,7 +31,7 @@ def shares(loader: Any, batches: Iterator[Any], rank: int, size: int) -> Iterato
             yield own[start : start + count]
 
 
-def _in_turn(batches: Iterator[Any], rank: int, size: int) -> Iterator[Any]:
+def _batches_in_turn(batches: Iterator[Any], rank: int, size: int) -> Iterator[Any]:
     """What is left of the last round is left out, since not every rank would have one."""
     round_of_all = []
     for batch in batches:

@@ -4,46 +4,46 @@ from __future__ import annotations
 
 import collections
 
-from .batch_slices import cut, size_of
-from .learning_rate import shares
-from .loop_analysis import ALWAYS, NEVER, said, trains
-from .loop_counts import Counts
+from .batch_slices import size_of, slice_of
+from .learning_rate import rank_batches
+from .loop_analysis import ALWAYS, NEVER, printed_sizes, training_verdict
+from .loop_counts import LoopCounts
 from .torch_module import torch
-from .training import NONE, Batch, user_frame
+from .training import NO_BATCH, BatchSizes, user_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Deque
 
-    from .rank_context import Parts
+    from .rank_context import RankContext
 
 _INDICES = (list, tuple)
 
 
-class Follower:
+class LoaderPass:
     """One pass over one loader."""
 
-    def __init__(self, parts: Parts, loader: Any, site: Any, verdict: str) -> None:
+    def __init__(self, parts: RankContext, loader: Any, site: Any, verdict: str) -> None:
         self._parts = parts
         self._training = parts.training
         self.site = site
         self.loader = loader
         self.verdict = verdict
-        self._given: Deque[Batch] = collections.deque()
+        self._given: Deque[BatchSizes] = collections.deque()
         self._seen = -1
-        self._last: Batch | None = None
-        self._counts: Counts | None = None
+        self._last: BatchSizes | None = None
+        self._counts: LoopCounts | None = None
         dataset = getattr(loader, "dataset", None)
         self.streaming = isinstance(dataset, torch.utils.data.IterableDataset)
         self._batched = getattr(loader, "batch_sampler", None) is not None
         self._inside = getattr(loader, "num_workers", 0) == 0
         self._draws = not isinstance(dataset, torch.utils.data.TensorDataset)
 
-    def wanted(self) -> bool:
+    def is_trained_with(self) -> bool:
         """Whether the next batch is trained with, as far as is known."""
         if self.verdict != ALWAYS or not torch.is_grad_enabled():
             return False
-        return self._parts.loops.get(self.site) == "eval" or self._parts.models.in_training()
+        return self._parts.loops.get(self.site) == "eval" or self._parts.models.is_training()
 
     def take(self, index: Any) -> Any:
         """Instead of the indices of a whole batch, this rank's."""
@@ -51,36 +51,36 @@ class Follower:
             return index
         total, training = len(index), self._training
         if training.mode == "scale":
-            sliced = self.scales()
-            self._given.append(Batch(sliced, total, total * training.size if sliced else total))
+            sliced = self.is_scaled()
+            self._given.append(BatchSizes(sliced, total, total * training.size if sliced else total))
             return index
-        if not self.wanted() or total % training.size:
-            self._given.append(Batch(False, total, total))
+        if not self.is_trained_with() or total % training.size:
+            self._given.append(BatchSizes(False, total, total))
             return index
         local = total // training.size
-        self._given.append(Batch(True, local, total))
+        self._given.append(BatchSizes(True, local, total))
         if self._inside:
             self._parts.streams.use(True)
             self._parts.streams.loading = True
             if self._draws:
-                self._parts.streams.own_python()
+                self._parts.streams.use_own_python()
         return index[training.rank * local : (training.rank + 1) * local]
 
-    def scales(self) -> bool:
+    def is_scaled(self) -> bool:
         """Whether this pass is shared out as a DistributedSampler would: known at its beginning."""
         training = self._training
         return (
             training.mode == "scale"
             and self.verdict != NEVER
-            and self._parts.models.in_training()
+            and self._parts.models.is_training()
             and not (self.streaming or not self._batched)
         )
 
-    def shared_out(self, indices: Any) -> Any:
+    def share_indices(self, indices: Any) -> Any:
         """Under `scale`, what the sampler draws is each rank's in turn."""
-        if not self.scales() or not torch.is_grad_enabled():
+        if not self.is_scaled() or not torch.is_grad_enabled():
             return indices
-        return shares(self.loader, indices, self._training.rank, self._training.size)
+        return rank_batches(self.loader, indices, self._training.rank, self._training.size)
 
     def begin(self) -> None:
         """Before the next batch is taken: what became of the last one tells what the loop is for."""
@@ -90,11 +90,11 @@ class Follower:
         if self._counts is not None and self._last is not None:
             self._counts.look(user_frame(3), self._last.sliced)
         if self._last is not None and training.backwards > self._seen and torch.is_grad_enabled():
-            parts.loops.setdefault(self.site, "train" if parts.models.in_training() else "eval")
+            parts.loops.setdefault(self.site, "train" if parts.models.is_training() else "eval")
             self.verdict = ALWAYS
         elif self._last is not None and self._last.sliced and training.backwards == self._seen:
-            self._missed()
-        training.batch = NONE
+            self._notice_missed_batch()
+        training.batch = NO_BATCH
         if self._last is None and self.verdict != ALWAYS:
             self._judge_again()
 
@@ -102,7 +102,7 @@ class Follower:
         """Where an iterator was made elsewhere, what takes from it tells more."""
         frame = user_frame(3)
         if frame is not None and (frame.f_code, frame.f_lineno) != self.site[:2]:
-            verdict = trains(frame)
+            verdict = training_verdict(frame)
             self.verdict = verdict if verdict == ALWAYS else self.verdict
 
     def _count(self) -> None:
@@ -110,37 +110,37 @@ class Follower:
         frame = user_frame(3)
         if frame is None:
             return
-        self._counts = Counts(frame)
+        self._counts = LoopCounts(frame)
         if self._counts.lines:
             self._training.notice(
                 "%s: what the loop counts of its batches is added up over the ranks when it ends; before, it is of "
                 "rank 0's slices: %s" % (frame.f_code.co_filename, ", ".join(self._counts.lines))
             )
-        sizes = said(frame.f_code, frame.f_lineno)
+        sizes = printed_sizes(frame.f_code, frame.f_lineno)
         if sizes:
             self._training.notice(
                 "%s: what the loop says of its batches' sizes, and by them, is of rank 0's slices: %s"
                 % (frame.f_code.co_filename, ", ".join(sizes))
             )
 
-    def _missed(self) -> None:
+    def _notice_missed_batch(self) -> None:
         self._training.notice(
             "a batch of %s was cut into slices and not trained with: what is counted of it is of a slice"
-            % self._where()
+            % self._location()
         )
 
-    def _where(self) -> str:
+    def _location(self) -> str:
         code, line, _ = self.site
         return "%s:%d" % (code.co_filename, line) if code is not None else "the loader"
 
     def own(self, draw: Callable[[], Any]) -> Any:
         """The next batch; of a stream under `scale`, this rank's of the next ones, one for each."""
         training = self._training
-        if training.mode != "scale" or not self.streaming or not self.wanted():
+        if training.mode != "scale" or not self.streaming or not self.is_trained_with():
             return draw()
         batches = [draw() for _ in range(training.size)]
         size = size_of(batches[training.rank]) or 0
-        self._given.append(Batch(True, size, size * training.size))
+        self._given.append(BatchSizes(True, size, size * training.size))
         return batches[training.rank]
 
     def deliver(self, data: Any) -> Any:
@@ -148,9 +148,9 @@ class Follower:
         parts, training = self._parts, self._training
         training.loaded = True
         parts.streams.loading = False
-        parts.streams.shared_python()
-        given = self._given.popleft() if self._given else Batch(False, 0, 0)
-        if not given.sliced and self.wanted() and (self.streaming or self._batched):
+        parts.streams.use_shared_python()
+        given = self._given.popleft() if self._given else BatchSizes(False, 0, 0)
+        if not given.sliced and self.is_trained_with() and (self.streaming or self._batched):
             given, data = self._cut(given, data)
         self._last, self._seen = given, training.backwards
         training.batch = training.asked = given
@@ -161,21 +161,21 @@ class Follower:
             training.counts["sliced"] += 1
             training.samples += given.local
             parts.streams.use(True)
-        elif self.wanted():
+        elif self.is_trained_with():
             training.counts["whole"] += 1
             training.samples += given.local
         return data
 
-    def _cut(self, given: Batch, data: Any) -> tuple[Batch, Any]:
+    def _cut(self, given: BatchSizes, data: Any) -> tuple[BatchSizes, Any]:
         """What was loaded whole, where its first dimension is the batch's."""
         training = self._training
         total = size_of(data)
         if total is None or (given.total and given.total != total):
             return given, data
         if total % training.size:
-            return Batch(False, total, total), data
+            return BatchSizes(False, total, total), data
         local = total // training.size
-        return Batch(True, local, total), cut(data, total, training.rank * local, local)
+        return BatchSizes(True, local, total), slice_of(data, total, training.rank * local, local)
 
     def end(self) -> None:
         """The loader has no more batches."""
@@ -186,8 +186,8 @@ class Follower:
                 % self._training.size
             )
         parts.streams.use(False)
-        parts.streams.shared_python()
-        self._training.batch = NONE
+        parts.streams.use_shared_python()
+        self._training.batch = NO_BATCH
         parts.models.average_buffers()
         if self._counts is not None:
             self._counts.add_up(user_frame(3), parts.world)

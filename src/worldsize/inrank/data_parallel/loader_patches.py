@@ -8,27 +8,27 @@ gradient of equal batches is that of one.
 
 from __future__ import annotations
 
-from .loader_pass import Follower
-from .loop_analysis import ALWAYS, NEVER, SOMETIMES, UNKNOWN, trains
+from .loader_pass import LoaderPass
+from .loop_analysis import ALWAYS, NEVER, SOMETIMES, UNKNOWN, training_verdict
 from .torch_module import torch
-from .training import NONE, replace, user_frame
+from .training import NO_BATCH, replace, user_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .rank_context import Parts
+    from .rank_context import RankContext
 
 
-class Loaders:
-    def __init__(self, parts: Parts) -> None:
+class LoaderPatches:
+    def __init__(self, parts: RankContext) -> None:
         self._parts = parts
-        self._next: Follower | None = None
+        self._next: LoaderPass | None = None
 
     def install(self) -> None:
         kind = torch.utils.data.dataloader._BaseDataLoaderIter
         replace(torch.utils.data.DataLoader, "__iter__", self._iter)
-        replace(kind, "__init__", self._made)
+        replace(kind, "__init__", self._make_init)
         replace(kind, "_reset", self._reset)
         replace(kind, "_next_index", self._next_index)
         replace(kind, "__next__", self._given)
@@ -42,10 +42,10 @@ class Loaders:
                 return original(loader)
             follower = self._follow(loader)
             parts.streams.use(False)
-            parts.training.batch = NONE
+            parts.training.batch = NO_BATCH
             parts.models.average_buffers()
             if follower.verdict != NEVER and torch.is_grad_enabled():
-                parts.together(loader)
+                parts.start_pass(loader)
             former, self._next = self._next, follower
             try:
                 if getattr(loader, "_iterator", None) is not None:
@@ -70,22 +70,22 @@ class Loaders:
 
         return length
 
-    def _follow(self, loader: Any) -> Follower:
+    def _follow(self, loader: Any) -> LoaderPass:
         frame = user_frame(3)
         code, line = (frame.f_code, frame.f_lineno) if frame is not None else (None, 0)
         site = (code, line, id(loader.dataset))
-        verdict = trains(frame)
+        verdict = training_verdict(frame)
         if verdict in (SOMETIMES, UNKNOWN) and site in self._parts.loops:
             verdict = ALWAYS
-        return Follower(self._parts, loader, site, verdict)
+        return LoaderPass(self._parts, loader, site, verdict)
 
-    def _made(self, original: Any) -> Any:
+    def _make_init(self, original: Any) -> Any:
         def made(iterator: Any, loader: Any) -> None:
             original(iterator, loader)
             follower, training = self._next, self._parts.training
             if follower is not None and training.active:
                 iterator.__dict__["_worldsize"] = follower
-                iterator._sampler_iter = follower.shared_out(iterator._sampler_iter)
+                iterator._sampler_iter = follower.share_indices(iterator._sampler_iter)
                 if not follower.streaming:
                     iterator._base_seed += training.rank * (1 << 32)
 
@@ -96,7 +96,7 @@ class Loaders:
             original(iterator, loader, *values, **keywords)
             follower = iterator.__dict__.get("_worldsize")
             if follower is not None and self._parts.training.active:
-                iterator._sampler_iter = follower.shared_out(iterator._sampler_iter)
+                iterator._sampler_iter = follower.share_indices(iterator._sampler_iter)
 
         return reset
 

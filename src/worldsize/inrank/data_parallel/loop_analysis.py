@@ -7,7 +7,7 @@ import linecache
 from functools import lru_cache
 from types import FunctionType, MethodType
 
-from .training import is_users
+from .training import is_user_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,95 +16,96 @@ if TYPE_CHECKING:
 ALWAYS, SOMETIMES, NEVER, UNKNOWN = "always", "sometimes", "never", "unknown"
 """How surely the code leads to a backward."""
 
-_DEEPEST = 5
+_MAX_DEPTH = 5
 _MAX_LINES = 200_000
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOOP = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSION = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-_SAYING = ("print", "format", "info", "debug", "write", "set_description", "set_postfix", "update")
-_COMPREHENDING = ("<listcomp>", "<setcomp>", "<dictcomp>")
+_OUTPUT_CALLS = ("print", "format", "info", "debug", "write", "set_description", "set_postfix", "update")
+_COMPREHENSION_NAMES = ("<listcomp>", "<setcomp>", "<dictcomp>")
 
 
-def trains(frame: Any) -> str:
+def training_verdict(frame: Any) -> str:
     """Whether the loop that takes a batch in `frame` leads to a backward before it takes the next one."""
-    while frame is not None and is_users(frame.f_code.co_filename):
-        if frame.f_code.co_name in _COMPREHENDING and frame.f_back is not None:
+    while frame is not None and is_user_code(frame.f_code.co_filename):
+        if frame.f_code.co_name in _COMPREHENSION_NAMES and frame.f_back is not None:
             frame = frame.f_back
-        loop = _body(frame.f_code, frame.f_lineno)
+        loop = _loop_body(frame.f_code, frame.f_lineno)
         if loop is None:
             return UNKNOWN
-        if not _yields(frame.f_code, frame.f_lineno):
-            return _Reader(frame).block(loop, 0)
+        if not _has_yield(frame.f_code, frame.f_lineno):
+            return _BackwardFinder(frame).block(loop, 0)
         frame = frame.f_back
-        while frame is not None and not is_users(frame.f_code.co_filename):
+        while frame is not None and not is_user_code(frame.f_code.co_filename):
             frame = frame.f_back
     return UNKNOWN
 
 
 @lru_cache(maxsize=None)
-def counted(code: Any, line: int) -> list[tuple[str, int, bool]]:
+def counted_variables(code: Any, line: int) -> list[tuple[str, int, bool]]:
     """What the loop around a line adds up of its batches' own sizes or hits: (name, line, whether each is a mean over
     the batch), in its order."""
-    nodes = [node for node in _nodes(code, line) if isinstance(node, ast.AugAssign)]
-    sums = [node for node in nodes if isinstance(node.op, ast.Add) and _counts(node.value)]
-    found = [(_source(node.target), node.lineno, _is_mean(node.value)) for node in sums]
+    nodes = [node for node in _loop_nodes(code, line) if isinstance(node, ast.AugAssign)]
+    sums = [node for node in nodes if isinstance(node.op, ast.Add) and _is_count(node.value)]
+    found = [(_dotted_name(node.target), node.lineno, _is_mean(node.value)) for node in sums]
     return [row for row in found if row[0]]
 
 
 @lru_cache(maxsize=None)
-def said(code: Any, line: int) -> list[str]:
+def printed_sizes(code: Any, line: int) -> list[str]:
     """What the loop around a line says, as it goes on, with the size of a batch that it has taken."""
-    loop = _loop(code, line)
+    loop = _innermost_loop(code, line)
     if not isinstance(loop, (ast.For, ast.AsyncFor)):
         return []
     taken = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    sayings = [node for statement in loop.body for node in ast.walk(statement) if _says(node)]
-    sizes: list[Any] = [node for saying in sayings for node in ast.walk(saying) if _sizes(node)]
+    sayings = [node for statement in loop.body for node in ast.walk(statement) if _is_output(node)]
+    sizes: list[Any] = [node for saying in sayings for node in ast.walk(saying) if _is_size(node)]
     found = [(node, name.id) for node in sizes for name in ast.walk(node) if isinstance(name, ast.Name)]
     return list(dict.fromkeys("size of %s (line %d)" % (name, node.lineno) for node, name in found if name in taken))
 
 
 @lru_cache(maxsize=None)
-def _yields(code: Any, line: int) -> bool:
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _nodes(code, line))
+def _has_yield(code: Any, line: int) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _loop_nodes(code, line))
 
 
-def _nodes(code: Any, line: int) -> list[ast.AST]:
-    return [node for statement in _body(code, line) or () for node in ast.walk(statement)]
+def _loop_nodes(code: Any, line: int) -> list[ast.AST]:
+    return [node for statement in _loop_body(code, line) or () for node in ast.walk(statement)]
 
 
-def _says(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or _called(node) in _SAYING
+def _is_output(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or _called_name(node) in _OUTPUT_CALLS
 
 
-def _counts(tree: ast.expr) -> bool:
+def _is_count(tree: ast.expr) -> bool:
     """`len(x)`, `x.size(0)`, `x.shape[0]`, `(a == b).sum()`, `a.eq(b)…`"""
     return any(
-        _sizes(node) or _called(node) in ("eq", "numel") or isinstance(node, ast.Compare) for node in ast.walk(tree)
+        _is_size(node) or _called_name(node) in ("eq", "numel") or isinstance(node, ast.Compare)
+        for node in ast.walk(tree)
     )
 
 
 def _is_mean(tree: ast.expr) -> bool:
     """`….mean()`, `… / len(x)`"""
     for node in ast.walk(tree):
-        if _called(node) == "mean":
+        if _called_name(node) == "mean":
             return True
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and any(map(_sizes, ast.walk(node.right))):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and any(map(_is_size, ast.walk(node.right))):
             return True
     return False
 
 
-def _sizes(node: ast.AST) -> bool:
-    return _called(node) in ("len", "size") or (isinstance(node, ast.Attribute) and node.attr == "shape")
+def _is_size(node: ast.AST) -> bool:
+    return _called_name(node) in ("len", "size") or (isinstance(node, ast.Attribute) and node.attr == "shape")
 
 
-def _called(node: ast.AST) -> str:
+def _called_name(node: ast.AST) -> str:
     if not isinstance(node, ast.Call):
         return ""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def _source(node: ast.expr) -> str:
+def _dotted_name(node: ast.expr) -> str:
     """A name, or an attribute of one; nothing for anything else."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return "%s.%s" % (node.value.id, node.attr)
@@ -112,7 +113,7 @@ def _source(node: ast.expr) -> str:
 
 
 @lru_cache(maxsize=None)
-def _tree(filename: str) -> Any:
+def _parse_file(filename: str) -> Any:
     lines = linecache.getlines(filename)
     try:
         return ast.parse("".join(lines)) if lines and len(lines) < _MAX_LINES else None
@@ -121,9 +122,9 @@ def _tree(filename: str) -> Any:
 
 
 @lru_cache(maxsize=None)
-def _body(code: Any, line: int) -> Sequence[ast.stmt] | None:
+def _loop_body(code: Any, line: int) -> Sequence[ast.stmt] | None:
     """Of the innermost loop around the line that is being executed, or whose head it is."""
-    found = _loop(code, line)
+    found = _innermost_loop(code, line)
     if found is None or isinstance(found, _LOOP):
         return found.body if found is not None else None
     parts = [found.key, found.value] if isinstance(found, ast.DictComp) else [found.elt]
@@ -131,15 +132,15 @@ def _body(code: Any, line: int) -> Sequence[ast.stmt] | None:
 
 
 @lru_cache(maxsize=None)
-def _loop(code: Any, line: int) -> Any:
-    tree, inside = _tree(code.co_filename), _definition(code)
+def _innermost_loop(code: Any, line: int) -> Any:
+    tree, inside = _parse_file(code.co_filename), _definition(code)
     first = inside.lineno if inside is not None else 0
     nodes = [node for node in ast.walk(tree) if isinstance(node, (*_LOOP, *_COMPREHENSION))] if tree is not None else []
     around = [node for node in nodes if first <= node.lineno <= line <= (node.end_lineno or 0)]
     return max(reversed(around), key=lambda node: node.lineno, default=None)
 
 
-class _Reader:
+class _BackwardFinder:
     """Follows calls by the names that `frame` knows."""
 
     def __init__(self, frame: Any) -> None:
@@ -160,7 +161,7 @@ class _Reader:
         if isinstance(statement, ast.If):
             return self._branches(statement, depth)
         if isinstance(statement, (ast.With, ast.AsyncWith)):
-            return _stronger(
+            return _strongest_verdict(
                 [
                     *(self._calls(item.context_expr, depth) for item in statement.items),
                     self.block(statement.body, depth),
@@ -183,7 +184,7 @@ class _Reader:
         one, other = self.block(statement.body, depth), self.block(statement.orelse, depth)
         if one == other:
             return one
-        if one == NEVER and _ends(statement.body):
+        if one == NEVER and _has_exit(statement.body):
             return other
         return SOMETIMES
 
@@ -243,7 +244,7 @@ class _Reader:
         found = NEVER
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
-                found = _stronger([found, self._call(node, depth)])
+                found = _strongest_verdict([found, self._call(node, depth)])
                 if found == ALWAYS:
                     break
         return found
@@ -252,9 +253,9 @@ class _Reader:
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("backward", "manual_backward"):
             return ALWAYS
         found, function = self._value(call.func)
-        function = _inner(function)
+        function = _wrapped_function(function)
         code = getattr(function, "__code__", None)
-        if not found or code is None or depth >= _DEEPEST or not is_users(code.co_filename) or code in self._path:
+        if not found or code is None or depth >= _MAX_DEPTH or not is_user_code(code.co_filename) or code in self._path:
             return NEVER
         return self._function(function, code, depth)
 
@@ -276,7 +277,7 @@ class _Reader:
 @lru_cache(maxsize=None)
 def _definition(code: Any) -> Any:
     """The function that `code` is of; None for a module's."""
-    tree = _tree(code.co_filename)
+    tree = _parse_file(code.co_filename)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, _FUNCTION) and node.name == code.co_name:
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
@@ -285,9 +286,9 @@ def _definition(code: Any) -> Any:
     return None
 
 
-def _inner(function: Any) -> Any:
+def _wrapped_function(function: Any) -> Any:
     """What a decorator, such as `torch.compile`, or a `partial` stands around."""
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         inner = getattr(function, "__wrapped__", None) or getattr(function, "_torchdynamo_orig_callable", None)
         if inner is None and type(function).__name__ == "partial":
             inner = function.func
@@ -297,12 +298,12 @@ def _inner(function: Any) -> Any:
     return function
 
 
-def _stronger(verdicts: Sequence[str]) -> str:
+def _strongest_verdict(verdicts: Sequence[str]) -> str:
     for verdict in (ALWAYS, SOMETIMES):
         if verdict in verdicts:
             return verdict
     return NEVER
 
 
-def _ends(statements: Sequence[ast.stmt]) -> bool:
+def _has_exit(statements: Sequence[ast.stmt]) -> bool:
     return bool(statements) and isinstance(statements[-1], (ast.Continue, ast.Break, ast.Raise, ast.Return))

@@ -10,25 +10,25 @@ from __future__ import annotations
 import ctypes
 import sys
 
-from .loop_analysis import counted
+from .loop_analysis import counted_variables
 from .torch_module import torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .process_group import World
+    from .process_group import Communicator
 
 _WRITES_THROUGH = sys.version_info >= (3, 13)
 """Since then a frame's variables can be changed without a word to the interpreter."""
 
 
-class Counts:
+class LoopCounts:
     """The variables of one pass, from the frame that its loop stands in."""
 
     def __init__(self, frame: Any) -> None:
         self.code = frame.f_code
-        found = counted(frame.f_code, frame.f_lineno)
+        found = counted_variables(frame.f_code, frame.f_lineno)
         self.lines = ["%s (line %d)" % (name, line) for name, line, _ in found]
         self._means = {name for name, _, mean in found if mean}
         self._last = {name: value for name, _, _ in found for value in (_read(frame, name),) if value is not None}
@@ -45,7 +45,7 @@ class Counts:
                     self._added[name] = self._added[name] + (now - last)
                 self._last[name] = now
 
-    def add_up(self, frame: Any, world: World) -> None:
+    def add_up(self, frame: Any, world: Communicator) -> None:
         """At the loop's end; all ranks must come here."""
         if not self._last:
             return

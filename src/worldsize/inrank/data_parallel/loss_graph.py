@@ -22,11 +22,24 @@ _THROUGH = (
     "Stack", "Cat", "Select", "Index", "Slice", "Copy", "Contiguous", "Detach", "Where", "Mul", "Div", "NanToNum",
     "Maximum", "Permute", "T",
 )  # fmt: skip
-_BENT = ("Sqrt", "Rsqrt", "Pow", "Exp", "Log", "LinalgVectorNorm", "Norm", "Sigmoid", "Tanh", "Var", "Std", "Logsumexp")
-_OF_WEIGHTS = (*_THROUGH, *_BENT, "Sum", "Mean", "Abs", "Square", "Reciprocal", "Softplus", "Relu")
+_NONLINEAR = (
+    "Sqrt",
+    "Rsqrt",
+    "Pow",
+    "Exp",
+    "Log",
+    "LinalgVectorNorm",
+    "Norm",
+    "Sigmoid",
+    "Tanh",
+    "Var",
+    "Std",
+    "Logsumexp",
+)
+_WEIGHT_OPERATIONS = (*_THROUGH, *_NONLINEAR, "Sum", "Mean", "Abs", "Square", "Reciprocal", "Softplus", "Relu")
 
 
-class Reading(NamedTuple):
+class LossReading(NamedTuple):
     """`sums`: nodes that sum over the batch. `weighted`: nodes that are means over a counted part of the batch, with
     the count. `means`: how many plain means there are. `bent`: functions of the batch that are no sum of its parts.
     `opaque`: what could not be looked into."""
@@ -42,15 +55,15 @@ class Reading(NamedTuple):
         return "sum" if self.sums else "weighted" if len(self.weighted) == 1 and not self.means else "mean"
 
 
-def read_loss(root: Any, local: int, total: int) -> Reading:
+def read_loss(root: Any, local: int, total: int) -> LossReading:
     """`root`: the loss's grad_fn; `local`: how many samples this rank has, `total`: all ranks."""
-    reader = _Reader(local, total)
+    reader = _LossGraphReader(local, total)
     if root is not None:
         reader.visit(root)
-    return Reading(reader.sums, reader.weighted, reader.means, reader.bent, reader.opaque)
+    return LossReading(reader.sums, reader.weighted, reader.means, reader.bent, reader.opaque)
 
 
-class _Reader:
+class _LossGraphReader:
     def __init__(self, local: int, total: int) -> None:
         self.local = max(local, 1)
         self.total = total
@@ -69,14 +82,14 @@ class _Reader:
             if node is None or node in self._seen:
                 continue
             self._seen.add(node)
-            name = _name(node)
-            if name == "AccumulateGrad" or self._reduces(node, name, divisors):
+            name = _operation_name(node)
+            if name == "AccumulateGrad" or self._is_reduction(node, name, divisors):
                 continue
             if name in ("Sum", "Mean") or name in _THROUGH:
                 further = self._divisors(node, name, divisors)
                 stack.extend((child, further) for child, _ in node.next_functions)
-            elif name in _BENT:
-                if not _only_weights(node):
+            elif name in _NONLINEAR:
+                if not _is_of_weights(node):
                     self.bent.append(name.lower())
             else:
                 self.opaque.append(name)
@@ -87,18 +100,18 @@ class _Reader:
             return (*divisors, other if name == "Div" else 1 / other if other else 1)
         if other is None or other.dim() or other.requires_grad:
             return divisors
-        if name == "Div" and not _from_python(other):
+        if name == "Div" and not _is_python_number(other):
             return (*divisors, other)
         if other.device.type != "cpu":
             return divisors
         value = other.item()
         return (*divisors, value if name == "Div" else 1 / value if value else 1)
 
-    def _reduces(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
+    def _is_reduction(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
         """Whether the node is where the batch became one number; it is then counted."""
         if hasattr(node, "_saved_reduction") and node._saved_reduction in (1, 2):
             sizes = tuple(node._saved_self.shape)
-            if not self._of_batch(sizes):
+            if not self._is_batch_shape(sizes):
                 self.opaque.append(name)
                 return True
             if node._saved_reduction == 2:
@@ -111,9 +124,9 @@ class _Reader:
         if name not in ("Sum", "Mean"):
             return False
         sizes = tuple(map(int, node._saved_self_sym_sizes))
-        if _only_weights(node, sizes):
+        if _is_of_weights(node, sizes):
             return True
-        if not self._of_batch(sizes) or not _of_first(node):
+        if not self._is_batch_shape(sizes) or not _is_over_batch(node):
             return False
         if name == "Mean":
             self.means += 1
@@ -121,7 +134,7 @@ class _Reader:
             self._sum(node, sizes, divisors)
         return True
 
-    def _of_batch(self, sizes: tuple[int, ...]) -> bool:
+    def _is_batch_shape(self, sizes: tuple[int, ...]) -> bool:
         return bool(sizes) and sizes[0] > 0 and sizes[0] % self.local == 0
 
     def _sum(self, node: Any, sizes: tuple[int, ...], divisors: tuple[Any, ...]) -> None:
@@ -142,7 +155,7 @@ class _Reader:
         self.sums.append(node)
 
 
-def _of_first(node: Any) -> bool:
+def _is_over_batch(node: Any) -> bool:
     """Whether a sum or mean goes over the first dimension, which is the batch's."""
     dims = getattr(node, "_saved_dim", None)
     if dims is None:
@@ -152,13 +165,13 @@ def _of_first(node: Any) -> bool:
     return not found or any((dim - (1 << 64) if dim >= 1 << 63 else dim) % rank == 0 for dim in found)
 
 
-def _name(node: Any) -> str:
+def _operation_name(node: Any) -> str:
     """Without what counts variants: SumBackward1 is Sum."""
     name: str = node.name().rpartition("::")[2].rpartition(" ")[2]
     return name.partition("Backward")[0] or name
 
 
-def _from_python(number: Any) -> bool:
+def _is_python_number(number: Any) -> bool:
     """Whether a tensor stands for a number of Python's, which no rank counted."""
     least = torch.tensor(1, dtype=torch.float16 if number.is_floating_point() else torch.int8)
     if number.device.type != "cpu" or number.dtype not in (torch.float64, torch.int64):
@@ -166,18 +179,18 @@ def _from_python(number: Any) -> bool:
     return bool(torch.result_type(least, number) == least.dtype)
 
 
-def _only_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
+def _is_of_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
     """Whether a node is of weights alone, as a penalty on them is, and not of the batch."""
     if not sizes and getattr(root, "_saved_self", None) is not None:
         sizes = tuple(root._saved_self.shape)
     stack, seen = [(child, sizes) for child, _ in root.next_functions if child is not None], 0
     while stack:
         (node, sizes), seen = stack.pop(), seen + 1
-        name = _name(node)
+        name = _operation_name(node)
         if name == "AccumulateGrad":
             if sizes and tuple(node.variable.shape) != sizes:
                 return False
-        elif name not in _OF_WEIGHTS or seen > _MAX_WEIGHT_NODES:
+        elif name not in _WEIGHT_OPERATIONS or seen > _MAX_WEIGHT_NODES:
             return False
         else:
             if name in ("Sum", "Mean"):

@@ -6,13 +6,13 @@ import gc
 import weakref
 
 from .torch_module import torch
-from .training import refuse, replace
+from .training import refusal, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable, Iterator
 
-    from .process_group import World
+    from .process_group import Communicator
     from .training import Training
 
 
@@ -22,7 +22,7 @@ class Models:
     `version` grows with each; `agreed`: references to what optimizers hold, in an order that all ranks have agreed on.
     """
 
-    def __init__(self, training: Training, world: World) -> None:
+    def __init__(self, training: Training, world: Communicator) -> None:
         self._training = training
         self._world = world
         self._modules: dict[int, Any] = {}
@@ -37,11 +37,11 @@ class Models:
         self.agreed: list[Any] = []
 
     def install(self) -> None:
-        replace(torch.nn.Module, "__init__", self._made)
-        replace(torch.nn.Module, "__setstate__", self._made)
-        replace(torch.optim.Optimizer, "add_param_group", self._grouped)
+        replace(torch.nn.Module, "__init__", self._make_init)
+        replace(torch.nn.Module, "__setstate__", self._make_init)
+        replace(torch.optim.Optimizer, "add_param_group", self._make_add_param_group)
 
-    def _made(self, original: Any) -> Any:
+    def _make_init(self, original: Any) -> Any:
         def made(module: Any, *values: Any, **keywords: Any) -> None:
             original(module, *values, **keywords)
             self._add(module)
@@ -52,35 +52,35 @@ class Models:
         self._count += 1
         modules, number = self._modules, self._count
         modules[number] = weakref.ref(module, lambda _: modules.pop(number, None))
-        self._changed()
+        self._note_change()
 
-    def _changed(self) -> None:
+    def _note_change(self) -> None:
         self._fresh = True
         self.version += 1
 
     def modules(self) -> list[Any]:
         """Those alive, in the order in which they were made: the same on all ranks."""
-        return list(_living(self._modules))
+        return list(_live_tensors(self._modules))
 
-    def _grouped(self, original: Any) -> Any:
+    def _make_add_param_group(self, original: Any) -> Any:
         def grouped(optimizer: Any, group: Any) -> None:
             original(optimizer, group)
             for tensor in optimizer.param_groups[-1]["params"]:
                 self._held.pop(id(tensor), None)  # of a former tensor: the order is the same on all ranks
                 self._held[id(tensor)] = weakref.ref(tensor)
             self._owners = None
-            self._changed()
+            self._note_change()
 
         return grouped
 
     def held(self) -> Iterator[Any]:
         """What optimizers hold, in the order in which they got it."""
-        return _living(self._held)
+        return _live_tensors(self._held)
 
     def is_held(self, tensor: Any) -> bool:
-        return self._held.get(id(tensor), _nothing)() is tensor
+        return self._held.get(id(tensor), _no_tensor)() is tensor
 
-    def in_training(self) -> bool:
+    def is_training(self) -> bool:
         """Whether a module whose own parameters are trained is in training mode; also where there is none."""
         if self._owners is None:
             held = {id(tensor) for tensor in self.held()}
@@ -98,18 +98,18 @@ class Models:
                 found = True
         return not found
 
-    def start_equal(self) -> None:
+    def equalise_new(self) -> None:
         """Every tensor that is new since the last time gets rank 0's values; all ranks must come here."""
         if not self._fresh:
             return
         self._fresh = False
-        fresh, held = self._agreed()
+        fresh, held = self._agree_on_new()
         self.agreed += [weakref.ref(tensor) for tensor in held]
         for tensor in fresh:
             self._alike[id(tensor)] = weakref.ref(tensor)
-        self.spread(fresh)
+        self.broadcast_values(fresh)
 
-    def _agreed(self) -> tuple[list[Any], list[Any]]:
+    def _agree_on_new(self) -> tuple[list[Any], list[Any]]:
         """What is new, and what of it optimizers hold: the same on all ranks.
 
         A model that a script has dropped may still be there on one rank and not on another, until its garbage is
@@ -122,20 +122,20 @@ class Models:
             fresh = [tensor for tensor in self._tensors() if not self.is_alike(tensor)]
             held = [tensor for tensor in self.held() if id(tensor) not in known]
             mine = [float(len(fresh)), float(sum(tensor.numel() for tensor in fresh)), float(len(held))]
-            first = self._world.from_first(torch.tensor(mine, dtype=torch.float64))
+            first = self._world.broadcast_from_first(torch.tensor(mine, dtype=torch.float64))
             if not self._world.add_up(torch.tensor([float(first.tolist() != mine)])).item():
                 return fresh, held
-        raise refuse("the ranks have different models", "let every rank make the same model and optimizer")
+        raise refusal("the ranks have different models", "let every rank make the same model and optimizer")
 
     def is_alike(self, tensor: Any) -> bool:
-        return self._alike.get(id(tensor), _nothing)() is tensor
+        return self._alike.get(id(tensor), _no_tensor)() is tensor
 
-    def spread(self, tensors: Iterable[Any]) -> None:
+    def broadcast_values(self, tensors: Iterable[Any]) -> None:
         """Rank 0's values, many tensors in one message."""
         with torch.no_grad():
-            for tensors_alike in _alike(tensors):
+            for tensors_alike in _group_by_type(tensors):
                 flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors_alike])
-                self._world.from_first(_sendable(flat))
+                self._world.broadcast_from_first(_to_sendable(flat))
                 rows = flat.split([tensor.numel() for tensor in tensors_alike])
                 for tensor, row in zip(tensors_alike, rows):
                     tensor.detach().copy_(row.view(tensor.shape))
@@ -143,12 +143,12 @@ class Models:
     def _tensors(self) -> Iterator[Any]:
         """The optimizers' first: an order that is the same on all ranks."""
         seen = set()
-        for tensor in (*self.held(), *self._of_modules()):
+        for tensor in (*self.held(), *self._module_tensors()):
             if id(tensor) not in seen:
                 seen.add(id(tensor))
                 yield tensor
 
-    def _of_modules(self) -> Iterator[Any]:
+    def _module_tensors(self) -> Iterator[Any]:
         for module in self.modules():
             for tensor in (*module._parameters.values(), *module._buffers.values()):
                 if isinstance(tensor, torch.Tensor) and not _is_lazy(tensor) and tensor.layout == torch.strided:
@@ -163,13 +163,13 @@ class Models:
         rows = [norm.running_mean for norm in norms if norm.running_mean is not None]
         rows += [norm.running_var for norm in norms if norm.running_var is not None]
         with torch.no_grad():
-            for alike in _alike(rows):
+            for alike in _group_by_type(rows):
                 flat = torch.cat([row.reshape(-1) for row in alike])
                 self._world.add_up(flat).div_(self._world.size)
                 for row, part in zip(alike, flat.split([row.numel() for row in alike])):
                     row.copy_(part.view(row.shape))
 
-    def normalising(self) -> Any:
+    def batch_norm_device(self) -> Any:
         """The device of a module in training mode that normalises by its batch's statistics; None for no module."""
         if self._counted != self._count:
             self._counted = self._count
@@ -182,11 +182,11 @@ class Models:
         return None
 
 
-def _nothing() -> None:
+def _no_tensor() -> None:
     return None
 
 
-def _living(references: dict[int, Any]) -> Iterator[Any]:
+def _live_tensors(references: dict[int, Any]) -> Iterator[Any]:
     for reference in list(references.values()):
         tensor = reference()
         if tensor is not None:
@@ -197,7 +197,7 @@ def _is_lazy(tensor: Any) -> bool:
     return isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin)
 
 
-def _alike(tensors: Iterable[Any]) -> list[list[Any]]:
+def _group_by_type(tensors: Iterable[Any]) -> list[list[Any]]:
     """Those of one type on one device together."""
     groups: dict[Any, list[Any]] = {}
     for tensor in tensors:
@@ -205,6 +205,6 @@ def _alike(tensors: Iterable[Any]) -> list[list[Any]]:
     return list(groups.values())
 
 
-def _sendable(flat: Any) -> Any:
+def _to_sendable(flat: Any) -> Any:
     """Types that the connections do not know go as bytes."""
     return flat.view(torch.uint8) if flat.dtype in (torch.bool, torch.complex64, torch.complex128) else flat

@@ -16,14 +16,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from .process_group import World
+    from .process_group import Communicator
     from .training import Training
 
-_KEPT = 8
+_MAX_KNOWN = 8
 
 
-class Values:
-    def __init__(self, training: Training, world: World) -> None:
+class ReportedValues:
+    def __init__(self, training: Training, world: Communicator) -> None:
         self._training = training
         self._world = world
         self._known: dict[int, tuple[Any, int, Any]] = {}
@@ -37,9 +37,9 @@ class Values:
         replace(torch.Tensor, "numpy", self._array)
         scalers = [torch.amp.GradScaler] if hasattr(torch.amp, "GradScaler") else [torch.cuda.amp.GradScaler]
         for scaler in scalers:
-            replace(scaler, "scale", self._scaling)
+            replace(scaler, "scale", self._make_scale)
 
-    def backward_of(self, roots: Any, loss: Any, kind: str) -> None:
+    def record_backward(self, roots: Any, loss: Any, kind: str) -> None:
         """A backward has ended that began with `roots`: `loss` is the whole batch's, None for unknown."""
         self._kind = kind
         if loss is None or len(roots) != 1 or roots[0].numel() != 1:
@@ -55,7 +55,7 @@ class Values:
         self._known.clear()
 
     def _keep(self, tensor: Any, value: Any) -> None:
-        if len(self._known) >= _KEPT:
+        if len(self._known) >= _MAX_KNOWN:
             del self._known[next(iter(self._known))]
         # The detached tensor keeps its memory, so that no other tensor is taken for it.
         self._known[tensor.data_ptr()] = (tensor.detach(), tensor._version, value)
@@ -111,7 +111,7 @@ class Values:
 
         return array
 
-    def _scaling(self, original: Any) -> Any:
+    def _make_scale(self, original: Any) -> Any:
         def scaling(scaler: Any, outputs: Any) -> Any:
             scaled = original(scaler, outputs)
             if isinstance(outputs, torch.Tensor) and scaled is not outputs and self._training.active:

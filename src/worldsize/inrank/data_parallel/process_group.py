@@ -20,7 +20,7 @@ _VALUE_MINUTES = 5
 _LAST_SECONDS = 60.0
 
 
-class World:
+class Communicator:
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
         self.size = size
@@ -62,7 +62,7 @@ class World:
         """NCCL, or gloo where ranks share a GPU, which NCCL refuses, or there is none (a rehearsal)."""
         if (
             os.environ.get("WORLDSIZE_VIRTUAL_GPUS")
-            or not self._own_devices()
+            or not self._has_own_devices()
             or not torch.distributed.is_nccl_available()
         ):
             return self._gloo("shared-" + kind)
@@ -71,7 +71,7 @@ class World:
             store, self.rank, self.size, torch.distributed.ProcessGroupNCCL.Options()
         )
 
-    def _own_devices(self) -> bool:
+    def _has_own_devices(self) -> bool:
         import socket
 
         device = torch.cuda.get_device_properties(torch.cuda.current_device())
@@ -93,14 +93,14 @@ class World:
         found: list[float] = tensor.tolist()
         return found
 
-    def from_first(self, tensor: Any) -> Any:
+    def broadcast_from_first(self, tensor: Any) -> Any:
         """In place, what rank 0 has."""
         options = torch.distributed.BroadcastOptions()
         options.rootRank = 0
         self.group_of(tensor.device).broadcast([tensor], options).wait()
         return tensor
 
-    def leave(self) -> None:
+    def wait_for_others(self) -> None:
         """Rank 0, whose end is the store's, waits here for the others: they may still be asking it something."""
         import time
 

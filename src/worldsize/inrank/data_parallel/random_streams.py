@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 
-from ..import_hook import when_imported
+from ..import_hook import call_after_import
 from .torch_module import torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from .process_group import World
+    from .process_group import Communicator
     from .training import Training
 
 _MASK = (1 << 63) - 1
@@ -27,7 +27,7 @@ def numpy_random() -> Any:
     return sys.modules.get("numpy.random")
 
 
-def seed_alike(seed: int) -> None:
+def seed_all_ranks(seed: int) -> None:
     """What a script that sets no seed would draw at random is drawn alike by all ranks."""
     import random
 
@@ -35,12 +35,12 @@ def seed_alike(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def with_numpy(then: Callable[[Any], None]) -> None:
+def call_with_numpy(then: Callable[[Any], None]) -> None:
     """`then(numpy.random)`, now or once the script has loaded it."""
-    when_imported("numpy.random", then)
+    call_after_import("numpy.random", then)
 
 
-class Streams:
+class RandomStreams:
     """`own`: the generators hold the rank's own stream. `loading`: a data set draws from it, for single samples."""
 
     def __init__(self, training: Training) -> None:
@@ -55,7 +55,7 @@ class Streams:
         """Torch's generators go on with that stream."""
         if own == self.own:
             return
-        wanted = self._other or self._first_own()
+        wanted = self._other or self._first_own_state()
         cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
         self._other = (torch.get_rng_state(), torch.cuda.get_rng_state() if cuda else None)
         torch.set_rng_state(wanted[0])
@@ -70,10 +70,10 @@ class Streams:
         seed: int = torch.initial_seed()
         return (seed + (self._training.rank + 1) * _GOLDEN) & _MASK
 
-    def _first_own(self) -> tuple[Any, Any]:
+    def _first_own_state(self) -> tuple[Any, Any]:
         return torch.Generator().manual_seed(self._seed()).get_state(), None
 
-    def own_python(self) -> None:
+    def use_own_python(self) -> None:
         """Python's and numpy's generators, of which data sets' transformations draw in the script's own process."""
         import random
 
@@ -89,8 +89,8 @@ class Streams:
                 numpy.set_state(self._python[1])
         self._numpy = former
 
-    def shared_python(self) -> None:
-        """Back, where `own_python` was called."""
+    def use_shared_python(self) -> None:
+        """Back, where `use_own_python` was called."""
         if self._numpy is None:
             return
         import random
@@ -102,7 +102,7 @@ class Streams:
             numpy.set_state(self._numpy[1])
         self._numpy = None
 
-    def agree(self, world: World, generators: list[Any]) -> None:
+    def agree(self, world: Communicator, generators: list[Any]) -> None:
         """The shared stream goes on as rank 0's, and so do `generators`, the loader's own."""
         import random
 
@@ -114,7 +114,7 @@ class Streams:
             kind, keys, position, has_gauss, cached = numpy.get_state()
             numbers += [*map(float, keys), float(position), float(has_gauss), cached]
         packed = torch.cat([*states, torch.tensor(numbers, dtype=torch.float64).view(torch.uint8)])
-        world.from_first(packed)
+        world.broadcast_from_first(packed)
         rows = packed.split([len(state) for state in states] + [8 * len(numbers)])
         torch.set_rng_state(rows[0].clone())
         for generator, row in zip(generators, rows[1:-1]):

@@ -7,14 +7,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .models import Models
-    from .printed_values import Values
-    from .process_group import World
-    from .random_streams import Streams
+    from .printed_values import ReportedValues
+    from .process_group import Communicator
+    from .random_streams import RandomStreams
     from .training import Training
 
 
-class Parts:
-    def __init__(self, training: Training, world: World, models: Models, streams: Streams, values: Values) -> None:
+class RankContext:
+    def __init__(
+        self, training: Training, world: Communicator, models: Models, streams: RandomStreams, values: ReportedValues
+    ) -> None:
         self.training = training
         self.world = world
         self.models = models
@@ -22,9 +24,9 @@ class Parts:
         self.values = values
         self.loops: dict[Any, str] = {}
 
-    def together(self, loader: Any = None) -> None:
+    def start_pass(self, loader: Any = None) -> None:
         """Before a pass that may train: weights that are new start equal, and draws go on as rank 0's."""
-        self.models.start_equal()
+        self.models.equalise_new()
         found = [getattr(owner, "generator", None) for owner in (loader, getattr(loader, "sampler", None))]
         generators = {id(each): each for each in found if each is not None and each.device.type == "cpu"}
         self.streams.agree(self.world, list(generators.values()))

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Stub:
+class StubFinder:
     """The last finder of imports: scripts find in a rank what of the package they need there."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:

@@ -5,29 +5,29 @@ from __future__ import annotations
 import weakref
 
 from .torch_module import torch
-from .training import refuse
+from .training import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Sequence
 
     from .models import Models
-    from .process_group import World
+    from .process_group import Communicator
     from .training import Training
 
 
-def _gone() -> None:
+def _no_tensor() -> None:
     """In the place of a reference to a tensor that has one already."""
 
 
-class Trained:
+class TrainedTensors:
     """References by number. `arrived(number)` is called when a tensor has got its gradient of a backward."""
 
-    def __init__(self, training: Training, world: World, models: Models, arrived: Callable[[int], None]) -> None:
+    def __init__(self, training: Training, world: Communicator, models: Models, arrived: Callable[[int], None]) -> None:
         self._training = training
         self._world = world
         self._models = models
-        self._arrived = arrived
+        self._on_gradient = arrived
         self.tensors: list[Any] = []
         self._index: dict[int, int] = {}
         self._cold: list[Any] = []
@@ -39,7 +39,7 @@ class Trained:
         if not known or self._version != self._models.version:
             self._version = self._models.version
             self.discover(roots)
-        self.warm_up()
+        self.register_hooks()
         return bool(self.tensors)
 
     def discover(self, roots: Any) -> None:
@@ -48,18 +48,18 @@ class Trained:
             self._add(reference)
         self._taken = len(self._models.agreed)
         local = self._training.batch.local
-        for tensor in leaves(roots):
+        for tensor in graph_leaves(roots):
             if id(tensor) in self._index and self.tensors[self._index[id(tensor)]]() is tensor:
                 continue
             of_data = not isinstance(tensor, torch.nn.Parameter) and tensor.dim() and tensor.shape[0] == local
             if self._models.is_held(tensor) or not of_data:
                 self._add(weakref.ref(tensor))
 
-    def look_again(self, roots: Any) -> list[int]:
+    def find_missed(self, roots: Any) -> list[int]:
         """No tensor that is listened to got a gradient: those that did are new."""
         count = len(self.tensors)
         self.discover(roots)
-        self.warm_up()
+        self.register_hooks()
         found = [(index, self.tensors[index]()) for index in range(count, len(self.tensors))]
         return [index for index, tensor in found if tensor is not None and tensor.grad is not None]
 
@@ -69,13 +69,13 @@ class Trained:
         if tensor is not None:
             known = self._index.get(id(tensor))
             if known is not None and self.tensors[known]() is tensor:
-                reference = _gone
+                reference = _no_tensor
             else:
                 self._index[id(tensor)] = len(self.tensors)
                 self._cold.append(reference)
         self.tensors.append(reference)
 
-    def warm_up(self) -> None:
+    def register_hooks(self) -> None:
         """Listens to tensors that are to be trained from now on."""
         if not self._cold:
             return
@@ -98,19 +98,19 @@ class Trained:
             return
         sums = [float(tensor.detach().double().sum()) for tensor in tensors]
         first = torch.tensor(sums, dtype=torch.float64)
-        self._world.from_first(first)
+        self._world.broadcast_from_first(first)
         far = [index for index, (mine, other) in enumerate(zip(sums, first.tolist())) if mine != other]
         if self._world.add_up(torch.tensor([float(len(far))])).item():
-            raise refuse(
+            raise refusal(
                 "the ranks began with different weights",
                 "seed what draws them (torch.manual_seed) before the model is made",
             )
 
     def _listener(self, index: int) -> Any:
-        return lambda _: self._arrived(index)
+        return lambda _: self._on_gradient(index)
 
 
-def leaves(roots: Sequence[Any]) -> list[Any]:
+def graph_leaves(roots: Sequence[Any]) -> list[Any]:
     """The tensors at the ends of the graph, in an order that the graph alone decides."""
     stack = [root.grad_fn for root in roots if root.grad_fn is not None]
     seen, found = set(stack), []
@@ -128,12 +128,12 @@ def leaves(roots: Sequence[Any]) -> list[Any]:
 
 def _refuse_hooks(tensor: Any) -> None:
     if tensor._backward_hooks:
-        raise refuse(
+        raise refusal(
             "a hook on a weight's gradient would see this rank's part of it only",
             "change gradients after the backward, before the step",
         )
     if getattr(tensor, "_post_accumulate_grad_hooks", None):
-        raise refuse(
+        raise refusal(
             "a weight is stepped inside the backward, before its gradient is whole",
             "call the optimizer's step after it",
         )

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Mapping
 
 
-class Refused(RuntimeError):
+class ScriptRefused(RuntimeError):
     """This script, or this step of it, cannot be made one correct data-parallel training."""
 
 
-class Batch(NamedTuple):
+class BatchSizes(NamedTuple):
     """`local` samples, of `total` over all ranks; not `sliced`: every rank has all of them."""
 
     sliced: bool
@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     total: int
 
 
-NONE = Batch(False, 0, 0)
+NO_BATCH = BatchSizes(False, 0, 0)
 
 
 class Training:
@@ -42,8 +42,8 @@ class Training:
         self.active = True
         self.used = False
         self.loaded = False
-        self.batch = NONE
-        self.asked = NONE
+        self.batch = NO_BATCH
+        self.asked = NO_BATCH
         self.backwards = 0
         self.steps = 0
         self.samples = 0
@@ -62,36 +62,36 @@ class Training:
                 sys.stderr.flush()
 
 
-def refuse(what: str, hint: str, place: str | None = None) -> Refused:
+def refusal(what: str, hint: str, place: str | None = None) -> ScriptRefused:
     """`raise refuse(…)`: with the line of the user's script that led here."""
-    return Refused("%s: %s\n  -> %s" % (place or user_place(), what, hint))
+    return ScriptRefused("%s: %s\n  -> %s" % (place or user_location(), what, hint))
 
 
 def user_frame(depth: int = 1) -> Any:
     """The innermost frame that is the user's own code; None at the interpreter's end."""
     frame: Any = sys._getframe(depth)
-    while frame is not None and not is_users(frame.f_code.co_filename):
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
 
-def user_place() -> str:
+def user_location() -> str:
     frame = user_frame(2)
     return "%s:%d" % (frame.f_code.co_filename, frame.f_lineno) if frame is not None else "the script"
 
 
-_verdicts: dict[str, bool] = {}
+_known_files: dict[str, bool] = {}
 
 
-def is_users(filename: str) -> bool:
+def is_user_code(filename: str) -> bool:
     """Whether a file is the user's own code, and not this package's, an installed library's or Python's."""
-    verdict = _verdicts.get(filename)
+    verdict = _known_files.get(filename)
     if verdict is None:
-        verdict = _verdicts[filename] = _is_users(filename)
+        verdict = _known_files[filename] = _is_user_file(filename)
     return verdict
 
 
-def _is_users(filename: str) -> bool:
+def _is_user_file(filename: str) -> bool:
     import os
 
     if filename.startswith("<") and filename != "<string>":

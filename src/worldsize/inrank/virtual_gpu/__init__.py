@@ -20,4 +20,4 @@ def on_torch(torch: Any) -> None:
         raise RuntimeError("worldsize rehearsal: virtual GPUs need torch 2.2, and this is %s" % torch.__version__)
     from . import install
 
-    install.everything()
+    install.install_all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from .caller import torch_asks
+from .caller import is_called_by_torch
 from .torch_module import torch
 
 TYPE_CHECKING = False
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def install() -> None:
-    _autocast()
-    _scaler()
+    _patch_autocast()
+    _patch_grad_scaler()
 
 
-def _autocast() -> None:
+def _patch_autocast() -> None:
     begin = torch.amp.autocast.__init__
 
     @functools.wraps(begin)
@@ -33,14 +33,14 @@ def _autocast() -> None:
     def is_autocast_enabled(*args: Any, **kwargs: Any) -> bool:
         """Of the CPU, where a script asks after the GPU's."""
         device = args[0] if args else kwargs.get("device_type", "cuda")
-        if device == "cuda" and not torch_asks():
+        if device == "cuda" and not is_called_by_torch():
             return bool(torch.is_autocast_cpu_enabled())
         return bool(ask(*args, **kwargs))
 
     torch.is_autocast_enabled = is_autocast_enabled
 
 
-def _scaler() -> None:
+def _patch_grad_scaler() -> None:
     """It scales, looks for infinities, and finds none: bfloat16 has float32's range."""
     scaler = getattr(torch.amp, "GradScaler", None)
     if scaler is None:

@@ -17,8 +17,8 @@ _PASSED_OVER = (
     "contextlib",
     "functools",
 )
-_LIKE_USERS = ("torch.nn.modules.", "torch.nn.init", "torch.utils.data.")
-_SAYING_CPU = (
+_MAKING_FOR_USERS = ("torch.nn.modules.", "torch.nn.init", "torch.utils.data.")
+_MEANING_CPU = (
     "torch.nn.modules.module",
     "torch.utils.data.",
     "torch.distributed._state_dict_utils",
@@ -29,7 +29,7 @@ _SAYING_CPU = (
 _OF_USERS = ("torch.testing", "torch.utils.tensorboard")
 
 
-def module_asking() -> str:
+def calling_module() -> str:
     """The name of the module whose code called into torch; wrappers, ours and torch's, are passed over."""
     frame: Any = sys._getframe(1)
     while frame is not None:
@@ -40,17 +40,17 @@ def module_asking() -> str:
     return ""
 
 
-def torch_asks() -> bool:
-    name = module_asking()
+def is_called_by_torch() -> bool:
+    name = calling_module()
     return (name == "torch" or name.startswith("torch.")) and not name.startswith(_OF_USERS)
 
 
-def cpu_is_meant() -> bool:
+def is_cpu_meant() -> bool:
     """Whether who says `cpu` means it. Torch's own code mostly repeats what it has seen of a tensor that is elsewhere;
     where it moves things for its user, it means it."""
-    return not torch_asks() or module_asking().startswith(_SAYING_CPU)
+    return not is_called_by_torch() or calling_module().startswith(_MEANING_CPU)
 
 
-def torch_makes() -> bool:
+def is_made_by_torch() -> bool:
     """Whether torch's own code makes a tensor, and not a layer or a data loader, which do it for their user."""
-    return torch_asks() and not module_asking().startswith(_LIKE_USERS)
+    return is_called_by_torch() and not calling_module().startswith(_MAKING_FOR_USERS)

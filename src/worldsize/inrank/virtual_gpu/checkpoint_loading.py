@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 
 from . import devices, messages
-from .device_marks import put_on_all
+from .device_marks import put_marks
 from .torch_module import torch
 
 TYPE_CHECKING = False
@@ -19,27 +19,27 @@ def install() -> None:
 
     @functools.wraps(original)
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        index = _gpu(map_location)
+        index = _gpu_index(map_location)
         if index is not None:
             _check(index)
             place: Any = torch.device("cpu")
         else:
-            place = _placing(map_location)
+            place = _make_map_location(map_location)
         loaded = original(f, place, *args, **kwargs)
-        return loaded if index is None else put_on_all(loaded, index)
+        return loaded if index is None else put_marks(loaded, index)
 
     torch.load = torch.serialization.load = load
     storage = torch.storage
     for kind in (storage.UntypedStorage, storage.TypedStorage):
-        kind.cuda = _stays
+        kind.cuda = _keep_storage
 
 
-def _stays(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
-    devices.checked(None if device is None else devices.index_of(device))
+def _keep_storage(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+    devices.valid_index(None if device is None else devices.index_of(device))
     return self
 
 
-def _gpu(place: Any) -> Optional[int]:
+def _gpu_index(place: Any) -> Optional[int]:
     """The GPU that a location names, unchecked."""
     if isinstance(place, str) and place.startswith("cuda"):
         place = torch.device(place)
@@ -55,7 +55,7 @@ def _check(index: int) -> None:
         raise RuntimeError(messages.LOAD % (index, devices.count()))
 
 
-def _placing(map_location: Any) -> Any:
+def _make_map_location(map_location: Any) -> Any:
     """A function for torch.load that checks what it is told; what means no GPU is left as it is."""
     if callable(map_location):
         return map_location
@@ -63,7 +63,7 @@ def _placing(map_location: Any) -> Any:
         return map_location
 
     def place(storage: Any, location: str) -> Any:
-        index = _gpu((map_location or {}).get(location, location))
+        index = _gpu_index((map_location or {}).get(location, location))
         if index is not None:
             _check(index)
         return storage

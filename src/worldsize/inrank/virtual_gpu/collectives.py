@@ -12,25 +12,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_FIRST = {
+_TENSOR_ARGUMENTS = {
     "all_reduce": "tensor", "broadcast": "tensor", "reduce": "tensor", "all_gather": "tensor",
     "all_gather_into_tensor": "input_tensor", "reduce_scatter": "output", "reduce_scatter_tensor": "input",
     "all_to_all_single": "input", "scatter": "tensor", "gather": "tensor",
 }  # fmt: skip
 """Which argument tells where the group's tensors are."""
 
-_AVERAGED = {"all_reduce": "tensor", "reduce": "tensor", "reduce_scatter": "output", "reduce_scatter_tensor": "output"}
+_RESULT_ARGUMENTS = {
+    "all_reduce": "tensor",
+    "reduce": "tensor",
+    "reduce_scatter": "output",
+    "reduce_scatter_tensor": "output",
+}
 """Which argument holds the result."""
 
 
 def install(c10d: Any) -> None:
-    for name in _FIRST:
+    for name in _TENSOR_ARGUMENTS:
         if hasattr(c10d, name):
-            process_groups.put(c10d, name, _wrapped(name, getattr(c10d, name)))
-    _barrier(c10d)
+            process_groups.replace_function(c10d, name, _wrap_collective(name, getattr(c10d, name)))
+    _patch_barrier(c10d)
 
 
-class _Divided:
+class _PendingAverage:
     """A pending sum that is an average once it is waited for."""
 
     def __init__(self, work: Any, divide: Callable[[], None]) -> None:
@@ -46,7 +51,7 @@ class _Divided:
         return getattr(self._work, name)
 
 
-def _wrapped(name: str, original: Any) -> Any:
+def _wrap_collective(name: str, original: Any) -> Any:
     import inspect
 
     signature = inspect.signature(original)
@@ -55,16 +60,16 @@ def _wrapped(name: str, original: Any) -> Any:
     def collective(*args: Any, **kwargs: Any) -> Any:
         said = signature.bind(*args, **kwargs).arguments
         group = said.get("group")
-        process_groups.check_tensor(group, said.get(_FIRST[name]))
+        process_groups.check_tensor(group, said.get(_TENSOR_ARGUMENTS[name]))
         if (
-            name not in _AVERAGED
+            name not in _RESULT_ARGUMENTS
             or said.get("op") != torch.distributed.ReduceOp.AVG
             or not process_groups.is_nccl(group)
         ):
             return original(*args, **kwargs)
         said["op"] = torch.distributed.ReduceOp.SUM
         work = original(**said)
-        result, size = said[_AVERAGED[name]], torch.distributed.get_world_size(group)
+        result, size = said[_RESULT_ARGUMENTS[name]], torch.distributed.get_world_size(group)
 
         def divide() -> None:
             with torch.no_grad():
@@ -73,18 +78,18 @@ def _wrapped(name: str, original: Any) -> Any:
         if work is None:
             divide()
             return None
-        return _Divided(work, divide)
+        return _PendingAverage(work, divide)
 
     return collective
 
 
-def _barrier(c10d: Any) -> None:
+def _patch_barrier(c10d: Any) -> None:
     original = c10d.barrier
 
     @functools.wraps(original)
     def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
         for each in device_ids or ():
-            devices.checked(devices.index_of(each))
+            devices.valid_index(devices.index_of(each))
         return original(async_op=async_op) if group is None else original(group, async_op)
 
-    process_groups.put(c10d, "barrier", barrier)
+    process_groups.replace_function(c10d, "barrier", barrier)

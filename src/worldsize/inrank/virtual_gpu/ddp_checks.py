@@ -6,7 +6,7 @@ import functools
 import inspect
 
 from . import devices, messages, process_groups
-from .device_marks import CPU, device_of, mark_of, put
+from .device_marks import CPU, device_of, mark_of, put_mark
 from .torch_module import torch
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ def install() -> None:
     @functools.wraps(begin)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         said = signature.bind(self, *args, **kwargs).arguments
-        index = _checked(said)
+        index = _module_gpu(said)
         process_groups.check_devices(said.get("process_group"), index)
         plain = {**{name: value for name, value in said.items() if name != "self"}}
         plain["device_ids"] = plain["output_device"] = None
@@ -37,13 +37,13 @@ def install() -> None:
     def _pre_forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
         inputs, kwargs = before(self, *inputs, **kwargs)
         index = getattr(self, "_virtual_device", None)
-        return (inputs, kwargs) if index is None else (moved(inputs, index), moved(kwargs, index))
+        return (inputs, kwargs) if index is None else (to_gpu(inputs, index), to_gpu(kwargs, index))
 
     ddp.__init__, ddp._pre_forward = __init__, _pre_forward
-    _let_sync_norms_pass(ddp)
+    _allow_sync_batch_norm(ddp)
 
 
-def _let_sync_norms_pass(ddp: Any) -> None:
+def _allow_sync_batch_norm(ddp: Any) -> None:
     """DDP refuses SyncBatchNorm on a CPU, where ours works (syncnorm.py)."""
     refuse = getattr(ddp, "_passing_sync_batchnorm_handle", None)
     if refuse is None:
@@ -56,20 +56,20 @@ def _let_sync_norms_pass(ddp: Any) -> None:
     ddp._passing_sync_batchnorm_handle = _passing_sync_batchnorm_handle
 
 
-def moved(value: Any, index: int) -> Any:
+def to_gpu(value: Any, index: int) -> Any:
     """All tensors inside on the GPU; those of unknown place are taken to be there."""
     if isinstance(value, torch.Tensor):
-        return put(value, index) if mark_of(value) is None else value.to(torch.device("cuda", index))
+        return put_mark(value, index) if mark_of(value) is None else value.to(torch.device("cuda", index))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(moved(each, index) for each in value))
+        return type(value)(*(to_gpu(each, index) for each in value))
     if isinstance(value, (list, tuple)):
-        return type(value)(moved(each, index) for each in value)
+        return type(value)(to_gpu(each, index) for each in value)
     if isinstance(value, dict):
-        return {name: moved(each, index) for name, each in value.items()}
+        return {name: to_gpu(each, index) for name, each in value.items()}
     return value
 
 
-def _checked(said: Any) -> Optional[int]:
+def _module_gpu(said: Any) -> Optional[int]:
     """The one GPU that the module is on; None for the CPU, or several. ValueError and RuntimeError as DDP has them."""
     ids, output = said.get("device_ids"), said.get("output_device")
     marks = {CPU if mark_of(each) is None else mark_of(each) for each in said["module"].parameters()}
@@ -82,7 +82,7 @@ def _checked(said: Any) -> Optional[int]:
             messages.DDP_DEVICE_IDS % (ids, output, {device_of(each) for each in marks if each is not None})
         )
     for each in ids or ():
-        devices.checked(devices.index_of(each))
+        devices.valid_index(devices.index_of(each))
     if len(marks) != 1:
         return None
     mark = marks.pop()

@@ -24,7 +24,7 @@ def _tensors(args: Any, kwargs: Any) -> Iterator[Any]:
                     yield each
 
 
-def same_device(args: Any, kwargs: Any) -> None:
+def check_same_device(args: Any, kwargs: Any) -> None:
     """Numbers (tensors without dimensions) of the CPU go with every device."""
     first = None
     for tensor in _tensors(args, kwargs):
@@ -39,12 +39,12 @@ def same_device(args: Any, kwargs: Any) -> None:
         first = mark
 
 
-def _convolution(args: Any, kwargs: Any) -> None:
+def _check_convolution(args: Any, kwargs: Any) -> None:
     tensors = list(_tensors(args, kwargs))[:2]
     marks = [mark_of(tensor) for tensor in tensors]
     if len(marks) == 2 and None not in marks and marks[0] != marks[1] and CPU in marks:
         raise RuntimeError(messages.CONVOLUTION % (type_name(tensors[0]), type_name(tensors[1])))
-    same_device(args, kwargs)
+    check_same_device(args, kwargs)
 
 
 _OPERATORS = "add sub mul truediv matmul radd rsub rmul rtruediv rmatmul iadd isub imul itruediv eq ne lt le gt ge"
@@ -68,6 +68,6 @@ _ALL = [
     *_functions(F, _FUNCTIONAL),
 ]
 CHECKS: dict[Any, Any] = {
-    **dict.fromkeys(_ALL, same_device),
-    **{getattr(F, "conv%s%dd" % (kind, dim)): _convolution for kind in ("", "_transpose") for dim in (1, 2, 3)},
+    **dict.fromkeys(_ALL, check_same_device),
+    **{getattr(F, "conv%s%dd" % (kind, dim)): _check_convolution for kind in ("", "_transpose") for dim in (1, 2, 3)},
 }

@@ -25,7 +25,7 @@ def mark_of(tensor: Any) -> Optional[int]:
     return mark
 
 
-def put(tensor: Any, mark: Optional[int]) -> Any:
+def put_mark(tensor: Any, mark: Optional[int]) -> Any:
     """`tensor`, marked; left as it is for None."""
     if mark is not None:
         tensor.__dict__[_NAME] = mark
@@ -36,23 +36,23 @@ def device_of(mark: int) -> Any:
     return torch.device("cpu") if mark == CPU else torch.device("cuda", mark)
 
 
-def put_on_all(value: Any, mark: int) -> Any:
+def put_marks(value: Any, mark: int) -> Any:
     """Every tensor inside lists, tuples and mappings, and of modules. `value`."""
     if isinstance(value, torch.Tensor):
-        put(value, mark)
+        put_mark(value, mark)
     elif isinstance(value, torch.nn.Module):
         for tensor in [*value.parameters(), *value.buffers()]:
-            put(tensor, mark)
+            put_mark(tensor, mark)
     elif isinstance(value, dict):
         for each in value.values():
-            put_on_all(each, mark)
+            put_marks(each, mark)
     elif isinstance(value, (list, tuple)):
         for each in value:
-            put_on_all(each, mark)
+            put_marks(each, mark)
     return value
 
 
-def pinned(tensor: Any) -> bool:
+def is_pinned(tensor: Any) -> bool:
     return bool(tensor.__dict__.get(_FLAG))
 
 

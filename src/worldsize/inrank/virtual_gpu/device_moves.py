@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from . import devices, messages
-from .caller import cpu_is_meant, torch_asks
-from .device_marks import CPU, mark_of, pin, pinned, put
+from .caller import is_called_by_torch, is_cpu_meant
+from .device_marks import CPU, is_pinned, mark_of, pin, put_mark
 from .torch_module import torch
 
 TYPE_CHECKING = False
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
 
-def _moved(before: Any, result: Any, mark: Optional[int]) -> Any:
+def _mark_moved(before: Any, result: Any, mark: Optional[int]) -> Any:
     """The result of a move of `before` to `mark`: a tensor of its own where the device changed."""
     if mark is None:
-        return result if result is before or result.is_meta else put(result, mark_of(before))
+        return result if result is before or result.is_meta else put_mark(result, mark_of(before))
     was = mark_of(before)
     lazy = isinstance(before, torch.nn.parameter.UninitializedTensorMixin)
     if result is before and was != mark and not (was is None and mark == CPU) and not lazy:
         result = result.clone()
-    return put(result, mark)
+    return put_mark(result, mark)
 
 
 def _to(func: Any, args: Any, kwargs: Any) -> Any:
@@ -32,27 +32,27 @@ def _to(func: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(target, torch.Tensor):
         mark = mark_of(target)
     elif isinstance(target, (str, int, torch.device)) and not isinstance(target, bool):
-        index = devices.asked(target)
+        index = devices.find_index(target)
         if index is not None:
             mark = index
             if kwargs.get("device") is not None:
                 kwargs = {**kwargs, "device": torch.device("cpu")}
             else:
                 words[0] = torch.device("cpu")
-        elif str(target) == "cpu" and cpu_is_meant():
+        elif str(target) == "cpu" and is_cpu_meant():
             mark = CPU
-    return _moved(tensor, func(tensor, *words, **kwargs), mark)
+    return _mark_moved(tensor, func(tensor, *words, **kwargs), mark)
 
 
 def _cuda(func: Any, args: Any, kwargs: Any) -> Any:
     device = args[1] if len(args) > 1 else kwargs.get("device")
-    index = devices.checked(None if device is None else devices.index_of(device))
+    index = devices.valid_index(None if device is None else devices.index_of(device))
     memory_format = kwargs.get("memory_format", torch.preserve_format)
-    return _moved(args[0], args[0].to(torch.device("cpu"), memory_format=memory_format), index)
+    return _mark_moved(args[0], args[0].to(torch.device("cpu"), memory_format=memory_format), index)
 
 
 def _cpu(func: Any, args: Any, kwargs: Any) -> Any:
-    return _moved(args[0], func(*args, **kwargs), CPU)
+    return _mark_moved(args[0], func(*args, **kwargs), CPU)
 
 
 def _type(func: Any, args: Any, kwargs: Any) -> Any:
@@ -60,19 +60,19 @@ def _type(func: Any, args: Any, kwargs: Any) -> Any:
     tensor, words = args[0], list(args[1:])
     target = words[0] if words else kwargs.get("dtype")
     if target is None:
-        return _type_name(func(*args, **kwargs), tensor)
+        return _shown_type_name(func(*args, **kwargs), tensor)
     text = (
         target if isinstance(target, str) else getattr(target, "__module__", "") + "." + getattr(target, "__name__", "")
     )
     if text.startswith("torch.cuda."):
         result = func(tensor, "torch." + text.rpartition(".")[2])
-        return _moved(tensor, result, devices.checked(None))
-    return _moved(tensor, func(*args, **kwargs), None)
+        return _mark_moved(tensor, result, devices.valid_index(None))
+    return _mark_moved(tensor, func(*args, **kwargs), None)
 
 
-def _type_name(name: str, tensor: Any) -> str:
+def _shown_type_name(name: str, tensor: Any) -> str:
     mark = mark_of(tensor)
-    if mark is None or mark == CPU or torch_asks():
+    if mark is None or mark == CPU or is_called_by_torch():
         return name
     return name.replace("torch.", "torch.cuda.", 1)
 
@@ -86,14 +86,14 @@ def type_name(tensor: Any) -> str:
 
 
 def _type_as(func: Any, args: Any, kwargs: Any) -> Any:
-    return _moved(args[0], func(*args, **kwargs), mark_of(args[1]))
+    return _mark_moved(args[0], func(*args, **kwargs), mark_of(args[1]))
 
 
 def _set(func: Any, args: Any, kwargs: Any) -> Any:
     """`x.data = y`, `x.set_(y)`: x is where y is."""
     result = func(*args, **kwargs)
     if len(args) > 1 and isinstance(args[1], torch.Tensor):
-        put(args[0], mark_of(args[1]))
+        put_mark(args[0], mark_of(args[1]))
     return result
 
 
@@ -101,12 +101,12 @@ def _pin(func: Any, args: Any, kwargs: Any) -> Any:
     mark = mark_of(args[0])
     if mark is not None and mark != CPU:
         raise RuntimeError(messages.PINNED % type_name(args[0]))
-    devices.begin()
-    return args[0] if pinned(args[0]) else pin(put(args[0].clone(), mark))
+    devices.begin_cuda()
+    return args[0] if is_pinned(args[0]) else pin(put_mark(args[0].clone(), mark))
 
 
-def _pinned(func: Any, args: Any, kwargs: Any) -> bool:
-    return pinned(args[0])
+def _is_pinned(func: Any, args: Any, kwargs: Any) -> bool:
+    return is_pinned(args[0])
 
 
 SPECIAL: dict[Any, Any] = {
@@ -118,5 +118,5 @@ SPECIAL: dict[Any, Any] = {
     torch.Tensor.data.__set__: _set,
     torch.Tensor.set_: _set,
     torch.Tensor.pin_memory: _pin,
-    torch.Tensor.is_pinned: _pinned,
+    torch.Tensor.is_pinned: _is_pinned,
 }

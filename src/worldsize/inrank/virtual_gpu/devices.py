@@ -20,7 +20,7 @@ PROCESSORS = 108
 CUDA_ERROR: Any = getattr(torch, "AcceleratorError", RuntimeError)
 
 
-class _Process:
+class _CudaState:
     """What CUDA keeps per process: whether it was begun, and with which devices."""
 
     def __init__(self) -> None:
@@ -29,27 +29,31 @@ class _Process:
         self.here = threading.local()
 
 
-_process = _Process()
+_cuda_state = _CudaState()
 
 
-def installed() -> int:
+def node_gpu_count() -> int:
     """GPUs of the node."""
     return int(os.environ.get("WORLDSIZE_VIRTUAL_GPUS") or 0)
 
 
-def visible() -> tuple[int, ...]:
+def visible_gpus() -> tuple[int, ...]:
     """Those that CUDA_VISIBLE_DEVICES leaves, as the node counts them; fixed once CUDA was begun."""
-    return _process.visible if _process.visible is not None else _listed(os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return (
+        _cuda_state.visible
+        if _cuda_state.visible is not None
+        else _parse_visible(os.environ.get("CUDA_VISIBLE_DEVICES"))
+    )
 
 
-def _listed(text: Optional[str]) -> tuple[int, ...]:
+def _parse_visible(text: Optional[str]) -> tuple[int, ...]:
     """As the driver reads it: what follows the first word that is no device counts for nothing."""
     if text is None:
-        return tuple(range(installed()))
+        return tuple(range(node_gpu_count()))
     found: list[int] = []
     for word in text.split(","):
         word = word.strip()
-        if not word.isdigit() or int(word) >= installed():
+        if not word.isdigit() or int(word) >= node_gpu_count():
             break
         if int(word) in found:
             return ()
@@ -58,53 +62,53 @@ def _listed(text: Optional[str]) -> tuple[int, ...]:
 
 
 def count() -> int:
-    return len(visible())
+    return len(visible_gpus())
 
 
-def begin() -> None:
+def begin_cuda() -> None:
     """CUDA is used for the first time. RuntimeError where there is none, or after a fork of a process that did."""
-    if _process.forked:
+    if _cuda_state.forked:
         raise RuntimeError(messages.FORK)
-    if _process.visible is None:
-        if not visible():
+    if _cuda_state.visible is None:
+        if not visible_gpus():
             raise RuntimeError(messages.NO_GPUS)
-        _process.visible = visible()
+        _cuda_state.visible = visible_gpus()
 
 
-def begun() -> bool:
-    return _process.visible is not None and not _process.forked
+def has_begun() -> bool:
+    return _cuda_state.visible is not None and not _cuda_state.forked
 
 
-def in_bad_fork() -> bool:
-    return _process.forked
+def is_in_bad_fork() -> bool:
+    return _cuda_state.forked
 
 
 def _after_fork() -> None:
-    _process.forked = _process.visible is not None
+    _cuda_state.forked = _cuda_state.visible is not None
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def checked(index: Optional[int]) -> int:
+def valid_index(index: Optional[int]) -> int:
     """The device that is meant, the current one for None. Raises what CUDA raises for one that is not there."""
-    begin()
+    begin_cuda()
     if index is None:
-        return current()
+        return current_index()
     if not 0 <= index < count():
         raise CUDA_ERROR(messages.ORDINAL)
     return index
 
 
-def current() -> int:
+def current_index() -> int:
     """Each thread has its own, from 0."""
-    return getattr(_process.here, "index", 0)
+    return getattr(_cuda_state.here, "index", 0)
 
 
 def make_current(index: int) -> None:
     """A negative one changes nothing."""
     if index >= 0:
-        _process.here.index = checked(index)
+        _cuda_state.here.index = valid_index(index)
 
 
 def index_of(device: Any, optional: bool = True) -> int:
@@ -114,24 +118,24 @@ def index_of(device: Any, optional: bool = True) -> int:
     if isinstance(device, torch.device):
         if device.type != "cuda":
             raise ValueError(messages.EXPECTED_CUDA % device)
-        return current() if device.index is None else int(device.index)
+        return current_index() if device.index is None else int(device.index)
     if device is None or not isinstance(device, int):
         if device is None and optional:
-            return current()
+            return current_index()
         raise ValueError("Expected a torch.device with a specified index or an integer, but got:%s" % device)
-    return current() if device < 0 else int(device)
+    return current_index() if device < 0 else int(device)
 
 
-def asked(device: Any) -> Optional[int]:
+def find_index(device: Any) -> Optional[int]:
     """The index that a `device` argument means where that is a GPU, checked; None for another device."""
     if isinstance(device, bool):
         return None
     if isinstance(device, int):
-        return checked(device)
+        return valid_index(device)
     if isinstance(device, str):
         if not device.startswith("cuda"):
             return None
         device = torch.device(device)
     if isinstance(device, torch.device) and device.type == "cuda":
-        return checked(device.index)
+        return valid_index(device.index)
     return None

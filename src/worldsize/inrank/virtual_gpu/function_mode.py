@@ -6,8 +6,8 @@ from __future__ import annotations
 import threading
 
 from . import device_checks, device_moves, devices, tensor_views
-from .caller import torch_asks, torch_makes
-from .device_marks import CPU, mark_of, put
+from .caller import is_called_by_torch, is_made_by_torch
+from .device_marks import CPU, mark_of, put_mark
 from .torch_module import torch
 
 TYPE_CHECKING = False
@@ -21,68 +21,68 @@ _NAMES = (
     "triu_indices zeros asarray tensor as_tensor scalar_tensor normal complex"
 )
 _FACTORIES = frozenset(getattr(torch, name) for name in _NAMES.split(" ") if hasattr(torch, name))
-_SHARING = (torch.as_tensor, torch.asarray)
+_SHARE_STORAGE = (torch.as_tensor, torch.asarray)
 
 
-class Default:
+class DefaultDevice:
     """What torch.set_default_device was given, where that is a GPU."""
 
     index: Optional[int] = None
 
 
-class VirtualGPUs(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+class VirtualGpuMode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         special = _SPECIAL.get(func)
         if special is not None:
             return special(func, args, kwargs or {})
         if func in _FACTORIES or (kwargs and kwargs.get("device") is not None):
-            return _made(func, args, kwargs or {})
+            return _call_with_device(func, args, kwargs or {})
         check = device_checks.CHECKS.get(func)
         if check is not None:
             check(args, kwargs)
         result = func(*args, **kwargs) if kwargs else func(*args)
         if isinstance(result, (torch.Tensor, tuple, list)):
-            _carry(result, args, kwargs)
+            _carry_mark(result, args, kwargs)
         return result
 
 
-def _made(func: Any, args: Any, kwargs: Any) -> Any:
+def _call_with_device(func: Any, args: Any, kwargs: Any) -> Any:
     """A function that may say on which device its result is to be."""
     device = kwargs.get("device")
     if device is None:
-        index = Default.index if func in _FACTORIES else None
+        index = DefaultDevice.index if func in _FACTORIES else None
         plain = CPU if func in _FACTORIES and index is None else None
     else:
-        index, plain = devices.asked(device), CPU if str(device) == "cpu" else None
+        index, plain = devices.find_index(device), CPU if str(device) == "cpu" else None
         if index is not None:
             kwargs = {**kwargs, "device": _CPU}
     if kwargs.get("pin_memory"):
         kwargs = {**kwargs, "pin_memory": False}
     result = func(*args, **kwargs)
     if index is not None:
-        return _marked(_own(func, result, args, index), index)
-    if plain is not None and not (torch_makes() if device is None else torch_asks()):
+        return _put_marks(_with_own_storage(func, result, args, index), index)
+    if plain is not None and not (is_made_by_torch() if device is None else is_called_by_torch()):
         found = _mark_among(args) if device is None else None
-        return _marked(result, plain if found is None else found)
-    _carry(result, args, kwargs)
+        return _put_marks(result, plain if found is None else found)
+    _carry_mark(result, args, kwargs)
     return result
 
 
-def _own(func: Any, result: Any, args: Any, index: int) -> Any:
+def _with_own_storage(func: Any, result: Any, args: Any, index: int) -> Any:
     """as_tensor and asarray share what they were given where it need not move; to another device it does."""
-    if func not in _SHARING or not args or (result is args[0] and mark_of(result) == index):
+    if func not in _SHARE_STORAGE or not args or (result is args[0] and mark_of(result) == index):
         return result
     return result.clone()
 
 
-def _marked(result: Any, mark: int) -> Any:
+def _put_marks(result: Any, mark: int) -> Any:
     for each in result if isinstance(result, (tuple, list)) else (result,):
         if isinstance(each, torch.Tensor) and each.device.type != "meta":
-            put(each, mark)
+            put_mark(each, mark)
     return result
 
 
-def _carry(result: Any, args: Any, kwargs: Any) -> None:
+def _carry_mark(result: Any, args: Any, kwargs: Any) -> None:
     """What comes from tensors of one GPU is there too; what comes from the CPU's alone is the CPU's."""
     mark = _mark_among(args)
     if (mark is None or mark == CPU) and kwargs:
@@ -92,7 +92,7 @@ def _carry(result: Any, args: Any, kwargs: Any) -> None:
         return
     for each in result if isinstance(result, (tuple, list)) else (result,):
         if isinstance(each, torch.Tensor) and mark_of(each) is None:
-            put(each, mark)
+            put_mark(each, mark)
 
 
 def _mark_among(values: Any) -> Optional[int]:
@@ -117,9 +117,9 @@ def _mark_among(values: Any) -> Optional[int]:
     return None if unknown else found
 
 
-def enter() -> None:
+def enter_mode() -> None:
     """In this thread, and in every one that starts from now on."""
-    mode = VirtualGPUs()
+    mode = VirtualGpuMode()
     mode.__enter__()
     begin: Any = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 

@@ -6,7 +6,7 @@ import functools
 import warnings
 
 from . import autocast, checkpoint_loading, device_marks, devices, function_mode
-from .caller import torch_asks
+from .caller import is_called_by_torch
 from .cuda import devices as cuda_devices
 from .cuda import memory, random_state, streams, types
 from .torch_module import torch
@@ -16,28 +16,30 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def everything() -> None:
-    _tensors()
-    _modules()
-    _cuda()
-    _defaults()
-    _accelerator()
-    _harmless()
+def install_all() -> None:
+    _patch_tensors()
+    _patch_modules()
+    _patch_cuda()
+    _patch_default_device()
+    _patch_accelerator()
+    _patch_without_effect()
     autocast.install()
     checkpoint_loading.install()
     if torch.distributed.is_available():
-        _distributed()
-    function_mode.enter()
+        _patch_distributed()
+    function_mode.enter_mode()
 
 
-def _tensors() -> None:
+def _patch_tensors() -> None:
     for kind in (torch.Tensor, torch.nn.Parameter):
         kind.__reduce_ex__ = device_marks.without_mark(kind.__reduce_ex__)
     make = torch.nn.Parameter.__new__
 
     @functools.wraps(make)
     def __new__(cls: Any, data: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return device_marks.put(make(cls, data, *args, **kwargs), None if data is None else device_marks.mark_of(data))
+        return device_marks.put_mark(
+            make(cls, data, *args, **kwargs), None if data is None else device_marks.mark_of(data)
+        )
 
     torch.nn.Parameter.__new__ = __new__
     # Intercepted as a whole, it would run hooks and custom backward functions outside the mode.
@@ -51,19 +53,21 @@ def _tensors() -> None:
     torch.Tensor.backward = functools.wraps(torch.Tensor.backward)(backward)
     torch.Tensor.record_stream = lambda self, stream: None
     wrap = torch.from_numpy
-    torch.from_numpy = lambda array: device_marks.put(wrap(array), None if torch_asks() else device_marks.CPU)
+    torch.from_numpy = lambda array: device_marks.put_mark(
+        wrap(array), None if is_called_by_torch() else device_marks.CPU
+    )
 
 
-def _modules() -> None:
+def _patch_modules() -> None:
     move = torch.nn.Module.to
 
     @functools.wraps(move)
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         """`module.to(1)` means a GPU, which torch alone knows where it has one."""
         if args and isinstance(args[0], int) and not isinstance(args[0], bool):
-            args = (torch.device("cuda", devices.checked(args[0])), *args[1:])
+            args = (torch.device("cuda", devices.valid_index(args[0])), *args[1:])
         if isinstance(kwargs.get("device"), int):
-            kwargs["device"] = torch.device("cuda", devices.checked(kwargs["device"]))
+            kwargs["device"] = torch.device("cuda", devices.valid_index(kwargs["device"]))
         return move(self, *args, **kwargs)
 
     torch.nn.Module.to = to
@@ -72,7 +76,7 @@ def _modules() -> None:
     sync_batch_norm.install()
 
 
-def _cuda() -> None:
+def _patch_cuda() -> None:
     cuda = torch.cuda
     for name, function in {**cuda_devices.FUNCTIONS, **memory.FUNCTIONS, **random_state.FUNCTIONS}.items():
         setattr(cuda, name, function)
@@ -84,35 +88,35 @@ def _cuda() -> None:
     types.install()
     torch.Generator = random_state.Generator
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
-        setattr(cuda.nvtx, name, cuda_devices.zero)
+        setattr(cuda.nvtx, name, cuda_devices.return_zero)
     cuda.nccl.version = lambda: (2, 21, 5)
     if torch.version.cuda is None:
         torch.version.cuda = "12.8"
-    torch.backends.cuda.is_built = lambda: not torch_asks()
-    torch.backends.cudnn.version = lambda: None if torch_asks() else 90100
-    torch.backends.cudnn.is_available = lambda: not torch_asks()
+    torch.backends.cuda.is_built = lambda: not is_called_by_torch()
+    torch.backends.cudnn.version = lambda: None if is_called_by_torch() else 90100
+    torch.backends.cudnn.is_available = lambda: not is_called_by_torch()
 
 
-def _defaults() -> None:
-    _default_types()
+def _patch_default_device() -> None:
+    _patch_default_types()
     use, ask = torch.set_default_device, getattr(torch, "get_default_device", None)
 
     def set_default_device(device: Any) -> None:
-        index = None if device is None else devices.asked(device)
-        function_mode.Default.index = index
+        index = None if device is None else devices.find_index(device)
+        function_mode.DefaultDevice.index = index
         use(None if index is not None else device)
 
     torch.set_default_device = set_default_device
     if ask is not None:
 
         def get_default_device() -> Any:
-            index = function_mode.Default.index
-            return ask() if index is None or torch_asks() else torch.device("cuda", index)
+            index = function_mode.DefaultDevice.index
+            return ask() if index is None or is_called_by_torch() else torch.device("cuda", index)
 
         torch.get_default_device = get_default_device
 
 
-def _default_types() -> None:
+def _patch_default_types() -> None:
     use = torch.set_default_tensor_type
 
     def set_default_tensor_type(kind: Any) -> None:
@@ -120,16 +124,16 @@ def _default_types() -> None:
         named = "%s.%s" % (getattr(kind, "__module__", ""), getattr(kind, "__name__", ""))
         text = kind if isinstance(kind, str) else named
         if not text.startswith("torch.cuda."):
-            function_mode.Default.index = None
+            function_mode.DefaultDevice.index = None
             use(kind)
         else:
             use("torch." + text.rpartition(".")[2])
-            function_mode.Default.index = devices.checked(None)
+            function_mode.DefaultDevice.index = devices.valid_index(None)
 
     torch.set_default_tensor_type = set_default_tensor_type
 
 
-def _accelerator() -> None:
+def _patch_accelerator() -> None:
     module = getattr(torch, "accelerator", None)
     if module is None:
         return
@@ -137,7 +141,7 @@ def _accelerator() -> None:
 
     def seen(name: str, virtual: Any) -> Any:
         def function(*args: Any, **kwargs: Any) -> Any:
-            return truth[name](*args, **kwargs) if torch_asks() else virtual(*args, **kwargs)
+            return truth[name](*args, **kwargs) if is_called_by_torch() else virtual(*args, **kwargs)
 
         return function
 
@@ -158,7 +162,7 @@ def _accelerator() -> None:
             setattr(module, name, seen(name, virtual))
 
 
-def _harmless() -> None:
+def _patch_without_effect() -> None:
     """What would only cost time, or what a CPU says about a request for a GPU."""
 
     def compile(model: Any = None, **kwargs: Any) -> Any:
@@ -171,14 +175,14 @@ def _harmless() -> None:
     torch.nn.Module.compile = lambda self, *args, **kwargs: None
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true but no accelerator is found")
     torch.cuda.graphs.make_graphed_callables = streams.FUNCTIONS["make_graphed_callables"]
-    _attention()
+    _patch_attention()
 
 
-def _attention() -> None:
+def _patch_attention() -> None:
     """A GPU's choice of kernels: a CPU has fewer, and would find none."""
     from contextlib import contextmanager
 
-    from ..import_hook import when_imported
+    from ..import_hook import call_after_import
 
     @contextmanager
     def choice(*args: Any, **kwargs: Any) -> Any:
@@ -187,24 +191,24 @@ def _attention() -> None:
     def of_module(module: Any) -> None:
         module.sdpa_kernel = choice
 
-    when_imported("torch.nn.attention", of_module)
+    call_after_import("torch.nn.attention", of_module)
     torch.backends.cuda.sdp_kernel = choice
     for name in ("flash", "mem_efficient", "math", "cudnn"):
         if hasattr(torch.backends.cuda, "enable_%s_sdp" % name):
-            setattr(torch.backends.cuda, "enable_%s_sdp" % name, cuda_devices.nothing)
+            setattr(torch.backends.cuda, "enable_%s_sdp" % name, cuda_devices.do_nothing)
 
 
-def _distributed() -> None:
-    from ..import_hook import when_imported
+def _patch_distributed() -> None:
+    from ..import_hook import call_after_import
     from . import collectives, ddp_checks, device_meshes, process_exit, process_groups
 
     process_exit.install()
     process_groups.install()
     collectives.install(torch.distributed.distributed_c10d)
     ddp_checks.install()
-    when_imported("torch.distributed.device_mesh", device_meshes.install_meshes)
+    call_after_import("torch.distributed.device_mesh", device_meshes.install_meshes)
     for name in ("torch.distributed.tensor", "torch.distributed._tensor"):
-        when_imported(name, device_meshes.install_tensors)
+        call_after_import(name, device_meshes.install_tensors)
     for name in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp"):
-        when_imported(name, device_meshes.install_fully_shard)
-    when_imported("torch.distributed.fsdp", device_meshes.install_first_version)
+        call_after_import(name, device_meshes.install_fully_shard)
+    call_after_import("torch.distributed.fsdp", device_meshes.install_fsdp)

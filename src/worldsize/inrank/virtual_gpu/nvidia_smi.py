@@ -76,26 +76,26 @@ def main(words: Sequence[str]) -> int:
 
 
 def _answer(words: Sequence[str]) -> str:
-    options = _options(words)
+    options = _parse_options(words)
     if "-h" in options or "--help" in options:
         return (__doc__ or "nvidia-smi of a rehearsal") + "\n"
     if "--help-query-gpu" in options:
         return "".join('"%s"\n' % name for name in FIELDS)
-    gpus = _chosen(options.get("-i") or options.get("--id") or "")
+    gpus = _choose_gpus(options.get("-i") or options.get("--id") or "")
     if "-L" in options or "--list-gpus" in options:
         return "".join("GPU %d: %s (UUID: %s)\n" % (index, NAME, _uuid(index)) for index in gpus)
     if "--query-gpu" in options:
-        return _queried(options["--query-gpu"], options.get("--format", ""), gpus)
+        return _query_text(options["--query-gpu"], options.get("--format", ""), gpus)
     if "--query-compute-apps" in options:
         return "" if "noheader" in options.get("--format", "") else options["--query-compute-apps"] + "\n"
     return _table(gpus)
 
 
 _WITH_VALUE = ("-i", "--id", "--query-gpu", "--query-compute-apps", "--format")
-_ALONE = ("-L", "--list-gpus", "-h", "--help", "--help-query-gpu")
+_WITHOUT_VALUE = ("-L", "--list-gpus", "-h", "--help", "--help-query-gpu")
 
 
-def _options(words: Sequence[str]) -> Dict[str, str]:
+def _parse_options(words: Sequence[str]) -> Dict[str, str]:
     found: Dict[str, str] = {}
     rest = list(words)
     while rest:
@@ -104,14 +104,14 @@ def _options(words: Sequence[str]) -> Dict[str, str]:
             if not sign and not rest:
                 raise Mistake('Option "%s" needs a value' % name)
             found[name] = value if sign else rest.pop(0)
-        elif name in _ALONE:
+        elif name in _WITHOUT_VALUE:
             found[name] = ""
         else:
             raise Mistake("nvidia-smi of a rehearsal does not know %s (docs/rehearsal.md)" % name)
     return found
 
 
-def _chosen(text: str) -> List[int]:
+def _choose_gpus(text: str) -> List[int]:
     if not text:
         return list(range(_count()))
     found = []
@@ -123,7 +123,7 @@ def _chosen(text: str) -> List[int]:
     return found
 
 
-def _queried(fields: str, form: str, gpus: Sequence[int]) -> str:
+def _query_text(fields: str, form: str, gpus: Sequence[int]) -> str:
     forms = form.split(",")
     if "csv" not in forms:
         raise Mistake("\"--format=\" switch is missing.  Please run 'nvidia-smi -h' for help.")

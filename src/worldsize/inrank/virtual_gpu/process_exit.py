@@ -16,10 +16,10 @@ from .torch_module import torch
 
 def install() -> None:
     """Before what the script itself registers, so that it comes later."""
-    atexit.register(_leave)
+    atexit.register(_destroy_group)
 
 
-def _leave() -> None:
+def _destroy_group() -> None:
     if getattr(sys, "last_type", None) is not None or not torch.distributed.is_initialized():
         return
     gc.collect()

@@ -7,7 +7,7 @@ import inspect
 import os
 
 from . import devices, messages
-from .caller import torch_asks
+from .caller import is_called_by_torch
 from .device_marks import CPU, mark_of
 from .torch_module import torch
 
@@ -15,20 +15,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-_nccl: dict[str, str] = {}
+_nccl_groups: dict[str, str] = {}
 """Groups that were asked to be nccl, by name, with what was said."""
-_compared: set[str] = set()
+_checked_groups: set[str] = set()
 _LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")  # nosec B104  # only compared
 
 
 def install() -> None:
     c10d: Any = torch.distributed.distributed_c10d
-    _begin(c10d)
-    _further(c10d)
-    _answers(c10d)
+    _patch_init(c10d)
+    _patch_new_group(c10d)
+    _patch_queries(c10d)
 
 
-def put(c10d: Any, name: str, function: Any) -> None:
+def replace_function(c10d: Any, name: str, function: Any) -> None:
     """Under its name in both modules that have it."""
     setattr(c10d, name, function)
     if hasattr(torch.distributed, name):
@@ -41,7 +41,7 @@ def name_of(group: Any) -> str:
 
 
 def is_nccl(group: Any) -> bool:
-    return torch.distributed.is_initialized() and name_of(group) in _nccl
+    return torch.distributed.is_initialized() and name_of(group) in _nccl_groups
 
 
 def check_tensor(group: Any, tensor: Any) -> None:
@@ -49,18 +49,18 @@ def check_tensor(group: Any, tensor: Any) -> None:
     if not torch.distributed.is_initialized() or not is_nccl(group) or not isinstance(tensor, torch.Tensor):
         return
     mark = mark_of(tensor)
-    if mark == CPU and "cpu:" not in _nccl[name_of(group)]:
+    if mark == CPU and "cpu:" not in _nccl_groups[name_of(group)]:
         raise RuntimeError(messages.NO_BACKEND)
     check_devices(group, None if mark == CPU else mark)
 
 
 def check_devices(group: Any, index: Optional[int]) -> None:
     """Once for each group, with the first tensor on a GPU: NCCL refuses two of its processes on one GPU."""
-    if index is None or not is_nccl(group) or name_of(group) in _compared:
+    if index is None or not is_nccl(group) or name_of(group) in _checked_groups:
         return
-    _compared.add(name_of(group))
+    _checked_groups.add(name_of(group))
     node = os.environ.get("WORLDSIZE_NODE_RANK") or os.environ.get("SLURMD_NODENAME")
-    mine = (node, devices.visible()[index])
+    mine = (node, devices.visible_gpus()[index])
     c10d: Any = torch.distributed.distributed_c10d
     found: list[Any] = [None] * torch.distributed.get_world_size(group)
     c10d.all_gather_object(found, mine, group=group)
@@ -71,7 +71,7 @@ def check_devices(group: Any, index: Optional[int]) -> None:
             raise kind(messages.DUPLICATE % (me, rank, mine[1]))
 
 
-def _plain(backend: Any) -> Any:
+def _to_gloo(backend: Any) -> Any:
     """What is to be made in its place."""
     text = str(backend).lower() if backend is not None else ""
     if "nccl" not in text:
@@ -79,7 +79,7 @@ def _plain(backend: Any) -> Any:
     return "gloo"
 
 
-def _begin(c10d: Any) -> None:
+def _patch_init(c10d: Any) -> None:
     original = c10d.init_process_group
     signature = inspect.signature(original)
 
@@ -88,18 +88,18 @@ def _begin(c10d: Any) -> None:
         said = signature.bind(*args, **kwargs).arguments
         _check_world(said)
         asked = said.get("backend")
-        said["backend"] = _plain(asked)
+        said["backend"] = _to_gloo(asked)
         device = said.pop("device_id", None)
         if device is not None:
-            devices.checked(devices.index_of(device))
-        if _plain(asked) is not asked:
+            devices.valid_index(devices.index_of(device))
+        if _to_gloo(asked) is not asked:
             said.pop("pg_options", None)
         result = original(**said)
-        if _plain(asked) is not asked:
-            _nccl[name_of(None)] = str(asked).lower()
+        if _to_gloo(asked) is not asked:
+            _nccl_groups[name_of(None)] = str(asked).lower()
         return result
 
-    put(c10d, "init_process_group", init_process_group)
+    replace_function(c10d, "init_process_group", init_process_group)
 
 
 def _check_world(said: Any) -> None:
@@ -113,7 +113,7 @@ def _check_world(said: Any) -> None:
         asked = int(os.environ.get("WORLD_SIZE", -1)) if asked in (None, -1) else asked
     if has is None or said.get("store") is not None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") or not asked:
         return
-    gpus, node = devices.installed(), int(os.environ.get("WORLDSIZE_NODE_RANK", "0"))
+    gpus, node = devices.node_gpu_count(), int(os.environ.get("WORLDSIZE_NODE_RANK", "0"))
     world = int(has) if _is_rank() else max(int(has), gpus * int(os.environ.get("WORLDSIZE_NODE_COUNT", "1")))
     if asked > world:
         raise RuntimeError(messages.WORLD % (asked, world))
@@ -130,7 +130,7 @@ def _is_rank() -> bool:
     return multiprocessing.current_process().name == "MainProcess"
 
 
-def _further(c10d: Any) -> None:
+def _patch_new_group(c10d: Any) -> None:
     original = c10d.new_group
     signature = inspect.signature(original)
 
@@ -138,38 +138,38 @@ def _further(c10d: Any) -> None:
     def new_group(*args: Any, **kwargs: Any) -> Any:
         said = signature.bind(*args, **kwargs).arguments
         asked = said.get("backend")
-        said["backend"] = _plain(asked)
+        said["backend"] = _to_gloo(asked)
         said.pop("device_id", None)
         said.pop("pg_options", None)
         group = original(**said)
-        parent = _nccl.get(name_of(None)) if asked is None else str(asked).lower()
+        parent = _nccl_groups.get(name_of(None)) if asked is None else str(asked).lower()
         if parent and "nccl" in parent and hasattr(group, "group_name"):
-            _nccl[name_of(group)] = parent
+            _nccl_groups[name_of(group)] = parent
         return group
 
-    put(c10d, "new_group", new_group)
+    replace_function(c10d, "new_group", new_group)
 
 
-def _answers(c10d: Any) -> None:
+def _patch_queries(c10d: Any) -> None:
     original = c10d.get_backend
     destroy = c10d.destroy_process_group
 
     @functools.wraps(original)
     def get_backend(group: Any = None) -> Any:
         backend = original(group)
-        return backend if torch_asks() or not is_nccl(group) else "nccl"
+        return backend if is_called_by_torch() or not is_nccl(group) else "nccl"
 
     @functools.wraps(destroy)
     def destroy_process_group(group: Any = None) -> None:
-        names = [name_of(group)] if group is not None else list(_nccl)
+        names = [name_of(group)] if group is not None else list(_nccl_groups)
         destroy(group)
         for name in names:
-            _nccl.pop(name, None)
-            _compared.discard(name)
+            _nccl_groups.pop(name, None)
+            _checked_groups.discard(name)
 
-    put(c10d, "get_backend", get_backend)
-    put(c10d, "destroy_process_group", destroy_process_group)
-    put(c10d, "is_nccl_available", lambda: not torch_asks())
+    replace_function(c10d, "get_backend", get_backend)
+    replace_function(c10d, "destroy_process_group", destroy_process_group)
+    replace_function(c10d, "is_nccl_available", lambda: not is_called_by_torch())
     if not hasattr(torch.distributed, "ProcessGroupNCCL"):
         torch.distributed.ProcessGroupNCCL = c10d.ProcessGroupNCCL = _ProcessGroupNCCL
 

@@ -25,17 +25,17 @@ def forward(self: Any, input: Any) -> Any:
     by_batch = self.training or (self.running_mean is None and self.running_var is None)
     kept = not self.training or self.track_running_stats
     mean, var = (self.running_mean, self.running_var) if kept else (None, None)
-    if not (by_batch and self.training and _several(self.process_group)):
+    if not (by_batch and self.training and _has_several_ranks(self.process_group)):
         return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, factor, self.eps)
-    return _normalised(self, input, mean, var, factor)
+    return _normalise(self, input, mean, var, factor)
 
 
-def _several(group: Any) -> bool:
+def _has_several_ranks(group: Any) -> bool:
     dist = torch.distributed
     return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size(group) > 1)
 
 
-class _Sum(torch.autograd.Function):  # type: ignore[misc]
+class _SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
     """The sum over all ranks; its gradient is the sum of theirs."""
 
     @staticmethod
@@ -52,12 +52,12 @@ class _Sum(torch.autograd.Function):  # type: ignore[misc]
         return total, None
 
 
-def _normalised(layer: Any, input: Any, running_mean: Any, running_var: Any, factor: float) -> Any:
+def _normalise(layer: Any, input: Any, running_mean: Any, running_var: Any, factor: float) -> Any:
     values = input.float()
     others = [dim for dim in range(input.dim()) if dim != 1]
     count = values.new_full((1,), input.numel() // input.size(1))
     sums = torch.cat([values.sum(others), (values * values).sum(others), count])
-    sums = _Sum.apply(sums, layer.process_group or torch.distributed.group.WORLD)
+    sums = _SumOverRanks.apply(sums, layer.process_group or torch.distributed.group.WORLD)
     channels, total = input.size(1), sums[-1].detach()
     mean = sums[:channels] / total
     var = sums[channels:-1] / total - mean * mean

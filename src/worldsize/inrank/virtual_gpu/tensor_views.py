@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import messages
-from .caller import torch_asks
+from .caller import is_called_by_torch
 from .device_marks import CPU, device_of, mark_of
 from .torch_module import torch
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
 
-def _seen(tensor: Any) -> Optional[int]:
+def _visible_gpu(tensor: Any) -> Optional[int]:
     """The GPU that whoever asks is to see; None for the truth."""
     mark = mark_of(tensor)
-    return None if mark is None or mark == CPU or torch_asks() else mark
+    return None if mark is None or mark == CPU or is_called_by_torch() else mark
 
 
 def _device(func: Any, args: Any, kwargs: Any) -> Any:
-    mark = _seen(args[0])
+    mark = _visible_gpu(args[0])
     return func(*args) if mark is None else device_of(mark)
 
 
 def _is_cuda(func: Any, args: Any, kwargs: Any) -> bool:
-    return _seen(args[0]) is not None or func(*args)
+    return _visible_gpu(args[0]) is not None or func(*args)
 
 
 def _is_cpu(func: Any, args: Any, kwargs: Any) -> bool:
-    return _seen(args[0]) is None and func(*args)
+    return _visible_gpu(args[0]) is None and func(*args)
 
 
 def _get_device(func: Any, args: Any, kwargs: Any) -> int:
-    mark = _seen(args[0])
+    mark = _visible_gpu(args[0])
     return func(*args, **kwargs) if mark is None else mark
 
 
@@ -49,7 +49,7 @@ def _repr(func: Any, args: Any, kwargs: Any) -> str:
 
 
 def _numpy(func: Any, args: Any, kwargs: Any) -> Any:
-    mark = _seen(args[0])
+    mark = _visible_gpu(args[0])
     if mark is not None:
         raise TypeError(messages.NUMPY % device_of(mark))
     return func(*args, **kwargs)

@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from worldsize.common.numbers import whole
-from worldsize.jobspec.batch_script.launches import Launch, Torchrun, launches, torchrun_of
+from worldsize.common.numbers import parse_digits
+from worldsize.jobspec.batch_script.launches import Launch, Torchrun, find_launches, torchrun_of
 from worldsize.jobspec.batch_script.parse import BatchScript
-from worldsize.jobspec.batch_script.shell_values import Variable
-from worldsize.jobspec.batch_script.size import Asked
-from worldsize.jobspec.batch_script.variables import ONLY_WHEN_SAID, of_size
+from worldsize.jobspec.batch_script.shell_values import ShellVariable
+from worldsize.jobspec.batch_script.size import AllocationRequest
+from worldsize.jobspec.batch_script.variables import ONLY_IF_REQUESTED, allocation_variables
 from worldsize.plan.slurm.step_size import Allocation
 
 _OF_RANKS = {
@@ -35,39 +35,39 @@ class Finding(NamedTuple):
     hint: str | None = None
 
 
-def script_launches(script: BatchScript, asked: Asked) -> list[Launch]:
+def script_launches(script: BatchScript, asked: AllocationRequest) -> list[Launch]:
     if not script.is_shell:
         return []
     allocation = Allocation(tuple("node%d" % index for index in range(asked.nodes)), asked.cpus)
-    unsaid = dict.fromkeys(ONLY_WHEN_SAID, "")
-    return launches(script.text, {**unsaid, **of_size(script, asked)}, allocation)
+    unsaid = dict.fromkeys(ONLY_IF_REQUESTED, "")
+    return find_launches(script.text, {**unsaid, **allocation_variables(script, asked)}, allocation)
 
 
-def check_script(script: BatchScript, asked: Asked, share_gpus: bool = False) -> list[Finding]:
+def check_script(script: BatchScript, asked: AllocationRequest, share_gpus: bool = False) -> list[Finding]:
     """Each once, in the order of the lines. `share_gpus`: several processes may share one."""
     found = script_launches(script, asked)
     if share_gpus:
         asked = asked._replace(gpus=None)
     findings = [finding for launch in found if launch.certain for finding in _check(launch, asked)]
-    findings += _check_world([launch for launch in found if launch.trains])
+    findings += _check_world([launch for launch in found if launch.may_train])
     findings += _idle_tasks(script, found, asked)
     return sorted(dict.fromkeys(findings), key=lambda finding: finding.line)
 
 
-def most_tasks(found: Sequence[Launch], asked: Asked) -> int:
+def max_tasks_per_node(found: Sequence[Launch], asked: AllocationRequest) -> int:
     """Tasks on a node at the same time, as far as the script says: ranks get logs for so many."""
     wanted = [-(-launch.tasks // launch.nodes) for launch in found if launch.tasks and launch.nodes]
     return max([*asked.tasks, *wanted])
 
 
-def _check(launch: Launch, asked: Asked) -> Iterator[Finding]:
+def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Finding]:
     if launch.refusal:
         yield Finding(launch.line, "srun refuses this: %s" % launch.refusal.removeprefix("error: "))
         return
     torchrun = torchrun_of(launch)
     if torchrun is not None:
         yield from _check_torchrun(launch, torchrun, asked)
-    elif launch.by == "srun" and launch.trains:
+    elif launch.by == "srun" and launch.may_train:
         yield from _check_ranks(launch)
     elif launch.by == "mpirun" and launch.tasks and launch.tasks > sum(asked.tasks):
         what = "mpirun -np %d, but the allocation has %d tasks" % (launch.tasks, sum(asked.tasks))
@@ -75,7 +75,7 @@ def _check(launch: Launch, asked: Asked) -> Iterator[Finding]:
     yield from _check_address(launch, torchrun)
 
 
-def _constant(launch: Launch, name: str) -> Variable | None:
+def _exported_constant(launch: Launch, name: str) -> ShellVariable | None:
     """What the script itself exports under this name, if that is known."""
     found = launch.variables.get(name)
     return found if found and found.exported and found.line and found.value is not None else None
@@ -83,13 +83,13 @@ def _constant(launch: Launch, name: str) -> Variable | None:
 
 def _check_world(found: Sequence[Launch]) -> Iterator[Finding]:
     """WORLD_SIZE as the script exports it, where no command that sees it starts so many processes."""
-    seen: dict[Variable, list[Launch]] = {}
+    seen: dict[ShellVariable, list[Launch]] = {}
     for launch in found:
-        variable = _constant(launch, "WORLD_SIZE")
+        variable = _exported_constant(launch, "WORLD_SIZE")
         if variable is not None:
             seen.setdefault(variable, []).append(launch)
     for variable, those in seen.items():
-        worlds = [_world(launch) for launch in those]
+        worlds = [_world_size(launch) for launch in those]
         certain = all(launch.certain for launch in those) and None not in worlds
         if not certain or variable.value in [str(world) for world in worlds]:
             continue
@@ -102,7 +102,7 @@ def _check_world(found: Sequence[Launch]) -> Iterator[Finding]:
         yield Finding(variable.line, what % (variable.value or "empty", first.line, started), hint)
 
 
-def _world(launch: Launch) -> int | None:
+def _world_size(launch: Launch) -> int | None:
     torchrun = torchrun_of(launch)
     if torchrun is None:
         return launch.tasks
@@ -112,7 +112,7 @@ def _world(launch: Launch) -> int | None:
 
 def _check_ranks(launch: Launch) -> Iterator[Finding]:
     for name, source in _OF_RANKS.items():
-        variable = _constant(launch, name)
+        variable = _exported_constant(launch, name)
         ranks = launch.nodes if source == "SLURM_NODEID" else launch.tasks
         if variable is None or ranks is None or ranks < 2:
             continue
@@ -122,7 +122,7 @@ def _check_ranks(launch: Launch) -> Iterator[Finding]:
 
 
 def _check_address(launch: Launch, torchrun: Torchrun | None) -> Iterator[Finding]:
-    address = _constant(launch, "MASTER_ADDR") if launch.trains else None
+    address = _exported_constant(launch, "MASTER_ADDR") if launch.may_train else None
     if address is None or address.value not in _LOOPBACK or (torchrun and torchrun.standalone):
         return
     if launch.by == "srun" and launch.nodes is not None and launch.nodes > 1:
@@ -131,7 +131,7 @@ def _check_address(launch: Launch, torchrun: Torchrun | None) -> Iterator[Findin
         yield Finding(address.line, what % (address.value, launch.line, launch.nodes), hint)
 
 
-def _check_torchrun(launch: Launch, torchrun: Torchrun, asked: Asked) -> Iterator[Finding]:
+def _check_torchrun(launch: Launch, torchrun: Torchrun, asked: AllocationRequest) -> Iterator[Finding]:
     line, starts = launch.line, launch.tasks
     nnodes = 1 if torchrun.standalone else torchrun.nnodes
     if starts is not None and nnodes is not None and starts != nnodes:
@@ -140,14 +140,14 @@ def _check_torchrun(launch: Launch, torchrun: Torchrun, asked: Asked) -> Iterato
         what = "torchrun starts %d processes on a node, but each node has %d GPU%s"
         hint = "--nproc_per_node=%d, or share them: --set share_gpus=true" % asked.gpus
         yield Finding(line, what % (torchrun.per_node, asked.gpus, "" if asked.gpus == 1 else "s"), hint)
-    same = whole(torchrun.node_rank) is not None and torchrun.backend in (None, "static")
+    same = parse_digits(torchrun.node_rank) is not None and torchrun.backend in (None, "static")
     if launch.by == "srun" and same and launch.nodes is not None and launch.nodes > 1:
         what = "every node's torchrun gets --node_rank=%s: the batch script expands it once" % torchrun.node_rank
         hint = "srun bash -c 'torchrun --node_rank=$SLURM_NODEID …', or --rdzv_backend=c10d, which needs none"
         yield Finding(line, what, hint)
 
 
-def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: Asked) -> tuple[str, str]:
+def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: AllocationRequest) -> tuple[str, str]:
     times = "once" if starts == 1 else "%d times" % starts
     if launch.by != "srun":
         return "torchrun waits for %d nodes, but runs on the first one alone" % nnodes, "put srun before it"
@@ -158,7 +158,7 @@ def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: Asked) -> tup
     return what, "write --nnodes=$SLURM_NNODES"
 
 
-def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: Asked) -> Iterator[Finding]:
+def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: AllocationRequest) -> Iterator[Finding]:
     """Several tasks, and nothing in the script that starts more than one process."""
     tasks = sum(asked.tasks)
     alone = [launch for launch in found if not launch.by and os.path.basename(launch.program[0]).startswith("python")]

@@ -5,53 +5,58 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from worldsize.jobspec.batch_script.job import job_of_script, name_of
-from worldsize.jobspec.batch_script.parse import BatchScript, Option
-from worldsize.jobspec.batch_script.size import Array, Asked, array_of, asked
-from worldsize.jobspec.batch_script.slurm_keys import same_keys
+from worldsize.jobspec.batch_script.job import job_of_script, script_job_name
+from worldsize.jobspec.batch_script.parse import BatchScript, SbatchOption
+from worldsize.jobspec.batch_script.size import (
+    AllocationRequest,
+    SbatchArray,
+    parse_allocation_request,
+    parse_sbatch_array,
+)
+from worldsize.jobspec.batch_script.slurm_keys import equivalent_keys
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.paths import is_remote
 
-_NOTHING_TO_SAY = frozenset(("verbose", "quiet", "parsable"))
+_IGNORED_OPTIONS = frozenset(("verbose", "quiet", "parsable"))
 
 
-class Imported(NamedTuple):
+class ImportedJob(NamedTuple):
     """The keys of the job file, and the options that none of them says, in the order of the script."""
 
     tree: dict[str, Any]
-    left: tuple[Option, ...]
+    left: tuple[SbatchOption, ...]
 
 
-def import_script(script: BatchScript, source: str, path: str | None) -> Imported:
+def import_script(script: BatchScript, source: str, path: str | None) -> ImportedJob:
     """The job that does what the script does when it is submitted in the current directory. `path`: the script's,
     relative to that; None: its text stands in the job file. Raises JobError with the line of a value that is none."""
     tree: dict[str, Any] = {
         "type": "command",
-        "batch_script": _written(path) if path else script.text,
-        "code": _written(os.path.normpath(script.value("chdir") or ".")),
+        "batch_script": _explicit_path(path) if path else script.text,
+        "code": _explicit_path(os.path.normpath(script.value("chdir") or ".")),
     }
-    name = script.value("job-name") or (name_of(path) if path else None)
+    name = script.value("job-name") or (script_job_name(path) if path else None)
     if name:
         tree["display_name"] = name
     own = job_of_script(script, source)
-    said = {"job-name", "chdir"} | _add_size(tree, script, asked(script, source), own)
-    said |= _add_array(tree, array_of(script, source), own)
-    slurm = same_keys(script)
+    said = {"job-name", "chdir"} | _add_size(tree, script, parse_allocation_request(script, source), own)
+    said |= _add_array(tree, parse_sbatch_array(script, source), own)
+    slurm = equivalent_keys(script)
     if slurm:
         tree["slurm"] = slurm
         said |= slurm.keys() | {"no-requeue"}
     counting = [option for option in script.options if script.option(option.name) is option]
-    return Imported(tree, tuple(each for each in counting if each.name not in said | _NOTHING_TO_SAY))
+    return ImportedJob(tree, tuple(each for each in counting if each.name not in said | _IGNORED_OPTIONS))
 
 
-def _written(path: str) -> str:
+def _explicit_path(path: str) -> str:
     """A path that a job file takes for nothing else: for no script, no address, and no directory of a user's."""
     plain = path[:1].isalnum() and not is_remote(path) and not path.startswith("file:")
     return path if path == "." or os.path.isabs(path) or plain else os.path.join(".", path)
 
 
-def _add_size(tree: dict[str, Any], script: BatchScript, size: Asked, own: Job) -> set[str]:
+def _add_size(tree: dict[str, Any], script: BatchScript, size: AllocationRequest, own: Job) -> set[str]:
     """Only what the script says as a plain number that counts as it stands; the names of those options."""
     said = set()
     if script.value("nodes") == str(size.nodes):
@@ -65,7 +70,7 @@ def _add_size(tree: dict[str, Any], script: BatchScript, size: Asked, own: Job) 
     return said
 
 
-def _add_array(tree: dict[str, Any], array: Array | None, own: Job) -> set[str]:
+def _add_array(tree: dict[str, Any], array: SbatchArray | None, own: Job) -> set[str]:
     """An array that counts from 0, as runs are counted."""
     if array is None or array.indices != tuple(range(len(array.indices))):
         return set()

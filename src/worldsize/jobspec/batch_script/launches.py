@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from worldsize.common.numbers import whole
-from worldsize.jobspec.batch_script.shell_values import UNKNOWN, Seen, Variable, scan
+from worldsize.common.numbers import parse_digits
+from worldsize.jobspec.batch_script.shell_values import UNKNOWN, ExpandedCommand, ShellVariable, expanded_commands
 from worldsize.plan.slurm.options import read_options, srun_table
 from worldsize.plan.slurm.step_size import Allocation, step_count
 
@@ -40,11 +40,11 @@ class Launch(NamedTuple):
     nodes: int | None
     tasks: int | None
     program: tuple[str, ...]
-    variables: Mapping[str, Variable]
+    variables: Mapping[str, ShellVariable]
     refusal: str = ""
 
     @property
-    def trains(self) -> bool:
+    def may_train(self) -> bool:
         """Whether its processes may be ranks: not those that only look around or tidy up."""
         return bool(self.program) and os.path.basename(self.program[0]) not in _TRIVIAL
 
@@ -59,26 +59,26 @@ class Torchrun(NamedTuple):
     backend: str | None
 
 
-def launches(text: str, given: Mapping[str, str], allocation: Allocation) -> list[Launch]:
+def find_launches(text: str, given: Mapping[str, str], allocation: Allocation) -> list[Launch]:
     """`given` are the variables that sbatch sets."""
-    return [launch for seen in scan(text, given) for launch in _launches(seen, allocation)]
+    return [launch for seen in expanded_commands(text, given) for launch in _launches_of(seen, allocation)]
 
 
 def torchrun_of(launch: Launch) -> Torchrun | None:
-    start = _torchrun_at(launch)
+    start = _torchrun_index(launch)
     if start is None:
         return None
     said = _torchrun_options(launch.program[start + 1 :])
     return Torchrun(
-        whole(said.get("nnodes")),
-        whole(said.get("nproc-per-node")),
+        parse_digits(said.get("nnodes")),
+        parse_digits(said.get("nproc-per-node")),
         said.get("node-rank"),
         "standalone" in said,
         said.get("rdzv-backend"),
     )
 
 
-def _torchrun_at(launch: Launch) -> int | None:
+def _torchrun_index(launch: Launch) -> int | None:
     names = [os.path.basename(word) for word in launch.program]
     return next((at for at, name in enumerate(names) if name == "torchrun" or name in _TORCH_MODULES), None)
 
@@ -99,11 +99,11 @@ def _torchrun_options(words: tuple[str, ...]) -> dict[str, str]:
     return said
 
 
-def _launches(seen: Seen, allocation: Allocation) -> Iterator[Launch]:
-    words = _unwrapped(seen.words)
+def _launches_of(seen: ExpandedCommand, allocation: Allocation) -> Iterator[Launch]:
+    words = _without_wrappers(seen.words)
     name = os.path.basename(words[0]) if words else ""
     if name == "srun":
-        yield _srun(seen, words, allocation)
+        yield _srun_launch(seen, words, allocation)
     elif name in ("mpirun", "mpiexec", "orterun"):
         yield Launch(seen.line, seen.certain, "mpirun", None, _mpirun_size(words), words, seen.variables)
     elif _is_program(words, name):
@@ -114,7 +114,7 @@ def _is_program(words: tuple[str, ...], name: str) -> bool:
     return name in ("torchrun", "accelerate", "deepspeed") or (name.startswith("python") and len(words) > 1)
 
 
-def _unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
+def _without_wrappers(words: tuple[str, ...]) -> tuple[str, ...]:
     at = 0
     while at < len(words) and os.path.basename(words[at]) in _WRAPPERS:
         at += 1
@@ -123,10 +123,10 @@ def _unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[at:]
 
 
-def _srun(seen: Seen, words: tuple[str, ...], allocation: Allocation) -> Launch:
+def _srun_launch(seen: ExpandedCommand, words: tuple[str, ...], allocation: Allocation) -> Launch:
     read = read_options(words[1:], srun_table())
     said = {option.name: option.value for option in read.options}
-    program, variables = _in_shell(_unwrapped(words[1 + read.rest :]), seen.variables)
+    program, variables = _last_shell_command(_without_wrappers(words[1 + read.rest :]), seen.variables)
     environ = {name: variables[name].value for name in _SIZE_VARIABLES if name in variables}
     size = {name: value for name, value in said.items() if name in _SIZE}
     launch = Launch(seen.line, seen.certain, "srun", None, None, program, variables)
@@ -139,25 +139,27 @@ def _srun(seen: Seen, words: tuple[str, ...], allocation: Allocation) -> Launch:
     return launch._replace(nodes=found.nodes, tasks=found.tasks)
 
 
-def _in_shell(
-    words: tuple[str, ...], variables: Mapping[str, Variable]
-) -> tuple[tuple[str, ...], Mapping[str, Variable]]:
+def _last_shell_command(
+    words: tuple[str, ...], variables: Mapping[str, ShellVariable]
+) -> tuple[tuple[str, ...], Mapping[str, ShellVariable]]:
     """What `bash -c "…"` runs last, and the variables that a task finds then: they differ from task to task."""
-    own = {**variables, **{name: Variable(None) for name in _PER_RANK}}
+    own = {**variables, **{name: ShellVariable(None) for name in _PER_RANK}}
     shell = len(words) > 2 and os.path.basename(words[0]) in ("bash", "sh") and words[1] in ("-c", "-lc", "-xc", "-ec")
     if not shell or UNKNOWN in words[2]:
         return words, own
-    inner = scan(words[2], {name: each.value for name, each in own.items() if each.value is not None and each.exported})
+    inner = expanded_commands(
+        words[2], {name: each.value for name, each in own.items() if each.value is not None and each.exported}
+    )
     if not inner:
         return words, own
     unknown = {name: each for name, each in own.items() if each.value is None}
     found = {**unknown, **inner[-1].variables}
     outside = {name: own[name] for name, each in found.items() if each.line == 0 and name in own}
-    return _unwrapped(inner[-1].words), {**found, **outside}
+    return _without_wrappers(inner[-1].words), {**found, **outside}
 
 
 def _mpirun_size(words: tuple[str, ...]) -> int | None:
     for word, following in pairwise(words):
         if word in ("-np", "-n", "--np", "-c"):
-            return whole(following)
+            return parse_digits(following)
     return None

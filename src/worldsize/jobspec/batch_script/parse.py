@@ -19,10 +19,10 @@ BLANKS = " \t\n\v\f\r"
 
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
 _LONG_NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
-_NEARLY = re.compile(r"\s*#\s*sbatch\s+-", re.IGNORECASE)
+_ALMOST_OPTION = re.compile(r"\s*#\s*sbatch\s+-", re.IGNORECASE)
 
 
-class Option(NamedTuple):
+class SbatchOption(NamedTuple):
     """One option of a #SBATCH line by its long name; `value` is None where it was said without one."""
 
     name: str
@@ -53,13 +53,13 @@ class BatchScript(NamedTuple):
 
     text: str
     interpreter: tuple[str, ...]
-    options: tuple[Option, ...]
+    options: tuple[SbatchOption, ...]
     body: int
     remarks: tuple[Remark, ...] = ()
     faults: tuple[Remark, ...] = ()
-    foreign: tuple[Option, ...] = ()
+    foreign: tuple[SbatchOption, ...] = ()
 
-    def option(self, name: str) -> Option | None:
+    def option(self, name: str) -> SbatchOption | None:
         """The one that counts of those with this name."""
         return next((option for option in reversed(self.options) if option.name == name), None)
 
@@ -105,8 +105,8 @@ def parse_script(text: str, source: str) -> BatchScript:
     if size > MAX_BYTES:
         raise JobError("larger than %d bytes, which is Slurm's limit" % MAX_BYTES, source)
     lines = text.removesuffix("\n").split("\n")
-    body = _first_command(lines)
-    options: list[Option] = []
+    body = _first_command_line(lines)
+    options: list[SbatchOption] = []
     faults: list[Remark] = []
     for number, line in enumerate(lines[: body - 1], 1):
         if line.startswith(MAGIC):
@@ -118,7 +118,7 @@ def parse_script(text: str, source: str) -> BatchScript:
     return BatchScript(text, interpreter, tuple(options), body, tuple(_remarks(lines, body)), tuple(faults), foreign)
 
 
-def _first_command(lines: Sequence[str]) -> int:
+def _first_command_line(lines: Sequence[str]) -> int:
     for number, line in enumerate(lines, 1):
         stripped = line.lstrip(BLANKS)
         if stripped and not stripped.startswith("#"):
@@ -126,7 +126,7 @@ def _first_command(lines: Sequence[str]) -> int:
     return len(lines) + 1
 
 
-def _read_line(line: str, number: int, options: list[Option], faults: list[Remark]) -> None:
+def _read_line(line: str, number: int, options: list[SbatchOption], faults: list[Remark]) -> None:
     try:
         words = split_words(line[len(MAGIC) :])
     except ValueError as error:
@@ -134,12 +134,12 @@ def _read_line(line: str, number: int, options: list[Option], faults: list[Remar
         return
     while words:
         read = read_options(words, sbatch_table())
-        options += [Option(said.name, said.value, number) for said in read.options]
+        options += [SbatchOption(said.name, said.value, number) for said in read.options]
         words, taken = words[read.rest :], False
         for word, fault, at in read.unknown:
-            foreign = _foreign(word, number) if fault == NO_OPTION else None
+            foreign = _foreign_option(word, number) if fault == NO_OPTION else None
             if foreign is None:
-                faults.append(Remark(number, "sbatch: %.200s %s" % (word, fault), _odd_blank(word)))
+                faults.append(Remark(number, "sbatch: %.200s %s" % (word, fault), _odd_blank_hint(word)))
                 continue
             if "=" not in word and at + 1 == read.rest and words:
                 foreign, taken = foreign._replace(value=words.pop(0)), True
@@ -150,11 +150,11 @@ def _read_line(line: str, number: int, options: list[Option], faults: list[Remar
         rest = " ".join(words)
         het = rest == "hetjob"
         what = "a part of a heterogeneous job, which cannot be run" if het else "is no option: %.200s" % rest
-        hint = None if het else _odd_blank(rest) or "write -- before its name"
+        hint = None if het else _odd_blank_hint(rest) or "write -- before its name"
         faults.append(Remark(number, "%s %s" % (MAGIC, what), hint))
 
 
-def _odd_blank(text: str) -> str | None:
+def _odd_blank_hint(text: str) -> str | None:
     """What to do about a character that only looks like a blank."""
     odd = next((character for character in text if character.isspace() and character not in BLANKS), None)
     if odd is None:
@@ -162,19 +162,19 @@ def _odd_blank(text: str) -> str | None:
     return "U+%04X (%s) is no blank: write a space" % (ord(odd), unicodedata.name(odd, "a control character"))
 
 
-def _foreign(word: str, line: int) -> Option | None:
+def _foreign_option(word: str, line: int) -> SbatchOption | None:
     """A long option that is none of sbatch's own; None for what could not be the name of one."""
     name, equals, value = word[2:].partition("=")
-    if word[:2] != "--" or not _LONG_NAME.fullmatch(name) or _odd_blank(word):
+    if word[:2] != "--" or not _LONG_NAME.fullmatch(name) or _odd_blank_hint(word):
         return None
-    return Option(name, value if equals else None, line)
+    return SbatchOption(name, value if equals else None, line)
 
 
-def meant(name: str) -> str | None:
+def option_hint(name: str) -> str | None:
     """A question after the option whose name is nearest to a foreign one."""
-    from worldsize.jobspec.reading.nearest import nearest
+    from worldsize.jobspec.reading.nearest import nearest_word
 
-    close = nearest(name, sbatch_table().takes)
+    close = nearest_word(name, sbatch_table().takes)
     return "did you mean --%s?" % close if close else None
 
 
@@ -221,7 +221,7 @@ def _remarks(lines: Sequence[str], body: int) -> list[Remark]:
         if line.startswith(MAGIC) and number > body:
             what = "after the first command (line %d), so Slurm ignores it: %s" % (body, line.strip()[:60])
             found.append(Remark(number, what, "move it above line %d" % body))
-        elif number > 1 and not line.startswith(MAGIC) and _NEARLY.match(line):
+        elif number > 1 and not line.startswith(MAGIC) and _ALMOST_OPTION.match(line):
             what = "a comment, not an option of sbatch: %s" % line.strip()[:60]
             found.append(
                 Remark(number, what, "an option's line begins with %s, without blanks before or in it" % MAGIC)

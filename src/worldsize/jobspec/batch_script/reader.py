@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from worldsize.jobspec.batch_script.job import job_of_script, name_of, read_script, script_text
+from worldsize.jobspec.batch_script.job import job_of_script, read_script, script_job_name, script_text
 from worldsize.jobspec.batch_script.slurm_keys import with_slurm_keys
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.paths import absolute, is_remote, printable
-from worldsize.jobspec.reading.problems import Report
-from worldsize.jobspec.reading.tree import Node
+from worldsize.jobspec.paths import absolute_path, is_remote, printable_path
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode
 
 _KEY = "batch_script"
 
 
-def over_script(nodes: dict[str, Node], values: dict[str, Any], report: Report) -> dict[str, Any]:
+def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> dict[str, Any]:
     """The values of a job's keys with those that only its script says. Raises JobError, with the script's own place,
     for what sbatch would refuse; whatever else is wrong is in the report."""
     for key in ("modules", "setup"):
         if values.get(key):
             report.problem(nodes[key], key, "has no effect beside batch_script", "say it in the script")
-    found = _text(nodes[_KEY], values[_KEY], report)
+    found = _read_script_text(nodes[_KEY], values[_KEY], report)
     if found is None or report.problems:
         return values
     text, path, place = found
@@ -30,7 +30,7 @@ def over_script(nodes: dict[str, Node], values: dict[str, Any], report: Report) 
     report.warnings += warnings
     script = with_slurm_keys(script, values.get("slurm", {}))
     own = job_of_script(script, place)
-    name = script.value("job-name") or (name_of(path) if path else None)
+    name = script.value("job-name") or (script_job_name(path) if path else None)
     directory = script.value("chdir")
     code = os.path.normpath(os.path.join(report.base, directory)) if directory else None
     said: dict[str, Any] = {"code": code, "display_name": name}
@@ -47,7 +47,7 @@ def over_script(nodes: dict[str, Node], values: dict[str, Any], report: Report) 
     }
 
 
-def _distribution(nodes: dict[str, Node], values: dict[str, Any], own: Job) -> Any:
+def _distribution(nodes: dict[str, YamlNode], values: dict[str, Any], own: Job) -> Any:
     """The job's own kind, with the script's number of processes unless the job says that."""
     kind = values.get("distribution")
     if kind is None:
@@ -58,7 +58,7 @@ def _distribution(nodes: dict[str, Node], values: dict[str, Any], own: Job) -> A
     return kind._replace(process_count_per_instance=processes_per_instance(own.distribution))
 
 
-def _text(node: Node, value: str, report: Report) -> tuple[str, str, str] | None:
+def _read_script_text(node: YamlNode, value: str, report: Problems) -> tuple[str, str, str] | None:
     """The script, its file (none for a text), and the name of the place where its lines are counted."""
     if value.startswith("#!"):
         return value, "", "%s: %s" % (node.origin, _KEY)
@@ -69,11 +69,11 @@ def _text(node: Node, value: str, report: Report) -> tuple[str, str, str] | None
     if is_remote(value):
         report.problem(node, _KEY, "is an address, not a file", "name a file on this machine")
         return None
-    path = absolute(value, report.base)
+    path = absolute_path(value, report.base)
     try:
         text = script_text(path)
     except OSError as error:
-        what = "cannot read the batch script %s: %s" % (printable(path), error.strerror)
+        what = "cannot read the batch script %s: %s" % (printable_path(path), error.strerror)
         report.problem(node, _KEY, what, "its path starts at the job file's directory; a text begins with #!")
         return None
-    return text, path, os.path.join(os.path.dirname(node.origin), printable(value))
+    return text, path, os.path.join(os.path.dirname(node.origin), printable_path(value))

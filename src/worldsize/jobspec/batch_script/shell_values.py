@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from worldsize.jobspec.batch_script.shell_words import ARITHMETIC, LITERAL, VARIABLE, Command, Part, Word, commands
+from worldsize.jobspec.batch_script.shell_words import (
+    ARITHMETIC,
+    LITERAL,
+    VARIABLE,
+    ShellCommand,
+    ShellWord,
+    WordPart,
+    parse_commands,
+)
 
 UNKNOWN = "\0"
 """Stands in a word for a part of unknown value."""
@@ -30,7 +38,7 @@ _HARMLESS = re.compile(
 )
 
 
-class Variable(NamedTuple):
+class ShellVariable(NamedTuple):
     """What a variable holds (None: not known), where it was set (0: before the script), whether commands see it."""
 
     value: str | None
@@ -38,44 +46,46 @@ class Variable(NamedTuple):
     exported: bool = False
 
 
-class Seen(NamedTuple):
+class ExpandedCommand(NamedTuple):
     """A command, its words expanded (`UNKNOWN` where that cannot be done), and the variables that it finds."""
 
     line: int
     words: tuple[str, ...]
     certain: bool
-    variables: Mapping[str, Variable]
+    variables: Mapping[str, ShellVariable]
 
 
-def scan(text: str, given: Mapping[str, str]) -> list[Seen]:
+def expanded_commands(text: str, given: Mapping[str, str]) -> list[ExpandedCommand]:
     """Every command of a script that starts with the variables `given`; any other name's value is not known then."""
-    found: list[Seen] = []
-    variables = {name: Variable(value, 0, True) for name, value in given.items()}
-    for command in commands(text):
-        variables = _after(command, variables, found)
+    found: list[ExpandedCommand] = []
+    variables = {name: ShellVariable(value, 0, True) for name, value in given.items()}
+    for command in parse_commands(text):
+        variables = _variables_after(command, variables, found)
     return found
 
 
-def _after(command: Command, before: dict[str, Variable], found: list[Seen]) -> dict[str, Variable]:
+def _variables_after(
+    command: ShellCommand, before: dict[str, ShellVariable], found: list[ExpandedCommand]
+) -> dict[str, ShellVariable]:
     if len(found) * len(before) > _MOST_KEPT:
         before = {}
     variables = dict(before) if found and found[-1].variables is before else before
     words = list(command.words)
-    own: dict[str, Variable] = {}
+    own: dict[str, ShellVariable] = {}
     count = next((at for at, word in enumerate(words) if not _is_assignment(word)), len(words))
     for word in words[:count]:
-        name, value = _assigned(word, variables)
-        own[name] = Variable(value if command.certain else None, command.line, _is_exported(name, variables))
+        name, value = _assignment_of(word, variables)
+        own[name] = ShellVariable(value if command.certain else None, command.line, _is_exported(name, variables))
     words = words[count:]
     if not words:
         for name, variable in own.items():
-            _set(name, variable, variables)
+            _set_variable(name, variable, variables)
         return variables
-    texts = tuple(text for word in words for text in fields(word, variables))
+    texts = tuple(text for word in words for text in word_fields(word, variables))
     if not texts:
         return variables
     exported = {name: variable._replace(exported=True) for name, variable in own.items()}
-    found.append(Seen(command.line, texts, command.certain, {**variables, **exported} if own else variables))
+    found.append(ExpandedCommand(command.line, texts, command.certain, {**variables, **exported} if own else variables))
     if not own and texts[0] in (*_DECLARING, "unset", "read"):
         variables = dict(variables)
     if texts[0] in _DECLARING:
@@ -83,44 +93,46 @@ def _after(command: Command, before: dict[str, Variable], found: list[Seen]) -> 
     elif texts[0] in ("unset", "read"):
         for name in texts[1:]:
             value = "" if texts[0] == "unset" and command.certain else None
-            _set(name, Variable(value, command.line), variables)
+            _set_variable(name, ShellVariable(value, command.line), variables)
     elif _may_change_variables(command, texts):
         variables = {name: each._replace(value=None) if each.line else each for name, each in variables.items()}
     return variables
 
 
-def _declare(command: Command, words: list[Word], texts: tuple[str, ...], variables: dict[str, Variable]) -> None:
+def _declare(
+    command: ShellCommand, words: list[ShellWord], texts: tuple[str, ...], variables: dict[str, ShellVariable]
+) -> None:
     exports = texts[0] == "export" or any(re.match(r"-[a-zA-Z]*x", text) for text in texts[1:])
     for word in words:
-        text = expand(word, variables)
+        text = expand_word(word, variables)
         if _is_assignment(word):
-            name, value = _assigned(word, variables)
+            name, value = _assignment_of(word, variables)
             exported = exports or _is_exported(name, variables)
-            _set(name, Variable(value if command.certain else None, command.line, exported), variables)
+            _set_variable(name, ShellVariable(value if command.certain else None, command.line, exported), variables)
         elif exports and text in variables:
             variables[text] = variables[text]._replace(exported=True)
 
 
-def _set(name: str, variable: Variable, variables: dict[str, Variable]) -> None:
+def _set_variable(name: str, variable: ShellVariable, variables: dict[str, ShellVariable]) -> None:
     if name in variables or len(variables) < _MOST_VARIABLES:
         variables[name] = variable
 
 
-def _is_exported(name: str, variables: Mapping[str, Variable]) -> bool:
+def _is_exported(name: str, variables: Mapping[str, ShellVariable]) -> bool:
     return name in variables and variables[name].exported
 
 
-def _may_change_variables(command: Command, texts: tuple[str, ...]) -> bool:
+def _may_change_variables(command: ShellCommand, texts: tuple[str, ...]) -> bool:
     if texts[0] == "eval":
         return not any("conda" in part.text or "mamba" in part.text for word in command.words for part in word)
     return texts[0] in ("source", ".") and not (len(texts) > 1 and _HARMLESS.search(texts[1]))
 
 
-def _is_assignment(word: Word) -> bool:
-    return bool(_ASSIGNMENT.match(_leading(word)))
+def _is_assignment(word: ShellWord) -> bool:
+    return bool(_ASSIGNMENT.match(_leading_literal(word)))
 
 
-def _leading(word: Word) -> str:
+def _leading_literal(word: ShellWord) -> str:
     text = ""
     for part in word:
         if part.kind != LITERAL:
@@ -129,18 +141,18 @@ def _leading(word: Word) -> str:
     return text
 
 
-def _assigned(word: Word, variables: Mapping[str, Variable]) -> tuple[str, str | None]:
-    match = _ASSIGNMENT.match(_leading(word))
+def _assignment_of(word: ShellWord, variables: Mapping[str, ShellVariable]) -> tuple[str, str | None]:
+    match = _ASSIGNMENT.match(_leading_literal(word))
     assert match is not None
-    text = expand(word, variables)[match.end() :]
+    text = expand_word(word, variables)[match.end() :]
     return match[1], None if UNKNOWN in text or match[2] else text
 
 
-def expand(word: Word, variables: Mapping[str, Variable]) -> str:
+def expand_word(word: ShellWord, variables: Mapping[str, ShellVariable]) -> str:
     texts: list[str] = []
     length = 0
     for part in word:
-        value = _value(part, variables)
+        value = _part_value(part, variables)
         length += len(value) if part.kind != LITERAL else 0
         if length > _LONGEST:
             return "".join((*texts, UNKNOWN))
@@ -148,12 +160,12 @@ def expand(word: Word, variables: Mapping[str, Variable]) -> str:
     return "".join(texts)
 
 
-def fields(word: Word, variables: Mapping[str, Variable]) -> list[str]:
+def word_fields(word: ShellWord, variables: Mapping[str, ShellVariable]) -> list[str]:
     """The word expanded and, where it is not quoted, split at blanks."""
     found: list[str] = []
     text, any_text, length = "", False, 0
     for part in word:
-        value = _value(part, variables)
+        value = _part_value(part, variables)
         length += len(value) if part.kind != LITERAL else 0
         if length > _LONGEST:
             return [UNKNOWN]
@@ -174,16 +186,16 @@ def fields(word: Word, variables: Mapping[str, Variable]) -> list[str]:
     return [*found, text] if any_text else found
 
 
-def _value(part: Part, variables: Mapping[str, Variable]) -> str:
+def _part_value(part: WordPart, variables: Mapping[str, ShellVariable]) -> str:
     if part.kind == LITERAL:
         return part.text
     if part.kind == ARITHMETIC:
-        number = arithmetic(part.text, variables)
+        number = arithmetic_value(part.text, variables)
         return UNKNOWN if number is None else str(number)
     if part.kind != VARIABLE:
         return UNKNOWN
     match = _BRACES.fullmatch(part.text)
-    value = variables.get(match[1], Variable(None)).value if match else None
+    value = variables.get(match[1], ShellVariable(None)).value if match else None
     if match is None or value is None:
         return UNKNOWN
     if match[2] and not value:
@@ -193,7 +205,7 @@ def _value(part: Part, variables: Mapping[str, Variable]) -> str:
     return value
 
 
-def arithmetic(text: str, variables: Mapping[str, Variable]) -> int | None:
+def arithmetic_value(text: str, variables: Mapping[str, ShellVariable]) -> int | None:
     """The value of what stands in `$(( ))`; None where a part of it is not known, or not understood."""
     text = text.rstrip(" \t\n")
     if len(text) > _LONGEST:
@@ -210,20 +222,20 @@ def arithmetic(text: str, variables: Mapping[str, Variable]) -> int | None:
                 return None
             tokens.append(int(match[1]))
         elif match[2]:
-            value = variables.get(match[2], Variable(None)).value
+            value = variables.get(match[2], ShellVariable(None)).value
             if value is None or len(value) > _DIGITS or not re.fullmatch(r"-?[0-9]+", value):
                 return None
             tokens.append(int(value))
         else:
             tokens.append(match[3])
     try:
-        number = _Sum(tokens).value()
+        number = _ArithmeticParser(tokens).value()
     except (ValueError, ZeroDivisionError, OverflowError, RecursionError):
         return None
     return number if abs(number) < _LARGEST else None
 
 
-class _Sum:
+class _ArithmeticParser:
     """`tokens` by the usual precedence. Raises ValueError for what is no expression."""
 
     def __init__(self, tokens: list[str | int]) -> None:

@@ -26,7 +26,7 @@ _HERE = re.compile(r"<<-?[ \t\r]*(?:'([^']*)'|\"([^\"]*)\"|\\?([^ \t\r\n;|&<>()]
 _REDIRECTION = re.compile(r"(?:\d+|&)?(?:<<<|<&|>&|<>|>>|>\||<|>)[ \t\r]*")
 
 
-class Part(NamedTuple):
+class WordPart(NamedTuple):
     """A piece of a word. text: a literal's text; a variable's name with what stands in its braces (`X:-1`); an
     arithmetic expression; of what is OTHER, a command without its brackets, an array's elements in theirs.
     quoted: its value is not split at blanks."""
@@ -36,26 +36,26 @@ class Part(NamedTuple):
     quoted: bool = False
 
 
-Word = tuple[Part, ...]
+ShellWord = tuple[WordPart, ...]
 
 
-class Command(NamedTuple):
+class ShellCommand(NamedTuple):
     """line: where it begins. certain: it is executed exactly once, when the script gets there."""
 
     line: int
-    words: tuple[Word, ...]
+    words: tuple[ShellWord, ...]
     certain: bool
 
 
-def commands(text: str) -> list[Command]:
-    return list(_Reader(text).read())
+def parse_commands(text: str) -> list[ShellCommand]:
+    return list(_ScriptParser(text).read())
 
 
-_READ: Word = (Part(LITERAL, "read"),)
+_READ: ShellWord = (WordPart(LITERAL, "read"),)
 """A loop gives its variable values as `read` does: which ones is not known."""
 
 
-class _Reader:
+class _ScriptParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
@@ -64,16 +64,16 @@ class _Reader:
         self._conditional = False
         self._here: list[str] = []
 
-    def read(self) -> Iterator[Command]:
+    def read(self) -> Iterator[ShellCommand]:
         while self._at < len(self._text):
             line, words = self._command()
             words = self._without_keywords(words)
             if words:
-                yield Command(line, tuple(words), not (self._closing or self._conditional))
-            self._conditional = self._separator()
+                yield ShellCommand(line, tuple(words), not (self._closing or self._conditional))
+            self._conditional = self._skip_separator()
 
-    def _command(self) -> tuple[int, list[Word]]:
-        words: list[Word] = []
+    def _command(self) -> tuple[int, list[ShellWord]]:
+        words: list[ShellWord] = []
         line = 0
         while True:
             self._skip_blanks()
@@ -97,7 +97,7 @@ class _Reader:
             else:
                 words.append(self._word())
 
-    def _separator(self) -> bool:
+    def _skip_separator(self) -> bool:
         """Whether the next command depends on how this one ended."""
         text, at = self._text, self._at
         if at >= len(text):
@@ -116,9 +116,9 @@ class _Reader:
             self._closing.pop()
         return character == "|" and self._conditional
 
-    def _without_keywords(self, words: list[Word]) -> list[Word]:
+    def _without_keywords(self, words: list[ShellWord]) -> list[ShellWord]:
         for at in range(len(words)):
-            word = _plain(words[at])
+            word = _literal_text(words[at])
             if word in _OPENING:
                 self._closing.append(_OPENING[word])
                 if word in ("for", "select"):
@@ -146,66 +146,66 @@ class _Reader:
             else:
                 return
 
-    def _word(self) -> Word:
-        parts: list[Part] = []
+    def _word(self) -> ShellWord:
+        parts: list[WordPart] = []
         while self._at < len(self._text):
             character = self._peek()
             if character == "(" and parts and parts[-1].text.endswith("="):
-                parts.append(self._until(self._balanced(self._at, "(", ")"), OTHER))
+                parts.append(self._take_part(self._closing_position(self._at, "(", ")"), OTHER))
                 continue
             if character in _BLANKS or character in _ENDS or character in "<>":
                 break
             if character == "'":
                 end = self._find("'", self._at + 1)
-                parts.append(Part(LITERAL, self._text[self._at + 1 : end]))
+                parts.append(WordPart(LITERAL, self._text[self._at + 1 : end]))
                 self._take(end + 1)
             elif character == '"':
                 self._take(self._at + 1)
-                self._quoted(parts)
+                self._read_quoted(parts)
             elif character == "\\":
                 if not self._text.startswith("\\\n", self._at):
-                    parts.append(Part(LITERAL, self._text[self._at + 1 : self._at + 2]))
+                    parts.append(WordPart(LITERAL, self._text[self._at + 1 : self._at + 2]))
                 self._take(self._at + 2)
             else:
                 parts.append(self._expansion(character))
         return tuple(parts)
 
-    def _quoted(self, parts: list[Part]) -> None:
+    def _read_quoted(self, parts: list[WordPart]) -> None:
         while self._at < len(self._text):
             character = self._peek()
             if character == '"':
                 self._take(self._at + 1)
-                parts.append(Part(LITERAL, ""))
+                parts.append(WordPart(LITERAL, ""))
                 return
             if character == "\\" and self._text[self._at + 1 : self._at + 2] in '"\\$`\n':
                 following = self._text[self._at + 1 : self._at + 2]
-                parts.append(Part(LITERAL, "" if following == "\n" else following))
+                parts.append(WordPart(LITERAL, "" if following == "\n" else following))
                 self._take(self._at + 2)
             else:
                 parts.append(self._expansion(character)._replace(quoted=True))
 
-    def _expansion(self, character: str) -> Part:
+    def _expansion(self, character: str) -> WordPart:
         text, at = self._text, self._at
         if character == "`":
-            return self._until(self._find("`", at + 1) + 1, OTHER, 1, 1)
+            return self._take_part(self._find("`", at + 1) + 1, OTHER, 1, 1)
         if character != "$":
-            return self._until(at + 1, LITERAL)
+            return self._take_part(at + 1, LITERAL)
         if text.startswith("$((", at):
-            end = self._balanced(at + 1, "(", ")")
-            return self._until(end, ARITHMETIC if text[end - 2 : end] == "))" else OTHER, 3, 2)
+            end = self._closing_position(at + 1, "(", ")")
+            return self._take_part(end, ARITHMETIC if text[end - 2 : end] == "))" else OTHER, 3, 2)
         if text.startswith("$(", at):
-            return self._until(self._balanced(at + 1, "(", ")"), OTHER, 2, 1)
+            return self._take_part(self._closing_position(at + 1, "(", ")"), OTHER, 2, 1)
         if text.startswith("${", at):
-            return self._until(self._balanced(at + 1, "{", "}"), VARIABLE, 2, 1)
+            return self._take_part(self._closing_position(at + 1, "{", "}"), VARIABLE, 2, 1)
         name = _NAME.match(text, at + 1)
-        return self._until(name.end(), VARIABLE, 1) if name else self._until(at + 1, LITERAL)
+        return self._take_part(name.end(), VARIABLE, 1) if name else self._take_part(at + 1, LITERAL)
 
-    def _until(self, end: int, kind: str, left: int = 0, right: int = 0) -> Part:
-        part = Part(kind, self._text[self._at + left : max(end - right, self._at + left)])
+    def _take_part(self, end: int, kind: str, left: int = 0, right: int = 0) -> WordPart:
+        part = WordPart(kind, self._text[self._at + left : max(end - right, self._at + left)])
         self._take(end)
         return part
 
-    def _balanced(self, start: int, opening: str, closing: str) -> int:
+    def _closing_position(self, start: int, opening: str, closing: str) -> int:
         """Just after what closes the one at `start`; quotes inside hide what they hold."""
         depth, at, text = 0, start, self._text
         while at < len(text):
@@ -246,6 +246,6 @@ class _Reader:
         self._at = end
 
 
-def _plain(word: Word) -> str | None:
+def _literal_text(word: ShellWord) -> str | None:
     """An unquoted, literal word's text."""
     return "".join([part.text for part in word]) if all(part.kind == LITERAL for part in word) else None

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from worldsize.common.atomic_files import display
-from worldsize.common.numbers import whole
+from worldsize.common.atomic_files import printable_text
+from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError
 from worldsize.jobspec.batch_script.parse import BLANKS, BatchScript
 from worldsize.jobspec.limits import MAX_RANKS
-from worldsize.plan.slurm.hostlist import LIMIT, expand
+from worldsize.plan.slurm.hostlist import MAX_NAMES, expand_hostlist
 from worldsize.plan.slurm.time_limit import limit_seconds
 
-_LEAST = re.compile(r"([0-9]+)(?:[-,:][-,:0-9]*)?[kKmM]?")
+_MINIMUM = re.compile(r"([0-9]+)(?:[-,:][-,:0-9]*)?[kKmM]?")
 _TOO_LONG = re.compile(r"[0-9]{16}")
 _INDICES = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15})(?::([0-9]{1,15}))?)?")
 _DIGITS = re.compile(r"[0-9]+")
-MAX_NODES = LIMIT
+MAX_NODES = MAX_NAMES
 """As many as a list of nodes can name, which is Slurm's own limit, too."""
 
 _MAX_INDICES = 100_000
@@ -28,7 +28,7 @@ _MAX_MINUTES = 1 << 32
 """Slurm's own limit of a time limit."""
 
 
-class Asked(NamedTuple):
+class AllocationRequest(NamedTuple):
     """The allocation.
 
     tasks         of each node, in order; balanced where the script leaves it open
@@ -54,17 +54,17 @@ class Asked(NamedTuple):
         return max(self.tasks) * (self.cpus_per_task or 1)
 
 
-class Array(NamedTuple):
+class SbatchArray(NamedTuple):
     indices: tuple[int, ...]
     at_once: int | None = None
 
 
-def asked(script: BatchScript, source: str) -> Asked:
+def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequest:
     """Raises JobError with the line of a value that is none."""
-    read = _Reader(script, source)
+    read = _SizeReader(script, source)
     read.check_memory()
     nodes, tasks, per_node = read.nodes(), read.number("ntasks"), read.number("ntasks-per-node")
-    gpus = _gpus(read, nodes)
+    gpus = _gpus_per_node(read, nodes)
     if nodes is None:
         nodes = len(read.names("nodelist")) or (-(-tasks // per_node) if tasks and per_node else 1)
     if nodes > MAX_NODES:
@@ -82,23 +82,23 @@ def asked(script: BatchScript, source: str) -> Asked:
         what = "%d tasks are more than the limit of %d" % (sum(shares), MAX_RANKS)
         raise JobError(what, read.place("ntasks-per-node", "ntasks-per-gpu", "gpus-per-node", "ntasks", "nodes"))
     said = tasks is not None or per_node is not None
-    return Asked(shares, said, read.number("cpus-per-task"), gpus, read.seconds())
+    return AllocationRequest(shares, said, read.number("cpus-per-task"), gpus, read.seconds())
 
 
-def array_of(script: BatchScript, source: str) -> Array | None:
+def parse_sbatch_array(script: BatchScript, source: str) -> SbatchArray | None:
     """The job array's indices, in order; `0-9:3,12%2` is 0, 3, 6, 9 and 12, two at a time."""
     option = script.option("array")
     if option is None:
         return None
     text, percent, limit = (option.value or "").partition("%")
-    found, at_once = _indices(text), whole(limit) if percent else None
+    found, at_once = _parse_indices(text), parse_digits(limit) if percent else None
     if not found or (percent and not at_once):
-        what = "--array=%s is no list of at most %d indices" % (display("%.40s" % option.value), _MAX_INDICES)
+        what = "--array=%s is no list of at most %d indices" % (printable_text("%.40s" % option.value), _MAX_INDICES)
         raise JobError(what, "%s:%d" % (source, option.line))
-    return Array(tuple(sorted(set(found))), at_once)
+    return SbatchArray(tuple(sorted(set(found))), at_once)
 
 
-def _indices(text: str) -> list[int]:
+def _parse_indices(text: str) -> list[int]:
     """As written; none for what is no list of them, or too long a one."""
     found: list[int] = []
     for part in text.split(","):
@@ -113,25 +113,25 @@ def _indices(text: str) -> list[int]:
     return found
 
 
-def _gpus(read: _Reader, nodes: int | None) -> int | None:
+def _gpus_per_node(read: _SizeReader, nodes: int | None) -> int | None:
     """Of each node: from --gpus-per-node, --gres=gpu:…, --gpus over the nodes, or --gpus-per-task."""
     per_node = read.count("gpus-per-node")
     if per_node is not None:
-        return read.on_one_node(per_node, "gpus-per-node")
+        return read.check_gpus(per_node, "gpus-per-node")
     found = [read.counted(part) for part in read.parts("gres") if re.match(r"(gres[:/])?gpu\b", part)]
     if found:
-        return read.on_one_node(sum(found), "gres")
+        return read.check_gpus(sum(found), "gres")
     total = read.count("gpus")
     if total is not None:
-        return read.on_one_node(-(-total // (nodes or 1)), "gpus")
+        return read.check_gpus(-(-total // (nodes or 1)), "gpus")
     per_task = read.count("gpus-per-task")
     if per_task is None:
         return None
     tasks = read.number("ntasks-per-node") or -(-(read.number("ntasks") or nodes or 1) // (nodes or 1))
-    return read.on_one_node(per_task * tasks, "gpus-per-task")
+    return read.check_gpus(per_task * tasks, "gpus-per-task")
 
 
-class _Reader:
+class _SizeReader:
     """Values of options as numbers; what is none is an error with its line."""
 
     def __init__(self, script: BatchScript, source: str) -> None:
@@ -142,22 +142,22 @@ class _Reader:
         value = self._script.value(name)
         if value is None:
             return None
-        return self._within(name, value.strip(BLANKS), MAX_RANKS, "no number")
+        return self._number_within(name, value.strip(BLANKS), MAX_RANKS, "no number")
 
     def nodes(self) -> int | None:
         """The least that will do: 2 of `2-4`."""
         value = self._script.value("nodes")
         if value is None:
             return None
-        least = _LEAST.fullmatch(value.strip(BLANKS))
-        return self._within("nodes", least[1] if least else value, MAX_NODES, "no number of nodes")
+        least = _MINIMUM.fullmatch(value.strip(BLANKS))
+        return self._number_within("nodes", least[1] if least else value, MAX_NODES, "no number of nodes")
 
-    def _within(self, name: str, text: str, most: int, otherwise: str) -> int:
-        number = whole(text)
+    def _number_within(self, name: str, text: str, most: int, otherwise: str) -> int:
+        number = parse_digits(text)
         if number and number > most:
-            raise self._wrong(name, "more than the limit of %d" % most)
+            raise self._value_error(name, "more than the limit of %d" % most)
         if not number:
-            raise self._wrong(name, otherwise if not text.isdigit() else "no number from 1 to %d" % most)
+            raise self._value_error(name, otherwise if not text.isdigit() else "no number from 1 to %d" % most)
         return number
 
     def count(self, name: str) -> int | None:
@@ -169,20 +169,20 @@ class _Reader:
         number = part.partition("(")[0].rpartition(":")[2]
         if name == "gres" and not _DIGITS.fullmatch(number):
             return 1
-        found = whole(number)
+        found = parse_digits(number)
         if found is None:
-            raise self._wrong(name, "no number of GPUs")
+            raise self._value_error(name, "no number of GPUs")
         return found
 
-    def on_one_node(self, gpus: int, name: str) -> int:
+    def check_gpus(self, gpus: int, name: str) -> int:
         if gpus > _MAX_GPUS:
-            raise self._wrong(name, "more than %d GPUs on a node" % _MAX_GPUS)
+            raise self._value_error(name, "more than %d GPUs on a node" % _MAX_GPUS)
         return gpus
 
     def check_memory(self) -> None:
         for name in ("mem", "mem-per-cpu"):
             if _TOO_LONG.search(self._script.value(name) or ""):
-                raise self._wrong(name, "no size of memory")
+                raise self._value_error(name, "no size of memory")
 
     def parts(self, name: str) -> list[str]:
         return [part for part in (self._script.value(name) or "").split(",") if part]
@@ -190,23 +190,23 @@ class _Reader:
     def names(self, name: str) -> list[str]:
         value = self._script.value(name)
         try:
-            return expand(value) if value and "/" not in value else []
+            return expand_hostlist(value) if value and "/" not in value else []
         except ValueError as error:
-            raise self._wrong(name, "no list of nodes", str(error)) from None
+            raise self._value_error(name, "no list of nodes", str(error)) from None
 
     def seconds(self) -> float | None:
         try:
             seconds = limit_seconds(self._script.value("time"))
         except (ValueError, OverflowError):
-            raise self._wrong("time", "no time limit") from None
+            raise self._value_error("time", "no time limit") from None
         if seconds is not None and seconds > 60 * _MAX_MINUTES:
-            raise self._wrong("time", "longer than %d minutes" % _MAX_MINUTES)
+            raise self._value_error("time", "longer than %d minutes" % _MAX_MINUTES)
         return seconds
 
     def place(self, *names: str) -> str:
         """Where the last said of these options stands."""
         return "%s:%s" % (self._source, self._script.line(*names))
 
-    def _wrong(self, name: str, what: str, hint: str | None = None) -> JobError:
-        text = display("%.40s" % self._script.value(name))
+    def _value_error(self, name: str, what: str, hint: str | None = None) -> JobError:
+        text = printable_text("%.40s" % self._script.value(name))
         return JobError("--%s=%s is %s" % (name, text, what), self.place(name), hint)

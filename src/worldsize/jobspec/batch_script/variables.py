@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from worldsize.jobspec.batch_script.parse import BatchScript
-from worldsize.jobspec.batch_script.size import Asked
-from worldsize.plan.slurm.hostlist import fold
-from worldsize.plan.slurm.step_size import repeated
+from worldsize.jobspec.batch_script.size import AllocationRequest
+from worldsize.plan.slurm.hostlist import fold_hostlist
+from worldsize.plan.slurm.step_size import format_counts
 
 _SAME_NAME = {
     "partition": "SLURM_JOB_PARTITION",
@@ -25,7 +25,7 @@ _SAME_NAME = {
 }
 """Options that reach the script as they were said."""
 
-ONLY_WHEN_SAID = {
+ONLY_IF_REQUESTED = {
     "SLURM_NTASKS_PER_NODE": "--ntasks-per-node",
     "SLURM_NTASKS": "--ntasks or --ntasks-per-node",
     "SLURM_NPROCS": "--ntasks or --ntasks-per-node",
@@ -42,13 +42,13 @@ _UNITS = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 _SIZE = re.compile(r"([0-9]{1,15})([KMGTkmgt]?)")
 
 
-def of_size(script: BatchScript, asked: Asked) -> dict[str, str]:
+def allocation_variables(script: BatchScript, asked: AllocationRequest) -> dict[str, str]:
     """Those that say how large the allocation is: the same on every cluster."""
     tasks = sum(asked.tasks)
     found = {
         "SLURM_JOB_NUM_NODES": str(asked.nodes),
         "SLURM_NNODES": str(asked.nodes),
-        "SLURM_TASKS_PER_NODE": repeated(asked.tasks),
+        "SLURM_TASKS_PER_NODE": format_counts(asked.tasks),
         "SLURM_PROCID": "0",
         "SLURM_NODEID": "0",
         "SLURM_LOCALID": "0",
@@ -66,16 +66,16 @@ def of_size(script: BatchScript, asked: Asked) -> dict[str, str]:
     return found
 
 
-def sbatch_variables(script: BatchScript, asked: Asked, hosts: tuple[str, ...]) -> dict[str, str]:
+def sbatch_variables(script: BatchScript, asked: AllocationRequest, hosts: tuple[str, ...]) -> dict[str, str]:
     """All but those that say which job it is, whose, and from where."""
-    nodes = fold(hosts)
+    nodes = fold_hostlist(hosts)
     found = {
-        **of_size(script, asked),
+        **allocation_variables(script, asked),
         "ENVIRONMENT": "BATCH",
         "SLURM_CLUSTER_NAME": "local",
         "SLURM_CPUS_ON_NODE": str(asked.cpus),
         "SLURM_GTIDS": "0",
-        "SLURM_JOB_CPUS_PER_NODE": repeated((asked.cpus,) * asked.nodes),
+        "SLURM_JOB_CPUS_PER_NODE": format_counts((asked.cpus,) * asked.nodes),
         "SLURM_JOB_NODELIST": nodes,
         "SLURM_NODELIST": nodes,
         "SLURM_PRIO_PROCESS": "0",

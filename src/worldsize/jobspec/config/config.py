@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LOCAL = "local"
 
 
-class Compute(NamedTuple):
+class ComputeSettings(NamedTuple):
     """A named place to run jobs.
 
     runs_dir        where its runs are kept; None: in the home
@@ -60,11 +60,11 @@ class Compute(NamedTuple):
     virtual_packages: tuple[str, ...] = ()
 
     @property
-    def runs_place(self) -> str | None:
+    def own_runs_dir(self) -> str | None:
         """`runs_dir`, or this user's own directory in one where others make directories too."""
-        from worldsize.trust.directories import own_place  # few commands need it
+        from worldsize.trust.directories import user_directory_in  # few commands need it
 
-        return self.runs_dir and own_place(self.runs_dir)
+        return self.runs_dir and user_directory_in(self.runs_dir)
 
 
 class Config(NamedTuple):
@@ -80,7 +80,7 @@ class Config(NamedTuple):
 
     home: str = ""
     default_compute: str = LOCAL
-    computes: Mapping[str, Compute] = {}
+    computes: Mapping[str, ComputeSettings] = {}
     origins: Mapping[str, str] = {}
     default_place: str = "default"
     envs_dir: str | None = None
@@ -89,7 +89,7 @@ class Config(NamedTuple):
     conda: Mapping[str, Any] = {}
     notices: tuple[str, ...] = ()
 
-    def compute(self, name: str | None = None, where: str | None = None) -> Compute:
+    def compute(self, name: str | None = None, where: str | None = None) -> ComputeSettings:
         """The compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none."""
         wanted = name or self.default_compute
         if wanted in self.computes:

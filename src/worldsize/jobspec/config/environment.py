@@ -8,8 +8,8 @@ from typing import Any
 
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.reading.environment import read_environment
-from worldsize.jobspec.reading.problems import Report
-from worldsize.jobspec.reading.tree import Node
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.jobspec.reading.values import mapping_of, read_keys, read_text
 
 TABLES = ("environment", "environment_map", "conda")
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ANY = Key("text", "", blank=False)
 
 
-def flatten(table: str, node: Node, report: Report) -> dict[tuple[str, ...], Node]:
+def flatten(table: str, node: YamlNode, report: Problems) -> dict[tuple[str, ...], YamlNode]:
     """One setting for each name in a table, so that the nearest file wins name by name."""
     entries = mapping_of(node, table, report) or {}
     if table == "environment":
@@ -35,7 +35,7 @@ def flatten(table: str, node: Node, report: Report) -> dict[tuple[str, ...], Nod
     return {(table, name): item for name, item in entries.items()}
 
 
-def read_tables(settings: dict[tuple[str, ...], Node], report: Report) -> dict[str, Any]:
+def read_tables(settings: dict[tuple[str, ...], YamlNode], report: Problems) -> dict[str, Any]:
     """The fields of Config that `settings` (those of TABLES) mean."""
     environments: dict[str, Any] = {}
     mapped: dict[str, str] = {}

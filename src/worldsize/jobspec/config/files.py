@@ -10,18 +10,18 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import LOCAL, Compute, Config
+from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
 from worldsize.jobspec.keys.hpcpack import HEAD, HPCPACK, NO_PASSWORD, default_runs_dir
 from worldsize.jobspec.keys.job import MAX_SECONDS
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.keys.slurm import SETUP, SLURM
 from worldsize.jobspec.reading.nearest import did_you_mean
-from worldsize.jobspec.reading.problems import Report
-from worldsize.jobspec.reading.tree import Node, plain, to_node
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode, plain_value, to_node
 from worldsize.jobspec.reading.values import mapping_of, read_keys
 from worldsize.trust.projects import (
     ConfigFile,
-    Verdict,
+    TrustVerdict,
     has_authority,
     judge_project_file,
     judge_user_file,
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 20
 TYPES = (LOCAL, "slurm", "hpcpack", "azureml")
-TOP: Keys = {
+TOP_KEYS: Keys = {
     "home": Key("path", "Where runs are kept.", blank=False),
     "default_compute": Key("text", "The compute of jobs that name none.", blank=False),
     "compute": Key("any", "The computes, a table each."),
     "envs_dir": Key("path", "Where environments are built.", blank=False),
 }
-ENVIRONMENTS = ("environment", "environment_map", "conda")
+ENVIRONMENT_TABLES = ("environment", "environment_map", "conda")
 """Tables that jobspec/config/environment.py reads."""
-COMPUTE: Keys = {
+COMPUTE_KEYS: Keys = {
     "type": Key("text", "What kind of compute this is.", choices=TYPES),
     "runs_dir": Key("path", "Where this compute's runs are kept.", blank=False),
     "gpus_per_node": Key("int", "GPUs on each node.", minimum=0, maximum=1024),
@@ -58,7 +58,7 @@ COMPUTE: Keys = {
     "virtual_packages": Key("texts", "What conda may count on on its nodes: __cuda=12.4, __glibc=2.28.", blank=False),
 }
 
-OPTIONS: Mapping[str, Keys] = {
+KEYS_BY_TYPE: Mapping[str, Keys] = {
     LOCAL: SETUP,
     "slurm": {**SLURM, **SETUP},
     "hpcpack": {**HEAD, **HPCPACK, **SETUP},
@@ -66,11 +66,11 @@ OPTIONS: Mapping[str, Keys] = {
 """What a compute of a type has beside these; the types that are not here take what they are given."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)$")
+_POSITION = re.compile(r"\(at line (\d+), column (\d+)\)$")
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
 
-Settings = dict[tuple[str, ...], Node]
+Settings = dict[tuple[str, ...], YamlNode]
 
 
 def read_files(
@@ -78,20 +78,20 @@ def read_files(
 ) -> Config:
     """The configuration of these files, the weakest first; of the projects' the first that counts. Raises one
     ConfigError for all that is wrong in those that count."""
-    report = Report(error=ConfigError)
+    report = Problems(error=ConfigError)
     roots, notices = _select_roots(site, own, projects, environ, ask)
     settings: Settings = {}
     for root in roots:
-        settings.update(_flat(root, report))
+        settings.update(_flatten(root, report))
     report.check()
     values: dict[str, Any] = {}
     for path, node in settings.items():
         if len(path) == 1:
             report.base = os.path.dirname(node.origin)
-            values.update(read_keys({path[0]: node}, "", TOP, report, of="worldsize.toml"))
+            values.update(read_keys({path[0]: node}, "", TOP_KEYS, report, of="worldsize.toml"))
     names = dict.fromkeys([LOCAL, *(path[1] for path in settings if path[0] == "compute")])
-    computes = {name: _compute(name, settings, report) for name in names}
-    tables = {path: node for path, node in settings.items() if path[0] in ENVIRONMENTS}
+    computes = {name: _read_compute(name, settings, report) for name in names}
+    tables = {path: node for path, node in settings.items() if path[0] in ENVIRONMENT_TABLES}
     if tables:
         from worldsize.jobspec.config.environment import read_tables
 
@@ -106,12 +106,12 @@ def read_files(
 
 def _select_roots(
     site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
-) -> tuple[list[Node], list[str]]:
+) -> tuple[list[YamlNode], list[str]]:
     """The tables of the files that count, the weakest first; and notices. The site's is root's, or a variable's."""
-    roots = [_root(read_config(site, MAX_BYTES))] if site else []
+    roots = [_parse_toml(read_config(site, MAX_BYTES))] if site else []
     notices: list[str] = []
 
-    def add(root: Callable[[], Node], verdict: Verdict) -> bool:
+    def add(root: Callable[[], YamlNode], verdict: TrustVerdict) -> bool:
         if verdict.notice:
             notices.append(verdict.notice)
         if verdict.counts:
@@ -120,23 +120,23 @@ def _select_roots(
 
     if own:
         file = read_config(own, MAX_BYTES)
-        add(partial(_root, file), judge_user_file(file, environ))
+        add(partial(_parse_toml, file), judge_user_file(file, environ))
     for project in projects:
         file = read_config(project, MAX_BYTES)
-        root = cache(partial(_root, file))
+        root = cache(partial(_parse_toml, file))
         if add(root, judge_project_file(file, partial(_authority, root), environ, ask)):
             break
     return roots, notices
 
 
-def _authority(root: Callable[[], Node]) -> list[tuple[str, str]]:
+def _authority(root: Callable[[], YamlNode]) -> list[tuple[str, str]]:
     """What a file decides that could harm: (key, value) each."""
-    settings = _flat(root(), Report(error=ConfigError))
-    said = [(path, plain(node)) for path, node in settings.items()]
+    settings = _flatten(root(), Problems(error=ConfigError))
+    said = [(path, plain_value(node)) for path, node in settings.items()]
     return [(".".join(path), repr(value)) for path, value in said if has_authority(path, str(value))]
 
 
-def _root(config: ConfigFile) -> Node:
+def _parse_toml(config: ConfigFile) -> YamlNode:
     """The file's tables as a tree. Raises ConfigError when it is not a TOML file."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -155,14 +155,14 @@ def _root(config: ConfigFile) -> Node:
     except RecursionError:
         raise ConfigError("nested too deep", file) from None
     except tomllib.TOMLDecodeError as error:
-        raise _not_toml(str(error), file) from None
+        raise _toml_error(str(error), file) from None
     except ValueError:
         raise ConfigError("not TOML: a number with too many digits", file) from None
     return _with_lines(root, (), _key_lines(text))
 
 
-def _not_toml(message: str, file: str) -> ConfigError:
-    place = _PLACE.search(message)
+def _toml_error(message: str, file: str) -> ConfigError:
+    place = _POSITION.search(message)
     if not place:
         return ConfigError("not TOML: %s" % message, file)
     what = "not TOML, column %s: %s" % (place[2], message[: place.start()].rstrip())
@@ -176,18 +176,18 @@ def _key_lines(text: str) -> dict[tuple[str, ...], int]:
     for number, line in enumerate(text.splitlines(), 1):
         header, key = _HEADER.match(line), _KEY.match(line)
         if header:
-            table = _steps(header[1])
+            table = _key_path(header[1])
             lines.setdefault(table, number)
         elif key:
-            lines.setdefault(table + _steps(key[1]), number)
+            lines.setdefault(table + _key_path(key[1]), number)
     return lines
 
 
-def _steps(dotted: str) -> tuple[str, ...]:
+def _key_path(dotted: str) -> tuple[str, ...]:
     return tuple(step.strip().strip("\"'") for step in dotted.split("."))
 
 
-def _with_lines(node: Node, path: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> Node:
+def _with_lines(node: YamlNode, path: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> YamlNode:
     node = node._replace(line=lines.get(path, node.line))
     if not isinstance(node.value, dict):
         return node
@@ -195,11 +195,11 @@ def _with_lines(node: Node, path: tuple[str, ...], lines: dict[tuple[str, ...], 
     return node._replace(value=children)
 
 
-def _flat(root: Node, report: Report) -> Settings:
+def _flatten(root: YamlNode, report: Problems) -> Settings:
     """One entry per setting, and one per compute's table."""
     settings: Settings = {}
     for name, node in root.value.items():
-        if name in ENVIRONMENTS:
+        if name in ENVIRONMENT_TABLES:
             from worldsize.jobspec.config.environment import flatten
 
             settings.update(flatten(name, node, report))
@@ -218,29 +218,31 @@ def _flat(root: Node, report: Report) -> Settings:
     return settings
 
 
-def _compute(name: str, settings: Settings, report: Report) -> Compute:
+def _read_compute(name: str, settings: Settings, report: Problems) -> ComputeSettings:
     entries = {path[2]: node for path, node in settings.items() if path[:2] == ("compute", name) and len(path) == 3}
     path = "compute.%s" % name
     values: dict[str, Any] = {"type": LOCAL} if name == LOCAL else {}
     for key, node in entries.items():
         report.base = os.path.dirname(node.origin)
-        if key in COMPUTE:
-            values.update(read_keys({key: node}, path, COMPUTE, report))
+        if key in COMPUTE_KEYS:
+            values.update(read_keys({key: node}, path, COMPUTE_KEYS, report))
     if "type" not in values and "type" not in entries:
         hint = "one of: %s" % ", ".join(TYPES)
         report.problem(settings[("compute", name)], path + ".type", "is missing", hint)
     if name == LOCAL and values["type"] != LOCAL:
         report.problem(entries["type"], path + ".type", "is always local", "give the compute another name")
-    return Compute(name, **_finished(path, values, entries, report))
+    return ComputeSettings(name, **_with_type_options(path, values, entries, report))
 
 
-def _finished(path: str, values: dict[str, Any], entries: dict[str, Node], report: Report) -> dict[str, Any]:
+def _with_type_options(
+    path: str, values: dict[str, Any], entries: dict[str, YamlNode], report: Problems
+) -> dict[str, Any]:
     """Adds the options that only this type of compute knows."""
     kind = values.get("type")
-    others = {key: node for key, node in entries.items() if key not in COMPUTE}
-    known = OPTIONS.get(kind) if kind else None
+    others = {key: node for key, node in entries.items() if key not in COMPUTE_KEYS}
+    known = KEYS_BY_TYPE.get(kind) if kind else None
     if known is None:
-        values["options"] = {key: plain(node) for key, node in others.items()}
+        values["options"] = {key: plain_value(node) for key, node in others.items()}
     else:
         _refuse_unknown(path, others, known, kind or "", report)
         wanted = {key: node for key, node in others.items() if key in known}
@@ -254,9 +256,9 @@ def _finished(path: str, values: dict[str, Any], entries: dict[str, Node], repor
     return values
 
 
-def _refuse_unknown(path: str, entries: dict[str, Node], known: Keys, kind: str, report: Report) -> None:
+def _refuse_unknown(path: str, entries: dict[str, YamlNode], known: Keys, kind: str, report: Problems) -> None:
     for key, node in entries.items():
         if key not in known:
             what = "is not a key of a %s compute" % kind
             hint = NO_PASSWORD if kind == "hpcpack" and "pass" in key.lower() else None
-            report.problem(node, "%s.%s" % (path, key[:60]), what, hint or did_you_mean(key, {**COMPUTE, **known}))
+            report.problem(node, "%s.%s" % (path, key[:60]), what, hint or did_you_mean(key, {**COMPUTE_KEYS, **known}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from worldsize.jobspec.config.config import LOCAL, Compute, Config
+from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def load_config(cwd: str, environ: Mapping[str, str], ask: Ask | None = None) ->
 
         config = read_files(site, own, projects, environ, ask)
     else:
-        config = Config(computes={LOCAL: Compute()})
+        config = Config(computes={LOCAL: ComputeSettings()})
     return _with_environment(config, cwd, environ)
 
 
@@ -60,11 +60,11 @@ def config_files(cwd: str, environ: Mapping[str, str]) -> tuple[str | None, str 
     config_home = environ.get("XDG_CONFIG_HOME") or os.path.join(_user_home(environ), ".config")
     site: str | None = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
     own: str | None = os.path.join(config_home, "worldsize", FILE_NAME)
-    projects = [path for path in _upwards(cwd) if path not in (site, own) and os.path.isfile(path)]
+    projects = [path for path in _config_paths_above(cwd) if path not in (site, own) and os.path.isfile(path)]
     return site if os.path.isfile(site or "") else None, own if os.path.isfile(own or "") else None, projects
 
 
-def _upwards(directory: str) -> Iterator[str]:
+def _config_paths_above(directory: str) -> Iterator[str]:
     while True:
         yield os.path.join(directory, FILE_NAME)
         parent = os.path.dirname(directory)

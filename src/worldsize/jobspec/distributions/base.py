@@ -36,7 +36,7 @@ class Arrangement(NamedTuple):
     conventions: tuple[str, ...] = ()
 
 
-def tolerant(kind: Kind) -> Kind:
+def ignore_unknown_keywords(kind: Kind) -> Kind:
     """Keywords that the kind does not have only warn, as in a job file: Azure's own samples have them."""
     exact: Any = kind.__new__
 

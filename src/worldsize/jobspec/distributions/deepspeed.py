@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.jobspec.distributions.base import Arrangement, tolerant
-from worldsize.plan.rank_layout import node_major
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.plan.rank_layout import node_major_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _COMMAND = re.compile(r"(?:^|[\n;&|(])\s*(?:\w+=\S*\s+)*(?:exec\s+)?(\S*/)?deepspeed\s")
 
 
-@tolerant
+@ignore_unknown_keywords
 class DeepSpeedDistribution(NamedTuple):
     """DeepSpeed finds torch's variables; a command that is `deepspeed train.py …` is started once per node."""
 
@@ -33,36 +33,36 @@ class DeepSpeedDistribution(NamedTuple):
         return instances * self.process_count_per_instance
 
     def arrange(self, instances: int) -> Arrangement:
-        return Arrangement(node_major(instances, self.process_count_per_instance), conventions=("torch",))
+        return Arrangement(node_major_layout(instances, self.process_count_per_instance), conventions=("torch",))
 
 
-def by_its_launcher(
+def with_deepspeed_launcher(
     arrangement: Arrangement, command: str, argv: Sequence[str], gpus_per_node: int | None
 ) -> Arrangement:
     """`arrangement` for a command that is DeepSpeed's own launcher, which is started once per node; as it is for any
     other. Jobs that were written for it ask for one process per node, and mean all GPUs. Raises PlanError where it is
     named by a path, so that nothing can tell it of the allocation."""
     asked = arrangement.launcher != "direct" and "otherwise" not in arrangement.options
-    if asked or not starts_deepspeed(command, argv):
+    if asked or not is_deepspeed_command(command, argv):
         return arrangement
-    if named_by_path(command, argv):
+    if has_launcher_path(command, argv):
         from worldsize.errors import PlanError
 
         what = "DeepSpeed's launcher is named by a path: there it would see this node alone"
         raise PlanError(what, "command", "write deepspeed …, and let environment: say where that is")
     nodes = arrangement.nodes
     if gpus_per_node and all(len(node.ranks) == 1 for node in nodes):
-        nodes = node_major(len(nodes), gpus_per_node)
+        nodes = node_major_layout(len(nodes), gpus_per_node)
     conventions = (*arrangement.conventions, "torch")
     return arrangement._replace(nodes=nodes, launcher="deepspeed", options={}, conventions=conventions)
 
 
-def starts_deepspeed(command: str, argv: Sequence[str]) -> bool:
+def is_deepspeed_command(command: str, argv: Sequence[str]) -> bool:
     """Whether a command is one of DeepSpeed's own launcher, which starts a node's ranks itself."""
     return argv[0].rpartition("/")[2] == "deepspeed" if argv else _COMMAND.search(command) is not None
 
 
-def named_by_path(command: str, argv: Sequence[str]) -> bool:
+def has_launcher_path(command: str, argv: Sequence[str]) -> bool:
     """Whether such a command says where the launcher is, rather than its name alone."""
     if argv:
         return "/" in argv[0]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.jobspec.distributions.base import Arrangement, tolerant
-from worldsize.plan.rank_layout import node_major
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.plan.rank_layout import node_major_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _LAUNCHER = (
 )
 
 
-@tolerant
+@ignore_unknown_keywords
 class HorovodDistribution(NamedTuple):
     """In place of horovodrun: its variables set directly, or a Horovod that was built with MPI under mpirun."""
 
@@ -38,5 +38,5 @@ class HorovodDistribution(NamedTuple):
         return instances * self.process_count_per_instance
 
     def arrange(self, instances: int) -> Arrangement:
-        nodes = node_major(instances, self.process_count_per_instance)
+        nodes = node_major_layout(instances, self.process_count_per_instance)
         return Arrangement(nodes, self.launcher, ports="node")

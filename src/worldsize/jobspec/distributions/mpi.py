@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from worldsize.jobspec.distributions.base import Arrangement, tolerant
-from worldsize.plan.rank_layout import node_major
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.plan.rank_layout import node_major_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _LAUNCHER = (
 )
 
 
-@tolerant
+@ignore_unknown_keywords
 class MpiDistribution(NamedTuple):
     """Ranks started by mpirun where the nodes have Open MPI's, else directly, with the variables that it would set."""
 
@@ -41,5 +41,5 @@ class MpiDistribution(NamedTuple):
     def arrange(self, instances: int) -> Arrangement:
         options: dict[str, Any] = {"otherwise": "direct"} if self.launcher == "auto" else {}
         launcher = "mpirun" if self.launcher == "auto" else self.launcher
-        nodes = node_major(instances, self.process_count_per_instance)
+        nodes = node_major_layout(instances, self.process_count_per_instance)
         return Arrangement(nodes, launcher, options)

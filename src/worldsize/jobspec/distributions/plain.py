@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.jobspec.distributions.base import Arrangement, tolerant
-from worldsize.plan.rank_layout import node_major
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.plan.rank_layout import node_major_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.jobspec.keys.key import Keys
 
 
-@tolerant
+@ignore_unknown_keywords
 class PlainDistribution(NamedTuple):
     """Ranks of no framework, with every convention set."""
 
@@ -28,4 +28,4 @@ class PlainDistribution(NamedTuple):
         return instances * self.process_count_per_instance
 
     def arrange(self, instances: int) -> Arrangement:
-        return Arrangement(node_major(instances, self.process_count_per_instance))
+        return Arrangement(node_major_layout(instances, self.process_count_per_instance))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from worldsize.jobspec.distributions.base import Arrangement, tolerant
-from worldsize.plan.rank_layout import node_major
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.plan.rank_layout import node_major_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from worldsize.jobspec.keys.key import Keys
 
 
-@tolerant
+@ignore_unknown_keywords
 class PyTorchDistribution(NamedTuple):
     """torch.distributed: its variables set directly, or by one torchrun per node (`launcher="torchrun"`).
 
@@ -48,39 +48,41 @@ class PyTorchDistribution(NamedTuple):
         return instances * self.process_count_per_instance
 
     def arrange(self, instances: int) -> Arrangement:
-        nodes = node_major(instances, self.process_count_per_instance)
+        nodes = node_major_layout(instances, self.process_count_per_instance)
         return Arrangement(nodes, self.launcher, self._options(instances))
 
     def _options(self, instances: int) -> dict[str, Any]:
         """What is said of torchrun, where it differs from what it does by itself."""
         said: dict[str, Any] = {}
         if self.nodes is not None:
-            said["min_nodes"] = _least(self.nodes, instances)
+            said["min_nodes"] = _min_nodes(self.nodes, instances)
         if self.max_restarts:
             said["max_restarts"] = self.max_restarts
         if self.rdzv_backend != "c10d":
             said["rdzv_backend"] = self.rdzv_backend
         if said and self.launcher != "torchrun":
-            raise _refused("%s: torchrun's alone" % ", ".join(said).replace("min_nodes", "nodes"), "launcher: torchrun")
+            raise _plan_error(
+                "%s: torchrun's alone" % ", ".join(said).replace("min_nodes", "nodes"), "launcher: torchrun"
+            )
         if instances > 1 and "rdzv_backend" in said and len(said) > 1:
             what = "with static rendezvous each node would start its own ranks again, and not the others'"
-            raise _refused(what, "rdzv_backend: c10d", "rdzv_backend")
+            raise _plan_error(what, "rdzv_backend: c10d", "rdzv_backend")
         return said
 
 
-def _least(nodes: str, instances: int) -> int:
+def _min_nodes(nodes: str, instances: int) -> int:
     """MIN of "MIN:MAX", or of one number for both."""
     found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,7}))?", nodes.strip())
     if found is None or not 0 < int(found[1]) <= int(found[2] or found[1]):
-        raise _refused("%.40r is no range of nodes" % nodes, "write MIN:MAX, such as 1:2", "nodes")
+        raise _plan_error("%.40r is no range of nodes" % nodes, "write MIN:MAX, such as 1:2", "nodes")
     least, most = int(found[1]), int(found[2] or found[1])
     if not least <= instances <= most:
         what = "nodes is %s, but the run starts on %d" % (nodes, instances)
-        raise _refused(what, "resources.instance_count: %d" % most, "nodes")
+        raise _plan_error(what, "resources.instance_count: %d" % most, "nodes")
     return least
 
 
-def _refused(what: str, hint: str, key: str = "launcher") -> PlanError:
+def _plan_error(what: str, hint: str, key: str = "launcher") -> PlanError:
     from worldsize.errors import PlanError
 
     return PlanError(what, "distribution." + key, hint)

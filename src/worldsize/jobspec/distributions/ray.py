@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from worldsize.jobspec.distributions.base import Arrangement, tolerant
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.jobspec.keys.key import Keys
 
 
-@tolerant
+@ignore_unknown_keywords
 class RayDistribution(NamedTuple):
     """A Ray cluster: a head and workers, one per instance."""
 

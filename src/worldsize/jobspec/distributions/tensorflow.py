@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from worldsize.jobspec.distributions.base import Arrangement, tolerant
-from worldsize.plan.rank_layout import by_roles
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.plan.rank_layout import role_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.jobspec.keys.key import Keys
 
 
-@tolerant
+@ignore_unknown_keywords
 class TensorFlowDistribution(NamedTuple):
     """`TF_CONFIG`; without a worker_count there is one worker per instance."""
 
@@ -50,7 +50,7 @@ class TensorFlowDistribution(NamedTuple):
             raise PlanError(what, "distribution.worker_count", "ask for fewer nodes, or for more workers")
         trainers = ("chief",) * self.chief + ("worker",) * (self.worker_count or instances)
         others = ("ps",) * self.parameter_server_count + ("evaluator",) * self.evaluator
-        nodes = by_roles(instances, trainers, others)
+        nodes = role_layout(instances, trainers, others)
         if self.parameter_server_count:
             lingering = ("evaluator",) if self.chief else ("worker", "evaluator")
             return Arrangement(nodes, ports="rank", leaders=(0,), lingering=lingering)

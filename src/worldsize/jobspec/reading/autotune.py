@@ -11,14 +11,14 @@ from worldsize.jobspec.distributions.base import Arrangement
 from worldsize.jobspec.keys.autotune import AUTOTUNE, MAX_TRIALS
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.matrix import read_matrix
-from worldsize.jobspec.reading.problems import Report
-from worldsize.jobspec.reading.tree import Node
-from worldsize.jobspec.reading.values import READERS, Reader, mapping_of, read_keys
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode
+from worldsize.jobspec.reading.values import READERS, ValueReader, mapping_of, read_keys
 
 MICRO_BATCH = "train_micro_batch_size_per_gpu"
-SHORT = {"micro_batch": MICRO_BATCH, "zero_stage": "zero_optimization.stage"}
+SHORT_NAMES = {"micro_batch": MICRO_BATCH, "zero_stage": "zero_optimization.stage"}
 
-_READERS: Mapping[str, Reader] = {**READERS, "search": read_matrix}
+_READERS: Mapping[str, ValueReader] = {**READERS, "search": read_matrix}
 _SEARCH = {"zero_stage": (0, 1, 2, 3), "micro_batch": (1, 2, 4, 8, 16, 32, 64)}
 _DEFAULTS = {
     "config": "ds_config.json", "metric": "throughput", "goal": "max", "steps": 10, "reports": 3, "timeout": 600,
@@ -26,15 +26,15 @@ _DEFAULTS = {
 }  # fmt: skip
 
 
-def read_autotune(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+def read_autotune(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
     nodes = mapping_of(node, path, report)
     return None if nodes is None else read_keys(nodes, path, AUTOTUNE, report, _READERS)
 
 
-def tuned(arrangement: Arrangement, said: Mapping[str, Any]) -> Arrangement:
+def with_trials(arrangement: Arrangement, said: Mapping[str, Any]) -> Arrangement:
     """Trials of `arrangement` in its place. Raises PlanError where they do not fit its nodes."""
     if said.get("by") == "deepspeed":
-        return _by_deepspeed(arrangement)
+        return _with_deepspeed_tuning(arrangement)
     instances = len(arrangement.nodes)
     each = said.get("nodes", instances)
     if instances % each:
@@ -44,7 +44,7 @@ def tuned(arrangement: Arrangement, said: Mapping[str, Any]) -> Arrangement:
     if os.path.isabs(search["config"]) or ".." in search["config"].split("/"):
         what = "%r does not lie in the code by its name" % search["config"]
         raise PlanError(what, "autotune.config", "name a file of the code: conf/ds_config.json")
-    trials = settings(said.get("search") or _SEARCH, said.get("trials"))
+    trials = trial_settings(said.get("search") or _SEARCH, said.get("trials"))
     options = {
         **{name: getattr(arrangement, name) for name in ("launcher", "options", "ports", "leaders", "lingering")},
         "search": {**search, "nodes": each, "trials": trials},
@@ -52,13 +52,13 @@ def tuned(arrangement: Arrangement, said: Mapping[str, Any]) -> Arrangement:
     return arrangement._replace(launcher="autotune", options=options, ports="node", leaders=(), lingering=())
 
 
-def settings(search: Mapping[str, Sequence[Any]], most: int | None) -> list[dict[str, Any]]:
+def trial_settings(search: Mapping[str, Sequence[Any]], most: int | None) -> list[dict[str, Any]]:
     """Each combination, by the keys' full names: growing micro-batches one after the other, so that what does not fit
     into memory tells of those that follow."""
     from itertools import product
     from math import prod
 
-    values = {SHORT.get(name, name): tuple(tried) for name, tried in search.items()}
+    values = {SHORT_NAMES.get(name, name): tuple(tried) for name, tried in search.items()}
     if MICRO_BATCH in values:
         values[MICRO_BATCH] = tuple(sorted(values.pop(MICRO_BATCH), key=_size))
     count = prod(map(len, values.values()))
@@ -77,7 +77,7 @@ def _size(value: Any) -> float:
     return value if isinstance(value, (int, float)) else 0
 
 
-def _by_deepspeed(arrangement: Arrangement) -> Arrangement:
+def _with_deepspeed_tuning(arrangement: Arrangement) -> Arrangement:
     if arrangement.launcher != "deepspeed":
         what = "DeepSpeed's own autotuning is a part of its launcher"
         raise PlanError(what, "autotune.by", "let the command be: deepspeed train.py …")

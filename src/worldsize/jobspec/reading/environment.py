@@ -9,19 +9,19 @@ from typing import Any
 from worldsize.jobspec.environment import (
     FILE_ENDINGS,
     EnvironmentSpec,
-    as_lines,
     is_path,
     is_version,
+    to_lines,
     with_conda_file,
 )
 from worldsize.jobspec.keys.environment import ENVIRONMENT, STEP
 from worldsize.jobspec.keys.key import Key
-from worldsize.jobspec.paths import absolute
-from worldsize.jobspec.reading.problems import Report
-from worldsize.jobspec.reading.tree import Node, plain, shown
+from worldsize.jobspec.paths import absolute_path
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode, plain_value, value_description
 from worldsize.jobspec.reading.values import (
     READERS,
-    Reader,
+    ValueReader,
     join,
     read_as_text,
     read_keys,
@@ -31,30 +31,30 @@ from worldsize.jobspec.reading.values import (
     read_texts,
     read_words,
 )
-from worldsize.jobspec.requirement import requirement
+from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.jobspec.sizes import EXAMPLE, bytes_of
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NEEDED = {"url": "is missing", "sha256": "is missing: `sha256sum FILE` prints it"}
 
 
-def read_environment(node: Node, path: str, key: Key, report: Report) -> str | dict[str, Any] | None:
+def read_environment(node: YamlNode, path: str, key: Key, report: Problems) -> str | dict[str, Any] | None:
     """A name, an absolute path, or a mapping; what is wrong is in `report`."""
     if isinstance(node.value, dict):
         values = read_keys(node.value, path, ENVIRONMENT, report, ENVIRONMENT_READERS)
         if values.get("image", "").startswith(("./", "../", "~/")):
-            values["image"] = absolute(values["image"], report.base)
+            values["image"] = absolute_path(values["image"], report.base)
         return values
     text = read_text(node, path, key._replace(blank=False), report)
     if text is None or not is_path(text):
         return text
-    return ("file:" if text.startswith("file:") else "") + absolute(text, report.base)
+    return ("file:" if text.startswith("file:") else "") + absolute_path(text, report.base)
 
 
-def _read_conda(node: Node, path: str, key: Key, report: Report) -> Any:
+def _read_conda(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
     if not isinstance(node.value, dict):
         return read_path(node, path, key._replace(blank=False), report)
-    content: dict[str, Any] = plain(node)
+    content: dict[str, Any] = plain_value(node)
     try:
         with_conda_file(EnvironmentSpec(), content)
     except ValueError as error:
@@ -68,42 +68,44 @@ def _dependencies(content: Mapping[str, Any], base: str) -> dict[str, Any]:
     if not content.get("dependencies"):
         return {}
     found = [
-        {"pip": [requirement(str(line), base) for line in each["pip"] or ()]} if isinstance(each, dict) else each
+        {"pip": [absolute_requirement(str(line), base) for line in each["pip"] or ()]}
+        if isinstance(each, dict)
+        else each
         for each in content["dependencies"]
     ]
     return {"dependencies": found}
 
 
-def _read_python(node: Node, path: str, key: Key, report: Report) -> str | None:
+def _read_python(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
     text = read_as_text(node, path, key, report)
-    return text if text is None or is_version(text) or not is_path(text) else absolute(text, report.base)
+    return text if text is None or is_version(text) or not is_path(text) else absolute_path(text, report.base)
 
 
-def _read_places(node: Node, path: str, key: Key, report: Report) -> tuple[str, ...] | None:
+def _read_directories(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
     """Directories; one that begins with a variable is left to be completed later."""
     words = read_words(node, path, key, report)
     if words is None:
         return None
-    return tuple(text if text.startswith("$") else absolute(text, report.base) for text in as_lines(words))
+    return tuple(text if text.startswith("$") else absolute_path(text, report.base) for text in to_lines(words))
 
 
-def _read_requirements(node: Node, path: str, key: Key, report: Report) -> tuple[str, ...] | None:
+def _read_requirements(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
     """Lines of a requirements file; a text that is a path names such a file."""
     if isinstance(node.value, list):
         lines = read_texts(node, path, key, report)
-        return lines and tuple(requirement(line, report.base) for line in lines)
+        return lines and tuple(absolute_requirement(line, report.base) for line in lines)
     text = read_text(node, path, key, report)
     if text is None:
         return None
     if text.endswith(FILE_ENDINGS) and not re.search(r"[\s<>=@$]", text):
-        return ("-r " + absolute(text, report.base),)
-    return (requirement(text, report.base),)
+        return ("-r " + absolute_path(text, report.base),)
+    return (absolute_requirement(text, report.base),)
 
 
-def _read_records(node: Node, path: str, key: Key, report: Report) -> list[dict[str, Any]] | None:
+def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list[dict[str, Any]] | None:
     """The downloads."""
     if not isinstance(node.value, list):
-        report.problem(node, path, "expected a list, found %s" % shown(node))
+        report.problem(node, path, "expected a list, found %s" % value_description(node))
         return None
     found = []
     for index, item in enumerate(node.value):
@@ -124,7 +126,7 @@ def _read_records(node: Node, path: str, key: Key, report: Report) -> list[dict[
     return found
 
 
-def _read_build(node: Node, path: str, key: Key, report: Report) -> Any:
+def _read_build(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
     """A list of steps; or Azure's mapping."""
     if not isinstance(node.value, list):
         return read_object(node, path, key, report)
@@ -142,12 +144,12 @@ def _read_build(node: Node, path: str, key: Key, report: Report) -> Any:
     return [each for each in found if each is not None]
 
 
-ENVIRONMENT_READERS: Mapping[str, Reader] = {
+ENVIRONMENT_READERS: Mapping[str, ValueReader] = {
     **READERS,
     "conda": _read_conda,
     "python": _read_python,
     "requirements": _read_requirements,
-    "places": _read_places,
+    "places": _read_directories,
     "records": _read_records,
     "build": _read_build,
 }

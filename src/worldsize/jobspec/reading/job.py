@@ -11,16 +11,16 @@ from worldsize.jobspec.job import Input, InputValue, Job, Limits, Output, Resour
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.limits import MAX_RANKS
-from worldsize.jobspec.reading.matrix import check_several, read_matrix
-from worldsize.jobspec.reading.problems import Report
-from worldsize.jobspec.reading.tree import Node, shown
-from worldsize.jobspec.reading.values import READERS, Reader, join, mapping_of, read_keys, read_text, text_fault
+from worldsize.jobspec.reading.matrix import check_array, read_matrix
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode, value_description
+from worldsize.jobspec.reading.values import READERS, ValueReader, join, mapping_of, read_keys, read_text, text_fault
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 
 
-def read_job(node: Node, report: Report, source: str) -> Job:
+def read_job(node: YamlNode, report: Problems, source: str) -> Job:
     """The job that `node` describes; call `report.check()` before using it.
 
     Raises JobError at once for what is not a command job at all, where telling more would be noise.
@@ -36,19 +36,19 @@ def read_job(node: Node, report: Report, source: str) -> Job:
     if "argv" in values:
         values["command"] = command_text(values["argv"])
     if "batch_script" in values:
-        from worldsize.jobspec.batch_script.reader import over_script
+        from worldsize.jobspec.batch_script.reader import with_script_values
 
-        values = over_script(nodes, values, report)
+        values = with_script_values(nodes, values, report)
     for name, type_ in (("resources", Resources), ("limits", Limits)):
         if name in values:
             values[name] = type_(**values[name])
     job = Job(source=source, **values)
     _check_ranks(nodes, job, report)
-    check_several(nodes, job, report)
+    check_array(nodes, job, report)
     return job
 
 
-def _is_command_job(nodes: dict[str, Node], report: Report) -> bool:
+def _is_command_job(nodes: dict[str, YamlNode], report: Problems) -> bool:
     kind = nodes.get("type")
     if kind is not None and isinstance(kind.value, str) and kind.value.lower() != "command":
         report.problem(kind, "type", "a %.40s job cannot be run here" % kind.value, "only command jobs can")
@@ -60,14 +60,14 @@ def _is_command_job(nodes: dict[str, Node], report: Report) -> bool:
     return True
 
 
-def _check_name(nodes: dict[str, Node], values: dict[str, Any], report: Report) -> None:
+def _check_name(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> None:
     name = values.get("name")
     if name is not None and not _JOB_NAME.fullmatch(name):
         what = "%.60r is not a job's name" % name
         report.problem(nodes["name"], "name", what, "use letters, digits, '-', '_' and '.', at most 255 of them")
 
 
-def _check_command(node: Node, nodes: dict[str, Node], values: dict[str, Any], report: Report) -> None:
+def _check_command(node: YamlNode, nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> None:
     given = [name for name in ("command", "argv", "batch_script") if name in nodes]
     if len(given) > 1:
         report.problem(nodes[given[-1]], given[-1], "stands beside %s" % given[0], "keep one of them")
@@ -77,7 +77,7 @@ def _check_command(node: Node, nodes: dict[str, Node], values: dict[str, Any], r
         report.problem(nodes["argv"], "argv", "has no program")
 
 
-def _check_ranks(nodes: dict[str, Node], job: Job, report: Report) -> None:
+def _check_ranks(nodes: dict[str, YamlNode], job: Job, report: Problems) -> None:
     if job.distribution is None:
         return
     ranks = job.distribution.world_size(job.resources.instance_count)
@@ -88,7 +88,7 @@ def _check_ranks(nodes: dict[str, Node], job: Job, report: Report) -> None:
         report.problem(node, path, "%d ranks are more than the limit of %d" % (ranks, MAX_RANKS))
 
 
-def read_distribution(node: Node, path: str, report: Report) -> Distribution | None:
+def read_distribution(node: YamlNode, path: str, report: Problems) -> Distribution | None:
     """Keys that the kind does not know only warn; a wrong type or size is a problem."""
     if node.value is None:
         return None
@@ -111,11 +111,11 @@ def read_distribution(node: Node, path: str, report: Report) -> Distribution | N
     return DISTRIBUTIONS[name](**read_keys(known, path, keys, report))
 
 
-def _read_distribution(node: Node, path: str, key: Key, report: Report) -> Distribution | None:
+def _read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> Distribution | None:
     return read_distribution(node, path, report)
 
 
-def _named(node: Node, path: str, report: Report) -> dict[str, Node]:
+def _named_entries(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode]:
     """The entries of inputs or outputs whose names can stand in ${{…}} and in a variable's name."""
     nodes = mapping_of(node, path, report) or {}
     hint = "use letters, digits and '_', not a digit first"
@@ -125,12 +125,14 @@ def _named(node: Node, path: str, report: Report) -> dict[str, Node]:
     return {name: item for name, item in nodes.items() if _NAME.fullmatch(name)}
 
 
-def _read_inputs(node: Node, path: str, key: Key, report: Report) -> dict[str, InputValue]:
-    values = {name: _read_input(item, join(path, name), report) for name, item in _named(node, path, report).items()}
+def _read_inputs(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, InputValue]:
+    values = {
+        name: _read_input(item, join(path, name), report) for name, item in _named_entries(node, path, report).items()
+    }
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _read_input(node: Node, path: str, report: Report) -> InputValue | None:
+def _read_input(node: YamlNode, path: str, report: Problems) -> InputValue | None:
     value = node.value
     if value is None and node.loose:
         return node.text
@@ -142,7 +144,7 @@ def _read_input(node: Node, path: str, report: Report) -> InputValue | None:
     if isinstance(value, (bool, int, float)):
         return value
     if not isinstance(value, dict):
-        found = "found %s" % shown(node)
+        found = "found %s" % value_description(node)
         report.problem(node, path, "expected a literal or a mapping with a path, " + found)
         return None
     count = len(report.problems)
@@ -152,33 +154,33 @@ def _read_input(node: Node, path: str, report: Report) -> InputValue | None:
     return read
 
 
-def _read_outputs(node: Node, path: str, key: Key, report: Report) -> dict[str, Output]:
+def _read_outputs(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Output]:
     outputs = {}
-    for name, item in _named(node, path, report).items():
+    for name, item in _named_entries(node, path, report).items():
         nodes = {} if item.value is None else mapping_of(item, join(path, name), report)
         outputs[name] = Output(**read_keys(nodes or {}, join(path, name), OUTPUT, report))
     return outputs
 
 
-def _read_environment(node: Node, path: str, key: Key, report: Report) -> str | dict[str, Any] | None:
+def _read_environment(node: YamlNode, path: str, key: Key, report: Problems) -> str | dict[str, Any] | None:
     from worldsize.jobspec.reading.environment import read_environment
 
     return read_environment(node, path, key, report)
 
 
-def _read_stage(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+def _read_stage(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
     from worldsize.jobspec.reading.stage import read_stage
 
     return read_stage(node, path, key, report)
 
 
-def _read_autotune(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+def _read_autotune(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
     from worldsize.jobspec.reading.autotune import read_autotune
 
     return read_autotune(node, path, key, report)
 
 
-JOB_READERS: Mapping[str, Reader] = {
+JOB_READERS: Mapping[str, ValueReader] = {
     **READERS,
     "inputs": _read_inputs,
     "outputs": _read_outputs,

@@ -6,15 +6,15 @@ import os
 
 from worldsize.common.atomic_files import read_file
 from worldsize.errors import JobError
-from worldsize.jobspec.job import Loaded
-from worldsize.jobspec.paths import current_directory, printable
-from worldsize.jobspec.reading.tree import Node
+from worldsize.jobspec.job import LoadedJob
+from worldsize.jobspec.paths import current_directory, printable_path
+from worldsize.jobspec.reading.tree import YamlNode
 
 MAX_BYTES = 8 << 20
-_GIVEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+_DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
-def load_job(path: str) -> Loaded:
+def load_job(path: str) -> LoadedJob:
     """The job in the file `path`, with the paths in it made absolute against the file's directory.
 
     Raises JobError, naming every problem with file, line and key.
@@ -25,41 +25,41 @@ def load_job(path: str) -> Loaded:
         data = _read(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise JobError("cannot read the job file: %s" % reason, printable(path)) from None
+        raise JobError("cannot read the job file: %s" % reason, printable_path(path)) from None
     return parse_job(data, path)
 
 
 def _read(path: str) -> bytes:
     """A descriptor that this process was given may be of anything: `worldsize run <(make-job)`."""
-    if path.startswith(_GIVEN):
+    if path.startswith(_DESCRIPTOR_PATHS):
         with open(path, "rb") as file:
             return file.read(MAX_BYTES + 1)
     return read_file(path, MAX_BYTES + 1)
 
 
-def parse_job(data: str | bytes, filename: str) -> Loaded:
+def parse_job(data: str | bytes, filename: str) -> LoadedJob:
     """The job in `data`; `filename` is named in messages, and its directory is where relative paths start.
 
     Raises JobError, naming every problem with file, line and key.
     """
     from worldsize.jobspec.reading.job import read_job
-    from worldsize.jobspec.reading.problems import Report
+    from worldsize.jobspec.reading.problems import Problems
     from worldsize.jobspec.reading.yaml import parse_yaml
 
-    origin = printable(filename)
-    node = parse_yaml(_text(data, origin), origin)
+    origin = printable_path(filename)
+    node = parse_yaml(_decode(data, origin), origin)
     if node.value is None:
         raise JobError("the job file is empty", origin, "the least a job needs is a command:")
     base = "" if os.path.isabs(filename) else current_directory(origin)
-    report = Report(os.path.dirname(os.path.join(base, filename)))
+    report = Problems(os.path.dirname(os.path.join(base, filename)))
     job = read_job(node, report, origin)
     report.check()
     lines: dict[str, int] = {}
     _collect_lines(node, "", lines)
-    return Loaded(job, tuple(report.warnings), lines)
+    return LoadedJob(job, tuple(report.warnings), lines)
 
 
-def _text(data: str | bytes, origin: str) -> str:
+def _decode(data: str | bytes, origin: str) -> str:
     if len(data) > MAX_BYTES:
         raise JobError("larger than %d bytes, so not a job file" % MAX_BYTES, origin)
     if isinstance(data, str):
@@ -75,7 +75,7 @@ def _text(data: str | bytes, origin: str) -> str:
     return text
 
 
-def _collect_lines(node: Node, path: str, lines: dict[str, int]) -> None:
+def _collect_lines(node: YamlNode, path: str, lines: dict[str, int]) -> None:
     if not isinstance(node.value, dict):
         return
     for name, item in node.value.items():

@@ -8,21 +8,21 @@ from worldsize.errors import JobError
 from worldsize.jobspec.job import Input, Job, Literal
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.nearest import did_you_mean
-from worldsize.jobspec.reading.problems import Report
+from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.set_option import read_setting
-from worldsize.jobspec.reading.tree import Node, shown, to_node
+from worldsize.jobspec.reading.tree import YamlNode, to_node, value_description
 from worldsize.jobspec.reading.values import join, mapping_of, text_fault
 from worldsize.plan.array import MAX_ELEMENTS
 
-Values = Mapping[str, Literal]
+ElementValues = Mapping[str, Literal]
 """One element's inputs, of those that vary."""
 
 
-def asks_for_several(job: Job) -> bool:
+def is_array_job(job: Job) -> bool:
     return bool(job.matrix) or job.count is not None
 
 
-def elements(job: Job) -> list[Values]:
+def element_values(job: Job) -> list[ElementValues]:
     """The inputs of each run, in the order written: the last name of a matrix varies fastest."""
     if not job.matrix:
         return [{}] * (job.count or 1)
@@ -31,46 +31,48 @@ def elements(job: Job) -> list[Values]:
     return [dict(zip(job.matrix, values, strict=True)) for values in product(*job.matrix.values())]
 
 
-def element_job(job: Job, values: Values) -> Job:
+def element_job(job: Job, values: ElementValues) -> Job:
     """The job of one element: an ordinary one."""
     return job._replace(inputs={**job.inputs, **values}, matrix={}, count=None, at_once=None)
 
 
-def read_matrix(node: Node, path: str, key: Key, report: Report) -> dict[str, tuple[Literal, ...]]:
+def read_matrix(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, tuple[Literal, ...]]:
     nodes = mapping_of(node, path, report) or {}
     return {name: tuple(_read_values(item, join(path, name), report)) for name, item in nodes.items()}
 
 
-def _read_values(node: Node, path: str, report: Report) -> Iterator[Literal]:
+def _read_values(node: YamlNode, path: str, report: Problems) -> Iterator[Literal]:
     if not isinstance(node.value, list) or not node.value:
-        found = "an empty list" if node.value == [] else shown(node)
+        found = "an empty list" if node.value == [] else value_description(node)
         report.problem(node, path, "expected a list of values, found %s" % found, "such as [0.1, 0.01]")
         return
     for index, item in enumerate(node.value):
         value = item.text if item.value is None and item.loose and item.text else item.value
         fault = text_fault(value) if isinstance(value, str) else None
         if fault or not isinstance(value, (str, int, float, bool)):
-            report.problem(item, "%s[%d]" % (path, index), fault or "expected a literal, found %s" % shown(item))
+            report.problem(
+                item, "%s[%d]" % (path, index), fault or "expected a literal, found %s" % value_description(item)
+            )
         else:
             yield value
 
 
-def check_several(nodes: Mapping[str, Node], job: Job, report: Report) -> None:
+def check_array(nodes: Mapping[str, YamlNode], job: Job, report: Problems) -> None:
     """Problems of `matrix` and `count` that are none of a single value."""
     for name in job.matrix:
-        for what, hint in _undeclared(job, name):
+        for what, hint in _find_input_problems(job, name):
             report.problem(nodes["matrix"].value.get(name, nodes["matrix"]), join("matrix", name[:60]), what, hint)
     if job.matrix and job.count is not None:
         hint = "keep one of them; equal runs of each combination need an input more, such as repeat: [1, 2, 3]"
         report.problem(nodes.get("count", nodes["matrix"]), "count", "stands beside matrix", hint)
-    number = _number(job.matrix)
+    number = _combination_count(job.matrix)
     if number > MAX_ELEMENTS:
-        report.problem(nodes["matrix"], "matrix", *_too_many(number))
-    if job.at_once is not None and not asks_for_several(job):
+        report.problem(nodes["matrix"], "matrix", *_limit_problem(number))
+    if job.at_once is not None and not is_array_job(job):
         report.problem(nodes["at_once"], "at_once", "says nothing of a single run", "say matrix or count too")
 
 
-def _undeclared(job: Job, name: str) -> Iterator[tuple[str, str | None]]:
+def _find_input_problems(job: Job, name: str) -> Iterator[tuple[str, str | None]]:
     if name not in job.inputs:
         literals = [other for other, value in job.inputs.items() if not isinstance(value, Input)]
         yield "names none of the job's inputs", did_you_mean(name, literals, "they are") or "declare it under inputs"
@@ -78,14 +80,14 @@ def _undeclared(job: Job, name: str) -> Iterator[tuple[str, str | None]]:
         yield "is data with a path, and a matrix varies literals", "make it a literal: the path as text"
 
 
-def _number(matrix: Mapping[str, Sequence[Literal]]) -> int:
+def _combination_count(matrix: Mapping[str, Sequence[Literal]]) -> int:
     number = 1
     for values in matrix.values():
         number *= len(values)
     return number
 
 
-def _too_many(number: int) -> tuple[str, str]:
+def _limit_problem(number: int) -> tuple[str, str]:
     return "%d runs are more than the limit of %d" % (number, MAX_ELEMENTS), "submit them in parts"
 
 
@@ -102,23 +104,23 @@ def with_matrix(job: Job, settings: Iterable[str], declare: bool) -> Job:
         name, where = name.strip(), "--matrix %s" % name.strip()[:60]
         if not equals or not name.isidentifier() or not name.isascii():
             raise JobError("%.60r varies no input" % setting, "--matrix", "write NAME=V1,V2, such as lr=0.1,0.01")
-        report = Report()
-        matrix[name] = tuple(_read_values(_listed(text, where), "", report))
+        report = Problems()
+        matrix[name] = tuple(_read_values(_read_value_list(text, where), "", report))
         report.check()
         if declare and name not in inputs:
             inputs[name] = matrix[name][0]
     changed = job._replace(matrix=matrix, inputs=inputs)
     for name in matrix:
-        for what, hint in _undeclared(changed, name):
+        for what, hint in _find_input_problems(changed, name):
             raise JobError(what, "--matrix %s" % name, hint)
-    number = _number(matrix)
+    number = _combination_count(matrix)
     if number > MAX_ELEMENTS:
-        what, hint = _too_many(number)
+        what, hint = _limit_problem(number)
         raise JobError(what, "--matrix", hint)
     return changed
 
 
-def _listed(text: str, where: str) -> Node:
+def _read_value_list(text: str, where: str) -> YamlNode:
     if text.lstrip().startswith("["):
         return read_setting(text.strip(), where)
     if "'" in text or '"' in text:
@@ -126,7 +128,7 @@ def _listed(text: str, where: str) -> Node:
     parts = text.split(",")
     if not all(part.strip() for part in parts):
         raise JobError("a value is empty", where, "write empty text as ''")
-    return Node([read_setting(part.strip(), where) for part in parts], text, where, 0, True)
+    return YamlNode([read_setting(part.strip(), where) for part in parts], text, where, 0, True)
 
 
 def with_values(job: Job, matrix: object, where: str) -> Job:
@@ -135,11 +137,11 @@ def with_values(job: Job, matrix: object, where: str) -> Job:
     if isinstance(matrix, Mapping):
         listed = {name: list(values) if _is_iterable(values) else values for name, values in matrix.items()}
     node = to_node({"matrix": listed}, where)
-    report = Report()
+    report = Problems()
     changed = job._replace(
         matrix={**job.matrix, **read_matrix(node.value["matrix"], "matrix", Key("matrix", ""), report)}
     )
-    check_several(node.value, changed, report)
+    check_array(node.value, changed, report)
     report.check()
     return changed
 

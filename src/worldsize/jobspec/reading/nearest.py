@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def nearest(word: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
+def nearest_word(word: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The entry of `valid` closest to `word`; None when nothing is so (`cutoff`, up to 1). Case counts for little."""
     import difflib
 
@@ -17,7 +17,7 @@ def nearest(word: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
 def did_you_mean(word: str, valid: Iterable[str], otherwise: str = "one of") -> str | None:
     """A hint: the nearest valid word, or all of them when there are few; None when there is nothing to say."""
     choices = list(valid)
-    close = nearest(word, choices)
+    close = nearest_word(word, choices)
     if close:
         return "did you mean %r?" % close
     if not choices:

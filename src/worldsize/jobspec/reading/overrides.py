@@ -59,14 +59,14 @@ def apply_overrides(job: Job, settings: Iterable[str], warnings: list[str] | Non
     from worldsize.jobspec.dump import job_tree
     from worldsize.jobspec.paths import current_directory
     from worldsize.jobspec.reading.job import read_job
-    from worldsize.jobspec.reading.problems import Report
-    from worldsize.jobspec.reading.set_option import set_value
+    from worldsize.jobspec.reading.problems import Problems
+    from worldsize.jobspec.reading.set_option import with_setting
     from worldsize.jobspec.reading.tree import to_node
 
     node = to_node(job_tree(job), job.source)
     for setting in settings:
-        node = set_value(node, setting)
-    report = Report(current_directory("--set"))
+        node = with_setting(node, setting)
+    report = Problems(current_directory("--set"))
     changed = read_job(node, report, job.source)
     report.check()
     if warnings is not None:
@@ -75,7 +75,7 @@ def apply_overrides(job: Job, settings: Iterable[str], warnings: list[str] | Non
     return changed._replace(batch_source=job.batch_source) if same_script else changed
 
 
-def override_places(settings: Iterable[str]) -> dict[str, str]:
+def override_origins(settings: Iterable[str]) -> dict[str, str]:
     """The YAML paths that `settings` set, each with its place for messages."""
     names = [setting.partition("=")[0].strip() for setting in settings]
     return {name: "--set %s" % name for name in names}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from worldsize.common.atomic_files import display
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import JobError, UsageError
-from worldsize.jobspec.reading.tree import Node
+from worldsize.jobspec.reading.tree import YamlNode
 
 MAX_LISTED = 40
 
@@ -23,7 +23,7 @@ class Problem(NamedTuple):
         return "%s: %s%s" % (self.where, text, "; " + self.hint if self.hint else "")
 
 
-class Report:
+class Problems:
     """What was found while reading. `base` is the directory that relative paths start from."""
 
     def __init__(self, base: str = "", error: type[UsageError] = JobError) -> None:
@@ -32,11 +32,13 @@ class Report:
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
 
-    def problem(self, node: Node, path: str, what: str, hint: str | None = None) -> None:
-        self.problems.append(Problem(node.where, display(_unsaid(node, path)), display(what), hint))
+    def problem(self, node: YamlNode, path: str, what: str, hint: str | None = None) -> None:
+        self.problems.append(Problem(node.where, printable_text(_path_to_show(node, path)), printable_text(what), hint))
 
-    def warn(self, node: Node, path: str, what: str) -> None:
-        self.warnings.append(Problem(node.where, display(_unsaid(node, path)), display(what), None).line)
+    def warn(self, node: YamlNode, path: str, what: str) -> None:
+        self.warnings.append(
+            Problem(node.where, printable_text(_path_to_show(node, path)), printable_text(what), None).line
+        )
 
     def check(self) -> None:
         """Raises one error that tells all problems, at the first one's place."""
@@ -53,6 +55,6 @@ class Report:
         raise self.error("%d problems\n  %s" % (len(problems), "\n  ".join(lines)), first.where)
 
 
-def _unsaid(node: Node, path: str) -> str:
+def _path_to_show(node: YamlNode, path: str) -> str:
     """The path, unless the place ends with it already, as "--set inputs.lr" does."""
     return "" if node.where.endswith(" " + path) else path

@@ -6,15 +6,15 @@ from typing import Any
 
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.keys.stage import STAGE
-from worldsize.jobspec.paths import absolute, is_malformed
+from worldsize.jobspec.paths import absolute_path, is_malformed
 from worldsize.jobspec.reading.environment import ENVIRONMENT_READERS
-from worldsize.jobspec.reading.problems import Report
-from worldsize.jobspec.reading.tree import Node
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.jobspec.reading.values import mapping_of, read_keys
-from worldsize.jobspec.stage import stage_of
+from worldsize.jobspec.stage import staging_spec_of
 
 
-def read_stage(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+def read_stage(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
     nodes = mapping_of(node, path, report)
     if nodes is None:
         return None
@@ -26,9 +26,9 @@ def read_stage(node: Node, path: str, key: Key, report: Report) -> dict[str, Any
         for name in filter(lambda name: is_malformed(values["data"][name]), values["data"]):
             report.problem(node, "%s.data.%s" % (path, name), "is no address that can be read")
             return None
-        values["data"] = {name: absolute(uri, report.base) for name, uri in values["data"].items()}
+        values["data"] = {name: absolute_path(uri, report.base) for name, uri in values["data"].items()}
     try:
-        stage_of(values)
+        staging_spec_of(values)
     except ValueError as error:
         report.problem(node, path, str(error))
         return None

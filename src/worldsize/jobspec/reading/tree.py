@@ -10,7 +10,7 @@ from worldsize.errors import JobError, UsageError
 MAX_DEPTH = 60
 
 
-class Node(NamedTuple):
+class YamlNode(NamedTuple):
     """A value and where it stands.
 
     value   None, bool, int, float, str, list of Node, dict of str to Node, or an object that nothing accepts
@@ -52,30 +52,30 @@ _KINDS: tuple[tuple[type, str], ...] = (
 )
 
 
-def to_node(value: Any, origin: str, depth: int = 0, error: type[UsageError] = JobError) -> Node:
+def to_node(value: Any, origin: str, depth: int = 0, error: type[UsageError] = JobError) -> YamlNode:
     """A Python value as a Node. Raises `error` for keys that are no text and for structures without an end."""
     if depth > MAX_DEPTH:
         raise error("nested more than %d deep" % MAX_DEPTH, origin)
     if hasattr(value, "_asdict"):
         value = {name: item for name, item in value._asdict().items() if item is not None}
     if isinstance(value, dict):
-        return Node(_dict_of_nodes(value, origin, depth, error), "", origin)
+        return YamlNode(_dict_of_nodes(value, origin, depth, error), "", origin)
     if isinstance(value, (list, tuple)):
-        return Node([to_node(item, origin, depth + 1, error) for item in value], "", origin)
+        return YamlNode([to_node(item, origin, depth + 1, error) for item in value], "", origin)
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     elif hasattr(value, "isoformat"):
         value = value.isoformat()
     if value is None or isinstance(value, bool):
-        return Node(value, {None: "", True: "true", False: "false"}[value], origin)
+        return YamlNode(value, {None: "", True: "true", False: "false"}[value], origin)
     if isinstance(value, str):
         text = str.__str__(value)
-        return Node(text, text, origin)
+        return YamlNode(text, text, origin)
     if isinstance(value, float):
-        return Node(float(value), float.__repr__(value), origin)
+        return YamlNode(float(value), float.__repr__(value), origin)
     if isinstance(value, int):
-        return Node(int(value), _digits(value, origin, error), origin)
-    return Node(value, "", origin)
+        return YamlNode(int(value), _digits(value, origin, error), origin)
+    return YamlNode(value, "", origin)
 
 
 def _digits(value: int, origin: str, error: type[UsageError]) -> str:
@@ -84,23 +84,23 @@ def _digits(value: int, origin: str, error: type[UsageError]) -> str:
     return int.__repr__(value)
 
 
-def _dict_of_nodes(value: dict[Any, Any], origin: str, depth: int, error: type[UsageError]) -> dict[str, Node]:
+def _dict_of_nodes(value: dict[Any, Any], origin: str, depth: int, error: type[UsageError]) -> dict[str, YamlNode]:
     for key in value:
         if not isinstance(key, str):
             raise error("the key %.40r is not text" % (key,), origin, "write it in quotes")
     return {str.__str__(key): to_node(item, origin, depth + 1, error) for key, item in value.items()}
 
 
-def plain(node: Node) -> Any:
+def plain_value(node: YamlNode) -> Any:
     """The value alone, at any depth."""
     if isinstance(node.value, dict):
-        return {name: plain(item) for name, item in node.value.items()}
+        return {name: plain_value(item) for name, item in node.value.items()}
     if isinstance(node.value, list):
-        return [plain(item) for item in node.value]
+        return [plain_value(item) for item in node.value]
     return node.value
 
 
-def shown(node: Node) -> str:
+def value_description(node: YamlNode) -> str:
     """The value's kind, with the value itself where it is a short scalar."""
     if node.value is None or isinstance(node.value, (list, dict)) or not node.text or len(node.text) > 40:
         return node.kind

@@ -6,36 +6,36 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from worldsize.jobspec.keys.key import Key, Keys
-from worldsize.jobspec.paths import absolute, is_malformed
+from worldsize.jobspec.paths import absolute_path, is_malformed
 from worldsize.jobspec.reading.nearest import did_you_mean
-from worldsize.jobspec.reading.problems import Report
-from worldsize.jobspec.reading.tree import Node, plain, shown
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode, plain_value, value_description
 
 
 def join(path: str, name: str) -> str:
     return "%s.%s" % (path, name) if path else name
 
 
-def read_text(node: Node, path: str, key: Key, report: Report) -> str | None:
+def read_text(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
     value = node.value
     if not isinstance(value, str):
         if not (node.loose and node.text):
             hint = "write it in quotes" if isinstance(value, (bool, int, float)) else None
-            report.problem(node, path, "expected text, found %s" % shown(node), hint)
+            report.problem(node, path, "expected text, found %s" % value_description(node), hint)
             return None
         value = node.text
-    return _checked_text(value, node, path, key, report)
+    return _check_text(value, node, path, key, report)
 
 
-def read_as_text(node: Node, path: str, key: Key, report: Report) -> str | None:
+def read_as_text(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
     if not isinstance(node.value, (str, bool, int, float)):
         hint = 'write "" for empty text' if node.value is None else None
         report.problem(node, path, "expected text, found %s" % node.kind, hint)
         return None
-    return _checked_text(node.value if isinstance(node.value, str) else node.text, node, path, key, report)
+    return _check_text(node.value if isinstance(node.value, str) else node.text, node, path, key, report)
 
 
-def _checked_text(text: str, node: Node, path: str, key: Key, report: Report) -> str | None:
+def _check_text(text: str, node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
     fault = text_fault(text)
     if fault:
         report.problem(node, path, fault)
@@ -64,12 +64,12 @@ def text_fault(text: str) -> str | None:
     return None
 
 
-def read_number(node: Node, path: str, key: Key, report: Report) -> float | None:
+def read_number(node: YamlNode, path: str, key: Key, report: Problems) -> float | None:
     value = node.value
     whole = key.kind == "int"
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         hint = "write it without quotes" if isinstance(value, str) and value.strip().isdigit() else None
-        report.problem(node, path, "expected a %snumber, found %s" % ("whole " * whole, shown(node)), hint)
+        report.problem(node, path, "expected a %snumber, found %s" % ("whole " * whole, value_description(node)), hint)
         return None
     number: float = value
     low, high, above = key.minimum, key.maximum, key.above
@@ -83,39 +83,39 @@ def read_number(node: Node, path: str, key: Key, report: Report) -> float | None
     return number
 
 
-def read_flag(node: Node, path: str, key: Key, report: Report) -> bool | None:
+def read_flag(node: YamlNode, path: str, key: Key, report: Problems) -> bool | None:
     if isinstance(node.value, bool):
         return node.value
-    report.problem(node, path, "expected true or false, found %s" % shown(node))
+    report.problem(node, path, "expected true or false, found %s" % value_description(node))
     return None
 
 
-def read_path(node: Node, path: str, key: Key, report: Report) -> str | None:
+def read_path(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
     text = read_text(node, path, key, report)
     if text is not None and is_malformed(text):
         report.problem(node, path, "is no address that can be read", "check its brackets and its port")
         return None
-    return None if text is None else absolute(text, report.base)
+    return None if text is None else absolute_path(text, report.base)
 
 
-def read_texts(node: Node, path: str, key: Key, report: Report) -> tuple[str, ...] | None:
+def read_texts(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
     if not isinstance(node.value, list):
-        report.problem(node, path, "expected a list of texts, found %s" % shown(node))
+        report.problem(node, path, "expected a list of texts, found %s" % value_description(node))
         return None
     items = [read_text(item, "%s[%d]" % (path, index), key, report) for index, item in enumerate(node.value)]
     return tuple(item for item in items if item is not None)
 
 
-def read_words(node: Node, path: str, key: Key, report: Report) -> str | tuple[str, ...] | None:
+def read_words(node: YamlNode, path: str, key: Key, report: Problems) -> str | tuple[str, ...] | None:
     reader = read_texts if isinstance(node.value, list) else read_text
     return reader(node, path, key, report)
 
 
-def read_any(node: Node, path: str, key: Key, report: Report) -> Any:
-    return plain(node) if mapping_of(node, path, report) is not None else None
+def read_any(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
+    return plain_value(node) if mapping_of(node, path, report) is not None else None
 
 
-def read_text_map(node: Node, path: str, key: Key, report: Report) -> dict[str, str] | None:
+def read_text_map(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, str] | None:
     nodes = mapping_of(node, path, report)
     if nodes is None:
         return None
@@ -132,12 +132,12 @@ def read_text_map(node: Node, path: str, key: Key, report: Report) -> dict[str, 
     return values
 
 
-def read_object(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+def read_object(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
     nodes = mapping_of(node, path, report)
     return None if nodes is None else read_keys(nodes, path, key.keys, report)
 
 
-def read_objects(node: Node, path: str, key: Key, report: Report) -> dict[str, Any] | None:
+def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
     nodes = mapping_of(node, path, report)
     if nodes is None:
         return None
@@ -145,16 +145,16 @@ def read_objects(node: Node, path: str, key: Key, report: Report) -> dict[str, A
     return {name: value for name, value in values.items() if value is not None}
 
 
-def mapping_of(node: Node, path: str, report: Report) -> dict[str, Node] | None:
+def mapping_of(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode] | None:
     if isinstance(node.value, dict):
         return node.value
-    report.problem(node, path, "expected a mapping of keys, found %s" % shown(node))
+    report.problem(node, path, "expected a mapping of keys, found %s" % value_description(node))
     return None
 
 
-Reader = Callable[[Node, str, Key, Report], Any]
+ValueReader = Callable[[YamlNode, str, Key, Problems], Any]
 
-READERS: Mapping[str, Reader] = {
+READERS: Mapping[str, ValueReader] = {
     "text": read_text,
     "as_text": read_as_text,
     "path": read_path,
@@ -172,11 +172,11 @@ READERS: Mapping[str, Reader] = {
 
 
 def read_keys(
-    nodes: dict[str, Node],
+    nodes: dict[str, YamlNode],
     path: str,
     keys: Keys,
-    report: Report,
-    readers: Mapping[str, Reader] = READERS,
+    report: Problems,
+    readers: Mapping[str, ValueReader] = READERS,
     of: str = "a job",
 ) -> dict[str, Any]:
     """The values of those keys that are there and right; a key without a value counts as absent."""

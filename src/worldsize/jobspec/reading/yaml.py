@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from worldsize.errors import JobError
-from worldsize.jobspec.reading.tree import MAX_DEPTH, Node
+from worldsize.jobspec.reading.tree import MAX_DEPTH, YamlNode
 
 MAX_NODES = 100_000
 MAX_BITS = 1024
@@ -41,7 +41,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-def parse_yaml(text: str, origin: str, loose: bool = False) -> Node:
+def parse_yaml(text: str, origin: str, loose: bool = False) -> YamlNode:
     """The one document in `text`. An empty document is a Node of None."""
     try:
         loader = _Loader(text)
@@ -55,8 +55,8 @@ def parse_yaml(text: str, origin: str, loose: bool = False) -> Node:
     except (ValueError, OverflowError):
         raise JobError("not YAML: an escape that is no character", "%s:%d" % (origin, loader.line + 1)) from None
     if root is None:
-        return Node(None, "", origin, 1, loose)
-    return _Tree(loader, origin, loose).node(root)
+        return YamlNode(None, "", origin, 1, loose)
+    return _TreeBuilder(loader, origin, loose).node(root)
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, origin: str) -> JobError:
@@ -70,7 +70,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, origin: str) -> JobError:
     return JobError("not YAML%s: %s" % (column, problem), place, hint)
 
 
-class _Tree:
+class _TreeBuilder:
     """Turns composed YAML nodes into ours, counting them as aliases expand."""
 
     def __init__(self, loader: _Loader, origin: str, loose: bool) -> None:
@@ -80,7 +80,7 @@ class _Tree:
         self.count = 0
         self.open: list[yaml.Node] = []
 
-    def node(self, item: yaml.Node) -> Node:
+    def node(self, item: yaml.Node) -> YamlNode:
         self.count += 1
         if self.count > MAX_NODES:
             raise self.error(item, "its aliases expand to more than %d values" % MAX_NODES)
@@ -93,27 +93,27 @@ class _Tree:
         self.open.pop()
         return self.made(value, "", item)
 
-    def made(self, value: Any, text: str, item: yaml.Node) -> Node:
-        return Node(value, text, self.origin, 0 if self.loose else item.start_mark.line + 1, self.loose)
+    def made(self, value: Any, text: str, item: yaml.Node) -> YamlNode:
+        return YamlNode(value, text, self.origin, 0 if self.loose else item.start_mark.line + 1, self.loose)
 
     def error(self, item: yaml.Node, what: str, hint: str | None = None) -> JobError:
         return JobError(what, "%s:%d" % (self.origin, item.start_mark.line + 1), hint)
 
-    def scalar(self, item: yaml.ScalarNode) -> Node:
+    def scalar(self, item: yaml.ScalarNode) -> YamlNode:
         return self.made(scalar_value(self.loader, item, self.origin), item.value, item)
 
-    def sequence(self, item: yaml.Node) -> list[Node]:
+    def sequence(self, item: yaml.Node) -> list[YamlNode]:
         self.check_tag(item, "seq")
         return [self.node(child) for child in item.value]
 
     def check_tag(self, item: yaml.Node, expected: str) -> None:
         if item.tag != _TAG + expected:
-            raise self.error(item, "the tag %s is not allowed" % _short(item.tag), "a job holds plain values only")
+            raise self.error(item, "the tag %s is not allowed" % _short_tag(item.tag), "a job holds plain values only")
 
-    def mapping(self, item: yaml.Node) -> dict[str, Node]:
+    def mapping(self, item: yaml.Node) -> dict[str, YamlNode]:
         self.check_tag(item, "map")
-        merged: dict[str, Node] = {}
-        own: dict[str, Node] = {}
+        merged: dict[str, YamlNode] = {}
+        own: dict[str, YamlNode] = {}
         lines: dict[str, int] = {}
         for key, value in item.value:
             if key.tag == _MERGE:
@@ -127,9 +127,9 @@ class _Tree:
             own[name] = self.node(value)._replace(line=0 if self.loose else line)
         return {**merged, **own}
 
-    def merged(self, value: yaml.Node) -> dict[str, Node]:
+    def merged(self, value: yaml.Node) -> dict[str, YamlNode]:
         """What `<<` brings in: of several mappings, the first wins."""
-        found: dict[str, Node] = {}
+        found: dict[str, YamlNode] = {}
         parts = value.value if isinstance(value, yaml.SequenceNode) else [value]
         for part in parts:
             if not isinstance(part, yaml.MappingNode):
@@ -155,7 +155,7 @@ def scalar_value(loader: Any, item: yaml.ScalarNode, origin: str) -> Any:
         return item.value
     kind = tag[len(_TAG) :] if tag.startswith(_TAG) else ""
     if kind not in ("null", "bool", "int", "float"):
-        raise JobError("the tag %s is not allowed" % _short(tag), where, "a job holds plain values only")
+        raise JobError("the tag %s is not allowed" % _short_tag(tag), where, "a job holds plain values only")
     try:
         value = getattr(loader, "construct_yaml_" + kind)(item)
     except (ValueError, KeyError, IndexError, OverflowError):
@@ -166,7 +166,7 @@ def scalar_value(loader: Any, item: yaml.ScalarNode, origin: str) -> Any:
     return value
 
 
-def _short(tag: str) -> str:
+def _short_tag(tag: str) -> str:
     return tag.replace(_TAG, "!!")[:60]
 
 

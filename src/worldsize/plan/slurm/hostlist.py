@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from worldsize.common.named_tuple import NamedTuple
 
-LIMIT = 65536
+MAX_NAMES = 65536
 """So many names a text may stand for; Slurm's own limit of one range (MAX_RANGE in its hostlist.c) is the same."""
 
 _NO_NUMBER = -1
@@ -24,7 +24,7 @@ _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _NUMBER = re.compile(r"([0-9]+)")
 
 
-def expand(text: str) -> list[str]:
+def expand_hostlist(text: str) -> list[str]:
     """The names, in the order written. ValueError says what is wrong, at which character.
 
     Brackets may stand anywhere and several times (`a[1-2]b[3,5]`: the last one counts fastest); leading zeros are kept.
@@ -33,47 +33,47 @@ def expand(text: str) -> list[str]:
     position = 0
     text = text.strip()
     while position < len(text):
-        parts, position = _name(text, position)
+        parts, position = _parse_name(text, position)
         count = 1
         for part in parts:
             count *= len(part)
-        if len(names) + count > LIMIT:
-            raise ValueError("%r stands for more than %d nodes" % (_short(text), LIMIT))
+        if len(names) + count > MAX_NAMES:
+            raise ValueError("%r stands for more than %d nodes" % (_shorten(text), MAX_NAMES))
         names.extend(_product(parts))
         if position == len(text):
             break
         if text[position] != ",":
-            raise _nonsense(text, position)
+            raise _hostlist_error(text, position)
         position += 1
         while text[position : position + 1].isspace():
             position += 1
         if position == len(text):
-            raise _nonsense(text, position)
+            raise _hostlist_error(text, position)
     return names
 
 
-def fold(names: Iterable[str]) -> str:
+def fold_hostlist(names: Iterable[str]) -> str:
     """The shortest ordinary text for these names, each once, in natural order (n2 before n10).
 
     What is counted is the last number before the first dot. ValueError for a name that no text could stand for.
     """
     groups: dict[tuple[str, str, int], list[int]] = {}
     for prefix, digits, suffix in _split_all(names):
-        width = len(digits) if _padded(digits) else 0 if digits else _NO_NUMBER
+        width = len(digits) if _is_padded(digits) else 0 if digits else _NO_NUMBER
         groups.setdefault((prefix, suffix, width), []).append(int(digits or 0))
     for key in [key for key in groups if key[2] > 0]:
         _join_full_numbers(groups, key)
     found = [_Group(prefix, suffix, width, sorted(numbers)) for (prefix, suffix, width), numbers in groups.items()]
-    found.sort(key=lambda group: _natural(group.name(group.numbers[0])))
+    found.sort(key=lambda group: _natural_key(group.name(group.numbers[0])))
     return ",".join(group.text() for group in found)
 
 
-def is_name(text: str) -> bool:
+def is_node_name(text: str) -> bool:
     """Whether it can be one node's name."""
     return len(text) <= _LONGEST_NAME and _LITERAL.fullmatch(text) is not None
 
 
-def _name(text: str, position: int) -> tuple[list[list[str]], int]:
+def _parse_name(text: str, position: int) -> tuple[list[list[str]], int]:
     """The parts of one name, each a list of alternatives, and where it ends."""
     parts: list[list[str]] = []
     count, length = 1, 0
@@ -83,40 +83,40 @@ def _name(text: str, position: int) -> tuple[list[list[str]], int]:
             parts.append([literal.group()])
             position = literal.end()
         elif text[position] == "[":
-            part, position = _bracket(text, position + 1)
+            part, position = _parse_bracket(text, position + 1)
             parts.append(part)
             count *= len(part)
-            if count > LIMIT:
-                raise ValueError("%r stands for more than %d nodes" % (_short(text), LIMIT))
+            if count > MAX_NAMES:
+                raise ValueError("%r stands for more than %d nodes" % (_shorten(text), MAX_NAMES))
         else:
-            raise _nonsense(text, position)
+            raise _hostlist_error(text, position)
         length += max(map(len, parts[-1]))
         if length > _LONGEST_NAME:
-            raise ValueError("%r holds a name of more than %d characters" % (_short(text), _LONGEST_NAME))
+            raise ValueError("%r holds a name of more than %d characters" % (_shorten(text), _LONGEST_NAME))
     if not parts:
-        raise _nonsense(text, position)
+        raise _hostlist_error(text, position)
     return parts, position
 
 
-def _bracket(text: str, position: int) -> tuple[list[str], int]:
+def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
     """What stands between brackets, from just after the opening one."""
     found: list[str] = []
     while True:
         match = _RANGE.match(text, position)
         if not match:
-            raise _nonsense(text, position)
+            raise _hostlist_error(text, position)
         first, last = match.group(1), match.group(2) or match.group(1)
-        if int(last) < int(first) or (_padded(last) and len(last) != len(first)):
-            raise _nonsense(text, position)
-        if len(found) + int(last) - int(first) >= LIMIT:
-            raise ValueError("%r stands for more than %d nodes" % (_short(text), LIMIT))
+        if int(last) < int(first) or (_is_padded(last) and len(last) != len(first)):
+            raise _hostlist_error(text, position)
+        if len(found) + int(last) - int(first) >= MAX_NAMES:
+            raise ValueError("%r stands for more than %d nodes" % (_shorten(text), MAX_NAMES))
         found.extend("%0*d" % (len(first), number) for number in range(int(first), int(last) + 1))
         position = match.end() + 1
         end = text[match.end() : position]
         if end == "]":
             return found, position
         if end != ",":
-            raise _nonsense(text, match.end())
+            raise _hostlist_error(text, match.end())
 
 
 def _product(parts: list[list[str]]) -> list[str]:
@@ -156,8 +156,8 @@ class _Group(NamedTuple):
 
 def _split_all(names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     for name in dict.fromkeys(names):
-        if not is_name(name):
-            raise ValueError("%r is no node's name" % _short(name))
+        if not is_node_name(name):
+            raise ValueError("%r is no node's name" % _shorten(name))
         host, dot, domain = name.partition(".")
         pieces = _NUMBER.split(host)
         if len(pieces) < 3 or len(pieces[-2]) > 18:
@@ -178,19 +178,19 @@ def _join_full_numbers(groups: dict[tuple[str, str, int], list[int]], padded: tu
             del groups[(prefix, suffix, 0)]
 
 
-def _padded(digits: str) -> bool:
+def _is_padded(digits: str) -> bool:
     return len(digits) > 1 and digits[0] == "0"
 
 
-def _natural(name: str) -> list[tuple[int, int, str]]:
+def _natural_key(name: str) -> list[tuple[int, int, str]]:
     return [
         (0, int(piece), piece) if _NUMBER.fullmatch(piece) else (1, 0, piece) for piece in _NUMBER.split(name) if piece
     ]
 
 
-def _nonsense(text: str, position: int) -> ValueError:
-    return ValueError("%r is no list of nodes (at character %d)" % (_short(text), position + 1))
+def _hostlist_error(text: str, position: int) -> ValueError:
+    return ValueError("%r is no list of nodes (at character %d)" % (_shorten(text), position + 1))
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 80 else text[:77] + "..."

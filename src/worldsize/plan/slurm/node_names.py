@@ -16,20 +16,20 @@ def node_names(hosts: Sequence[str]) -> tuple[str, ...]:
     names = short_names(hosts)
     first: dict[str, int] = {}
     return tuple(
-        name if first.setdefault(name, node_rank) == node_rank else _loopback(node_rank + 1)
+        name if first.setdefault(name, node_rank) == node_rank else _loopback_address(node_rank + 1)
         for node_rank, name in enumerate(names)
     )
 
 
 def short_names(hosts: Sequence[str]) -> list[str]:
     """Without their domains, where that is enough to tell them apart."""
-    short = [_short(name) for name in hosts]
+    short = [_short_name(name) for name in hosts]
     return short if len(set(short)) == len(set(hosts)) else list(hosts)
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     return name if set(name) <= _OF_ADDRESS else name.partition(".")[0]
 
 
-def _loopback(number: int) -> str:
+def _loopback_address(number: int) -> str:
     return "127.%d.%d.%d" % (number >> 16 & 255, number >> 8 & 255, number & 255)

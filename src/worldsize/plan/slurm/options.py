@@ -22,7 +22,7 @@ NO_OPTION = "is no option"
 """The fault of a word that looks like an option."""
 
 
-class Said(NamedTuple):
+class ParsedOption(NamedTuple):
     """One option as it was said: its long name, its value (None: said without), and the index `at` of its word."""
 
     name: str
@@ -30,7 +30,7 @@ class Said(NamedTuple):
     at: int
 
 
-class Words(NamedTuple):
+class ParsedWords(NamedTuple):
     """What the words mean.
 
     options   those that are known, in order
@@ -38,7 +38,7 @@ class Words(NamedTuple):
     rest      the index of the first word that belongs to no option
     """
 
-    options: tuple[Said, ...]
+    options: tuple[ParsedOption, ...]
     unknown: tuple[tuple[str, str, int], ...]
     rest: int
 
@@ -79,14 +79,14 @@ _ALIASES = {
 _WITH = {"!": NEVER, "?": MAYBE}
 
 
-class Table(NamedTuple):
+class OptionTable(NamedTuple):
     """A program's options: which of them take a value, by long name, and what its single letters stand for."""
 
     takes: Mapping[str, str]
     letters: Mapping[str, str]
 
 
-def _table(text: str) -> Table:
+def _parse_table(text: str) -> OptionTable:
     takes, letters = {}, {}
     for entry in text.split():
         kind = _WITH.get(entry[-1], ALWAYS)
@@ -94,66 +94,66 @@ def _table(text: str) -> Table:
         takes[name] = kind
         if letter:
             letters[letter] = name
-    return Table(takes, letters)
+    return OptionTable(takes, letters)
 
 
 @lru_cache(None)
-def sbatch_table() -> Table:
-    return _table(_BOTH + _SBATCH)
+def sbatch_table() -> OptionTable:
+    return _parse_table(_BOTH + _SBATCH)
 
 
 @lru_cache(None)
-def srun_table() -> Table:
-    return _table(_BOTH + _SRUN)
+def srun_table() -> OptionTable:
+    return _parse_table(_BOTH + _SRUN)
 
 
-def sbcast_table() -> Table:
-    return _table(_SBCAST)
+def sbcast_table() -> OptionTable:
+    return _parse_table(_SBCAST)
 
 
-def read_options(words: Sequence[str], table: Table) -> Words:
+def read_options(words: Sequence[str], table: OptionTable) -> ParsedWords:
     """As getopt_long does: `--name=value`, `--name value`, unique beginnings of names, `-N2`, `-N 2`, `-lK1`; it ends
     at `--` or at the first word that is no option."""
-    options: list[Said] = []
+    options: list[ParsedOption] = []
     unknown: list[tuple[str, str, int]] = []
     index = 0
     while index < len(words):
         word = words[index]
         if word == "--":
-            return Words(tuple(options), tuple(unknown), index + 1)
+            return ParsedWords(tuple(options), tuple(unknown), index + 1)
         if len(word) < 2 or word[0] != "-":
             break
         following = words[index + 1] if index + 1 < len(words) else None
-        read = _long if word.startswith("--") else _short
+        read = _read_long if word.startswith("--") else _read_short
         found, fault, used = read(word, following, table, index)
         options += found
         if fault:
             unknown.append((word, fault, index))
         index += used
-    return Words(tuple(options), tuple(unknown), index)
+    return ParsedWords(tuple(options), tuple(unknown), index)
 
 
 if TYPE_CHECKING:
-    _Read = Tuple[List[Said], str, int]
+    _Read = Tuple[List[ParsedOption], str, int]
     """The options, a fault or "", and how many words they took."""
 
 
-def _long(word: str, following: str | None, table: Table, index: int) -> _Read:
+def _read_long(word: str, following: str | None, table: OptionTable, index: int) -> _Read:
     typed, equals, value = word[2:].partition("=")
     name = _full_name(typed, table)
     if name is None:
         return [], NO_OPTION, 1
     kind = table.takes[name]
     if kind == NEVER:
-        return [Said(name, None, index)], "takes no value" if equals else "", 1
+        return [ParsedOption(name, None, index)], "takes no value" if equals else "", 1
     if equals or kind == MAYBE:
-        return [Said(name, value if equals else None, index)], "", 1
+        return [ParsedOption(name, value if equals else None, index)], "", 1
     if following is None:
         return [], "has no value", 1
-    return [Said(name, following, index)], "", 2
+    return [ParsedOption(name, following, index)], "", 2
 
 
-def _full_name(typed: str, table: Table) -> str | None:
+def _full_name(typed: str, table: OptionTable) -> str | None:
     typed = _ALIASES.get(typed, typed)
     if typed in table.takes:
         return typed
@@ -161,19 +161,19 @@ def _full_name(typed: str, table: Table) -> str | None:
     return meant[0] if len(meant) == 1 else None
 
 
-def _short(word: str, following: str | None, table: Table, index: int) -> _Read:
-    found: list[Said] = []
+def _read_short(word: str, following: str | None, table: OptionTable, index: int) -> _Read:
+    found: list[ParsedOption] = []
     for position in range(1, len(word)):
         name = table.letters.get(word[position])
         if name is None:
             return found, NO_OPTION, 1
         kind, rest = table.takes[name], word[position + 1 :]
         if kind == NEVER:
-            found.append(Said(name, None, index))
+            found.append(ParsedOption(name, None, index))
         elif rest or kind == MAYBE:
-            return [*found, Said(name, rest or None, index)], "", 1
+            return [*found, ParsedOption(name, rest or None, index)], "", 1
         elif following is None:
             return found, "has no value", 1
         else:
-            return [*found, Said(name, following, index)], "", 2
+            return [*found, ParsedOption(name, following, index)], "", 2
     return found, "", 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import whole
-from worldsize.plan.slurm.hostlist import expand
+from worldsize.common.numbers import parse_digits
+from worldsize.plan.slurm.hostlist import expand_hostlist
 
-MOST_TASKS = 1_000_000
+MAX_STEP_TASKS = 1_000_000
 """Of one step."""
 
 TYPE_CHECKING = False
@@ -53,21 +53,23 @@ def step_size(options: Options, environ: Mapping[str, str], allocation: Allocati
     Raises ValueError, in srun's words, for what srun refuses.
     """
     count = step_count(options, environ, allocation)
-    chosen = _chosen(options, count.nodes, allocation)
-    return StepSize(chosen, _shares(count.tasks, count.nodes, count.per_node), count.warnings)
+    chosen = _choose_nodes(options, count.nodes, allocation)
+    return StepSize(chosen, _tasks_per_node(count.tasks, count.nodes, count.per_node), count.warnings)
 
 
 def step_count(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepCount:
     """The numbers of `step_size` alone, in a time that does not depend on them. Raises ValueError as that does."""
     warnings: list[str] = []
     inherited = environ.get("SLURM_NTASKS") or environ.get("SLURM_NPROCS") or None
-    tasks = _number(options.get("ntasks") or inherited, "ntasks")
-    nodes = _nodes(options, environ, allocation)
-    per_node = _number(options.get("ntasks-per-node"), "ntasks-per-node")
+    tasks = _parse_number(options.get("ntasks") or inherited, "ntasks")
+    nodes = _node_count(options, environ, allocation)
+    per_node = _parse_number(options.get("ntasks-per-node"), "ntasks-per-node")
     if tasks is None:
         tasks = nodes * (per_node or 1)
-    if tasks > MOST_TASKS:
-        raise ValueError("error: worldsize: %d tasks are more than the limit of %d for a step" % (tasks, MOST_TASKS))
+    if tasks > MAX_STEP_TASKS:
+        raise ValueError(
+            "error: worldsize: %d tasks are more than the limit of %d for a step" % (tasks, MAX_STEP_TASKS)
+        )
     if nodes > tasks:
         warnings.append("Warning: can't run %d processes on %d nodes, setting nnodes to %d" % (tasks, nodes, tasks))
         nodes = tasks
@@ -82,41 +84,43 @@ def step_count(options: Options, environ: Mapping[str, str], allocation: Allocat
     return StepCount(nodes, tasks, per_node, tuple(warnings))
 
 
-def _nodes(options: Options, environ: Mapping[str, str], allocation: Allocation) -> int:
+def _node_count(options: Options, environ: Mapping[str, str], allocation: Allocation) -> int:
     text = options.get("nodes")
     if text is None and options.get("nodelist") and "ntasks" not in options:
-        return max(len(_named(options["nodelist"])), _number(environ.get("SLURM_NNODES") or "1", "nodes") or 1)
-    given = _number((text or "").split("-")[0] or environ.get("SLURM_NNODES") or None, "nodes")
+        return max(
+            len(_expand_names(options["nodelist"])), _parse_number(environ.get("SLURM_NNODES") or "1", "nodes") or 1
+        )
+    given = _parse_number((text or "").split("-")[0] or environ.get("SLURM_NNODES") or None, "nodes")
     return given or len(allocation.hosts)
 
 
-def _number(text: str | None, name: str) -> int | None:
+def _parse_number(text: str | None, name: str) -> int | None:
     if text is None:
         return None
-    number = whole(text.strip())
+    number = parse_digits(text.strip())
     if not number:
         raise ValueError('error: Invalid numeric value "%.40s" for --%s.' % (text, name))
     return number
 
 
-def _named(text: str | None) -> list[str]:
+def _expand_names(text: str | None) -> list[str]:
     try:
-        return expand(text or "")
+        return expand_hostlist(text or "")
     except ValueError as error:
         raise ValueError("error: %s" % error) from None
 
 
-def _chosen(options: Options, nodes: int, allocation: Allocation) -> tuple[int, ...]:
+def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple[int, ...]:
     """Those that are named first, then the others in their order, `relative` leaving out the first ones."""
     hosts = allocation.hosts
-    wanted = dict.fromkeys(_named(options.get("nodelist")))
-    unwanted, there = set(_named(options.get("exclude"))), set(hosts)
+    wanted = dict.fromkeys(_expand_names(options.get("nodelist")))
+    unwanted, there = set(_expand_names(options.get("exclude"))), set(hosts)
     strangers = [name for name in wanted if name not in there]
     if strangers:
         raise ValueError(
             "error: Unable to create step: Requested node configuration is not available (%s)" % strangers[0]
         )
-    start = whole((options.get("relative") or "0").strip())
+    start = parse_digits((options.get("relative") or "0").strip())
     if start is None:
         raise ValueError('error: Invalid numeric value "%.40s" for --relative.' % options.get("relative"))
     free = [index for index, host in enumerate(hosts) if index >= start and host not in unwanted]
@@ -127,19 +131,19 @@ def _chosen(options: Options, nodes: int, allocation: Allocation) -> tuple[int, 
     return tuple(sorted((first + others)[:nodes]))
 
 
-def _shares(tasks: int, nodes: int, per_node: int | None) -> tuple[int, ...]:
+def _tasks_per_node(tasks: int, nodes: int, per_node: int | None) -> tuple[int, ...]:
     if per_node is not None and tasks <= nodes * per_node:
         return tuple(min(per_node, max(0, tasks - index * per_node)) for index in range(nodes))
     share, left = divmod(tasks, nodes)
     return tuple(share + (index < left) for index in range(nodes))
 
 
-def places(size: StepSize, distribution: str | None) -> list[int]:
+def task_node_indexes(size: StepSize, distribution: str | None) -> list[int]:
     """For each task its place in `size.nodes`. `distribution` is srun's: block, cyclic or plane=N (its first part)."""
     kind = (distribution or "block").split(":")[0].split(",")[0].strip().lower()
     width = 1 if kind == "cyclic" else max(size.tasks)
     if kind.startswith("plane="):
-        width = whole(kind[6:]) or width
+        width = parse_digits(kind[6:]) or width
     left = list(size.tasks)
     found: list[int] = []
     while any(left):
@@ -149,7 +153,7 @@ def places(size: StepSize, distribution: str | None) -> list[int]:
     return found
 
 
-def repeated(counts: Sequence[int]) -> str:
+def format_counts(counts: Sequence[int]) -> str:
     """`2(x3),1` for 2, 2, 2, 1: as Slurm writes a number for each node."""
     runs: list[list[int]] = []
     for count in counts:

@@ -5,7 +5,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 
 
 def limit_seconds(text: str | None) -> float | None:
@@ -14,7 +14,7 @@ def limit_seconds(text: str | None) -> float | None:
     if value.lower() in ("", "0", "-1", "infinite", "unlimited"):
         return None
     days, dash, clock = value.rpartition("-")
-    parts = [whole(part) for part in [*([days] if dash else []), *clock.split(":")]]
+    parts = [parse_digits(part) for part in [*([days] if dash else []), *clock.split(":")]]
     numbers = [part for part in parts if part is not None]
     if len(numbers) < len(parts) or len(numbers) > 3 + bool(dash):
         raise ValueError("%.40r is no time limit" % text)

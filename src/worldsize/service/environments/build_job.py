@@ -13,57 +13,57 @@ from worldsize.common.atomic_files import read_json, write_json
 from worldsize.common.source_files import import_path
 from worldsize.environment.native.sources import fetch_sources
 from worldsize.environment.native.toolchain import tool_of
-from worldsize.environment.pip.requirements import asked_variables
-from worldsize.environment.pipeline import Steps, said
+from worldsize.environment.pip.requirements import referenced_variables
+from worldsize.environment.pipeline import StepRunner, non_default_fields
 from worldsize.environment.recipe import Recipe
-from worldsize.environment.workspace.builder import OWN, Work
+from worldsize.environment.workspace.builder import STEPS_DIRECTORY, Build
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job, command_text
 from worldsize.logs.tail import last_lines
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.request import Progress, Request
+from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState
-from worldsize.store.find import resolve
+from worldsize.store.find import find_run_paths
 
-_LAST = 12
+_LAST_LINES = 12
 _PATIENCE = 60.0
 
 
-Start = Callable[[Request, Progress], RunPaths]
+SubmitFunction = Callable[[SubmissionRequest, Progress], RunPaths]
 """Submits a run."""
 
 
-def steps_on(config: Config, compute: str, environ: Mapping[str, str], start: Start) -> Steps:
+def make_remote_steps(config: Config, compute: str, environ: Mapping[str, str], start: SubmitFunction) -> StepRunner:
     """Steps that are executed on the compute, by a run; what they need is downloaded here first."""
-    return partial(_steps, partial(_start, config, compute, environ, start), compute, environ)
+    return partial(_execute_steps, partial(_start, config, compute, environ, start), compute, environ)
 
 
-def _steps(
+def _execute_steps(
     start: Callable[[Job], Run],
     compute: str,
     environ: Mapping[str, str],
-    work: Work,
+    work: Build,
     recipe: Recipe,
     active: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    own = os.path.join(work.prefix, OWN)
+    own = os.path.join(work.prefix, STEPS_DIRECTORY)
     os.makedirs(own, exist_ok=True)
     order, result = os.path.join(own, "order.json"), os.path.join(own, "steps.json")
     try:
-        return _steps_of_order(start, compute, environ, work, recipe, active, order, result)
+        return _execute_order(start, compute, environ, work, recipe, active, order, result)
     finally:
         for path in (order, result):  # with what the steps are told, secrets too
             with suppress(FileNotFoundError):
                 os.unlink(path)
 
 
-def _steps_of_order(
+def _execute_order(
     start: Callable[[Job], Run],
     compute: str,
     environ: Mapping[str, str],
-    work: Work,
+    work: Build,
     recipe: Recipe,
     active: Mapping[str, str],
     order: str,
@@ -74,15 +74,20 @@ def _steps_of_order(
         {
             "prefix": work.prefix,
             "log": os.path.join(os.path.dirname(order), "steps.log"),
-            "spec": said(recipe.spec),
+            "spec": non_default_fields(recipe.spec),
             "cache": recipe.cache,
             "secrets": work.secrets,
             "sources": fetch_sources(work, recipe.spec, active, recipe.cache),
             "result": result,
         },
     )
-    asked = {*asked_variables([*recipe.spec.pip, *([recipe.spec.file] if recipe.spec.file else [])]), *recipe.secrets}
-    wanted = job(recipe, work.prefix, order)._replace(secrets=tuple(name for name in sorted(asked) if name in environ))
+    asked = {
+        *referenced_variables([*recipe.spec.pip, *([recipe.spec.file] if recipe.spec.file else [])]),
+        *recipe.secrets,
+    }
+    wanted = make_build_job(recipe, work.prefix, order)._replace(
+        secrets=tuple(name for name in sorted(asked) if name in environ)
+    )
     run = start(wanted)
     work.left["run"] = run.id
     work.step("build steps wait for a node of %s: run %s" % (compute, run.id))
@@ -93,7 +98,7 @@ def _steps_of_order(
     return found
 
 
-def job(recipe: Recipe, prefix: str, order: str) -> Job:
+def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
     """One rank, with a GPU where the spec asks for one. The nodes have to see the Python that runs us."""
     argv = (sys.executable, "-m", "worldsize.environment.native.program", order)
     wants_gpu = any(tool_of(each) == "cuda" for each in recipe.spec.prerequisites)
@@ -107,26 +112,26 @@ def job(recipe: Recipe, prefix: str, order: str) -> Job:
     )
 
 
-def _start(config: Config, compute: str, environ: Mapping[str, str], start: Start, wanted: Job) -> Run:
-    request = Request(wanted, config, compute, environ, os.getcwd(), argv=sys.argv)
+def _start(config: Config, compute: str, environ: Mapping[str, str], start: SubmitFunction, wanted: Job) -> Run:
+    request = SubmissionRequest(wanted, config, compute, environ, os.getcwd(), argv=sys.argv)
     return Run(start(request, Progress()), environ)
 
 
-def _follow(run: Run, work: Work) -> None:
+def _follow(run: Run, work: Build) -> None:
     """Until its end, its last line as news; whoever gives up waiting ends the run. BuildError where it fails."""
     try:
-        status = run.follow(_shown(run, work))
+        status = run.follow(_make_reporter(run, work))
     except BaseException:
         _end(run)
         raise
     if status.state != RunState.SUCCEEDED:
-        lines = [line for line in last_lines(run.paths.rank_log(0), _LAST) if line.strip()]
+        lines = [line for line in last_lines(run.paths.rank_log(0), _LAST_LINES) if line.strip()]
         what = "\n  ".join(lines) or status.message or status.state
         hint = "worldsize logs %s; the nodes have to see %s and %s" % (run.id, work.prefix, sys.executable)
         raise BuildError("the build steps failed:\n  %s" % what, "run %s" % run.id, hint)
 
 
-def _shown(run: Run, work: Work) -> Callable[[], bool]:
+def _make_reporter(run: Run, work: Build) -> Callable[[], bool]:
     last = ""
 
     def show() -> bool:
@@ -135,19 +140,19 @@ def _shown(run: Run, work: Work) -> Callable[[], bool]:
         if not lines or lines[-1] == last:
             return False
         last = lines[-1]
-        work.news(work.masked(last.strip())[:200])
+        work.news(work.mask(last.strip())[:200])
         return True
 
     return show
 
 
-def end_abandoned(config: Config, environ: Mapping[str, str], note: Mapping[str, Any]) -> None:
+def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[str, Any]) -> None:
     """A builder was killed while its steps were a run, which writes into the prefix: it has to end before the next
     begins. BuildError where it does not."""
     if not note.get("run"):
         return
     try:
-        run = Run(resolve(config.home, str(note["run"])), environ)
+        run = Run(find_run_paths(config.home, str(note["run"])), environ)
         _end(run)
         run.wait(_PATIENCE)
     except (WorldsizeError, TimeoutError) as error:

@@ -7,14 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 
 from worldsize.compute.base import Compute
-from worldsize.compute.capabilities import Errands
+from worldsize.compute.capabilities import NodeCommandStream
 from worldsize.environment.activation import Activation
-from worldsize.environment.inspect.node_check import Row, check_argv, read_row
+from worldsize.environment.inspect.node_check import NodeReport, check_argv, parse_node_report
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.service import node_commands
 from worldsize.service.computes import python_path
-from worldsize.service.environments.loaded_paths import secrets_within, without_secrets
+from worldsize.service.environments.loaded_paths import secrets_of_environment, without_secrets
 from worldsize.service.environments.lookup import Environment
 from worldsize.trust.secrets import mask_values
 
@@ -29,7 +29,7 @@ def check_on_nodes(
     modules: Sequence[str],
     count: int | None,
     environ: Mapping[str, str],
-) -> tuple[list[Row], int]:
+) -> tuple[list[NodeReport], int]:
     """What each node says, of all that can be used or of `count` of their own; and how many were left out. UsageError
     for a compute without such an ability, and for an environment that is packed or not built."""
     if environment is not None and environment.archive:
@@ -38,14 +38,14 @@ def check_on_nodes(
     if environment is not None and not environment.ready:
         what = "is not built, so there is nothing to check yet"
         raise UsageError(what, environment.prefix, "worldsize env build, with the same words")
-    names, left_out = ((), 0) if count is not None else node_commands.usable(compute)
+    names, left_out = ((), 0) if count is not None else node_commands.usable_nodes(compute)
     number = count if count is not None else len(names)
     found = environment.activation(environ) if environment else None
-    secrets = secrets_within(environment, found, environ) if environment and found else []
+    secrets = secrets_of_environment(environment, found, environ) if environment and found else []
     argv, variables, named = _argv(compute, config, environment, found, modules, environ)
     named = without_secrets(named, secrets)
-    asked = node_commands.execute_alone(compute, argv, number, os.sep, None, names, variables, named)
-    return [Row(*mask_values(row, secrets)) for row in _heard(asked, number)], left_out
+    asked = node_commands.execute_on_own_nodes(compute, argv, number, os.sep, None, names, variables, named)
+    return [NodeReport(*mask_values(row, secrets)) for row in _collect_rows(asked, number)], left_out
 
 
 def _argv(
@@ -68,10 +68,10 @@ def _argv(
     named = (*([python] if os.path.isabs(python) else []), *(found.named() if found else ()))
     if not lines:
         return words, {}, named
-    from worldsize.plan.setup_script import MODULE, as_bash
+    from worldsize.plan.setup_script import MODULE_LINES, bash_command
 
-    first = MODULE if found and found.modules else ()
-    return (*as_bash([*first, *lines, 'exec "$@"'], words), named)
+    first = MODULE_LINES if found and found.modules else ()
+    return (*bash_command([*first, *lines, 'exec "$@"'], words), named)
 
 
 def named_distributions(environment: Environment) -> list[str]:
@@ -84,7 +84,7 @@ def named_distributions(environment: Environment) -> list[str]:
     return found
 
 
-def _heard(asked: Errands, count: int) -> list[Row]:
+def _collect_rows(asked: NodeCommandStream, count: int) -> list[NodeReport]:
     texts: dict[int, dict[str, bytes]] = {node: {"out": b"", "err": b""} for node in range(count)}
     hosts: dict[int, str] = {}
     codes: dict[int, int] = {}
@@ -106,8 +106,8 @@ def _heard(asked: Errands, count: int) -> list[Row]:
     for node in range(count):
         name = hosts.get(node, str(node))
         if node not in codes:
-            rows.append(Row(name, None, 1, "it was lost: %s" % (notes[-1] if notes else "it told no end")))
+            rows.append(NodeReport(name, None, 1, "it was lost: %s" % (notes[-1] if notes else "it told no end")))
             continue
         out, err = (texts[node][kind].decode(errors="replace") for kind in ("out", "err"))
-        rows.append(read_row(name, codes[node], out, err))
+        rows.append(parse_node_report(name, codes[node], out, err))
     return rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from worldsize.common.path_mapping import is_mapped, there
+from worldsize.common.path_mapping import is_mapped, to_node_path
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.environment.activation import Activation
 from worldsize.errors import WorldsizeError
@@ -12,12 +12,12 @@ from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.service.environments.lookup import Environment, find_environment
-from worldsize.service.request import Places
-from worldsize.trust.directories import is_of_one_node
+from worldsize.service.request import KeyOrigins
+from worldsize.trust.directories import is_node_local
 
 
-def look_up(
-    job: Job, config: Config, compute: str, environ: Mapping[str, str], facts: ComputeFacts, places: Places
+def find_job_environment(
+    job: Job, config: Config, compute: str, environ: Mapping[str, str], facts: ComputeFacts, places: KeyOrigins
 ) -> tuple[Environment | None, list[CheckResult]]:
     """The job's environment, and what is to be said of it; nothing is raised for what is wrong with it."""
     at = places.at("environment")
@@ -29,28 +29,28 @@ def look_up(
     if found is None:
         return None, []
     said = [CheckResult("notice", notice, at) for notice in found.notices]
-    why = unusable(found, facts)
+    why = unusable_reason(found, facts)
     if why:
         hint = "build it where they see it under the same path: envs_dir of the compute"
         return found, [CheckResult("error", why, at, hint), *said]
     return found, said
 
 
-def unusable(environment: Environment, facts: ComputeFacts) -> str | None:
+def unusable_reason(environment: Environment, facts: ComputeFacts) -> str | None:
     """Why the nodes of a compute could not use it, in words."""
     prefix = environment.prefix
     if prefix is None or environment.archive:
         return None
     if not facts.mapped:
         elsewhere = not facts.shared_host and environment.spec.distribute in ("auto", "shared")
-        alone = elsewhere and is_of_one_node(prefix)
+        alone = elsewhere and is_node_local(prefix)
         return "%s is of this machine alone: no node would see it" % prefix if alone else None
-    if is_mapped(prefix, facts.mapped) and there(prefix, facts.mapped) == prefix:
+    if is_mapped(prefix, facts.mapped) and to_node_path(prefix, facts.mapped) == prefix:
         return None
     return "the nodes would not find it as %s: an environment holds its own path" % prefix
 
 
-def activated(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path: tuple[str, ...]) -> Plan:
+def with_activation(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path: tuple[str, ...]) -> Plan:
     """`plan` with what the environment puts in force: after all modules and the compute's own lines, before the job's.
 
     `path` are the directories that decide what `python` means without an environment. A batch script begins with the

@@ -6,40 +6,40 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from worldsize.environment.activation import Activation
-from worldsize.environment.loaded_paths import searched, with_interpreters
+from worldsize.environment.loaded_paths import paths_in_variables, with_interpreters
 from worldsize.plan.plan import Plan
-from worldsize.plan.secrets_file import values_of
+from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.environments.lookup import Environment
 from worldsize.trust.secrets import mask_text, mask_values, secret_values
 
 
-def names_on_nodes(
+def paths_for_nodes(
     plan: Plan, path: tuple[str, ...], environment: Environment | None, found: Activation | None
 ) -> tuple[str, ...]:
     """Of the whole plan, with its `environment`, which puts `found` in force. `path` are the directories that decide
     what `python` means without an environment."""
-    secrets = values_of(plan)
+    secrets = plan_secret_values(plan)
     first = path if found is None else found.path if found.prefix else (*found.path, *path)
     of_environment = (*with_interpreters(first), *(found.named(secrets) if found is not None else ()))
     if environment is not None and environment.archive and environment.prefix and not plan.setup:
         own = environment.prefix + os.sep  # each node unpacks it; lines of setup would use its former place
         of_environment = tuple(each for each in of_environment if not each.startswith(own))
-    return without_secrets((*of_environment, *named_by(plan)), secrets)
+    return without_secrets((*of_environment, *paths_named_in_plan(plan)), secrets)
 
 
-def secrets_within(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:
+def secrets_of_environment(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:
     """Of the environment alone, and the values in `environ` of those that a job names."""
     held = {name: value for name, value in found.variables.items() if value}
     of_shell = {name: environ[name] for name in environment.secrets if name in environ}
     return [*secret_values(held, found.closed), *secret_values(of_shell, environment.secrets)]
 
 
-def named_by(plan: Plan) -> tuple[str, ...]:
+def paths_named_in_plan(plan: Plan) -> tuple[str, ...]:
     """The first word of the command, and the paths in the job's variables."""
-    secrets = values_of(plan)
+    secrets = plan_secret_values(plan)
     told = {name: value for name, value in plan.environment.items() if name not in plan.secrets}
     variables = {name: value for name, value in told.items() if _is_plain(value, secrets)}
-    return (*filter(os.path.isabs, plan.argv[:1]), *searched(variables))
+    return (*filter(os.path.isabs, plan.argv[:1]), *paths_in_variables(variables))
 
 
 def without_secrets(names: Iterable[str], secrets: Collection[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from worldsize.common.atomic_files import read_json, write_json
 from worldsize.environment.recipe import Recipe
 from worldsize.environment.workspace.prefixes import entries, prefix_path, read_description
 from worldsize.errors import WorldsizeError
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.config.config import Config
 from worldsize.trust.directories import is_reliable_directory, make_private_directory, require_reliable_directory
 
@@ -24,8 +24,8 @@ def envs_dir(config: Config, settings: Settings) -> str:
 def _envs_dir(config: Config, settings: Settings) -> str:
     if settings.envs_dir or config.envs_dir:
         return settings.envs_dir or config.envs_dir or ""
-    if settings.runs_place:
-        return os.path.join(settings.runs_place, ".envs-%d" % os.getuid())
+    if settings.own_runs_dir:
+        return os.path.join(settings.own_runs_dir, ".envs-%d" % os.getuid())
     return os.path.join(config.home, "envs")
 
 
@@ -38,23 +38,23 @@ def own_names(directory: str) -> dict[str, str]:
     return names
 
 
-def place(directory: str, recipe: Recipe) -> str:
+def find_prefix(directory: str, recipe: Recipe) -> str:
     """The prefix of this fingerprint, whatever it was called when it was built; of a lock, also the one that it was
     made from."""
     lock = recipe.lock
     if lock:
         named, digest = lock.get("prefix"), lock.get("digest")
-        made_from = [str(named)] if named else _of_fingerprint(directory, str(lock.get("fingerprint")))
+        made_from = [str(named)] if named else _prefixes_of_fingerprint(directory, str(lock.get("fingerprint")))
         for prefix in made_from if digest else ():  # a directory that is no environment has none, either
             if _digest(prefix) == digest and is_reliable_directory(prefix):
                 return prefix
     path = prefix_path(directory, _label(recipe), recipe.fingerprint)
     if os.path.isdir(path):
         return path
-    return next(iter(_of_fingerprint(directory, recipe.fingerprint)), path)
+    return next(iter(_prefixes_of_fingerprint(directory, recipe.fingerprint)), path)
 
 
-def _of_fingerprint(directory: str, fingerprint: str) -> list[str]:
+def _prefixes_of_fingerprint(directory: str, fingerprint: str) -> list[str]:
     """Directories of that fingerprint, under any name."""
     end = "-" + fingerprint[:16]
     try:
@@ -84,7 +84,7 @@ def _label(recipe: Recipe) -> str:
     return "pip" if spec.pip or (lock and lock["pip"]) else "env"
 
 
-def probed(home: str, compute: str) -> tuple[str, ...]:
+def read_probe(home: str, compute: str) -> tuple[str, ...]:
     """The virtual packages that a node of the compute was found to have; empty where nobody has looked, or where
     somebody else could have written the answer."""
     if not is_reliable_directory(os.path.dirname(_probe_file(home, compute))):
@@ -96,7 +96,7 @@ def probed(home: str, compute: str) -> tuple[str, ...]:
     return tuple(value.get("virtual_packages", ()))
 
 
-def keep_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
+def write_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
     """Raises StorageError where somebody else could replace the file; OSError."""
     path = _probe_file(home, compute)
     make_private_directory(os.path.dirname(path), follow=True)

@@ -7,16 +7,16 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from worldsize.environment.activation import Activation, activation
-from worldsize.environment.inspect.existing import Existing, find_existing
+from worldsize.environment.inspect.existing import ExistingEnvironment, find_existing
 from worldsize.environment.recipe import Recipe
-from worldsize.environment.resolve import resolve
+from worldsize.environment.resolve import resolve_environment
 from worldsize.environment.workspace.prefixes import is_ready, read_description, touch
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import LOCAL, Config
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.environment import EnvironmentSpec, is_packed_name
 from worldsize.service.computes import python_path
-from worldsize.service.environments.location import envs_dir, own_names, place, probed
+from worldsize.service.environments.location import envs_dir, find_prefix, own_names, read_probe
 
 DEFAULT_CHANNELS = ("conda-forge",)
 
@@ -35,7 +35,7 @@ class Environment(NamedTuple):
     """
 
     spec: EnvironmentSpec
-    existing: Existing | None = None
+    existing: ExistingEnvironment | None = None
     recipe: Recipe | None = None
     ready: bool = True
     notices: tuple[str, ...] = ()
@@ -75,14 +75,14 @@ def find_environment(
     `name`: what it is to be called; `secrets`: the variables that the job names as such. None for the current Python,
     with nothing to say about it. UsageError, NotFound for what is wrong.
     """
-    resolved = resolve(wanted, config)
+    resolved = resolve_environment(wanted, config)
     if resolved.spec is None:
         return Environment(EnvironmentSpec(), notices=(resolved.notice,)) if resolved.notice else None
-    found = _look_up(resolved.spec, config, compute, environ, name, secrets)
+    found = _find_by_spec(resolved.spec, config, compute, environ, name, secrets)
     return found._replace(secrets=tuple(secrets))
 
 
-def _look_up(
+def _find_by_spec(
     spec: EnvironmentSpec,
     config: Config,
     compute: str,
@@ -94,61 +94,63 @@ def _look_up(
     if name:
         spec = spec._replace(name=name)
     if spec.existing and is_packed_name(spec.existing):
-        return _of_archive(spec, spec.existing)
-    existing = _existing(spec, envs_dir(config, settings), environ)
+        return _packed_environment(spec, spec.existing)
+    existing = _existing_environment(spec, envs_dir(config, settings), environ)
     if not spec.builds:
-        return Environment(spec, existing, notices=_remarks(spec))
+        return Environment(spec, existing, notices=_image_notices(spec))
     if existing is not None and spec.conda:
         _refuse_conda(existing)
-    return _planned(spec, existing, config, compute, environ, secrets)
+    return _plan_environment(spec, existing, config, compute, environ, secrets)
 
 
-def _of_archive(spec: EnvironmentSpec, path: str) -> Environment:
-    from worldsize.environment.pack.cache import existing_of
+def _packed_environment(spec: EnvironmentSpec, path: str) -> Environment:
+    from worldsize.environment.pack.cache import environment_of_pack
 
     if spec.builds:
         raise UsageError("nothing can be installed into a packed environment", path, "name its prefix instead")
-    return Environment(spec, existing_of(path), notices=_remarks(spec), archive=path)
+    return Environment(spec, environment_of_pack(path), notices=_image_notices(spec), archive=path)
 
 
-def _existing(spec: EnvironmentSpec, directory: str, environ: Mapping[str, str]) -> Existing | None:
+def _existing_environment(
+    spec: EnvironmentSpec, directory: str, environ: Mapping[str, str]
+) -> ExistingEnvironment | None:
     if spec.existing is None:
         return None
     return find_existing(spec.existing, environ, {} if os.sep in spec.existing else own_names(directory))
 
 
-def _refuse_conda(existing: Existing) -> None:
+def _refuse_conda(existing: ExistingEnvironment) -> None:
     """What exists is never changed; least of all by conda after pip."""
-    from worldsize.environment.conda.packages import refuse_touched
+    from worldsize.environment.conda.packages import refuse_pip_packages
 
     if existing.kind == "conda":
-        refuse_touched(existing.prefix)
+        refuse_pip_packages(existing.prefix)
     what = "%s exists, and conda packages cannot be added to it" % existing.prefix
     raise UsageError(what, None, "say all of its packages with conda:, or the additional ones with pip:")
 
 
-def _planned(
+def _plan_environment(
     spec: EnvironmentSpec,
-    existing: Existing | None,
+    existing: ExistingEnvironment | None,
     config: Config,
     compute: str,
     environ: Mapping[str, str],
     secrets: Collection[str],
 ) -> Environment:
     from worldsize.environment.fingerprint import fingerprint, lock_fingerprint
-    from worldsize.environment.sources import is_lock, of_lock, read_lock
+    from worldsize.environment.sources import is_lock, read_lock, with_lock_spec
 
     settings = config.computes[compute]
     directory = envs_dir(config, settings)
     lock = None
     if spec.file and is_lock(spec.file):
         lock = read_lock(spec.file)
-        spec = of_lock(spec, lock)
-    virtual = spec.virtual_packages or settings.virtual_packages or probed(config.home, compute)
+        spec = with_lock_spec(spec, lock)
+    virtual = spec.virtual_packages or settings.virtual_packages or read_probe(config.home, compute)
     recipe = Recipe(
         spec,
         "",
-        _base_of_lock(lock) or _base(spec, existing, config, compute, environ),
+        _base_of_lock(lock) or _base_interpreter(spec, existing, config, compute, environ),
         environ,
         os.path.join(config.home, "cache"),
         existing,
@@ -158,42 +160,42 @@ def _planned(
         lock,
         tuple(secrets),
     )
-    print_ = lock_fingerprint(lock) if lock else fingerprint(spec, _machine(recipe))
+    print_ = lock_fingerprint(lock) if lock else fingerprint(spec, _machine_key(recipe))
     recipe = recipe._replace(fingerprint=print_)
-    prefix = place(directory, recipe)
+    prefix = find_prefix(directory, recipe)
     kind = "conda" if recipe.is_conda else "venv"
-    remarks = (*_remarks(spec), *_unknown_nodes(recipe, settings, compute), *_lost(lock))
-    found = Environment(spec, Existing(prefix, kind, None), recipe, is_ready(prefix), remarks)
+    remarks = (*_image_notices(spec), *_unknown_node_notices(recipe, settings, compute), *_lost_variable_notices(lock))
+    found = Environment(spec, ExistingEnvironment(prefix, kind, None), recipe, is_ready(prefix), remarks)
     return found._replace(config=config, compute=compute)
 
 
-def _lost(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
-    from worldsize.environment.sources import lost_variables
+def _lost_variable_notices(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
+    from worldsize.environment.sources import masked_lock_variables
 
-    names = lost_variables(lock) if lock else []
+    names = masked_lock_variables(lock) if lock else []
     what = "the lock does not hold what %s was set to: name it in `secrets`, or set it in environment_variables"
     return (what % ", ".join(names),) if names else ()
 
 
-def _unknown_nodes(recipe: Recipe, settings: Settings, compute: str) -> tuple[str, ...]:
+def _unknown_node_notices(recipe: Recipe, settings: Settings, compute: str) -> tuple[str, ...]:
     """Packages that conda chooses for this machine may not be those for a cluster's nodes."""
     if settings.type == LOCAL or not recipe.spec.conda or recipe.virtual:
         return ()
-    from worldsize.environment.inspect.machine import driver, glibc
+    from worldsize.environment.inspect.machine import driver_version, glibc_version
 
-    has = "glibc %s, %s" % (glibc(), "a GPU driver" if driver() else "no GPU driver")
+    has = "glibc %s, %s" % (glibc_version(), "a GPU driver" if driver_version() else "no GPU driver")
     return (
         "conda chooses for what this machine has (%s): worldsize env probe --compute %s asks a node" % (has, compute),
     )
 
 
-def _machine(recipe: Recipe) -> dict[str, Any]:
+def _machine_key(recipe: Recipe) -> dict[str, Any]:
     """What of this machine decides which packages come in."""
     from worldsize.environment.inspect import machine
 
     found: dict[str, Any] = {"platform": machine.platform()}
     if recipe.spec.conda:
-        found["virtual"] = sorted(recipe.virtual) or machine.here()
+        found["virtual"] = sorted(recipe.virtual) or machine.machine_versions()
         found["channels"] = recipe.channels
     elif recipe.existing:
         found["upon"] = recipe.existing.prefix
@@ -210,8 +212,12 @@ def _base_of_lock(lock: Mapping[str, Any] | None) -> str | None:
     return str(base) if base and os.path.exists(base) else lock.get("python")
 
 
-def _base(
-    spec: EnvironmentSpec, existing: Existing | None, config: Config, compute: str, environ: Mapping[str, str]
+def _base_interpreter(
+    spec: EnvironmentSpec,
+    existing: ExistingEnvironment | None,
+    config: Config,
+    compute: str,
+    environ: Mapping[str, str],
 ) -> str | None:
     """What a virtual environment is made of: the version that is asked for, else what `python` means in commands."""
     if existing is not None or spec.conda:
@@ -230,7 +236,7 @@ def _base(
     raise UsageError(what, "environment.python", 'say a version: python: "3.11"')
 
 
-def _remarks(spec: EnvironmentSpec) -> tuple[str, ...]:
+def _image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
     if spec.image is None:
         return ()
     if spec.builds or spec.existing:
@@ -238,7 +244,7 @@ def _remarks(spec: EnvironmentSpec) -> tuple[str, ...]:
     return ()
 
 
-def used(environment: Environment) -> None:
+def mark_used(environment: Environment) -> None:
     """It is needed now: whoever tidies up sees that."""
     if environment.recipe and environment.prefix:
         touch(environment.prefix)

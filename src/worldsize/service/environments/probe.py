@@ -7,9 +7,9 @@ import os
 from typing import NamedTuple
 
 from worldsize.compute.base import Compute
-from worldsize.compute.capabilities import Errands
+from worldsize.compute.capabilities import NodeCommandStream
 from worldsize.errors import WorldsizeError
-from worldsize.service.node_commands import execute_alone
+from worldsize.service.node_commands import execute_on_own_nodes
 
 _TICK = 0.2
 _LIMIT = 60.0
@@ -31,32 +31,32 @@ print(json.dumps(found))
 """
 
 
-class Probed(NamedTuple):
+class ProbeResult(NamedTuple):
     """`virtual` as conda writes virtual packages: "__cuda=12.4"."""
 
     node: str
     virtual: tuple[str, ...]
 
 
-def probe(compute: Compute) -> Probed:
+def probe(compute: Compute) -> ProbeResult:
     """Of one node, which the compute chooses. WorldsizeError where it does not tell; UsageError for a compute that
     cannot execute commands."""
     words = ["sh", "-c", 'command -v python3 >/dev/null && exec python3 -c "$0" || exec python -c "$0"', _PROGRAM]
-    asked = execute_alone(compute, words, 1, os.sep, _LIMIT)
+    asked = execute_on_own_nodes(compute, words, 1, os.sep, _LIMIT)
     try:
-        out, err = _heard(asked)
+        out, err = _collect_output(asked)
     finally:
         asked.close()
     for line in out.splitlines():
         if line.startswith("{"):
             said = json.loads(line)
             pairs = (("__glibc", said["glibc"]), ("__cuda", said["cuda"]))
-            return Probed(said["host"], tuple("%s=%s" % pair for pair in pairs if pair[1]))
+            return ProbeResult(said["host"], tuple("%s=%s" % pair for pair in pairs if pair[1]))
     last = err.strip().splitlines()
     raise WorldsizeError("a node of %s did not tell what it has" % compute.name, None, last[-1] if last else None)
 
 
-def _heard(asked: Errands) -> tuple[str, str]:
+def _collect_output(asked: NodeCommandStream) -> tuple[str, str]:
     texts = {"out": b"", "err": b""}
     while (said := asked.hear(_TICK)) is not None:
         for each in said:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from worldsize.common.atomic_files import read_json
-from worldsize.environment.workspace.builder import removed
-from worldsize.environment.workspace.prefixes import Entry, empty_trash, entries, last_used
+from worldsize.environment.workspace.builder import remove_if_idle
+from worldsize.environment.workspace.prefixes import PrefixEntry, empty_trash, entries, last_use_time
 from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.plan.array import element_root, read_array
@@ -17,29 +17,29 @@ from worldsize.service.environments.location import envs_dir
 from worldsize.store.find import is_array, is_replaced, list_ids, run_paths
 
 
-class Gone(NamedTuple):
+class Removal(NamedTuple):
     """What tidying up removes, or would: the entry, its size on disk, and why."""
 
-    entry: Entry
+    entry: PrefixEntry
     bytes: int
     why: str
 
 
-def directories(config: Config, compute: str | None = None) -> list[str]:
+def envs_dirs(config: Config, compute: str | None = None) -> list[str]:
     """Where environments are built, for one compute or for all."""
     computes = [config.compute(compute)] if compute else list(config.computes.values())
     return list(dict.fromkeys(envs_dir(config, settings) for settings in computes))
 
 
-def on_shelf(config: Config, compute: str | None = None) -> list[Entry]:
+def environment_entries(config: Config, compute: str | None = None) -> list[PrefixEntry]:
     """Every environment there, whole or not, the last used first."""
-    found = [entry for directory in directories(config, compute) for entry in entries(directory)]
-    return sorted(found, key=lambda entry: last_used(entry.path), reverse=True)
+    found = [entry for directory in envs_dirs(config, compute) for entry in entries(directory)]
+    return sorted(found, key=lambda entry: last_use_time(entry.path), reverse=True)
 
 
-def find_entry(config: Config, name: str, compute: str | None = None) -> Entry:
+def find_entry(config: Config, name: str, compute: str | None = None) -> PrefixEntry:
     """By its name, a unique beginning of it, or its path. NotFound, UsageError where several answer."""
-    shelf = on_shelf(config, compute)
+    shelf = environment_entries(config, compute)
     path = os.path.abspath(name) if os.sep in name else None
     exact = [entry for entry in shelf if name == entry.name or path == entry.path]
     found = exact or [entry for entry in shelf if entry.label == name] or [e for e in shelf if e.name.startswith(name)]
@@ -54,19 +54,19 @@ def find_entry(config: Config, name: str, compute: str | None = None) -> Entry:
     raise NotFound("no environment is called %.60r" % name, None, hint)
 
 
-def users(config: Config) -> dict[str, list[str]]:
+def runs_by_prefix(config: Config) -> dict[str, list[str]]:
     """Runs that have not ended, by the environment that they run in."""
     found: dict[str, list[str]] = {}
     for run_id in list_ids(config.home):
         paths = run_paths(config.home, run_id)
-        if not is_replaced(config.home, run_id) and not os.path.exists(paths.result) and _unfinished(paths):
-            prefix = _prefix(paths)
+        if not is_replaced(config.home, run_id) and not os.path.exists(paths.result) and _is_unfinished(paths):
+            prefix = _prefix_of_run(paths)
             if prefix:
                 found.setdefault(prefix, []).append(run_id)
     return found
 
 
-def _unfinished(paths: RunPaths) -> bool:
+def _is_unfinished(paths: RunPaths) -> bool:
     """An array has ended once all its elements have, though nobody may have settled it yet."""
     if not is_array(paths):
         return True
@@ -78,7 +78,7 @@ def _unfinished(paths: RunPaths) -> bool:
     return any(not os.path.exists(RunPaths(root).result) for root in roots)
 
 
-def _prefix(paths: RunPaths) -> str | None:
+def _prefix_of_run(paths: RunPaths) -> str | None:
     try:
         value = read_json(paths.environment)
     except (OSError, ValueError):
@@ -87,37 +87,37 @@ def _prefix(paths: RunPaths) -> str | None:
     return prefix if isinstance(prefix, str) else None
 
 
-def remove(config: Config, wanted: Iterable[Entry], force: bool = False) -> None:
+def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -> None:
     """Removes them all, or none. UsageError for one that is being built, or that a run uses which has not ended."""
-    chosen, used = list(wanted), {} if force else users(config)
+    chosen, used = list(wanted), {} if force else runs_by_prefix(config)
     for entry in chosen:
         if entry.path in used:
             what = "%s is used by %s" % (entry.name, ", ".join(used[entry.path]))
             raise UsageError(what, None, "wait for its end, or remove it with --force")
     for entry in chosen:
-        if not removed(entry.path):
+        if not remove_if_idle(entry.path):
             raise UsageError("%s is being built" % entry.name, None, "wait until it is")
 
 
-def tidy(config: Config, unused_since: float, dry_run: bool) -> list[Gone]:
+def tidy(config: Config, unused_since: float, dry_run: bool) -> list[Removal]:
     """Removes half environments that nobody builds, and whole ones that were last used before `unused_since` (Unix
     seconds) and that no run uses which has not ended."""
-    used = users(config)
+    used = runs_by_prefix(config)
     found = []
-    for entry in on_shelf(config):
+    for entry in environment_entries(config):
         if entry.state == "building" or entry.path in used:
             continue
         if entry.state == "broken":
             why = "half"
-        elif last_used(entry.path) < unused_since:
+        elif last_use_time(entry.path) < unused_since:
             why = "unused"
         else:
             continue
-        found.append(Gone(entry, size(entry.path), why))
+        found.append(Removal(entry, size(entry.path), why))
         if not dry_run:
-            removed(entry.path)
+            remove_if_idle(entry.path)
     if not dry_run:
-        for directory in directories(config):
+        for directory in envs_dirs(config):
             empty_trash(directory)
     return found
 

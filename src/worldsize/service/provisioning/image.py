@@ -6,92 +6,96 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from worldsize.common.path_mapping import there
+from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.environment.pack import image as container
 from worldsize.environment.pack.image import APPTAINER, NONE, PYXIS, SINGULARITY
 from worldsize.errors import UsageError
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.job import Job
 from worldsize.plan.array import array_of
-from worldsize.plan.node_disk import PLACE
+from worldsize.plan.node_disk import DIRECTORY_MARK
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.provisioning.inputs import data_directory
-from worldsize.service.request import Prepared, Progress, Request
-from worldsize.staging.fetch import Data
-from worldsize.trust.procfs import closed, without
+from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
+from worldsize.staging.fetch import DataStore
+from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.trust.secrets import mask_text
 
 _DRIVER = "/proc/driver/nvidia/version"
 _LOGINS = ("APPTAINER_", "SINGULARITY_", "ENROOT_")
 
 
-class Runtime(NamedTuple):
+class ContainerRuntime(NamedTuple):
     """`program` is what is executed on the nodes; "" for Pyxis, which is srun's."""
 
     kind: str
     program: str
 
 
-def find_runtime(settings: Settings, environ: Mapping[str, str]) -> Runtime | None:
+def find_runtime(settings: Settings, environ: Mapping[str, str]) -> ContainerRuntime | None:
     """What the compute has, as configured or as this machine, its login node, tells; None for nothing."""
     from shutil import which
 
     asked = settings.container
     if asked == PYXIS:
-        return Runtime(PYXIS, "")
+        return ContainerRuntime(PYXIS, "")
     if asked == NONE:
-        return Runtime(NONE, "")
+        return ContainerRuntime(NONE, "")
     for program in (asked,) if asked else (APPTAINER, SINGULARITY):
         found = which(program, path=environ.get("PATH"))
         if found or asked:
-            return Runtime(APPTAINER, program)
+            return ContainerRuntime(APPTAINER, program)
     if settings.type == "slurm":
         from worldsize.compute.slurm.commands import has_pyxis
 
         if has_pyxis(environ):
-            return Runtime(PYXIS, "")
+            return ContainerRuntime(PYXIS, "")
     return None
 
 
-class Contained(NamedTuple):
+class ContainerPlan(NamedTuple):
     """`wrap` are the words that stand in front of each rank's command."""
 
     plan: Plan
     wrap: tuple[str, ...] = ()
 
 
-def contained(plan: Plan, job: Job, image: str, request: Request, facts: ComputeFacts, paths: RunPaths) -> Contained:
+def wrap_in_container(
+    plan: Plan, job: Job, image: str, request: SubmissionRequest, facts: ComputeFacts, paths: RunPaths
+) -> ContainerPlan:
     """`plan` with its ranks in the image, unless the compute has no containers."""
     settings = request.config.computes[plan.compute]
     runtime = find_runtime(settings, request.environ)
     if runtime is None or runtime.kind == NONE:
-        return Contained(plan)
-    binds = [there(bind, facts.mapped) for bind in _binds(plan, job, request, paths)]
+        return ContainerPlan(plan)
+    binds = [to_node_path(bind, facts.mapped) for bind in _binds(plan, job, request, paths)]
     options = settings.container_options
     if runtime.kind == PYXIS:
-        name = request.image or container.for_enroot(image)
-        words = container.pyxis_options(there(name, facts.mapped), binds, options)
-        return Contained(plan._replace(step=words, interpreter="python3", path=(), named=(), activated=_apart(plan)))
-    name = there(request.image or container.for_apptainer(image), facts.mapped)
+        name = request.image or container.enroot_address(image)
+        words = container.pyxis_options(to_node_path(name, facts.mapped), binds, options)
+        return ContainerPlan(
+            plan._replace(step=words, interpreter="python3", path=(), named=(), activated=_without_host_variables(plan))
+        )
+    name = to_node_path(request.image or container.apptainer_address(image), facts.mapped)
     gpus = bool(facts.gpus_per_node) or (facts.shared_host and os.path.exists(_DRIVER))
-    words = container.apptainer_words(runtime.program, name, binds, gpus, options)
-    return Contained(plan._replace(argv=(*words, *plan.argv), activated=_apart(plan)), words)
+    words = container.apptainer_command(runtime.program, name, binds, gpus, options)
+    return ContainerPlan(plan._replace(argv=(*words, *plan.argv), activated=_without_host_variables(plan)), words)
 
 
-def _apart(plan: Plan) -> dict[str, str | None]:
+def _without_host_variables(plan: Plan) -> dict[str, str | None]:
     """What names something of the host stays outside."""
-    return {**plan.activated, **dict.fromkeys(container.OF_THE_HOST)}
+    return {**plan.activated, **dict.fromkeys(container.HOST_VARIABLES)}
 
 
-def _binds(plan: Plan, job: Job, request: Request, paths: RunPaths) -> list[str]:
+def _binds(plan: Plan, job: Job, request: SubmissionRequest, paths: RunPaths) -> list[str]:
     """Directories that ranks must see: the run's (an element's lies in its array's), its data, what was staged."""
     from worldsize.jobspec.job import Input
     from worldsize.jobspec.paths import is_remote, output_path
 
     place = array_of(paths)
-    found = [place[0] if place else paths.root, *([PLACE] if plan.local is not None else [])]
+    found = [place[0] if place else paths.root, *([DIRECTORY_MARK] if plan.local is not None else [])]
     for name, value in job.inputs.items():
         if isinstance(value, Input) and value.path and not is_remote(value.path):
             found.append(value.path)
@@ -103,14 +107,14 @@ def _binds(plan: Plan, job: Job, request: Request, paths: RunPaths) -> list[str]
     return found
 
 
-def check_image(plan: Plan, job: Job, image: str, request: Request) -> list[CheckResult]:
+def check_image(plan: Plan, job: Job, image: str, request: SubmissionRequest) -> list[CheckResult]:
     """What stands against running the ranks in the image."""
     runtime = find_runtime(request.config.computes[plan.compute], request.environ)
-    found = _impossible(plan, job, image, runtime, request.places.at("environment.image"))
+    found = _find_obstacle(plan, job, image, runtime, request.places.at("environment.image"))
     return [found] if found else []
 
 
-def _impossible(plan: Plan, job: Job, image: str, runtime: Runtime | None, key: str) -> CheckResult | None:
+def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime | None, key: str) -> CheckResult | None:
     if runtime is None:
         what = "the image %s needs Apptainer or Singularity, or Pyxis on Slurm: none is here" % mask_text(image)
         hint = 'say which the nodes have, `container = "apptainer"` of the compute; or "none", to run without the image'
@@ -134,7 +138,7 @@ def _impossible(plan: Plan, job: Job, image: str, runtime: Runtime | None, key: 
     return None
 
 
-def with_image(request: Request, dry: Prepared, progress: Progress) -> Request:
+def fetch_image(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
     """The request with its image fetched, where this machine can: nodes often cannot. UsageError."""
     from shutil import which
 
@@ -148,15 +152,17 @@ def with_image(request: Request, dry: Prepared, progress: Progress) -> Request:
     if program is None:
         progress.notice("environment.image: the nodes fetch %s themselves: nothing here can" % image)
         return request
-    store = Data(data_directory(request.config, dry.plan.compute), progress)
+    store = DataStore(data_directory(request.config, dry.plan.compute), progress)
     try:
-        return request._replace(image=container.pulled(image, runtime.kind, program, store, _environ(request, dry)))
+        return request._replace(
+            image=container.pull_image(image, runtime.kind, program, store, _fetch_environ(request, dry))
+        )
     except UsageError as error:
         at = request.places.at("environment.image")
         raise UsageError("%s: %s" % (error.where, error.what), at, error.hint) from None
 
 
-def _environ(request: Request, dry: Prepared) -> dict[str, str]:
+def _fetch_environ(request: SubmissionRequest, dry: PlannedJob) -> dict[str, str]:
     """For the program that fetches an image: of what `secrets:` names, its own logins alone."""
     hidden = [name for name in dry.job.secrets if not name.startswith(_LOGINS)]
-    return without(request.environ, closed(hidden, request.environ))
+    return without_variables(request.environ, withheld_variables(hidden, request.environ))

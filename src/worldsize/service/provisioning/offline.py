@@ -5,31 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.common.path_mapping import there
+from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import CheckResult
-from worldsize.environment.pip.requirements import asked_variables
+from worldsize.environment.pip.requirements import referenced_variables
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.stage import Stage, stage_of
-from worldsize.plan.node_disk import PLACE, Local
+from worldsize.jobspec.stage import StagingSpec, staging_spec_of
+from worldsize.plan.node_disk import DIRECTORY_MARK, NodeDiskPlan
 from worldsize.plan.plan import Plan
 from worldsize.service.provisioning.inputs import data_directory
-from worldsize.service.provisioning.stage import OFFLINE, Staged, make_stage
-from worldsize.service.request import Places, Prepared, Progress, Request
-from worldsize.service.secrets import environ_of_stages
+from worldsize.service.provisioning.stage import OFFLINE, StagingDirectory, make_staging_directory
+from worldsize.service.request import KeyOrigins, PlannedJob, Progress, SubmissionRequest
+from worldsize.service.secrets import staging_environ
 from worldsize.staging.download_rules import Download
 from worldsize.staging.download_scan import downloads_of
-from worldsize.staging.fetch import Data
-from worldsize.staging.http import shown
+from worldsize.staging.fetch import DataStore
+from worldsize.staging.http import display_url
 from worldsize.trust.secrets import mask_values, secret_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.common.path_mapping import Mapped
 
-_SHOWN = 8
-_MENDS = {
+_MAX_SHOWN = 8
+_HINTS = {
     "huggingface": "stage: {huggingface: [%s]}",
     "torch_hub": "stage: {torch_hub: [%s]}",
     "pip": "stage: {pip: requirements.txt}, or build it into the environment",
@@ -39,15 +39,17 @@ _MENDS = {
 }
 
 
-def with_stage(request: Request, dry: Prepared, progress: Progress) -> Request:
+def fetch_staging(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
     """The request with what its job stages, made ready. UsageError, WorldsizeError."""
     directory = data_directory(request.config, dry.plan.compute)
-    data = Data(directory, progress)
+    data = DataStore(directory, progress)
     python = _python(dry.plan, request.environ)
     secrets = _secrets(dry.job, request.environ)
     try:
-        programs = environ_of_stages(dry.job, request.environ)
-        staged = make_stage(stage_of(dry.job.stage), directory, data, python, request.environ, programs, secrets)
+        programs = staging_environ(dry.job, request.environ)
+        staged = make_staging_directory(
+            staging_spec_of(dry.job.stage), directory, data, python, request.environ, programs, secrets
+        )
     except WorldsizeError as error:
         what = "%s: %s" % (error.where, error.what) if error.where else error.what
         what = mask_values(what, secrets)
@@ -58,51 +60,54 @@ def with_stage(request: Request, dry: Prepared, progress: Progress) -> Request:
 
 def _secrets(job: Job, environ: Mapping[str, str]) -> list[str]:
     """Those that its requirements ask for, which pip repeats in an address that it cannot reach."""
-    asked = asked_variables(stage_of(job.stage).wheels)
+    asked = referenced_variables(staging_spec_of(job.stage).wheels)
     return secret_values({name: environ[name] for name in asked if name in environ}, job.secrets)
 
 
-def in_force(plan: Plan, staged: Staged | None, settings: Settings, mapped: Mapped) -> Plan:
+def with_staging_variables(plan: Plan, staged: StagingDirectory | None, settings: Settings, mapped: Mapped) -> Plan:
     """`plan` with the variables that tell libraries what is staged, and that nothing can be had elsewhere. What the job
     itself sets wins."""
     known = staged.variables if staged else {}
-    own = {**(OFFLINE if settings.offline else {}), **{name: there(value, mapped) for name, value in known.items()}}
+    own = {
+        **(OFFLINE if settings.offline else {}),
+        **{name: to_node_path(value, mapped) for name, value in known.items()},
+    }
     if plan.batch is not None:  # whose ranks on other nodes have no directory of the run's own
-        own = {name: value for name, value in own.items() if PLACE not in value}
-    if any(PLACE in value for value in own.values()) and plan.local is None:
-        plan = plan._replace(local=Local(settings.local_dir or ""))
+        own = {name: value for name, value in own.items() if DIRECTORY_MARK not in value}
+    if any(DIRECTORY_MARK in value for value in own.values()) and plan.local is None:
+        plan = plan._replace(local=NodeDiskPlan(settings.local_dir or ""))
     return plan._replace(activated={**plan.activated, **own})
 
 
-def check_downloads(job: Job, places: Places) -> list[CheckResult]:
+def check_downloads(job: Job, places: KeyOrigins) -> list[CheckResult]:
     """What the job's files would download on a node that reaches nothing, but for what is staged."""
     code = job.code if job.code and os.path.isdir(job.code) else ""
     text = "\n".join((job.command, *job.setup)) if job.batch_script is None else job.batch_script
     found = downloads_of(code, text)
-    stage = stage_of(job.stage)
+    stage = staging_spec_of(job.stage)
     missing = [each for each in found if not _is_staged(each, stage)]
-    return [*_notices(missing[:_SHOWN], places), *_rest(missing[_SHOWN:])]
+    return [*_notices(missing[:_MAX_SHOWN], places), *_remaining_notices(missing[_MAX_SHOWN:])]
 
 
-def _notices(missing: Sequence[Download], places: Places) -> Iterator[CheckResult]:
+def _notices(missing: Sequence[Download], places: KeyOrigins) -> Iterator[CheckResult]:
     for each in missing:
         where = "%s:%d" % (each.file, each.line) if each.file else places.at("command")
         what = "%s would fail: the nodes reach no network" % each.what
-        yield CheckResult("notice", what, where, _mend(each))
+        yield CheckResult("notice", what, where, _hint_of(each))
 
 
-def _rest(more: Sequence[Download]) -> list[CheckResult]:
+def _remaining_notices(more: Sequence[Download]) -> list[CheckResult]:
     if not more:
         return []
     return [CheckResult("notice", "%d more downloads would fail on the nodes" % len(more), more[0].file)]
 
 
-def _mend(download: Download) -> str:
-    text = _MENDS["wandb" if download.name == "wandb" else download.kind]
-    return text % (shown(download.name) if download.name else "…") if "%s" in text else text
+def _hint_of(download: Download) -> str:
+    text = _HINTS["wandb" if download.name == "wandb" else download.kind]
+    return text % (display_url(download.name) if download.name else "…") if "%s" in text else text
 
 
-def _is_staged(download: Download, stage: Stage) -> bool:
+def _is_staged(download: Download, stage: StagingSpec) -> bool:
     if download.kind == "pip":
         return bool(stage.wheels)
     if download.kind == "huggingface":

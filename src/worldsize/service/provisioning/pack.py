@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 
 from worldsize.common.atomic_files import storage_error
-from worldsize.common.path_mapping import there
+from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import CheckResult, ComputeFacts
-from worldsize.environment.pack.cache import content_key, described, pack_once
-from worldsize.environment.pack.pack import SUFFIX, Packed
-from worldsize.jobspec.config.config import Compute as Settings
+from worldsize.environment.pack.cache import content_key, describe_pack, pack_once
+from worldsize.environment.pack.pack import SUFFIX, EnvironmentPack
+from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.job import Job
-from worldsize.plan.node_disk import Archive, Local
+from worldsize.plan.node_disk import Archive, NodeDiskPlan
 from worldsize.plan.plan import Plan
 from worldsize.service.environments.lookup import Environment
 from worldsize.service.provisioning.inputs import data_directory
-from worldsize.service.request import Prepared, Progress, Request
+from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.trust.directories import make_private_directory
 
 SHARED, LOCAL, AUTO = "shared", "local", "auto"
@@ -24,7 +24,7 @@ AUTO_NODES = 8
 """From so many nodes on, what was built here is packed unless somebody says otherwise."""
 
 
-def distribution(environment: Environment, nodes: int, facts: ComputeFacts) -> str:
+def choose_distribution(environment: Environment, nodes: int, facts: ComputeFacts) -> str:
     """ "shared" or "local"."""
     asked, packed = environment.spec.distribute, environment.archive
     if asked != AUTO and not (packed and asked == SHARED):
@@ -34,26 +34,31 @@ def distribution(environment: Environment, nodes: int, facts: ComputeFacts) -> s
     return LOCAL if packed or (environment.recipe is not None and nodes >= AUTO_NODES) else SHARED
 
 
-def distributed(
-    plan: Plan, job: Job, environment: Environment, packed: Packed | None, settings: Settings, facts: ComputeFacts
+def with_packed_environment(
+    plan: Plan,
+    job: Job,
+    environment: Environment,
+    packed: EnvironmentPack | None,
+    settings: Settings,
+    facts: ComputeFacts,
 ) -> tuple[Plan, list[CheckResult]]:
     """`plan` with the environment unpacked on each node, where it gets there so; and what is wrong with that."""
-    how = distribution(environment, len(plan.nodes), facts)
+    how = choose_distribution(environment, len(plan.nodes), facts)
     if how == SHARED:
         return plan, []
-    why = _impossible(job, environment)
+    why = _find_obstacle(job, environment)
     if why is not None:
         return plan, [why]
     assert environment.prefix is not None
-    found = packed or Packed(environment.archive or "", "", 0, 0, 0, ())
-    path = there(found.path, facts.mapped)
+    found = packed or EnvironmentPack(environment.archive or "", "", 0, 0, 0, ())
+    path = to_node_path(found.path, facts.mapped)
     archive = Archive(path, found.digest, found.size, environment.prefix)
-    local = (plan.local or Local(settings.local_dir or ""))._replace(archive=archive)
+    local = (plan.local or NodeDiskPlan(settings.local_dir or ""))._replace(archive=archive)
     interpreter = None if environment.archive else plan.interpreter
     return plan._replace(local=local, interpreter=interpreter), []
 
 
-def _impossible(job: Job, environment: Environment) -> CheckResult | None:
+def _find_obstacle(job: Job, environment: Environment) -> CheckResult | None:
     if job.batch_script is not None:
         what = "a batch script's own srun starts its ranks: they cannot be given an unpacked environment"
         return CheckResult("error", what, "environment", "name one that the nodes see, with distribute: shared")
@@ -63,20 +68,22 @@ def _impossible(job: Job, environment: Environment) -> CheckResult | None:
     return None
 
 
-def with_pack(request: Request, dry: Prepared, progress: Progress) -> Request:
+def pack_environment(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
     """The request with its environment packed, where the nodes unpack it. UsageError, StorageError."""
     environment, local = dry.environment, dry.plan.local
     if environment is None or local is None or local.archive is None:
         return request
     try:
-        return request._replace(packed=_packed(request, dry, environment, progress))
+        return request._replace(packed=_make_pack(request, dry, environment, progress))
     except OSError as error:
         raise storage_error(error, error.filename or "") from None
 
 
-def _packed(request: Request, dry: Prepared, environment: Environment, progress: Progress) -> Packed:
+def _make_pack(
+    request: SubmissionRequest, dry: PlannedJob, environment: Environment, progress: Progress
+) -> EnvironmentPack:
     if environment.archive:
-        return described(environment.archive)
+        return describe_pack(environment.archive)
     assert environment.existing is not None
     found = environment.existing
     if environment.recipe is not None:

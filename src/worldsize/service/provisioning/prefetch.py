@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from worldsize.service.request import Prepared, Progress, Request
+from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 
 
-def provided(request: Request, dry: Prepared, progress: Progress) -> Request:
+def fetch_all(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
     """The request with all of it, here. UsageError, WorldsizeError: what cannot be had."""
     if request.job.inputs:
-        from worldsize.service.provisioning.inputs import with_data
+        from worldsize.service.provisioning.inputs import fetch_inputs
 
-        request = with_data(request, dry, progress)
+        request = fetch_inputs(request, dry, progress)
     if request.job.stage:
-        from worldsize.service.provisioning.offline import with_stage
+        from worldsize.service.provisioning.offline import fetch_staging
 
-        request = with_stage(request, dry, progress)
+        request = fetch_staging(request, dry, progress)
     if request.job.environment is not None:
-        from worldsize.service.provisioning.pack import with_pack
+        from worldsize.service.provisioning.pack import pack_environment
 
-        request = with_pack(request, dry, progress)
+        request = pack_environment(request, dry, progress)
     if dry.environment is not None and dry.environment.image:
-        from worldsize.service.provisioning.image import with_image
+        from worldsize.service.provisioning.image import fetch_image
 
-        request = with_image(request, dry, progress)
+        request = fetch_image(request, dry, progress)
     return request

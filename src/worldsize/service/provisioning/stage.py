@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 from worldsize.common.atomic_files import storage_error, write_json
 from worldsize.environment.pip.wheels import make_wheels
 from worldsize.errors import UsageError
-from worldsize.jobspec.stage import Stage, TorchRepo
-from worldsize.plan.node_disk import PLACE
-from worldsize.staging.fetch import Data, file_name
+from worldsize.jobspec.stage import StagingSpec, TorchRepo
+from worldsize.plan.node_disk import DIRECTORY_MARK
+from worldsize.staging.fetch import DataStore, file_name
 from worldsize.staging.http import read
-from worldsize.staging.huggingface import Hub, Snapshot
+from worldsize.staging.huggingface import Hub, HubSnapshot
 from worldsize.trust.directories import make_directories
 
 _GITHUB = "https://github.com"
@@ -32,7 +32,7 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFL
 """So that the libraries of Hugging Face do not try for minutes what cannot succeed."""
 
 
-class Staged(NamedTuple):
+class StagingDirectory(NamedTuple):
     """`variables` tell the libraries; `contents` is for the record: where everything came from, and checksums."""
 
     path: str
@@ -40,7 +40,7 @@ class Staged(NamedTuple):
     contents: Mapping[str, Any]
 
 
-class _Links(NamedTuple):
+class _StagingPart(NamedTuple):
     """What one part adds: files with their text, and links by their path in the stage; and what the record says."""
 
     links: dict[str, str]
@@ -48,41 +48,47 @@ class _Links(NamedTuple):
     said: dict[str, Any]
 
 
-def make_stage(
-    stage: Stage,
+def make_staging_directory(
+    stage: StagingSpec,
     directory: str,
-    data: Data,
+    data: DataStore,
     python: str,
     environ: Mapping[str, str],
     programs: Mapping[str, str] | None = None,
     secrets: Collection[str] = (),
-) -> Staged:
+) -> StagingDirectory:
     """Everything, fetched and checked. `programs`: the variables of those that are started; what these say is told
     without `secrets`. UsageError and WorldsizeError say what cannot be had."""
     try:
-        parts = [*_hub(stage, directory, data, environ), *_torch(stage, data, environ), *_data(stage, data)]
+        parts = [
+            *_fetch_hub(stage, directory, data, environ),
+            *_fetch_torch(stage, data, environ),
+            *_fetch_data(stage, data),
+        ]
         if stage.wheels:
             given = environ if programs is None else programs
-            parts.append(_wheels(make_wheels(stage.wheels, python, directory, data, given, secrets)))
+            parts.append(_wheel_links(make_wheels(stage.wheels, python, directory, data, given, secrets)))
         links = {name: path for part in parts for name, path in part.links.items()}
         texts = {name: text for part in parts for name, text in part.texts.items()}
         contents = {name: said for part in parts for name, said in part.said.items()}
         key = hashlib.sha256(json.dumps([links, texts, contents], sort_keys=True).encode()).hexdigest()[:32]
         path = os.path.join(directory, "stage", key)
-        data.make(path, lambda part: lay_out(part, path, links, texts, contents), "stage")
+        data.make(path, lambda part: write_staging_directory(part, path, links, texts, contents), "stage")
     except OSError as error:
         raise storage_error(error, error.filename or directory) from None
-    return Staged(path, _variables(stage, path), contents)
+    return StagingDirectory(path, _variables(stage, path), contents)
 
 
-def lay_out(part: str, path: str, links: dict[str, str], texts: dict[str, str], contents: dict[str, Any]) -> None:
+def write_staging_directory(
+    part: str, path: str, links: dict[str, str], texts: dict[str, str], contents: dict[str, Any]
+) -> None:
     """Links are relative: the nodes may know the directory by another name."""
     for name, target in links.items():
-        place = _place(part, name)
+        place = _path_in_staging(part, name)
         make_directories(os.path.dirname(place))
         os.symlink(os.path.relpath(target, os.path.dirname(os.path.join(path, name))), place)
     for name, text in texts.items():
-        place = _place(part, name)
+        place = _path_in_staging(part, name)
         make_directories(os.path.dirname(place))
         with open(place, "w", encoding="utf-8") as file:
             file.write(text)
@@ -90,21 +96,21 @@ def lay_out(part: str, path: str, links: dict[str, str], texts: dict[str, str], 
     write_json(os.path.join(part, "stage.json"), contents)
 
 
-def _place(part: str, name: str) -> str:
+def _path_in_staging(part: str, name: str) -> str:
     """UsageError for a name that leads out, whoever let it pass: it holds what a job or a server says."""
     if not name or os.path.isabs(name) or ".." in name.split("/"):
         raise UsageError("a name leads out of what is staged: %.80r" % name, "stage")
     return os.path.join(part, name)
 
 
-def _variables(stage: Stage, path: str) -> dict[str, str]:
+def _variables(stage: StagingSpec, path: str) -> dict[str, str]:
     found: dict[str, str] = {}
     if stage.hub:
         home = os.path.join(path, "huggingface")
         found.update(OFFLINE, HF_HOME=home, HF_HUB_CACHE=os.path.join(home, "hub"))
         found.update(HUGGINGFACE_HUB_CACHE=found["HF_HUB_CACHE"])
         for name in ("datasets", "modules", "assets"):  # which the libraries write
-            found["HF_%s_CACHE" % name.upper()] = os.path.join(PLACE, "huggingface", name)
+            found["HF_%s_CACHE" % name.upper()] = os.path.join(DIRECTORY_MARK, "huggingface", name)
     if stage.torch or stage.checkpoints:
         found["TORCH_HOME"] = os.path.join(path, "torch")
     if stage.wheels:
@@ -115,25 +121,25 @@ def _variables(stage: Stage, path: str) -> dict[str, str]:
     return found
 
 
-def _hub(stage: Stage, directory: str, data: Data, environ: Mapping[str, str]) -> list[_Links]:
+def _fetch_hub(stage: StagingSpec, directory: str, data: DataStore, environ: Mapping[str, str]) -> list[_StagingPart]:
     hub = Hub(directory, data, environ)
-    return [_snapshot(hub.fetch(repo), directory) for repo in stage.hub]
+    return [_snapshot_links(hub.fetch(repo), directory) for repo in stage.hub]
 
 
-def _snapshot(found: Snapshot, directory: str) -> _Links:
+def _snapshot_links(found: HubSnapshot, directory: str) -> _StagingPart:
     place = "huggingface/hub/%s/" % found.folder
     links = {"%ssnapshots/%s/%s" % (place, found.commit, name): found.blob(directory, name) for name in found.files}
     refs = {} if found.repo.revision == found.commit else {place + "refs/" + found.repo.revision: found.commit}
     said = {"%s/%s@%s" % found.repo[:3]: {"commit": found.commit, "files": {n: b.name for n, b in found.files.items()}}}
-    return _Links(links, refs, said)
+    return _StagingPart(links, refs, said)
 
 
-def _torch(stage: Stage, data: Data, environ: Mapping[str, str]) -> list[_Links]:
+def _fetch_torch(stage: StagingSpec, data: DataStore, environ: Mapping[str, str]) -> list[_StagingPart]:
     found = []
     trusted = []
     for repo in stage.torch:
         ref = repo.ref or _default_branch(repo, environ)
-        url = "%s/%s/%s/zipball/%s" % (_github(environ), repo.owner, repo.name, ref)
+        url = "%s/%s/%s/zipball/%s" % (_github_url(environ), repo.owner, repo.name, ref)
         archive = data.fetch(url, what="torch_hub: %s/%s" % repo[:2])
         folder = data.unpacked(archive, repo.name + ".zip", repo.name).path
         tops = os.listdir(folder)
@@ -142,14 +148,14 @@ def _torch(stage: Stage, data: Data, environ: Mapping[str, str]) -> list[_Links]
             raise UsageError(what, archive.uri, "does the repository exist, and its branch?")
         name = "%s_%s_%s" % (repo.owner, repo.name, ref.replace("/", "_"))
         said = {"%s/%s:%s" % (repo.owner, repo.name, ref): {"url": archive.uri, "sha256": archive.sha256}}
-        found.append(_Links({"torch/hub/" + name: os.path.join(folder, tops[0])}, {}, said))
+        found.append(_StagingPart({"torch/hub/" + name: os.path.join(folder, tops[0])}, {}, said))
         trusted.append("%s_%s" % repo[:2])
     if trusted:
-        found.append(_Links({}, {"torch/hub/trusted_list": "\n".join(trusted) + "\n"}, {}))
-    return found + [_checkpoint(url, data) for url in stage.checkpoints]
+        found.append(_StagingPart({}, {"torch/hub/trusted_list": "\n".join(trusted) + "\n"}, {}))
+    return found + [_fetch_checkpoint(url, data) for url in stage.checkpoints]
 
 
-def _checkpoint(url: str, data: Data) -> _Links:
+def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
     """torch names checkpoints after the beginning of their checksum."""
     fetched = data.fetch(url, what="torch_hub: %s" % file_name(url))
     named = _HASH.search(file_name(url))
@@ -157,34 +163,34 @@ def _checkpoint(url: str, data: Data) -> _Links:
         what = "its sha256 is %s, and does not begin as its name says" % fetched.sha256
         raise UsageError(what, fetched.uri, "it was changed on its way, or is another file")
     said = {fetched.uri: {"sha256": fetched.sha256}}
-    return _Links({"torch/hub/checkpoints/" + file_name(url): fetched.path}, {}, said)
+    return _StagingPart({"torch/hub/checkpoints/" + file_name(url): fetched.path}, {}, said)
 
 
 def _default_branch(repo: TorchRepo, environ: Mapping[str, str]) -> str:
     """As torch.hub finds it: main where there is one, else master."""
     try:
-        read("%s/%s/%s/tree/main/" % (_github(environ), repo.owner, repo.name), 64 << 20)
+        read("%s/%s/%s/tree/main/" % (_github_url(environ), repo.owner, repo.name), 64 << 20)
     except UsageError:
         return "master"
     return "main"
 
 
-def _github(environ: Mapping[str, str]) -> str:
+def _github_url(environ: Mapping[str, str]) -> str:
     return (environ.get("GITHUB_SERVER_URL") or _GITHUB).rstrip("/")
 
 
-def _data(stage: Stage, data: Data) -> list[_Links]:
+def _fetch_data(stage: StagingSpec, data: DataStore) -> list[_StagingPart]:
     found = []
     for each in stage.data:
         fetched = data.fetch(each.uri, sha256=each.sha256, what="data: %s" % each.path)
         said = {"data/" + each.path: {"uri": fetched.uri, "sha256": fetched.sha256}}
-        found.append(_Links({"data/" + each.path: fetched.path}, {}, said))
+        found.append(_StagingPart({"data/" + each.path: fetched.path}, {}, said))
     return found
 
 
-def _wheels(path: str) -> _Links:
+def _wheel_links(path: str) -> _StagingPart:
     said = {name: {"sha256": _sha256(os.path.join(path, name))} for name in sorted(os.listdir(path))}
-    return _Links({"wheels": path}, {}, {"wheels": said})
+    return _StagingPart({"wheels": path}, {}, {"wheels": said})
 
 
 def _sha256(path: str) -> str:

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from worldsize.common.numbers import whole
-from worldsize.compute.capabilities import HasUsage, Usage, together
+from worldsize.common.numbers import parse_digits
+from worldsize.compute.capabilities import HasUsage, Usage, total_usage
 from worldsize.errors import NotFound, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.array import Array, array_file, element_root, read_array
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.ownership import danger_of_run, is_own, why_foreign
-from worldsize.service.runs.array_status import Elements
+from worldsize.service.ownership import danger_of_run, foreign_reason, is_own
+from worldsize.service.runs.array_status import ArrayElements
 from worldsize.service.runs.run import Run
 from worldsize.state.array import array_status, array_summary, count_states
 from worldsize.state.records import RunState, Status
@@ -32,9 +32,9 @@ class RunArray(Sequence[Run]):
         self.paths = paths
         self._environ = environ
         self._array: Array | None = None
-        self._known: Elements | None = None
+        self._known: ArrayElements | None = None
         self._own = is_own(paths)
-        self._foreign = None if self._own else why_foreign(paths)
+        self._foreign = None if self._own else foreign_reason(paths)
 
     def __repr__(self) -> str:
         return "RunArray(%r)" % self.id
@@ -85,22 +85,22 @@ class RunArray(Sequence[Run]):
         return self._elements.statuses()
 
     @property
-    def _elements(self) -> Elements:
+    def _elements(self) -> ArrayElements:
         if self._known is None:
-            self._known = Elements(self.paths, self.array, self._environ)
+            self._known = ArrayElements(self.paths, self.array, self._environ)
         return self._known
 
     def usage(self, patience: float = 0.0) -> Usage | None:
         """What all elements together used, where their compute counts that and they have ended."""
         given = self._elements.handles()
-        if given is None or not self._elements.all_final:
+        if given is None or not self._elements.has_ended:
             return None
         compute = self._elements.compute_of(given)
         if "usage" not in compute.capabilities:
             return None
         begun = [handle for number, handle in enumerate(given) if self._has_begun(number)]
         used = [each for each in cast(HasUsage, compute).usage(begun, patience) if each is not None] if begun else []
-        return together(used) if used else None
+        return total_usage(used) if used else None
 
     def _has_begun(self, number: int) -> bool:
         """An element's directories are made when it first starts."""
@@ -177,11 +177,11 @@ class RunArray(Sequence[Run]):
     def ask_to_end(self, now: bool = False) -> None:
         """`cancel`, for whoever has just looked and found it going on."""
         refuse_foreign(self.paths.root, None if self._own else danger_of_run(self.paths), "cancel")
-        from worldsize.service.runs.settle import ask_to_end
+        from worldsize.service.runs.settle import request_end
 
-        ask_to_end(self.paths, lambda: self._tell_to_end(now))
+        request_end(self.paths, lambda: self._cancel_on_compute(now))
 
-    def _tell_to_end(self, now: bool) -> None:
+    def _cancel_on_compute(self, now: bool) -> None:
         handles = [each.handle for each in self._elements.pending()]
         if handles:
             self._elements.compute_of(handles).cancel_all(handles, now)
@@ -194,9 +194,9 @@ class RunArray(Sequence[Run]):
             return 0
         compute = self._elements.compute_of(given)
         if "local" in compute.capabilities:
-            from worldsize.compute.local.leftovers import end_elements
+            from worldsize.compute.local.leftovers import kill_element_leftovers
 
-            return end_elements(self.id, self.paths.root)
+            return kill_element_leftovers(self.id, self.paths.root)
         observations = compute.observe(given)
         left = [each for each, seen in zip(given, observations, strict=True) if seen.phase in ("queued", "running")]
         if left:
@@ -205,7 +205,7 @@ class RunArray(Sequence[Run]):
 
     def element(self, text: str) -> Run:
         """The run that `text` numbers. UsageError for what is none of them."""
-        number = whole(text)
+        number = parse_digits(text)
         if number is None or number >= len(self):
             raise UsageError("%s has no element %.40s" % (self.id, text), None, "they are 0 to %d" % (len(self) - 1))
         run: Run = self[number]

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from worldsize.common.json_values import DAMAGES
+from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.compute.base import Compute, Handle
-from worldsize.errors import Damaged, WorldsizeError
-from worldsize.plan.array import Array, element_root, handles_file, is_new
+from worldsize.errors import DamagedRun, WorldsizeError
+from worldsize.plan.array import Array, element_root, handles_file, is_untouched
 from worldsize.plan.handle import read_handles, read_own_handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -17,16 +17,16 @@ from worldsize.plan.secrets_file import write_result
 from worldsize.service.computes import compute_of_run
 from worldsize.service.ownership import is_own
 from worldsize.service.runs import status as gather
-from worldsize.service.runs.attempts import latest
-from worldsize.service.runs.settle import settle, settle_alike
+from worldsize.service.runs.attempts import latest_attempt
+from worldsize.service.runs.settle import record_common_result, record_result
 from worldsize.state.array import array_result
 from worldsize.state.records import Observation, RunState, Status
 
 if TYPE_CHECKING:
-    from worldsize.service.runs.status import Settle
+    from worldsize.service.runs.status import RecordResult
 
 
-class Pending(NamedTuple):
+class PendingElement(NamedTuple):
     """An element that has not ended, and that a compute has."""
 
     element: int
@@ -34,7 +34,7 @@ class Pending(NamedTuple):
     handle: Handle
 
 
-class Alike(NamedTuple):
+class AlikeElements(NamedTuple):
     """Elements that ended alike before they began, the plan of one of them, and how all ended."""
 
     elements: list[RunPaths]
@@ -42,7 +42,7 @@ class Alike(NamedTuple):
     status: Status
 
 
-class Elements:
+class ArrayElements:
     """Remembers who has ended, and asks for the others anew each time.
 
     compute  theirs; None until one of them was asked for
@@ -56,10 +56,10 @@ class Elements:
         self.compute: Compute | None = None
         self._plan: Plan | None = None
         self._new: set[int] = set()
-        self._alike: dict[Observation, Alike] = {}
+        self._alike: dict[Observation, AlikeElements] = {}
 
     @property
-    def all_final(self) -> bool:
+    def has_ended(self) -> bool:
         """As far as `statuses` has found out."""
         return len(self._final) == self._array.elements
 
@@ -67,18 +67,18 @@ class Elements:
         """Every element's. The final state of all is settled."""
         number = self._array.elements
         if not os.path.isdir(self._paths.root):
-            return [_lost("its run directory was deleted")] * number
-        for element in self._going_on():
+            return [_lost_status("its run directory was deleted")] * number
+        for element in self._unfinished():
             if os.path.islink(element_root(self._paths.root, element)):  # which may lead to another run
-                self._final[element] = _lost("its run directory is a link")
-        going_on = self._going_on()
-        self._new = {element for element in going_on if is_new(element_root(self._paths.root, element))}
+                self._final[element] = _lost_status("its run directory is a link")
+        going_on = self._unfinished()
+        self._new = {element for element in going_on if is_untouched(element_root(self._paths.root, element))}
         for element in going_on:
             if element not in self._new:
-                self._keep(element, self._settled(element))
+                self._keep(element, self._read_result(element))
         found = {**self._look(), **self._final}
         statuses = [found[element] for element in range(number)]
-        if self.all_final and not os.path.exists(self._paths.result):
+        if self.has_ended and not os.path.exists(self._paths.result):
             self._settle(statuses)
         return statuses
 
@@ -90,11 +90,11 @@ class Elements:
             what = "cannot be read: %s" % (error.strerror or error)
             raise WorldsizeError(what, handles_file(self._paths.root)) from None
 
-    def pending(self) -> list[Pending]:
+    def pending(self) -> list[PendingElement]:
         """Those that have not ended, as far as `statuses` has found out, and that a compute has."""
-        going_on = self._going_on()
+        going_on = self._unfinished()
         given = self.handles() if going_on else None
-        found = (self._pending(element, given) for element in going_on)
+        found = (self._pending_element(element, given) for element in going_on)
         return [each for each in found if each is not None]
 
     def compute_of(self, handles: Sequence[Handle]) -> Compute:
@@ -103,37 +103,37 @@ class Elements:
             self.compute = compute_of_run(self._paths.root, handles[0], self._array.compute, self._environ)
         return self.compute
 
-    def _going_on(self) -> list[int]:
+    def _unfinished(self) -> list[int]:
         return [element for element in range(self._array.elements) if element not in self._final]
 
-    def _settled(self, element: int) -> Status | None:
+    def _read_result(self, element: int) -> Status | None:
         paths = RunPaths(element_root(self._paths.root, element))
         try:
             return gather.read_result(paths)
-        except (OSError, Damaged) as error:
-            return gather.damaged(paths, error)
+        except (OSError, DamagedRun) as error:
+            return gather.damaged_status(paths, error)
 
     def _keep(self, element: int, status: Status | None) -> None:
         if status is not None and status.final:
             self._final[element] = status
 
-    def _pending(self, element: int, given: Sequence[Handle] | None) -> Pending | None:
+    def _pending_element(self, element: int, given: Sequence[Handle] | None) -> PendingElement | None:
         if given and element in self._new:
-            return Pending(element, RunPaths(element_root(self._paths.root, element)), given[element])
-        paths = latest(RunPaths(element_root(self._paths.root, element)))
+            return PendingElement(element, RunPaths(element_root(self._paths.root, element)), given[element])
+        paths = latest_attempt(RunPaths(element_root(self._paths.root, element)))
         try:
             handle = read_own_handle(paths)
-        except (OSError, Damaged):
+        except (OSError, DamagedRun):
             handle = None
         handle = handle or (given[element] if given else None)
-        return Pending(element, paths, handle) if handle else None
+        return PendingElement(element, paths, handle) if handle else None
 
     def _look(self) -> dict[int, Status]:
         pending = self.pending()
-        going_on = self._going_on()
+        going_on = self._unfinished()
         found: dict[int, Status] = {}
         if len(pending) < len(going_on):  # a state that is not kept: whoever submits them may be about to say so
-            found = dict.fromkeys(going_on, gather.preparing(self._paths))
+            found = dict.fromkeys(going_on, gather.preparing_status(self._paths))
         pending = [each for each in pending if not self._told(each)]
         if not pending:
             return found
@@ -144,31 +144,31 @@ class Elements:
             else:
                 found[each.element] = self._judge(each, observation)
         for alike in self._alike.values():
-            settle_alike(self._array.run_id, *alike)
+            record_common_result(self._array.run_id, *alike)
         self._alike = {}
         return found
 
-    def _told(self, pending: Pending) -> bool:
+    def _told(self, pending: PendingElement) -> bool:
         """Whether the nodes' own records tell how the element ended: its compute need not be asked."""
         if pending.element in self._new:
             return False
         try:
-            told = gather.told_by_all(pending.paths, self._plan_of(pending.paths), pending.handle)
-        except (OSError, *DAMAGES):
+            told = gather.status_from_records(pending.paths, self._plan_of(pending.paths), pending.handle)
+        except (OSError, *PARSE_ERRORS):
             return False
         self._keep(pending.element, told)
         return told is not None
 
-    def _judge(self, pending: Pending, observation: Observation) -> Status:
+    def _judge(self, pending: PendingElement, observation: Observation) -> Status:
         element, paths, _ = pending
-        if element in self._new and observation.phase == "ended" and is_new(paths.root):
-            status = self._never_begun(pending, observation)
+        if element in self._new and observation.phase == "ended" and is_untouched(paths.root):
+            status = self._unstarted_status(pending, observation)
         else:
-            status = self._judged(pending, observation, settle)
+            status = self._fold_status(pending, observation, record_result)
         self._keep(element, status)
         return status
 
-    def _never_begun(self, pending: Pending, observation: Observation) -> Status:
+    def _unstarted_status(self, pending: PendingElement, observation: Observation) -> Status:
         """Those of which the compute says the same have ended alike, and are settled together."""
         if observation in self._alike:
             known = self._alike[observation]
@@ -176,19 +176,21 @@ class Elements:
             return known.status
 
         def settled_by(paths: RunPaths, plan: Plan, status: Status) -> None:
-            self._alike[observation] = Alike([paths], plan, status)
+            self._alike[observation] = AlikeElements([paths], plan, status)
 
-        return self._judged(pending, observation, settled_by)
+        return self._fold_status(pending, observation, settled_by)
 
-    def _judged(self, pending: Pending, observation: Observation, settled_by: Settle) -> Status:
+    def _fold_status(self, pending: PendingElement, observation: Observation, settled_by: RecordResult) -> Status:
         _, paths, handle = pending
         compute = self.compute_of([handle])
         # Elsewhere absent means that nothing is left, and what was never started has left nothing.
         remains = "local" in compute.capabilities and "queue" not in handle
         try:
-            return gather.judge(paths, compute, self._plan_of(paths), handle, observation, remains, settled_by)
-        except (OSError, *DAMAGES) as error:
-            return gather.damaged(paths, error)
+            return gather.fold_observation(
+                paths, compute, self._plan_of(paths), handle, observation, remains, settled_by
+            )
+        except (OSError, *PARSE_ERRORS) as error:
+            return gather.damaged_status(paths, error)
 
     def _plan_of(self, paths: RunPaths) -> Plan:
         """Of one element's plan the others' differ in nothing that their state depends on."""
@@ -207,5 +209,5 @@ class Elements:
             pass  # read-only for us, or full: everybody who looks comes to the same conclusion
 
 
-def _lost(what: str) -> Status:
+def _lost_status(what: str) -> Status:
     return Status(RunState.LOST, exit_code=1, message=what)

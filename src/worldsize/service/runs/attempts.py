@@ -12,7 +12,7 @@ _SLACK = 5.0
 """Seconds by which the clocks of a scheduler and of a file server may differ."""
 
 
-def latest(paths: RunPaths) -> RunPaths:
+def latest_attempt(paths: RunPaths) -> RunPaths:
     """The paths of the latest attempt that has begun; `paths` itself where none is later, or nothing can be read."""
     try:
         names = os.listdir(paths.root)
@@ -23,7 +23,7 @@ def latest(paths: RunPaths) -> RunPaths:
     return RunPaths(paths.root, newest) if newest > paths.attempt else paths
 
 
-def of_observation(paths: RunPaths, observation: Observation) -> RunPaths:
+def observed_attempt(paths: RunPaths, observation: Observation) -> RunPaths:
     """The paths of the attempt that the compute speaks of; `paths` are those of the latest that has begun.
 
     Where restarts are no attempts, since only those count that an agent began, it is the next one when the native job

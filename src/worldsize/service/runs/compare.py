@@ -24,23 +24,23 @@ def compare(old: RunPaths, new: RunPaths) -> dict[str, Any]:
     return {
         "job": _changes(_job(old), _job(new)),
         "environment": _changes(_environment(old), _environment(new)),
-        "code": _code(old, new),
+        "code": _code_changes(old, new),
     }
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[Any]]:
-    shown_old, shown_new = _flat(mask_tree(old)), _flat(mask_tree(new))
-    old, new = _flat(old), _flat(new)
+    shown_old, shown_new = _flatten(mask_tree(old)), _flatten(mask_tree(new))
+    old, new = _flatten(old), _flatten(new)
     keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return {key: [shown_old.get(key), shown_new.get(key)] for key in keys}
 
 
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
     if not isinstance(value, Mapping):
         return {prefix: value}
     flat: dict[str, Any] = {}
     for key, item in value.items():
-        flat.update(_flat(item, "%s.%s" % (prefix, key) if prefix else str(key)))
+        flat.update(_flatten(item, "%s.%s" % (prefix, key) if prefix else str(key)))
     return flat
 
 
@@ -70,7 +70,7 @@ def _record(paths: RunPaths) -> Mapping[str, Any]:
     return read_record(paths.record, record) or {}
 
 
-def _code(old: RunPaths, new: RunPaths) -> dict[str, list[str]]:
+def _code_changes(old: RunPaths, new: RunPaths) -> dict[str, list[str]]:
     from worldsize.snapshot.snapshot import diff_trees
 
     trees = diff_trees(_manifest(old), _manifest(new))

@@ -6,26 +6,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from worldsize.common.atomic_files import read_file
-from worldsize.common.json_values import DAMAGES
+from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import cast
 from worldsize.compute.base import Handle
-from worldsize.compute.capabilities import CanExplain, HasUsage, Usage, Waiting
-from worldsize.errors import Damaged, WorldsizeError
+from worldsize.compute.capabilities import CanExplain, HasUsage, Usage, WaitExplanation
+from worldsize.errors import DamagedRun, WorldsizeError
 from worldsize.plan.array import array_of
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
-from worldsize.service.runs.status import damaged
+from worldsize.service.runs.status import damaged_status
 from worldsize.state.records import Observation, RunState, Status
 
 
-def waiting(run: Run, status: Status, seconds: float) -> Waiting | None:
+def wait_explanation(run: Run, status: Status, seconds: float) -> WaitExplanation | None:
     """Why a queued run waits, found out in about `seconds`; None for others, and where nobody can tell now."""
     handle = run.native() if status.state == RunState.QUEUED else None
     if handle is None or "explain" not in run.compute.capabilities:
         return None
     try:
         secrets = run.plan.secrets if run.has_plan() else ()
-        script = _submitted(run.paths) if run.is_own else ""
+        script = _submission_text(run.paths) if run.is_own else ""
         return cast(CanExplain, run.compute).explain(handle, script, seconds, secrets)
     except WorldsizeError:
         return None
@@ -35,14 +35,14 @@ def usage(run: Run, status: Status, patience: float) -> Usage | None:
     """What a run that has ended used; `patience` is for what accounting has not noted yet."""
     try:
         handle = run.native() if status.final and run.has_plan() else None
-    except Damaged:
+    except DamagedRun:
         return None
     if handle is None or "usage" not in run.compute.capabilities:
         return None
     return cast(HasUsage, run.compute).usage([handle], patience)[0]
 
 
-def _submitted(paths: RunPaths) -> str:
+def _submission_text(paths: RunPaths) -> str:
     """An element's submission is its array's."""
     place = array_of(paths)
     try:
@@ -51,29 +51,29 @@ def _submitted(paths: RunPaths) -> str:
         return ""
 
 
-def look_at(runs: Sequence[Run]) -> list[Status]:
+def refresh_statuses(runs: Sequence[Run]) -> list[Status]:
     """The status of each. A compute that cannot be asked leaves its runs as their directories tell them."""
     groups: dict[tuple[str, ...], list[tuple[Run, Handle]]] = {}
     for run in runs:
         handle = _handle(run)
         if handle is not None:
-            groups.setdefault(_asked(run, handle), []).append((run, handle))
+            groups.setdefault(_scheduler_key(run, handle), []).append((run, handle))
     seen: dict[str, Observation] = {}
     for group in groups.values():
         if len(group) > 1:
             seen.update(_observe(group))
-    return [_look(run, seen.get(run.id)) for run in runs]
+    return [_refresh_status(run, seen.get(run.id)) for run in runs]
 
 
-def _look(run: Run, seen: Observation | None) -> Status:
+def _refresh_status(run: Run, seen: Observation | None) -> Status:
     """What is wrong with one run is said in its place, and hides no other."""
     try:
         return run.look(seen)
     except WorldsizeError as error:
-        return damaged(run.paths, error)
+        return damaged_status(run.paths, error)
 
 
-def _asked(run: Run, handle: Handle) -> tuple[str, ...]:
+def _scheduler_key(run: Run, handle: Handle) -> tuple[str, ...]:
     """Who is asked for the run: another head node, or account, knows nothing of it. For somebody else's run nobody may
     be who wants a password."""
     return handle["type"], str(run.is_own), *(str(handle.get(key)) for key in ("url", "user", "as_user"))
@@ -84,13 +84,13 @@ def _handle(run: Run) -> Handle | None:
     try:
         handle = run.native()
         return handle if handle is not None and run.has_plan() and isinstance(handle["type"], str) else None
-    except (WorldsizeError, OSError, *DAMAGES):
+    except (WorldsizeError, OSError, *PARSE_ERRORS):
         return None
 
 
 def _observe(group: Sequence[tuple[Run, Handle]]) -> dict[str, Observation]:
     try:
         found = group[0][0].compute.observe([handle for _, handle in group])
-    except (WorldsizeError, *DAMAGES):
+    except (WorldsizeError, *PARSE_ERRORS):
         return {}  # one by one, then: each says what is wrong with it
     return {run.id: observation for (run, _), observation in zip(group, found, strict=True)}

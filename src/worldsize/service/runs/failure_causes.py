@@ -9,104 +9,106 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from worldsize.agent.outcome.node_record import disk_full
+from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.logs.tail import last_lines
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.setup_script import ATTEMPT, NO_RUN, REPLACEABLE, at_step, failed_step
-from worldsize.state.exit_records import ranks_started
+from worldsize.plan.setup_script import ATTEMPT_MARK, NO_RUN_EXIT_CODE, REPLACEABLE_EXIT_CODE, current_step, failed_step
+from worldsize.state.exit_records import ranks_start_time
 from worldsize.state.records import Failure, Reason, RunState, Status
 
 _LINES = 50
 _SRUN = "srun: error: "
-_TELL_NOTHING = (None, Reason.SIGNAL, Reason.EXIT_CODE)
+_UNINFORMATIVE_REASONS = (None, Reason.SIGNAL, Reason.EXIT_CODE)
 """srun's own end, and that of the agents that it ended: of the one that failed they say nothing."""
-_TOLD_TO_END = re.compile(r"srun: error: \S+: tasks? .*: Exited with exit code 143$")
+_ENDED_ON_TERM = re.compile(r"srun: error: \S+: tasks? .*: Exited with exit code 143$")
 _MEMORY = re.compile(r"slurmstepd\S*: error: (.*(?:exceeded .*memory limit|oom.kill event).*)", re.IGNORECASE)
 """As slurmstepd has said it from 20.11 on, with control groups and without."""
 
-_BY_SLURM = re.compile(r"slurmstepd\S*: error: \*\*\* (.* DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE).*?) \*\*\*$")
-_WHY_BY_SLURM = {
+_ENDED_BY_SLURM = re.compile(
+    r"slurmstepd\S*: error: \*\*\* (.* DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE).*?) \*\*\*$"
+)
+_SLURM_REASONS = {
     "TIME LIMIT": Reason.TIME_LIMIT,
     "PREEMPTION": Reason.PREEMPTED,
     "NODE FAILURE": Reason.NODE_FAILURE,
 }
 
 
-def with_remarks(paths: RunPaths, status: Status, cancelled: bool) -> Status:
+def with_cause(paths: RunPaths, status: Status, cancelled: bool) -> Status:
     """`status` with the cause where nobody else knows it: a setup line, memory, an agent that could not run, or Slurm
     itself, unless somebody had `cancelled` it. Where the native job cannot be asked any more, or was an allocation,
     this is all that tells of them."""
     if status.state == RunState.SUCCEEDED or (status.failure and status.failure.rank is not None):
         return status
     batch = _batch_lines(paths)
-    ended = [found for line in batch for found in (_BY_SLURM.match(line),) if found]
-    if ended and (status.state != RunState.FAILED or status.reason in _TELL_NOTHING) and not cancelled:
-        return _because(status, _WHY_BY_SLURM[ended[0][2]], "Slurm: %s" % ended[0][1])
-    return status if status.state == RunState.CANCELLED else _explained(paths, status, batch)
+    ended = [found for line in batch for found in (_ENDED_BY_SLURM.match(line),) if found]
+    if ended and (status.state != RunState.FAILED or status.reason in _UNINFORMATIVE_REASONS) and not cancelled:
+        return _with_failure(status, _SLURM_REASONS[ended[0][2]], "Slurm: %s" % ended[0][1])
+    return status if status.state == RunState.CANCELLED else _with_logged_cause(paths, status, batch)
 
 
-def _explained(paths: RunPaths, status: Status, batch: list[str]) -> Status:
+def _with_logged_cause(paths: RunPaths, status: Status, batch: list[str]) -> Status:
     setup = [failed for line in batch for failed in (failed_step(line),) if failed]
     if setup:
-        return _because(status, Reason.ENVIRONMENT, setup[-1])
+        return _with_failure(status, Reason.ENVIRONMENT, setup[-1])
     memory = [found[1] for line in batch for found in (_MEMORY.match(line),) if found]
     if memory:
-        return _because(status, Reason.OUT_OF_MEMORY, "Slurm: %s" % memory[0])
-    if ranks_started(paths) is not None:
+        return _with_failure(status, Reason.OUT_OF_MEMORY, "Slurm: %s" % memory[0])
+    if ranks_start_time(paths) is not None:
         return status
-    step = at_step(paths.batch_log)
-    return _ended_in_setup(status, step) if step else _unstarted(paths, status, batch)
+    step = current_step(paths.batch_log)
+    return _with_setup_failure(status, step) if step else _with_start_failure(paths, status, batch)
 
 
-def _ended_in_setup(status: Status, step: str) -> Status:
-    if status.reason is not None and status.reason not in _TELL_NOTHING:
-        return _because(status, status.reason, "%s, at this line of setup: %s" % (status.message, step))
+def _with_setup_failure(status: Status, step: str) -> Status:
+    if status.reason is not None and status.reason not in _UNINFORMATIVE_REASONS:
+        return _with_failure(status, status.reason, "%s, at this line of setup: %s" % (status.message, step))
     code = " with code %d" % status.exit_code if status.state == RunState.FAILED and status.exit_code else ""
-    return _because(status, Reason.ENVIRONMENT, "setup ended the run%s: %s" % (code, step))
+    return _with_failure(status, Reason.ENVIRONMENT, "setup ended the run%s: %s" % (code, step))
 
 
-def _unstarted(paths: RunPaths, status: Status, batch: list[str]) -> Status:
-    found = _cause(paths, batch)
+def _with_start_failure(paths: RunPaths, status: Status, batch: list[str]) -> Status:
+    found = _find_start_failure(paths, batch)
     killed = found is not None and found.reason == Reason.NODE_FAILURE and not found.certain
-    if killed and status.started is not None and not any(map(_TOLD_TO_END.match, batch)):
+    if killed and status.started is not None and not any(map(_ENDED_ON_TERM.match, batch)):
         return status  # all agents were killed, and at least one of them had begun
-    if status.reason in _TELL_NOTHING and not (found and found.certain) and disk_full(paths.root):
+    if status.reason in _UNINFORMATIVE_REASONS and not (found and found.certain) and is_disk_full(paths.root):
         what = "no rank was started: no space left where the run directory lies (%s)"
-        return _because(status, Reason.STORAGE, what % paths.root)
-    if found and (found.certain or status.reason in _TELL_NOTHING):
-        return _because(status, found.reason, "no rank was started: %s" % found.words)
+        return _with_failure(status, Reason.STORAGE, what % paths.root)
+    if found and (found.certain or status.reason in _UNINFORMATIVE_REASONS):
+        return _with_failure(status, found.reason, "no rank was started: %s" % found.words)
     said = [line for line in batch if line.startswith(_SRUN)][:1]
     said = said or ([] if status.state == RunState.LOST else batch[-1:])
     if status.started is not None or not said:
         return status
-    return _because(status, status.reason or Reason.EXIT_CODE, "no rank was started: %s" % said[-1].strip())
+    return _with_failure(status, status.reason or Reason.EXIT_CODE, "no rank was started: %s" % said[-1].strip())
 
 
-def while_ending(paths: RunPaths, status: Status) -> Status:
+def with_ending_cause(paths: RunPaths, status: Status) -> Status:
     """`status` of a run whose nodes Slurm still waits for, with why it ends where no agent could start on one of them:
     Slurm takes up to SlurmdTimeout to give such a node up."""
-    found = _cause(paths, _batch_lines(paths)) if status.started is None else None
+    found = _find_start_failure(paths, _batch_lines(paths)) if status.started is None else None
     return status._replace(message="%s. %s" % (found.words, status.message)) if found and found.certain else status
 
 
 def _batch_lines(paths: RunPaths) -> list[str]:
     """The last ones of this attempt."""
     lines = last_lines(paths.batch_log, _LINES)
-    begun = [index for index, line in enumerate(lines) if line.startswith(ATTEMPT)]
+    begun = [index for index, line in enumerate(lines) if line.startswith(ATTEMPT_MARK)]
     return lines[begun[-1] + 1 :] if begun else lines
 
 
-def _cause(paths: RunPaths, batch: list[str]) -> Cause | None:
-    return cause(batch, lambda node_rank: last_lines(paths.agent_log(node_rank), _LINES))
+def _find_start_failure(paths: RunPaths, batch: list[str]) -> StartFailure | None:
+    return find_start_failure(batch, lambda node_rank: last_lines(paths.agent_log(node_rank), _LINES))
 
 
-def _because(status: Status, reason: str, what: str) -> Status:
+def _with_failure(status: Status, reason: str, what: str) -> Status:
     code = (status.state == RunState.FAILED and status.exit_code) or 1
     failure = (status.failure or Failure(reason, what, code=code))._replace(reason=reason, message=what)
     return status._replace(state=RunState.FAILED, reason=reason, exit_code=code, message=what, failure=failure)
 
 
-_OURS = "worldsize agent: "
+_AGENT_PREFIX = "worldsize agent: "
 _UNREACHED = re.compile(r"srun: error: Task launch for \S+ failed on node (\S+): (.+)")
 _EXITED = re.compile(r"srun: error: (\S+): tasks? ([0-9]{1,9})\b.*: Exited with exit code ([0-9]{1,9})$")
 _KILLED = re.compile(r"srun: error: (\S+): tasks? [0-9]{1,9}\b.*: Killed$")
@@ -114,7 +116,7 @@ _SHELL = re.compile(r"\S+: (?:line )?\d+: (?:exec: )?(.+)")
 _NO_PROGRAM = (126, 127)
 
 
-class Cause(NamedTuple):
+class StartFailure(NamedTuple):
     """`certain`: no rank can have started; otherwise it is only what the first agent that failed has said."""
 
     reason: str
@@ -122,46 +124,49 @@ class Cause(NamedTuple):
     certain: bool = True
 
 
-def cause(batch: Sequence[str], log: Callable[[int], Sequence[str]]) -> Cause | None:
+def find_start_failure(batch: Sequence[str], log: Callable[[int], Sequence[str]]) -> StartFailure | None:
     """What the lines of a batch script's log, and those of a node's agent by its rank, say of the node that failed
     first; None where no node did."""
     unreached = {match[1]: match[2] for match in map(_UNREACHED.match, batch) if match}
     if unreached:
-        return _unreached(unreached)
+        return _unreached_failure(unreached)
     for line in batch:
         killed, match = _KILLED.match(line), _EXITED.match(line)
         if killed is not None:
-            return Cause(Reason.NODE_FAILURE, "the agent on %s was killed (SIGKILL)" % killed[1], False)
+            return StartFailure(Reason.NODE_FAILURE, "the agent on %s was killed (SIGKILL)" % killed[1], False)
         if match is not None:
-            return _ended(match[1], int(match[3]), batch, [line for line in log(int(match[2])) if line.strip()])
+            return _agent_exit_failure(
+                match[1], int(match[3]), batch, [line for line in log(int(match[2])) if line.strip()]
+            )
     return None
 
 
-def _unreached(why: dict[str, str]) -> Cause:
+def _unreached_failure(why: dict[str, str]) -> StartFailure:
     nodes = ",".join(why)
     what = "srun could not start anything on %s: %s (to do without: slurm.exclude: %s)"
-    return Cause(Reason.NODE_FAILURE, what % (nodes, "; ".join(dict.fromkeys(why.values())), nodes))
+    return StartFailure(Reason.NODE_FAILURE, what % (nodes, "; ".join(dict.fromkeys(why.values())), nodes))
 
 
-def _ended(node: str, code: int, batch: Sequence[str], said: Sequence[str]) -> Cause:
-    if code == NO_RUN:
+def _agent_exit_failure(node: str, code: int, batch: Sequence[str], said: Sequence[str]) -> StartFailure:
+    if code == NO_RUN_EXIT_CODE:
         shell = [match[1] for match in map(_SHELL.match, batch) if match and "agent-" in match[1]]
         what = "%s does not see the run directory, or may not write there: is its file system mounted?" % node
-        return Cause(Reason.ENVIRONMENT, " ".join([what, *("(%s)" % words for words in shell[:1])]))
-    if code == REPLACEABLE:
-        return Cause(
-            Reason.ENVIRONMENT, "; ".join(_words(said)) or "somebody else could replace what ranks execute on %s" % node
+        return StartFailure(Reason.ENVIRONMENT, " ".join([what, *("(%s)" % words for words in shell[:1])]))
+    if code == REPLACEABLE_EXIT_CODE:
+        return StartFailure(
+            Reason.ENVIRONMENT,
+            "; ".join(_agent_words(said)) or "somebody else could replace what ranks execute on %s" % node,
         )
     if code in _NO_PROGRAM and said:
         shown = _SHELL.match(said[-1])
         what = "%s cannot start the agent: %s (another interpreter: `python` of the compute)"
-        return Cause(Reason.ENVIRONMENT, what % (node, shown[1] if shown else said[-1]))
-    return Cause(
-        Reason.EXIT_CODE, ": ".join(["the agent on %s ended with code %d" % (node, code), *_words(said)]), False
+        return StartFailure(Reason.ENVIRONMENT, what % (node, shown[1] if shown else said[-1]))
+    return StartFailure(
+        Reason.EXIT_CODE, ": ".join(["the agent on %s ended with code %d" % (node, code), *_agent_words(said)]), False
     )
 
 
-def _words(said: Sequence[str]) -> Sequence[str]:
+def _agent_words(said: Sequence[str]) -> Sequence[str]:
     """Those that are an agent's own, else the last."""
-    ours = [line[len(_OURS) :] for line in said if line.startswith(_OURS)]
+    ours = [line[len(_AGENT_PREFIX) :] for line in said if line.startswith(_AGENT_PREFIX)]
     return ours[-1:] or [line.strip() for line in said[-1:]]

@@ -12,7 +12,7 @@ from worldsize.logs.text import split_message, without_colours
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import masked_variables
-from worldsize.state.exit_records import ranks_started, read_exit, signal_name
+from worldsize.state.exit_records import ranks_start_time, read_exit, signal_name
 from worldsize.state.records import Reason, Status
 from worldsize.trust.secrets import mask_text, mask_values, secret_values
 
@@ -51,7 +51,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
         "last_lines": [],
         "others": [],
     }
-    masked = _Masked(plan, os.environ)
+    masked = _Masker(plan, os.environ)
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if failure.rank is not None:
         error = read_error(paths, failure.rank, plan.environment.get("TORCHELASTIC_ERROR_FILE"))
@@ -59,7 +59,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
         said = "%(type)s: %(message)s" % data["exception"] if data["exception"] else ""
         data["hint"] = hint_for(said, plan.rehearsal is not None)
         data["last_lines"] = masked.lines(last_lines(paths.rank_log(failure.rank), _LAST_LINES))
-    elif ranks_started(paths) is None:
+    elif ranks_start_time(paths) is None:
         wanted = 0 if failure.reason == Reason.RENDEZVOUS else _LAST_LINES  # of which agents alone have anything to say
         log = paths.setup_log(failure.node_rank or 0)
         return {**data, "last_lines": masked.lines(last_lines(log, wanted))}
@@ -68,7 +68,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
     return data
 
 
-class _Masked:
+class _Masker:
     """Masks secrets in what ranks have written, before people see it."""
 
     def __init__(self, plan: Plan, environ: Mapping[str, str]) -> None:
@@ -81,7 +81,7 @@ class _Masked:
 
     def lines(self, lines: Iterable[str]) -> list[str]:
         """Long ones cut."""
-        return [_short(self.text(line)) for line in lines]
+        return [_shorten(self.text(line)) for line in lines]
 
     def exception(self, error: dict[str, Any]) -> dict[str, Any]:
         frames = [{**frame, "code": self.text(frame["code"])} for frame in error["frames"]]
@@ -94,7 +94,7 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
     lines = split_message(without_colours(data["message"]))
     exception = data["exception"]
     if exception:
-        lines += ["", *_exception(exception, paths.code)]
+        lines += ["", *_exception_lines(exception, paths.code)]
     if data["hint"]:
         lines += ["", "what to do: " + data["hint"]]
     if data["last_lines"]:
@@ -111,22 +111,22 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
     return [without_colours(line) for line in lines]
 
 
-def _exception(exception: dict[str, Any], code: str) -> list[str]:
+def _exception_lines(exception: dict[str, Any], code: str) -> list[str]:
     said = ("%s: %s" % (exception["type"], exception["message"])).strip(": ")
     frames = exception["frames"]
     own = [frame for frame in frames if frame["file"].startswith(code)] or frames
-    where = [_frame(frame, code) for frame in reversed(own[-_FRAMES:])]
+    where = [_frame_text(frame, code) for frame in reversed(own[-_FRAMES:])]
     where += ["  " + line for line in exception.get("stack", [])[-_FRAMES:]]
     where = where[:_FRAMES]
-    return [_short(line) for line in split_message(without_colours(said))[: _EXCEPTION_LINES - len(where)] + where]
+    return [_shorten(line) for line in split_message(without_colours(said))[: _EXCEPTION_LINES - len(where)] + where]
 
 
-def _frame(frame: dict[str, Any], code: str) -> str:
+def _frame_text(frame: dict[str, Any], code: str) -> str:
     place = "  %s:%s in %s" % (frame["file"].removeprefix(code + "/"), frame["line"], frame["function"])
     return "%s    %s" % (place, frame["code"]) if frame["code"] else place
 
 
-def _short(line: str) -> str:
+def _shorten(line: str) -> str:
     """The line's beginning, and how much of it is left out."""
     left = len(line[_LINE:].encode(errors="replace"))
     return "%s… (%d more bytes)" % (line[:_LINE], left) if left else line

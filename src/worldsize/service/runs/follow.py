@@ -18,11 +18,11 @@ _LONGEST_PAUSE = 0.1
 _QUIET_SHARE = 0.02
 _LOOK_EVERY = 0.25
 _NOTICED_WITHIN = 3.0
-_TOLD_AFTER = 5.0
-_TOLD_OF = (RunState.QUEUED, RunState.STARTING, RunState.RUNNING)
+_REPORT_AFTER = 5.0
+_REPORTED_STATES = (RunState.QUEUED, RunState.STARTING, RunState.RUNNING)
 
 
-class _Enough(Exception):
+class _StatusKnown(Exception):
     """`status` is the answer, whatever the compute may still say."""
 
     def __init__(self, status: Status) -> None:
@@ -30,9 +30,9 @@ class _Enough(Exception):
         self.status = status
 
 
-class Following:
-    """`show` says whether something was new. `to_end` gives up after `timeout` seconds. `tell` gets a status on its way
-    that has something to say, each such word once: what a run waits for, or why its compute cannot be asked."""
+class RunFollower:
+    """`show` returns whether something was new. `follow_to_end` gives up after `timeout` seconds. `tell` gets a status
+    with a message, each message once: what a run waits for, or why its compute cannot be asked."""
 
     def __init__(
         self, run: Run, show: Callable[[], bool], timeout: float | None, tell: Callable[[Status], None] | None = None
@@ -45,7 +45,7 @@ class Following:
         self._timeout = timeout
         self._status: Status | None = None
 
-    def to_end(self) -> Status:
+    def follow_to_end(self) -> Status:
         """Also past a compute that does not answer: the nodes' records tell the end by themselves."""
         looked = heard = changed = self._began
         status = self._look()
@@ -57,19 +57,19 @@ class Following:
                 break
             heard = now if new else heard
             time.sleep(min(max((now - heard) * _QUIET_SHARE, _SHORTEST_PAUSE), _LONGEST_PAUSE))
-            if now - looked > (_LOOK_EVERY if self._has_news() else due) or os.path.exists(self._run.paths.result):
+            if now - looked > (_LOOK_EVERY if self._is_near_end() else due) or os.path.exists(self._run.paths.result):
                 before, looked, status = status, now, self._look()
                 changed = changed if status.state == before.state else now
                 due = self._pause(now - changed, status)
                 self._news(before, status)
         if status.final and not os.path.isdir(self._run.paths.root) and self._run.is_own:
-            self._outlast()
+            self._end_deleted_run()
         return status
 
     def _news(self, before: Status, status: Status) -> None:
         """Not of what passes at once."""
-        words = status.message if status.state in _TOLD_OF and status.message == before.message else ""
-        if self._tell and words and words not in self._told and time.monotonic() - self._began >= _TOLD_AFTER:
+        words = status.message if status.state in _REPORTED_STATES and status.message == before.message else ""
+        if self._tell and words and words not in self._told and time.monotonic() - self._began >= _REPORT_AFTER:
             self._told.add(words)
             self._tell(status)
 
@@ -78,21 +78,21 @@ class Following:
 
     def _look(self) -> Status:
         try:
-            self._status = self._run.look(idle=self._meanwhile)
-        except _Enough as enough:
+            self._status = self._run.look(idle=self._check_while_waiting)
+        except _StatusKnown as enough:
             self._status = enough.status
         return self._status
 
-    def _meanwhile(self) -> None:
+    def _check_while_waiting(self) -> None:
         run = self._run
         self._show()
-        told = gather.told_by_all(run.paths, run.plan, run.native())
+        told = gather.status_from_records(run.paths, run.plan, run.native())
         if told is not None:
-            raise _Enough(told)
+            raise _StatusKnown(told)
         if self._status is not None and self._is_late(time.monotonic()):
-            raise _Enough(self._status)
+            raise _StatusKnown(self._status)
 
-    def _has_news(self) -> bool:
+    def _is_near_end(self) -> bool:
         """Whether the head's agent has written its last, or a cancel is under way: the end is near."""
         paths = self._run.paths
         return os.path.exists(paths.exit_record(0)) or os.path.exists(paths.cancel)
@@ -103,7 +103,7 @@ class Following:
             return _LOOK_EVERY
         return self._run.compute.pause(age, queued=status.state == RunState.QUEUED)
 
-    def _outlast(self) -> None:
+    def _end_deleted_run(self) -> None:
         """A run that we knew before its directory was deleted: its agents notice that, and end it with its grace."""
         run = self._run
         handle = run.native()

@@ -41,16 +41,16 @@ def unmark_preparing(paths: RunPaths) -> None:
 def is_being_prepared(paths: RunPaths) -> bool | None:
     """Whether the process that prepares the run still lives; None where nobody here can know."""
     try:
-        pid, started, host = _read(_mark(paths)).split(":", 2)
+        pid, started, host = _read_mark(_mark_path(paths)).split(":", 2)
         number, since = int(pid), int(started)
     except FileNotFoundError:
-        return False if _age(paths) > _UNMARKED else None
+        return False if _seconds_since_change(paths) > _UNMARKED else None
     except (OSError, ValueError):
         return None
     return None if host != os.uname().nodename else processes.start_time(number) == since
 
 
-def _age(paths: RunPaths) -> float:
+def _seconds_since_change(paths: RunPaths) -> float:
     """Seconds since something was last added to the run."""
     try:
         return time.time() - os.stat(paths.root).st_mtime
@@ -58,7 +58,7 @@ def _age(paths: RunPaths) -> float:
         return 0.0
 
 
-def _read(mark: str) -> str:
+def _read_mark(mark: str) -> str:
     try:
         return os.readlink(mark)
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def _read(mark: str) -> str:
         return read_file(mark).decode("utf-8")
 
 
-def _mark(paths: RunPaths) -> str:
+def _mark_path(paths: RunPaths) -> str:
     """Elements are prepared with their array."""
     if "_" in paths.run_id:
         from worldsize.plan.array import array_of

@@ -15,7 +15,7 @@ from worldsize.compute.capabilities import CanRequeue
 from worldsize.errors import SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.array import array_of
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import forget_secrets
+from worldsize.plan.secrets_file import remove_secrets
 from worldsize.service.runs.run import Run
 from worldsize.service.secrets import renew_secrets
 from worldsize.state.records import RunState, Status
@@ -50,29 +50,29 @@ def requeue(run: Run) -> int:
             _put_back(run.paths, attempt, run.plan.umask, lambda: ask(handle, attempt))
         else:
             ask(handle, attempt)
-            _make(run.paths, attempt, run.plan.umask)
+            _make_attempt(run.paths, attempt, run.plan.umask)
     except WorldsizeError as error:
-        _forget(run.paths, status)
+        _remove_renewed_secrets(run.paths, status)
         if isinstance(error, SubmitRejected):
             raise SubmitRejected(error.what, error.where, rerun) from None
         raise
     except OSError as error:
-        _forget(run.paths, status)
+        _remove_renewed_secrets(run.paths, status)
         raise storage_error(error, run.paths.root) from None
     return attempt
 
 
-def _forget(paths: RunPaths, status: Status) -> None:
+def _remove_renewed_secrets(paths: RunPaths, status: Status) -> None:
     """What was read anew for a run that has ended and stays so."""
     if status.final:
-        forget_secrets(paths)
+        remove_secrets(paths)
 
 
 def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]) -> None:
     """`ask` for it with the run unsettled; where that is refused, everything is as it was."""
     moved = [(paths.cancel, paths.attempt_dir + "/cancel.json"), (paths.result, paths.attempt_dir + "/result.json")]
     _make_directory(paths.attempt_dir, umask)
-    _make(paths, attempt, umask)
+    _make_attempt(paths, attempt, umask)
     _move(moved)
     try:
         ask()
@@ -85,7 +85,7 @@ def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]
         os.unlink(paths.result)
 
 
-def _make(paths: RunPaths, attempt: int, umask: int) -> None:
+def _make_attempt(paths: RunPaths, attempt: int, umask: int) -> None:
     """From now on it is the latest one, for whoever looks and for agents, whichever of them never began the last."""
     later = RunPaths(paths.root, attempt)
     for directory in (later.attempt_dir, later.events_dir):

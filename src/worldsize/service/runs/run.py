@@ -6,15 +6,15 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from worldsize.common.json_values import DAMAGES
-from worldsize.compute.base import Compute, Handle, Idle
-from worldsize.errors import Damaged, NotFound, RunFailed, UsageError, WorldsizeError
+from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.compute.base import Compute, Handle, IdleCallback
+from worldsize.errors import DamagedRun, NotFound, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.computes import compute_of_run
-from worldsize.service.ownership import danger_of_run, is_own, why_foreign
+from worldsize.service.ownership import danger_of_run, foreign_reason, is_own
 from worldsize.service.runs import status as gather
-from worldsize.service.runs.attempts import latest
+from worldsize.service.runs.attempts import latest_attempt
 from worldsize.state.records import Observation, RunState, Status
 from worldsize.trust.directories import refuse_foreign
 
@@ -64,13 +64,13 @@ class Run:
     """One submission of a job. Holds no state but its directory: every question reads it anew."""
 
     def __init__(self, paths: RunPaths, environ: Mapping[str, str]) -> None:
-        self.paths = latest(paths)
+        self.paths = latest_attempt(paths)
         self._environ = environ
         self._plan: Plan | None = None
         self._compute: Compute | None = None
         self._handle: Handle | None = None
         self._own = is_own(self.paths)
-        self._foreign = None if self._own else why_foreign(self.paths)
+        self._foreign = None if self._own else foreign_reason(self.paths)
 
     def __repr__(self) -> str:
         return "Run(%r)" % self.id
@@ -102,30 +102,30 @@ class Run:
         except WorldsizeError:
             return False
 
-    def look(self, seen: Observation | None = None, idle: Idle | None = None) -> Status:
+    def look(self, seen: Observation | None = None, idle: IdleCallback | None = None) -> Status:
         """Everything known of the run, folded, now. Never raises for a run that is damaged: that is LOST, and said.
 
         `seen`: what the compute has just said of it; None: it is asked, and `idle` called while it thinks.
         """
         if not os.path.isdir(self.paths.root):
-            return self._deleted()
-        self.paths = latest(self.paths)
+            return self._deleted_status()
+        self.paths = latest_attempt(self.paths)
         if self._plan is None and not os.path.exists(self.paths.plan):
-            return gather.preparing(self.paths)
+            return gather.preparing_status(self.paths)
         try:
             plan = self.plan
         except WorldsizeError as error:
-            return gather.damaged(self.paths, error)
+            return gather.damaged_status(self.paths, error)
         try:
-            return gather.look(self.paths, self.compute, plan, seen, idle)
-        except DAMAGES as error:
-            return gather.damaged(self.paths, error)
+            return gather.refresh_status(self.paths, self.compute, plan, seen, idle)
+        except PARSE_ERRORS as error:
+            return gather.damaged_status(self.paths, error)
         except OSError as error:
             if os.path.isdir(self.paths.root):
                 raise WorldsizeError("cannot be read: %s" % error.strerror, error.filename or self.paths.root) from None
-            return self._deleted()
+            return self._deleted_status()
 
-    def _deleted(self) -> Status:
+    def _deleted_status(self) -> Status:
         return Status(RunState.LOST, exit_code=1, message="its run directory was deleted: %s" % self.paths.root)
 
     @property
@@ -154,9 +154,9 @@ class Run:
 
         A final run is noticed within 2 % of the time that it has been silent, at most 0.1 s.
         """
-        from worldsize.service.runs.follow import Following
+        from worldsize.service.runs.follow import RunFollower
 
-        return Following(self, show, timeout, tell).to_end()
+        return RunFollower(self, show, timeout, tell).follow_to_end()
 
     def wait(self, timeout: float | None = None, check: bool = False) -> str:
         """The final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
@@ -169,7 +169,7 @@ class Run:
 
     def logs(self, rank: int | None = None) -> str:
         """What one rank wrote, bytes that are not UTF-8 replaced; without a rank, all of it merged, with prefixes."""
-        from worldsize.logs.merged_log import Follower
+        from worldsize.logs.merged_log import LogFollower
         from worldsize.logs.tail import read_text
 
         if rank is not None:
@@ -177,7 +177,7 @@ class Run:
                 raise UsageError("there is no rank %r" % rank, None, "ranks are 0 to %d" % (self.plan.world_size - 1))
             return read_text(self.paths.rank_log(rank))
         texts: list[str] = []
-        Follower(self.paths, self.plan.nodes, None, "off", None, texts.append, time.monotonic, live=False).finish()
+        LogFollower(self.paths, self.plan.nodes, None, "off", None, texts.append, time.monotonic, live=False).finish()
         return "".join(texts)
 
     @property
@@ -215,12 +215,12 @@ class Run:
         if status.final:
             self.end_remains()
             return status
-        from worldsize.service.runs.settle import ask_to_end
+        from worldsize.service.runs.settle import request_end
 
-        ask_to_end(self.paths, lambda: self._tell_to_end(now))
+        request_end(self.paths, lambda: self._cancel_on_compute(now))
         return self.look()
 
-    def _tell_to_end(self, now: bool) -> None:
+    def _cancel_on_compute(self, now: bool) -> None:
         self.refuse_foreign("cancel")
         handle = self.native()
         if handle is not None:
@@ -230,7 +230,7 @@ class Run:
         """Whether the compute still has a run whose own files do not tell. False where no file names it there."""
         try:
             handle = self.native()
-        except Damaged:
+        except DamagedRun:
             return False
         if handle is None:
             return False
@@ -247,17 +247,17 @@ class Run:
             handle = self.native()
             if handle is not None:
                 return self.compute.end_remains(handle)
-        except (WorldsizeError, OSError, *DAMAGES):
+        except (WorldsizeError, OSError, *PARSE_ERRORS):
             pass
-        from worldsize.compute.local.leftovers import end_remains
+        from worldsize.compute.local.leftovers import kill_leftovers
 
-        return end_remains(self.id, self.paths.root)
+        return kill_leftovers(self.id, self.paths.root)
 
     def end_deleted(self) -> int:
         """The same for a run of which only its id is known, by the user: its directory is gone."""
-        from worldsize.compute.local.leftovers import end_remains
+        from worldsize.compute.local.leftovers import kill_leftovers
 
-        return 0 if self.is_foreign else end_remains(self.id, None)
+        return 0 if self.is_foreign else kill_leftovers(self.id, None)
 
     def summary(self) -> dict[str, Any]:
         from worldsize.state.result import summary

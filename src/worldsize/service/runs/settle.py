@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from worldsize.common.atomic_files import write_json, write_once
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import forget_secrets, write_result
+from worldsize.plan.secrets_file import remove_secrets, write_result
 from worldsize.service.ownership import is_own
 from worldsize.state.records import Status
 from worldsize.state.result import result
 
 
-def settle(paths: RunPaths, plan: Plan, status: Status) -> None:
+def record_result(paths: RunPaths, plan: Plan, status: Status) -> None:
     """Of this user's own runs: a file of root's in another's directory would be one that its owner cannot read."""
     try:
         if not is_own(paths):
@@ -25,7 +25,7 @@ def settle(paths: RunPaths, plan: Plan, status: Status) -> None:
         return  # read-only for us, or full: everybody who looks comes to the same conclusion
 
 
-def supersede(paths: RunPaths, plan: Plan, status: Status) -> None:
+def replace_result(paths: RunPaths, plan: Plan, status: Status) -> None:
     """The end that this user's own run had after all, in place of one that was LOST."""
     try:
         if is_own(paths):
@@ -34,7 +34,7 @@ def supersede(paths: RunPaths, plan: Plan, status: Status) -> None:
         return
 
 
-def settle_alike(array_id: str, elements: Sequence[RunPaths], plan: Plan, status: Status) -> None:
+def record_common_result(array_id: str, elements: Sequence[RunPaths], plan: Plan, status: Status) -> None:
     """The result of elements that ended alike before they began: one file, which tells the array's id, with a name in
     each of their directories. `plan`: of any of them.
 
@@ -42,14 +42,16 @@ def settle_alike(array_id: str, elements: Sequence[RunPaths], plan: Plan, status
     """
     elements = [each for each in elements if is_own(each)]
     for each in elements if plan.hidden else ():
-        forget_secrets(each)
-    if len(elements) > 1 and _settle_as_one([each.result for each in elements], plan._replace(run_id=array_id), status):
+        remove_secrets(each)
+    if len(elements) > 1 and _link_common_result(
+        [each.result for each in elements], plan._replace(run_id=array_id), status
+    ):
         return
     for each in elements:
-        settle(each, plan._replace(run_id=each.run_id), status)
+        record_result(each, plan._replace(run_id=each.run_id), status)
 
 
-def _settle_as_one(files: Sequence[str], plan: Plan, status: Status) -> bool:
+def _link_common_result(files: Sequence[str], plan: Plan, status: Status) -> bool:
     """Whether all have a result now; False where each needs a file of its own: no links here, or too many of it."""
     try:
         if not write_once(files[0], result(plan, status)):
@@ -64,7 +66,7 @@ def _settle_as_one(files: Sequence[str], plan: Plan, status: Status) -> bool:
     return True
 
 
-def ask_to_end(paths: RunPaths, tell: Callable[[], None]) -> None:
+def request_end(paths: RunPaths, tell: Callable[[], None]) -> None:
     """`tell` whoever runs it. Where that fails, or is interrupted, the run is not marked as cancelled by us: it goes
     on, and its state says so. A compute that was told all the same says that it was cancelled."""
     ours = False

@@ -7,30 +7,30 @@ import time
 
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.setup_script import STEP, at_step
+from worldsize.plan.setup_script import STEP_SUFFIX, current_step
 from worldsize.state.exit_records import read_events
 from worldsize.state.records import Status
 
 _JOINS_WITHIN = 5.0
 
 
-def while_starting(paths: RunPaths, status: Status, plan: Plan) -> Status:
+def with_startup_wait(paths: RunPaths, status: Status, plan: Plan) -> Status:
     """`status` with what its ranks wait for: a line of setup, or nodes that have not joined the head."""
-    said = (plan.setup and _setup(paths, len(plan.nodes))) or _unjoined(paths, len(plan.agents))
+    said = (plan.setup and _setup_message(paths, len(plan.nodes))) or _unjoined_message(paths, len(plan.agents))
     return status._replace(message=said) if said else status
 
 
-def _setup(paths: RunPaths, nodes: int) -> str:
+def _setup_message(paths: RunPaths, nodes: int) -> str:
     there = set(os.listdir(paths.root))
     for node_rank in range(nodes):
         log = paths.setup_log(node_rank)
-        step = at_step(log) if os.path.basename(log) + STEP in there else ""
+        step = current_step(log) if os.path.basename(log) + STEP_SUFFIX in there else ""
         if step:
             return "node %d executes setup: %s" % (node_rank, step)
     return ""
 
 
-def _unjoined(paths: RunPaths, nodes: int) -> str:
+def _unjoined_message(paths: RunPaths, nodes: int) -> str:
     """As soon as nodes that are there should have joined."""
     try:
         since = time.time() - os.stat(paths.rendezvous).st_mtime
@@ -47,7 +47,7 @@ def _unjoined(paths: RunPaths, nodes: int) -> str:
             missing.append(node_rank)
     if not missing:
         return ""
-    from worldsize.logs.text import compact
+    from worldsize.logs.text import format_ranges
 
     which = "node" if len(missing) == 1 else "nodes"
-    return "the head waits for the agent of %s %s" % (which, compact(missing))
+    return "the head waits for the agent of %s %s" % (which, format_ranges(missing))

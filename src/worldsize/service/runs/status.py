@@ -5,29 +5,29 @@ from __future__ import annotations
 import os
 import time
 
-from worldsize.common.atomic_files import time_of_files
-from worldsize.common.json_values import check, read_record
+from worldsize.common.atomic_files import file_server_time
+from worldsize.common.json_values import check_fields, read_record
 from worldsize.common.named_tuple import NamedTuple, cast
-from worldsize.compute.base import Compute, Handle, Idle
-from worldsize.errors import Damaged, Newer
+from worldsize.compute.base import Compute, Handle, IdleCallback
+from worldsize.errors import DamagedRun, NewerFormat
 from worldsize.plan.handle import read_handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.ownership import is_own
-from worldsize.service.runs.attempts import of_observation
+from worldsize.service.runs.attempts import observed_attempt
 from worldsize.service.runs.preparation_mark import is_being_prepared
-from worldsize.service.runs.settle import settle, supersede
-from worldsize.state.exit_records import ranks_started, read_exits
+from worldsize.service.runs.settle import record_result, replace_result
+from worldsize.state.exit_records import ranks_start_time, read_exits
 from worldsize.state.records import Observation, Reason, RunState, Status
 from worldsize.state.result import status_of
-from worldsize.state.run_state import CANCELLED_CODE, LOST_CODE, Facts, fold
+from worldsize.state.run_state import LOST_CODE, RUN_CANCELLED_CODE, AttemptFacts, fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    Settle = Callable[[RunPaths, Plan, Status], None]
+    RecordResult = Callable[[RunPaths, Plan, Status], None]
 
 _LAG = 5.0
 _HIDDEN = 90.0
@@ -47,11 +47,11 @@ class Known(NamedTuple):
 
 def read_plan(paths: RunPaths) -> Plan | None:
     """None where there is none (yet). Damaged for what is no plan, OSError."""
-    return read_record(paths.plan, _plan)
+    return read_record(paths.plan, _parse_plan)
 
 
-def _plan(value: Any) -> Plan:
-    plan = check(Plan.from_value(value))
+def _parse_plan(value: Any) -> Plan:
+    plan = check_fields(Plan.from_value(value))
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if not all(node.ranks for node in plan.nodes) or ranks != list(range(len(ranks))) or not ranks:
         raise ValueError("its ranks are not numbered from 0")
@@ -68,8 +68,8 @@ def read_native(paths: RunPaths) -> Handle | None:
     return cast("Handle | None", read_handle(paths))
 
 
-def look(
-    paths: RunPaths, compute: Compute, plan: Plan, seen: Observation | None = None, idle: Idle | None = None
+def refresh_status(
+    paths: RunPaths, compute: Compute, plan: Plan, seen: Observation | None = None, idle: IdleCallback | None = None
 ) -> Status:
     """The run's status now. A final one that nobody has settled yet is settled: what is left of a run of ours is ended,
     and result.json written. LOST is settled as long as the nodes' records do not tell another end.
@@ -79,25 +79,25 @@ def look(
     """
     settled = read_result(paths)
     if settled is not None:
-        return settled if settled.state != RunState.LOST else _found_again(paths, plan) or settled
+        return settled if settled.state != RunState.LOST else _recover_lost(paths, plan) or settled
     handle = read_native(paths)
-    told = told_by_all(paths, plan, handle)
+    told = status_from_records(paths, plan, handle)
     if told is not None:
         return told
     if seen is None:
         seen = compute.observe([handle], idle)[0] if handle else Observation("absent")
-    return judge(paths, compute, plan, handle, seen)
+    return fold_observation(paths, compute, plan, handle, seen)
 
 
-def _found_again(paths: RunPaths, plan: Plan) -> Status | None:
+def _recover_lost(paths: RunPaths, plan: Plan) -> Status | None:
     """The end of a run that was LOST, once every node's record of it can be read: a file server may have shown them
     later than anybody waited."""
     facts = _facts(paths, plan, read_native(paths), Observation("ended"))
     status = fold(facts._replace(settled=False))
-    return _conclude(paths, plan, status, supersede) if status.final else None
+    return _conclude(paths, plan, status, replace_result) if status.final else None
 
 
-def told_by_all(paths: RunPaths, plan: Plan, handle: Handle | None) -> Status | None:
+def status_from_records(paths: RunPaths, plan: Plan, handle: Handle | None) -> Status | None:
     """The end that every node has left a record of, settled; None where the compute may know better how it came: a
     signal, or a lost node, may be its own doing."""
     if handle is None or not os.path.exists(paths.exit_record(0)):
@@ -108,24 +108,24 @@ def told_by_all(paths: RunPaths, plan: Plan, handle: Handle | None) -> Status | 
     return _conclude(paths, plan, status)
 
 
-def judge(
+def fold_observation(
     paths: RunPaths,
     compute: Compute,
     plan: Plan,
     handle: Handle | None,
     observation: Observation,
     remains: bool = True,
-    settled_by: Settle = settle,
+    settled_by: RecordResult = record_result,
 ) -> Status:
     """`look`, once the compute has been asked; with `remains`, of what nobody supervises any more nothing is left.
     `settled_by` is given an end that nobody has written down."""
-    current = of_observation(paths, observation)
+    current = observed_attempt(paths, observation)
     if current.attempt > paths.attempt:  # the scheduler takes it for the next one, which has not begun
         paths = current
         if observation.ending:
             what = "put back into the queue, once its former start has ended (%s)" % observation.message
             observation = observation._replace(phase="queued", message=what)
-    elif observation.phase == "ended" and observation.restarts < paths.attempt and _is_new(paths.attempt_dir):
+    elif observation.phase == "ended" and observation.restarts < paths.attempt and _is_recent(paths.attempt_dir):
         observation = Observation("queued", message="on its way back into the queue")  # what ended was the one before
     settled = read_result(paths)
     if settled is not None:
@@ -141,49 +141,49 @@ def judge(
                 compute.cancel(handle)  # what started the agents may wait for ever for the lost one's end
         return _conclude(paths, plan, status, settled_by)
     if observation.ending:
-        from worldsize.service.runs.failure_causes import while_ending
+        from worldsize.service.runs.failure_causes import with_ending_cause
 
-        return while_ending(paths, status)
+        return with_ending_cause(paths, status)
     if status.state == RunState.STARTING and not status.message and (plan.setup or len(plan.agents) > 1):
-        from worldsize.service.runs.startup_wait import while_starting
+        from worldsize.service.runs.startup_wait import with_startup_wait
 
-        return while_starting(paths, status, plan)
+        return with_startup_wait(paths, status, plan)
     return status
 
 
-def _is_new(directory: str) -> bool:
+def _is_recent(directory: str) -> bool:
     """Made, or begun to be used, a moment ago."""
     return time.time() - os.stat(directory).st_mtime < _REQUEUEING
 
 
-def _conclude(paths: RunPaths, plan: Plan, status: Status, settled_by: Settle = settle) -> Status:
+def _conclude(paths: RunPaths, plan: Plan, status: Status, settled_by: RecordResult = record_result) -> Status:
     """The status with what else is known of a failure, written down."""
     if os.path.exists(paths.batch_log):
-        from worldsize.service.runs.failure_causes import with_remarks
+        from worldsize.service.runs.failure_causes import with_cause
 
-        status = with_remarks(paths, status, _cancelled(paths))
+        status = with_cause(paths, status, _is_cancelled(paths))
     settled_by(paths, plan, status)
     return status
 
 
-def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> Facts:
+def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> AttemptFacts:
     has_begun = os.path.exists(paths.attempt_dir)  # an element's directories are made when it starts
-    started = ranks_started(paths) if has_begun else None
-    return Facts(
+    started = ranks_start_time(paths) if has_begun else None
+    return AttemptFacts(
         nodes=len(plan.agents),
         prepared=os.path.exists(paths.record),
         submitted=handle is not None,
         rejected=None,
-        cancelled=_cancelled(paths),
+        cancelled=_is_cancelled(paths),
         launched=started is not None,
         exits=read_exits(paths, len(plan.agents)) if has_begun else (),
         observation=observation,
-        settled=observation.over or _settled(paths, plan, handle, observation),
+        settled=observation.over or _is_settled(paths, plan, handle, observation),
         started=started,
     )
 
 
-def _cancelled(paths: RunPaths) -> bool:
+def _is_cancelled(paths: RunPaths) -> bool:
     """Whether somebody asked us to cancel it."""
     if "_" in paths.run_id:
         from worldsize.plan.array import is_cancelled
@@ -192,7 +192,7 @@ def _cancelled(paths: RunPaths) -> bool:
     return os.path.exists(paths.cancel)
 
 
-def _settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> bool:
+def _is_settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> bool:
     """Whether nothing has been written for so long that nothing more is to come. Of a job that ended with 0 the nodes
     have written records: they are waited for as long as a file server's caches may hide them."""
     newest = 0.0
@@ -202,7 +202,7 @@ def _settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Ob
         except OSError:
             continue
     if handle is None:
-        return _interrupted(paths, time.time() - newest)
+        return _is_interrupted(paths, time.time() - newest)
     patience = plan.grace + _LAG
     if observation.phase not in ("ended", "absent"):
         return time.time() - newest > patience
@@ -215,12 +215,12 @@ def _server_time(paths: RunPaths) -> float:
     """The time by which the run's files are dated, which is not this machine's where a file server dates them; this
     machine's where nothing of ours can be written."""
     try:
-        return time_of_files(paths.logs_dir) if is_own(paths) else time.time()
+        return file_server_time(paths.logs_dir) if is_own(paths) else time.time()
     except OSError:
         return time.time()
 
 
-def _interrupted(paths: RunPaths, silent: float) -> bool:
+def _is_interrupted(paths: RunPaths, silent: float) -> bool:
     """Whether a run that nobody has submitted never will be. What was given to the compute right before its giver died
     shows within a moment: a local run's conductor writes the handle; another's may be lost, and the run ends alone."""
     alive = is_being_prepared(paths)
@@ -228,25 +228,25 @@ def _interrupted(paths: RunPaths, silent: float) -> bool:
         return alive is None and silent > _PREPARING_LIMIT
     if not os.path.exists(paths.record):
         return True
-    return silent > (_PREPARING_LIMIT if _begun(paths) else _FIRST_SIGN)
+    return silent > (_PREPARING_LIMIT if _has_begun(paths) else _FIRST_SIGN)
 
 
-def _begun(paths: RunPaths) -> bool:
+def _has_begun(paths: RunPaths) -> bool:
     try:
         return bool(os.listdir(paths.events_dir))
     except FileNotFoundError:
         return False  # an element's directories are made when it starts
 
 
-def damaged(paths: RunPaths, error: Exception) -> Status:
+def damaged_status(paths: RunPaths, error: Exception) -> Status:
     """The status of a run of which nothing more can be said, for that reason; it may go on all the same."""
-    file = error.where if isinstance(error, Damaged) else None
+    file = error.where if isinstance(error, DamagedRun) else None
     reason = "%s: %s" % (Reason.DAMAGED, os.path.relpath(file, paths.root)) if file else Reason.DAMAGED
-    what = str(error) if isinstance(error, Newer) else "its run directory is damaged: %s" % error
+    what = str(error) if isinstance(error, NewerFormat) else "its run directory is damaged: %s" % error
     return Status(RunState.LOST, reason, LOST_CODE, what)
 
 
-def preparing(paths: RunPaths) -> Status:
+def preparing_status(paths: RunPaths) -> Status:
     """The status of a run directory without a plan."""
     try:
         age = time.time() - os.stat(paths.root).st_mtime
@@ -256,5 +256,5 @@ def preparing(paths: RunPaths) -> Status:
     if alive or (alive is None and age <= _PREPARING_LIMIT):
         return Status(RunState.PREPARING)
     if os.path.exists(paths.cancel):
-        return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, "cancelled")
+        return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, "cancelled")
     return Status(RunState.LOST, exit_code=1, message="it was interrupted while it was being prepared")

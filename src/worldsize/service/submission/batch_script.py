@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from worldsize.common.source_files import source_file
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import StorageError
-from worldsize.jobspec.batch_script.job import place_of_script, script_as_asked, script_of_job
+from worldsize.jobspec.batch_script.job import effective_script, script_of_job, script_origin
 from worldsize.jobspec.batch_script.parse import BatchScript
-from worldsize.jobspec.batch_script.size import Asked, array_of, asked
+from worldsize.jobspec.batch_script.size import AllocationRequest, parse_allocation_request, parse_sbatch_array
 from worldsize.jobspec.batch_script.variables import sbatch_variables
 from worldsize.jobspec.job import Job
-from worldsize.plan.plan import Batch, NodePlan, Plan, RankPlan
-from worldsize.plan.rank_layout import node_major
+from worldsize.plan.plan import BatchPlan, NodePlan, Plan, RankPlan
+from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 
 SCRIPT = "inrank/script.sh"
@@ -42,14 +42,14 @@ def script_argv(job: Job, paths: RunPaths) -> tuple[str, ...]:
 def with_script(plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
     """`plan` with the batch script in place of a command: on virtual nodes of a shared host as sbatch would start it,
     elsewhere inside the allocation that its own options ask for."""
-    script, source = script_as_asked(job), place_of_script(job)
-    size = asked(script, source)
-    array = array_of(script, source)
+    script, source = effective_script(job), script_origin(job)
+    size = parse_allocation_request(script, source)
+    array = parse_sbatch_array(script, source)
     hosts = tuple(virtual_host(index) for index in range(size.nodes)) if facts.shared_host else ()
     variables: Mapping[str, str] = {}
     if hosts:
         variables = sbatch_variables(script, size, hosts)
-    batch = Batch(hosts, variables, _cpus(script, size, facts), array.indices if array else ())
+    batch = BatchPlan(hosts, variables, _cpus(script, size, facts), array.indices if array else ())
     timeout = plan.timeout or (size.seconds if hosts else None)
     return plan._replace(
         nodes=_nodes(size, plan), launcher="batch", batch=batch, timeout=timeout, setup=(), threads=None
@@ -62,15 +62,15 @@ def virtual_host(index: int) -> str:
     return "127.0.%d.%d" % (index // 254, index % 254 + 1)
 
 
-def _cpus(script: BatchScript, asked: Asked, facts: ComputeFacts) -> int:
+def _cpus(script: BatchScript, asked: AllocationRequest, facts: ComputeFacts) -> int:
     """Of each node: what it asks for, or the machine's where it wants whole nodes."""
     return max(asked.cpus, facts.cores_per_node or 1) if script.says("exclusive") else asked.cpus
 
 
-def _nodes(asked: Asked, plan: Plan) -> tuple[NodePlan, ...]:
+def _nodes(asked: AllocationRequest, plan: Plan) -> tuple[NodePlan, ...]:
     most = max(len(node.ranks) for node in plan.nodes)
     if max(asked.tasks) < most:
-        return node_major(asked.nodes, most)
+        return node_major_layout(asked.nodes, most)
     nodes, first = [], 0
     for node_rank, count in enumerate(asked.tasks):
         ranks = tuple(RankPlan(first + local, local, "worker", first + local) for local in range(count))
@@ -94,7 +94,7 @@ def script_files(job: Job, virtual: bool | None = None) -> Mapping[str, bytes]:
     return found
 
 
-def place_script(job: Job, paths: RunPaths) -> None:
+def write_script(job: Job, paths: RunPaths) -> None:
     """Raises OSError."""
     mode = 0o750 if job.share == "group" else 0o700
     for name, data in script_files(job).items():
@@ -113,25 +113,25 @@ def _read(name: str) -> bytes:
         return file.read()
 
 
-def link_left_out(job: Job, paths: RunPaths) -> list[str]:
+def link_left_out_paths(job: Job, paths: RunPaths) -> list[str]:
     """Paths that the script names and that the snapshot leaves out (environments, data, what is ignored): links to
     where they are, which are returned. Raises OSError."""
     if job.code is None or not script_of_job(job).is_shell:
         return []
-    from worldsize.jobspec.batch_script.shell_values import scan
+    from worldsize.jobspec.batch_script.shell_values import expanded_commands
 
     linked = []
-    for seen in scan(script_of_job(job).text, {}):
+    for seen in expanded_commands(script_of_job(job).text, {}):
         for word in seen.words:
-            name = _left_out(word.rpartition("=")[2], job.code, paths.code)
-            place = name and _place_in_run(paths, os.path.dirname(name))
+            name = _left_out_path(word.rpartition("=")[2], job.code, paths.code)
+            place = name and _directory_in_run(paths, os.path.dirname(name))
             if name and place:
                 os.symlink(os.path.join(job.code, name), os.path.join(place, os.path.basename(name)))
                 linked.append(name)
     return linked
 
 
-def _left_out(word: str, code: str, snapshot: str) -> str | None:
+def _left_out_path(word: str, code: str, snapshot: str) -> str | None:
     """The shortest beginning of a relative path that exists in `code` and not in its snapshot."""
     if word.startswith(("/", "~", "-")) or not word.isprintable():
         return None
@@ -145,12 +145,12 @@ def _left_out(word: str, code: str, snapshot: str) -> str | None:
     return None
 
 
-def _place_in_run(paths: RunPaths, directory: str) -> str | None:
+def _directory_in_run(paths: RunPaths, directory: str) -> str | None:
     """Where a directory of the snapshot is in the run; None where a link leads out of that: another user may exchange
     what lies there."""
-    from worldsize.trust.directories import place_within
+    from worldsize.trust.directories import path_within
 
     try:
-        return place_within(paths.root, os.path.join(paths.code, directory))
+        return path_within(paths.root, os.path.join(paths.code, directory))
     except (OSError, StorageError):
         return None

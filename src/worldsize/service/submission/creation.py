@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     Filled = TypeVar("Filled")
 
-TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 """What a terminal sends to all who belong to it."""
 
 
-def new_run(
+def create_and_submit(
     home: str,
     runs_dir: str | None,
     fill: Callable[[RunPaths], Filled],
@@ -34,7 +34,7 @@ def new_run(
     heard while it works. Before it waits until the directory can go again, and after it until the run's processes are
     known and have left the terminal.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
     try:
         paths = create_run(home, runs_dir, array=array)
         mark_preparing(paths)
@@ -54,7 +54,7 @@ def _fill(fill: Callable[[RunPaths], Filled], home: str, paths: RunPaths, heard:
             signal.pthread_sigmask(signal.SIG_SETMASK, heard)
             return fill(paths)
         finally:
-            signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
+            signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
     except OSError as error:
         discard_run(home, paths)
         raise storage_error(error, error.filename or paths.root) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from worldsize.compute.base import After
+from worldsize.compute.base import RunDependency
 from worldsize.errors import UsageError
 from worldsize.plan.array import array_file
 from worldsize.plan.run_paths import RunPaths
@@ -14,16 +14,18 @@ from worldsize.service.runs.status import read_native
 from worldsize.state.records import RunState, Status
 
 
-def waits(found: Sequence[RunPaths], environ: Mapping[str, str], any_end: bool = False) -> tuple[After, ...]:
+def find_dependencies(
+    found: Sequence[RunPaths], environ: Mapping[str, str], any_end: bool = False
+) -> tuple[RunDependency, ...]:
     """For each run or array in `found` that has not ended. Those that have ended as they should are waited for by
     nobody. Raises UsageError for one that has not, and for one that no compute has yet."""
-    after = [_after(paths, environ, any_end) for paths in found]
+    after = [_dependency_on(paths, environ, any_end) for paths in found]
     return tuple(each for each in after if each.roots)
 
 
-def _after(paths: RunPaths, environ: Mapping[str, str], any_end: bool) -> After:
+def _dependency_on(paths: RunPaths, environ: Mapping[str, str], any_end: bool) -> RunDependency:
     roots, handles = [], []
-    for run, status in _elements(paths, environ):
+    for run, status in _element_statuses(paths, environ):
         if status.final:
             if status.state != RunState.SUCCEEDED and not any_end:
                 what = "%s is %s, so this run would never start" % (run.run_id, status.state)
@@ -34,10 +36,10 @@ def _after(paths: RunPaths, environ: Mapping[str, str], any_end: bool) -> After:
             raise UsageError("%s is not submitted yet" % run.run_id, "--after", "try again in a moment")
         roots.append(run.root)
         handles.append(handle)
-    return After(paths.run_id, tuple(handles), tuple(roots), any_end)
+    return RunDependency(paths.run_id, tuple(handles), tuple(roots), any_end)
 
 
-def _elements(paths: RunPaths, environ: Mapping[str, str]) -> list[tuple[RunPaths, Status]]:
+def _element_statuses(paths: RunPaths, environ: Mapping[str, str]) -> list[tuple[RunPaths, Status]]:
 
     if not os.path.exists(array_file(paths.root)):
         run = Run(paths, environ)

@@ -10,21 +10,21 @@ from itertools import groupby, pairwise
 
 from worldsize.compute.base import CheckResult
 from worldsize.jobspec.job import Job
-from worldsize.service.request import Places
+from worldsize.service.request import KeyOrigins
 
-_LOOKS_TO_IT = re.compile(r"PIPESTATUS|<<|\bkill\b|\btrap\b")
+_HANDLED_BY_COMMAND = re.compile(r"PIPESTATUS|<<|\bkill\b|\btrap\b")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`|[<>]\([^()]*\)")
 _ASSIGNMENT = re.compile(r"\w+=")
-_TRAINS = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|horovodrun|.*\.(py|sh)")
+_TRAINING_PROGRAM = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|horovodrun|.*\.(py|sh)")
 _NESTED = 10
 
 
-def hidden_failures(job: Job, places: Places) -> list[CheckResult]:
+def hidden_failures(job: Job, places: KeyOrigins) -> list[CheckResult]:
     """Notices. Nothing is said of what only might train, nor where the command looks to it itself."""
-    if job.argv or job.batch_script is not None or _LOOKS_TO_IT.search(job.command):
+    if job.argv or job.batch_script is not None or _HANDLED_BY_COMMAND.search(job.command):
         return []
-    hidden = dict(_hidden(job.command))
+    hidden = dict(_hidden_programs(job.command))
     found = []
     if "|" in hidden and "pipefail" not in job.command:
         what = "a failure of `%s` before the | ends with 0" % hidden["|"]
@@ -35,7 +35,7 @@ def hidden_failures(job: Job, places: Places) -> list[CheckResult]:
     return found
 
 
-def _hidden(command: str) -> Iterator[tuple[str, str]]:
+def _hidden_programs(command: str) -> Iterator[tuple[str, str]]:
     """Each program that seems to train, with the sign, | or &, that hides its exit code."""
     command = _QUOTED.sub("_", command)
     for _ in range(_NESTED):
@@ -53,7 +53,7 @@ def _hidden(command: str) -> Iterator[tuple[str, str]]:
             program, *options = [word for word in before if word.strip("(") and not _ASSIGNMENT.match(word)] or [""]
             if options[:1] in (["-V"], ["--version"]):
                 continue
-            if sign in ("|", "|&", "&") and _TRAINS.fullmatch(os.path.basename(program)):
+            if sign in ("|", "|&", "&") and _TRAINING_PROGRAM.fullmatch(os.path.basename(program)):
                 yield sign[0], program
 
 

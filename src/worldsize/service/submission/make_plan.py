@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Mapping
 
-from worldsize.common.path_mapping import here, there
+from worldsize.common.path_mapping import to_client_path, to_node_path
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.plain import PlainDistribution
-from worldsize.jobspec.expressions import input_text, resolve
+from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Input, Job, Output
 from worldsize.jobspec.paths import output_path
 from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
@@ -39,11 +39,11 @@ def make_plan(
     """`umask` is that of the shell that submits. Raises PlanError where the job and the compute do not fit, JobError
     for an expression that names nothing."""
     distribution = job.distribution or PlainDistribution()
-    arrangement = _arranged(job, distribution, facts)
+    arrangement = _arrangement(job, distribution, facts)
     nodes = arrangement.nodes
-    _refuse_shared_gpus(job, facts, max(map(_computing, nodes)))
+    _refuse_shared_gpus(job, facts, max(map(_device_rank_count, nodes)))
     _refuse_data_parallel(job, distribution.type, arrangement.launcher)
-    setup = _setup(job, facts)
+    setup = _setup_lines(job, facts)
     if job.virtual_gpus is not None:
         path = (os.path.join(paths.root, PROGRAMS), *path)
     plan = Plan(
@@ -72,7 +72,7 @@ def make_plan(
         strict=job.strict,
         path=() if setup else path,
         setup=_with_path(setup, path),
-        kept=_kept(_conventions(job, arrangement), facts),
+        kept=_kept_variables(_conventions(job, arrangement), facts),
         umask=0o027 if job.share == "group" else 0o077,
         ranks_umask=_ranks_umask(job, umask),
         python=facts.python,
@@ -106,41 +106,41 @@ def _rehearsal(job: Job) -> Rehearsal | None:
     return Rehearsal(job.virtual_gpus, job.offline, shared)
 
 
-def with_inputs(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = ()) -> Plan:
+def for_inputs(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = ()) -> Plan:
     """`plan` for a job that differs in its inputs alone, in a run directory of its own."""
     secrets = {name: plan.environment[name] for name in plan.secrets if name in plan.environment}
     environment = {**_environment(job, paths, mapped), **secrets}
     return plan._replace(run_id=paths.run_id, argv=_argv(job, paths, mapped), environment=environment)
 
 
-def as_here(job: Job, mapped: Mapped) -> Job:
+def with_client_paths(job: Job, mapped: Mapped) -> Job:
     """The job with all paths as this machine calls them, whichever of a shared directory's names it said."""
 
     def renamed(value: Any) -> Any:
         path = getattr(value, "path", None)
-        return value._replace(path=here(path, mapped)) if path else value
+        return value._replace(path=to_client_path(path, mapped)) if path else value
 
     return job._replace(
-        code=job.code and here(job.code, mapped),
+        code=job.code and to_client_path(job.code, mapped),
         inputs={name: renamed(value) for name, value in job.inputs.items()},
         outputs={name: renamed(value) for name, value in job.outputs.items()},
     )
 
 
-def _arranged(job: Job, distribution: Distribution, facts: ComputeFacts) -> Arrangement:
+def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> Arrangement:
     """As the distribution says, unless the command is a launcher that starts a node's ranks itself."""
     arrangement = distribution.arrange(job.resources.instance_count)
     if "deepspeed" in job.command and job.batch_script is None:
-        from worldsize.jobspec.distributions.deepspeed import by_its_launcher
+        from worldsize.jobspec.distributions.deepspeed import with_deepspeed_launcher
 
-        arrangement = by_its_launcher(arrangement, job.command, job.argv, facts.gpus_per_node)
+        arrangement = with_deepspeed_launcher(arrangement, job.command, job.argv, facts.gpus_per_node)
     if job.autotune is None:
         return arrangement
-    from worldsize.jobspec.reading.autotune import tuned
+    from worldsize.jobspec.reading.autotune import with_trials
 
     if job.batch_script is not None:
         raise PlanError("a batch script cannot be tried out", "autotune", "say its command as a job's")
-    return tuned(arrangement, job.autotune)
+    return with_trials(arrangement, job.autotune)
 
 
 def _conventions(job: Job, arrangement: Arrangement) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def _conventions(job: Job, arrangement: Arrangement) -> tuple[str, ...]:
     return (*job.conventions, *missing) if job.conventions else ()
 
 
-def _kept(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[str, ...]:
+def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[str, ...]:
     """The cluster's own variables, of the conventions that the job wants."""
     if not conventions or not facts.kept:
         return facts.kept
@@ -164,14 +164,14 @@ def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
 
         return script_argv(job, paths)
     if not job.argv:
-        return ("bash", "-c", _resolved(job, paths, mapped, job.command, "command"))
+        return ("bash", "-c", _resolve_text(job, paths, mapped, job.command, "command"))
     if not job.inputs and not job.outputs:
         return job.argv
-    return tuple(_resolved(job, paths, mapped, word, "argv") if "${{" in word else word for word in job.argv)
+    return tuple(_resolve_text(job, paths, mapped, word, "argv") if "${{" in word else word for word in job.argv)
 
 
 def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    return {**_asked_threads(job), **_values(job, paths, mapped), **_variables(job, paths, mapped)}
+    return {**_thread_variables(job), **_values(job, paths, mapped), **_variables(job, paths, mapped)}
 
 
 def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]
     return ("export PATH=%s:$PATH" % ":".join(map(shlex.quote, path)), *setup)
 
 
-def _setup(job: Job, facts: ComputeFacts) -> tuple[str, ...]:
+def _setup_lines(job: Job, facts: ComputeFacts) -> tuple[str, ...]:
     modules = (*facts.modules, *job.modules)
     if not modules:
         return (*facts.setup, *job.setup)
@@ -195,30 +195,30 @@ def _setup(job: Job, facts: ComputeFacts) -> tuple[str, ...]:
 def _variables(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
     """The job's own, with its expressions resolved."""
     return {
-        name: _resolved(job, paths, mapped, text, "environment_variables." + name) if "${{" in text else text
+        name: _resolve_text(job, paths, mapped, text, "environment_variables." + name) if "${{" in text else text
         for name, text in job.environment_variables.items()
     }
 
 
 def _inputs(job: Job, mapped: Mapped) -> dict[str, str]:
     return {
-        name: there(input_text(value), mapped) if isinstance(value, Input) else input_text(value)
+        name: to_node_path(input_text(value), mapped) if isinstance(value, Input) else input_text(value)
         for name, value in job.inputs.items()
-        if not _absent(value)
+        if not _is_absent(value)
     }
 
 
 def _outputs(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    return {name: there(output_path(paths, name, output), mapped) for name, output in job.outputs.items()}
+    return {name: to_node_path(output_path(paths, name, output), mapped) for name, output in job.outputs.items()}
 
 
-def _resolved(job: Job, paths: RunPaths, mapped: Mapped, text: str, where: str) -> str:
+def _resolve_text(job: Job, paths: RunPaths, mapped: Mapped, text: str, where: str) -> str:
     inputs, outputs = _inputs(job, mapped), _outputs(job, paths, mapped)
-    absent = [name for name, value in job.inputs.items() if _absent(value)]
-    return resolve(text, inputs, outputs, where, absent)
+    absent = [name for name, value in job.inputs.items() if _is_absent(value)]
+    return resolve_expressions(text, inputs, outputs, where, absent)
 
 
-def _absent(value: object) -> bool:
+def _is_absent(value: object) -> bool:
     return isinstance(value, Input) and value.path is None
 
 
@@ -241,7 +241,7 @@ def _name(job: Job) -> str:
     return os.path.splitext(os.path.basename(script))[0][:40]
 
 
-def _asked_threads(job: Job) -> dict[str, str]:
+def _thread_variables(job: Job) -> dict[str, str]:
     """What the job asks for wins over what a shell left behind; a share worked out by us does not."""
     return {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
 
@@ -263,7 +263,7 @@ def _bind(job: Job, facts: ComputeFacts) -> str:
     return "none" if job.bind == "none" or facts.shared_host else "node"
 
 
-def _computing(node: NodePlan) -> int:
+def _device_rank_count(node: NodePlan) -> int:
     return sum(rank.role not in WITHOUT_DEVICE for rank in node.ranks)
 
 

@@ -11,23 +11,23 @@ from worldsize.errors import PlanError, UsageError
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import values_of
+from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.computes import choose_compute, open_compute, python_path
-from worldsize.service.request import Prepared, Request
-from worldsize.service.secrets import check_secrets, closed_variables, environ_of_builds, named_secrets
-from worldsize.service.submission.make_plan import as_here, make_plan
+from worldsize.service.request import PlannedJob, SubmissionRequest
+from worldsize.service.secrets import build_environ, check_secrets, named_secrets, rank_only_variables
+from worldsize.service.submission.make_plan import make_plan, with_client_paths
 from worldsize.service.submission.preflight import offline_findings, preflight
-from worldsize.trust.directories import require_shared_place
+from worldsize.trust.directories import require_shared_directory
 from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.environment.activation import Activation
-    from worldsize.plan.node_disk import Local
+    from worldsize.plan.node_disk import NodeDiskPlan
     from worldsize.service.environments.lookup import Environment
 
 
-def plan_job(request: Request, paths: RunPaths, created: float, checked: bool = False) -> Prepared:
+def plan_job(request: SubmissionRequest, paths: RunPaths, created: float, checked: bool = False) -> PlannedJob:
     """What would run, and what is to be said about it; writes nothing. UsageError with every problem at once.
 
     `checked`: it was looked at before, for other paths.
@@ -40,7 +40,7 @@ def plan_job(request: Request, paths: RunPaths, created: float, checked: bool = 
         raise
 
 
-def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) -> Prepared:
+def _plan_job(request: SubmissionRequest, paths: RunPaths, created: float, checked: bool) -> PlannedJob:
     name = choose_compute(request.config, request.compute, request.job.compute)
     job = _with_grace(request.job, request.config.computes[name].grace)
     compute = open_compute(request.config, name, request.environ)
@@ -51,23 +51,23 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
             "worldsize rehearse runs the job on this machine; without virtual_gpus it runs on %s" % name,
         )
     if not checked:  # what is shown, to be submitted by hand, lies there as what is submitted does
-        runs_dir = request.config.computes[name].runs_place or os.path.join(request.config.home, "runs")
+        runs_dir = request.config.computes[name].own_runs_dir or os.path.join(request.config.home, "runs")
         try:
-            require_shared_place(os.path.abspath(runs_dir), make=False)
+            require_shared_directory(os.path.abspath(runs_dir), make=False)
         except NotADirectoryError:
             pass  # the run that is made there says so, and where the path comes from
     offline = job.offline or request.config.computes[name].offline
     facts: ComputeFacts = compute.facts(job)
     if facts.mapped:
-        job = as_here(job, facts.mapped)
-    data, planned, local = _with_data(request, job, name, facts) if names_data(job) else ({}, job, None)
+        job = with_client_paths(job, facts.mapped)
+    data, planned, local = _with_data(request, job, name, facts) if has_data_inputs(job) else ({}, job, None)
     path = _python_path(request, name, facts)
     plan = make_plan(planned, facts, name, paths, created, path, own_umask())
-    closed = closed_variables(job)
+    closed = rank_only_variables(job)
     if closed:
         secrets = named_secrets(job, request.environ)
         plan = plan._replace(environment={**plan.environment, **secrets}, secrets=closed)
-    plan = plan._replace(name=mask_values(plan.name, values_of(plan)))
+    plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))
     environment, found = None, None
     findings = [] if checked else preflight(job, plan, compute, request.places, facts.mapped)
     if job.secrets and not checked:
@@ -76,54 +76,54 @@ def _plan_job(request: Request, paths: RunPaths, created: float, checked: bool) 
         findings += offline_findings(job, request.places)
     if job.environment is not None:
         environment, found, plan, said = _with_environment(request, job, facts, plan, path)
-        plan = plan._replace(name=mask_values(plan.name, values_of(plan)))  # with its variables
+        plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))  # with its variables
         findings = [] if checked else sorted([*findings, *said], key=lambda finding: finding.level != "error")
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
-        raise _problems(errors)
+        raise _problems_error(errors)
     if not (facts.shared_host or facts.mapped):  # nodes that are other machines, and call paths as this one does
-        from worldsize.service.environments.loaded_paths import names_on_nodes
+        from worldsize.service.environments.loaded_paths import paths_for_nodes
 
-        plan = plan._replace(named=names_on_nodes(plan, path, environment, found))
+        plan = plan._replace(named=paths_for_nodes(plan, path, environment, found))
     if local is not None:
-        from worldsize.plan.node_disk import set_apart
+        from worldsize.plan.node_disk import with_local_variables
 
         archive = plan.local.archive if plan.local else None
-        plan = set_apart(plan._replace(local=local._replace(archive=archive)))
+        plan = with_local_variables(plan._replace(local=local._replace(archive=archive)))
     if job.stage or offline:
-        from worldsize.service.provisioning.offline import in_force
+        from worldsize.service.provisioning.offline import with_staging_variables
 
         settings = request.config.computes[name]._replace(offline=offline)
-        plan = in_force(plan, request.staged, settings, facts.mapped)
+        plan = with_staging_variables(plan, request.staged, settings, facts.mapped)
     wrap: tuple[str, ...] = ()
     if environment is not None and environment.image:
-        from worldsize.service.provisioning.image import contained
+        from worldsize.service.provisioning.image import wrap_in_container
 
-        plan, wrap = contained(plan, job, environment.image, request, facts, paths)
-    return Prepared(job._replace(compute=name), plan, compute, tuple(findings), data, environment, wrap)
+        plan, wrap = wrap_in_container(plan, job, environment.image, request, facts, paths)
+    return PlannedJob(job._replace(compute=name), plan, compute, tuple(findings), data, environment, wrap)
 
 
-def needs_more(job: Job) -> bool:
+def may_need_fetching(job: Job) -> bool:
     """Whether something may have to be fetched before the run is created."""
-    return bool(names_data(job) or job.stage or job.environment is not None)
+    return bool(has_data_inputs(job) or job.stage or job.environment is not None)
 
 
-def names_data(job: Job) -> bool:
+def has_data_inputs(job: Job) -> bool:
     """Whether an input is more than a value."""
     return any(isinstance(value, tuple) for value in job.inputs.values())
 
 
 def _with_environment(
-    request: Request, job: Job, facts: ComputeFacts, plan: Plan, path: tuple[str, ...]
+    request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, path: tuple[str, ...]
 ) -> tuple[Environment | None, Activation | None, Plan, list[CheckResult]]:
-    from worldsize.service.environments.in_plan import activated, look_up
+    from worldsize.service.environments.in_plan import find_job_environment, with_activation
 
-    environ = environ_of_builds(job, request.environ)
-    environment, said = look_up(job, request.config, plan.compute, environ, facts, request.places)
+    environ = build_environ(job, request.environ)
+    environment, said = find_job_environment(job, request.config, plan.compute, environ, facts, request.places)
     found = environment.activation(request.environ) if environment is not None else None
     if environment is not None and found is not None:
-        plan = activated(plan, job, facts, found, path)
-        plan, more = _distributed(request, job, facts, plan, environment)
+        plan = with_activation(plan, job, facts, found, path)
+        plan, more = _with_distribution(request, job, facts, plan, environment)
         said += more
     if environment is not None and environment.image:
         from worldsize.service.provisioning.image import check_image
@@ -132,26 +132,26 @@ def _with_environment(
     return environment, found, plan, said
 
 
-def _distributed(
-    request: Request, job: Job, facts: ComputeFacts, plan: Plan, environment: Environment
+def _with_distribution(
+    request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, environment: Environment
 ) -> tuple[Plan, list[CheckResult]]:
     """Where nothing is said, and few nodes read it, it is read where it is."""
     if environment.archive is None and environment.recipe is None and environment.spec.distribute in ("auto", "shared"):
         return plan, []
-    from worldsize.service.provisioning.pack import distributed
+    from worldsize.service.provisioning.pack import with_packed_environment
 
     settings = request.config.computes[plan.compute]
-    plan, said = distributed(plan, job, environment, request.packed, settings, facts)
+    plan, said = with_packed_environment(plan, job, environment, request.packed, settings, facts)
     return plan, [finding._replace(where=request.places.at(finding.where or "")) for finding in said]
 
 
 def _with_data(
-    request: Request, job: Job, compute: str, facts: ComputeFacts
-) -> tuple[dict[str, str], Job, Local | None]:
-    from worldsize.service.provisioning.inputs import placed, with_paths
+    request: SubmissionRequest, job: Job, compute: str, facts: ComputeFacts
+) -> tuple[dict[str, str], Job, NodeDiskPlan | None]:
+    from worldsize.service.provisioning.inputs import locate_inputs, with_input_paths
 
-    paths, local = placed(job, request.fetched, request.config.computes[compute], facts)
-    return paths, with_paths(job, paths), local
+    paths, local = locate_inputs(job, request.fetched, request.config.computes[compute], facts)
+    return paths, with_input_paths(job, paths), local
 
 
 def _with_grace(job: Job, configured: float | None) -> Job:
@@ -159,7 +159,7 @@ def _with_grace(job: Job, configured: float | None) -> Job:
     return job._replace(grace=configured) if configured is not None and said_nothing else job
 
 
-def _python_path(request: Request, compute: str, facts: ComputeFacts) -> tuple[str, ...]:
+def _python_path(request: SubmissionRequest, compute: str, facts: ComputeFacts) -> tuple[str, ...]:
     """On nodes that share no more than a directory with this machine, only what is configured for them counts."""
     if not facts.mapped:
         return python_path(request.config, compute, request.environ, request.job.batch_script is not None)
@@ -167,21 +167,21 @@ def _python_path(request: Request, compute: str, facts: ComputeFacts) -> tuple[s
     return (directory,) if directory else ()
 
 
-def said(notice: CheckResult) -> str:
+def format_notice(notice: CheckResult) -> str:
     text = "%s: %s" % (notice.where, notice.what) if notice.where else notice.what
     return "%s (%s)" % (text, notice.hint) if notice.hint else text
 
 
-def _problems(errors: Sequence[CheckResult]) -> UsageError:
+def _problems_error(errors: Sequence[CheckResult]) -> UsageError:
     first = errors[0]
     if len(errors) == 1:
         return UsageError(first.what, first.where, first.hint)
     lines = ["%d problems:" % len(errors)]
-    lines += ["  " + said(error) for error in errors]
+    lines += ["  " + format_notice(error) for error in errors]
     return UsageError("\n".join(lines))
 
 
-def check_after(request: Request, prepared: Prepared) -> None:
+def check_dependencies(request: SubmissionRequest, prepared: PlannedJob) -> None:
     """Raises UsageError for what the run's compute cannot wait for."""
     kind = request.config.computes[prepared.plan.compute].type
     able = "after" in prepared.compute.capabilities

@@ -6,17 +6,17 @@ import os
 import shlex
 from collections.abc import Mapping
 
-from worldsize.common.path_mapping import here, is_mapped
+from worldsize.common.path_mapping import is_mapped, to_client_path
 from worldsize.compute.base import CheckResult, Compute
-from worldsize.jobspec.job import Input, Job, service_only
+from worldsize.jobspec.job import Input, Job, service_only_keys
 from worldsize.plan.plan import Plan
-from worldsize.service.request import Places
+from worldsize.service.request import KeyOrigins
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
 
 
 def preflight(
-    job: Job, plan: Plan, compute: Compute, places: Places, mapped: tuple[tuple[str, str], ...] = ()
+    job: Job, plan: Plan, compute: Compute, places: KeyOrigins, mapped: tuple[tuple[str, str], ...] = ()
 ) -> list[CheckResult]:
     """All findings at once, errors first. `mapped`: the directories that the nodes share, as in ComputeFacts."""
     found = [
@@ -27,11 +27,11 @@ def preflight(
         *_environment_files(job, places),
         *_rank_variables(job, plan, places),
         *_remote_outputs(job, places),
-        *_only_the_service(job, places),
+        *_service_only_notices(job, places),
         *_batch_script(job, plan),
         *_launcher(plan, compute),
         *_autotune(job, plan, places),
-        *(_placed(result, job, places) for result in compute.check(job, plan)),
+        *(_with_origin(result, job, places) for result in compute.check(job, plan)),
     ]
     return sorted(found, key=lambda result: result.level != "error")
 
@@ -43,7 +43,7 @@ def _launcher(plan: Plan, compute: Compute) -> list[CheckResult]:
     return [CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs no ssh either")]
 
 
-def _autotune(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
+def _autotune(job: Job, plan: Plan, places: KeyOrigins) -> list[CheckResult]:
     """The file that a search varies is to be a part of the code on this machine, where that is."""
     if plan.launcher != "autotune" or (job.code and "://" in job.code):
         return []
@@ -56,7 +56,7 @@ def _autotune(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
     ]
 
 
-def _inputs(job: Job, places: Places) -> list[CheckResult]:
+def _inputs(job: Job, places: KeyOrigins) -> list[CheckResult]:
     if not any(isinstance(value, Input) for value in job.inputs.values()):
         return []
     from worldsize.service.submission.preflight_inputs import check_inputs
@@ -64,24 +64,24 @@ def _inputs(job: Job, places: Places) -> list[CheckResult]:
     return check_inputs(job, places)
 
 
-def offline_findings(job: Job, places: Places) -> list[CheckResult]:
+def offline_findings(job: Job, places: KeyOrigins) -> list[CheckResult]:
     """What would fail because the nodes reach no network."""
     from worldsize.service.provisioning.offline import check_downloads
 
     return check_downloads(job, places)
 
 
-def _placed(result: CheckResult, job: Job, places: Places) -> CheckResult:
+def _with_origin(result: CheckResult, job: Job, places: KeyOrigins) -> CheckResult:
     if not result.where:
         return result
     if job.batch_script is not None and not places.says(result.where):
-        from worldsize.service.submission.preflight_batch import place_of_key
+        from worldsize.service.submission.preflight_batch import option_origin
 
-        return result._replace(where=place_of_key(job, result.where) or places.at(result.where))
+        return result._replace(where=option_origin(job, result.where) or places.at(result.where))
     return result._replace(where=places.at(result.where))
 
 
-def script_of(job: Job) -> str | None:
+def script_of_command(job: Job) -> str | None:
     """The script that the command's first words name, relative to the code: `python -u train.py …` → train.py."""
     words = list(job.argv)
     if not words:
@@ -99,7 +99,7 @@ def script_of(job: Job) -> str | None:
     return None
 
 
-def _code(job: Job, places: Places) -> list[CheckResult]:
+def _code(job: Job, places: KeyOrigins) -> list[CheckResult]:
     if job.code is None or os.path.isdir(job.code):
         return []
     if _is_remote(job.code):
@@ -113,12 +113,12 @@ def _code(job: Job, places: Places) -> list[CheckResult]:
     return [CheckResult("error", what, places.at("code"), hint)]
 
 
-def _script(job: Job, places: Places, mapped: tuple[tuple[str, str], ...]) -> list[CheckResult]:
-    script = script_of(job)
+def _script(job: Job, places: KeyOrigins, mapped: tuple[tuple[str, str], ...]) -> list[CheckResult]:
+    script = script_of_command(job)
     if script is None or (job.code and not os.path.isdir(job.code)):
         return []
     if mapped and os.path.isabs(script):
-        script = here(script, mapped)
+        script = to_client_path(script, mapped)
         if not is_mapped(script, mapped):
             return []  # of the nodes alone
     if os.path.isabs(script):
@@ -135,7 +135,7 @@ def _script(job: Job, places: Places, mapped: tuple[tuple[str, str], ...]) -> li
     return [CheckResult("error", "script not found: %s (looked in %s)" % (script, looked), places.at("command"), hint)]
 
 
-def _environment_files(job: Job, places: Places) -> list[CheckResult]:
+def _environment_files(job: Job, places: KeyOrigins) -> list[CheckResult]:
     """The local files that a mapping of Azure's names."""
     environment = job.environment
     named: dict[str, object] = {}
@@ -161,7 +161,7 @@ def _batch_script(job: Job, plan: Plan) -> list[CheckResult]:
     return check_batch(job, plan)
 
 
-def _hidden_failures(job: Job, places: Places) -> list[CheckResult]:
+def _hidden_failures(job: Job, places: KeyOrigins) -> list[CheckResult]:
     if "|" not in job.command and "&" not in job.command:
         return []
     from worldsize.service.submission.hidden_failures import hidden_failures
@@ -169,7 +169,7 @@ def _hidden_failures(job: Job, places: Places) -> list[CheckResult]:
     return hidden_failures(job, places)
 
 
-def _remote_outputs(job: Job, places: Places) -> list[CheckResult]:
+def _remote_outputs(job: Job, places: KeyOrigins) -> list[CheckResult]:
     return [
         CheckResult(
             "notice",
@@ -187,7 +187,7 @@ def _is_remote(path: str) -> bool:
     return is_remote(path)
 
 
-def _rank_variables(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
+def _rank_variables(job: Job, plan: Plan, places: KeyOrigins) -> list[CheckResult]:
     if not (job.environment_variables or job.secrets):
         return []
     from worldsize.plan.variable_conflicts import UNSET, contradictions
@@ -206,9 +206,9 @@ def _rank_variables(job: Job, plan: Plan, places: Places) -> list[CheckResult]:
     ]
 
 
-def _only_the_service(job: Job, places: Places) -> list[CheckResult]:
+def _service_only_notices(job: Job, places: KeyOrigins) -> list[CheckResult]:
     found = []
-    keys = service_only(job)
+    keys = service_only_keys(job)
     if keys:
         found.append(CheckResult("notice", "kept, but only Azure ML honours: %s" % ", ".join(keys)))
     return found

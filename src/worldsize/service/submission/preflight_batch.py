@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from worldsize.compute.base import CheckResult
 from worldsize.jobspec.batch_script.check import check_script, script_launches
-from worldsize.jobspec.batch_script.job import place_of_script, script_as_asked
+from worldsize.jobspec.batch_script.job import effective_script, script_origin
 from worldsize.jobspec.batch_script.launches import Launch
-from worldsize.jobspec.batch_script.parse import BatchScript, meant
-from worldsize.jobspec.batch_script.shell_values import UNKNOWN, scan
-from worldsize.jobspec.batch_script.size import asked
+from worldsize.jobspec.batch_script.parse import BatchScript, option_hint
+from worldsize.jobspec.batch_script.shell_values import UNKNOWN, expanded_commands
+from worldsize.jobspec.batch_script.size import parse_allocation_request
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 
@@ -21,7 +21,7 @@ _HONOURED = frozenset((
     "gpus", "gpus-per-node", "gpus-per-task", "gres", "distribution", "exclusive", "overcommit", "quiet", "verbose",
     "comment", "mail-type", "mail-user", "parsable", "open-mode",
 ))  # fmt: skip
-_SAID_APART = {
+_OWN_NOTICES = {
     "output": "what it writes is kept in the run instead: worldsize logs",
     "error": "what it writes is kept in the run instead: worldsize logs",
     "signal": "no signal comes before the time limit on virtual nodes",
@@ -33,7 +33,7 @@ _OTHER_NAMES = {
     "gpus_per_node": ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
     "instance_count": ("nodes", "nodelist"),
 }
-_MOVES_OR_MAKES = re.compile(
+_MAY_CREATE_FILES = re.compile(
     r"^[^#\n]*(\b(cd|pushd|git|tar|unzip|wget|curl|cp|mv|ln|rsync|scp|sbcast)\b|<<)", re.MULTILINE
 )
 _PLAIN_NAME = re.compile(r"(?![/~-])[\w./+-]+")
@@ -41,54 +41,54 @@ _PLAIN_NAME = re.compile(r"(?![/~-])[\w./+-]+")
 
 def check_batch(job: Job, plan: Plan) -> list[CheckResult]:
     """Notices, each with its line of the script."""
-    script = script_as_asked(job)
-    size = asked(script, place_of_script(job))
+    script = effective_script(job)
+    size = parse_allocation_request(script, script_origin(job))
     found = [
-        CheckResult("notice", finding.what, _at(job, finding.line), finding.hint)
+        CheckResult("notice", finding.what, _line_origin(job, finding.line), finding.hint)
         for finding in check_script(script, size, job.share_gpus)
     ]
     found += _missing_programs(job, script_launches(script, size), script.text)
     if plan.batch is not None and plan.batch.virtual:
         found += _missing_sources(job, script)
-        found += _not_honoured(job, script)
+        found += _ignored_option_notices(job, script)
     return found
 
 
-def place_of_key(job: Job, key: str) -> str | None:
+def option_origin(job: Job, key: str) -> str | None:
     """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
     name = key.rpartition(".")[2]
     names = _OTHER_NAMES.get(name, (name.replace("_", "-"),))
-    line = script_as_asked(job).line(*names)
-    return "%s:%d" % (place_of_script(job), line) if line else None
+    line = effective_script(job).line(*names)
+    return "%s:%d" % (script_origin(job), line) if line else None
 
 
-def _not_honoured(job: Job, script: BatchScript) -> Iterator[CheckResult]:
+def _ignored_option_notices(job: Job, script: BatchScript) -> Iterator[CheckResult]:
     names = list(dict.fromkeys(option.name for option in script.options))
     for name in names:
-        if name in _SAID_APART:
-            yield CheckResult("notice", "--%s: %s" % (name, _SAID_APART[name]), _at(job, script.line(name)))
+        if name in _OWN_NOTICES:
+            yield CheckResult("notice", "--%s: %s" % (name, _OWN_NOTICES[name]), _line_origin(job, script.line(name)))
     if script.value("export") in ("NONE", "NIL"):
         what = "--export=%s: the script sees this shell's variables all the same" % script.value("export")
-        yield CheckResult("notice", what, _at(job, script.line("export")))
+        yield CheckResult("notice", what, _line_origin(job, script.line("export")))
     for option in script.foreign:
         what = "--%s is no option of sbatch's own: without effect on virtual nodes" % option.name
-        yield CheckResult("notice", what, _at(job, option.line), meant(option.name))
-    others = {*_HONOURED, *_SAID_APART, "export", *(option.name for option in script.foreign)}
+        yield CheckResult("notice", what, _line_origin(job, option.line), option_hint(option.name))
+    others = {*_HONOURED, *_OWN_NOTICES, "export", *(option.name for option in script.foreign)}
     idle = [name for name in names if name not in others]
     if idle:
         what = "without effect on virtual nodes: %s" % ", ".join("--" + name for name in idle)
-        yield CheckResult("notice", what, place_of_script(job))
+        yield CheckResult("notice", what, script_origin(job))
 
 
-def _at(job: Job, line: int | None) -> str:
+def _line_origin(job: Job, line: int | None) -> str:
     """A line of the script; without one, what is the job's word alone."""
-    return "%s:%d" % (place_of_script(job), line) if line else job.source
+    return "%s:%d" % (script_origin(job), line) if line else job.source
 
 
 def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[CheckResult]:
     """Python scripts that are named relative to the code and are not there. Not where the batch script goes to another
     directory, or may make files: where it names the file a second time, or has a program that brings some."""
-    if job.code is None or _MOVES_OR_MAKES.search(text):
+    if job.code is None or _MAY_CREATE_FILES.search(text):
         return
     for launch in launches:
         name = next((word for word in launch.program if word.endswith(".py")), "")
@@ -98,7 +98,7 @@ def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[C
         if not os.path.exists(os.path.join(job.code, name)):
             what = "script not found: %s (looked in %s)" % (name, job.code)
             hint = "run it from the directory that it is submitted in, or name that with --code"
-            yield CheckResult("notice", what, _at(job, launch.line), hint)
+            yield CheckResult("notice", what, _line_origin(job, launch.line), hint)
 
 
 def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
@@ -107,7 +107,7 @@ def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
     if not script.is_shell:
         return
     home = os.environ.get("HOME", "")
-    for seen in scan(script.text, {"HOME": home, "USER": os.path.basename(home)}):
+    for seen in expanded_commands(script.text, {"HOME": home, "USER": os.path.basename(home)}):
         if seen.words[0] == "set" and seen.certain:
             strict = strict or any(word.startswith("-") and "e" in word[1:] for word in seen.words[1:])
         if seen.words[0] not in ("source", ".") or len(seen.words) < 2 or not seen.certain:
@@ -118,4 +118,4 @@ def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
         if not os.path.exists(os.path.join(job.code or "", path)):
             what = "no such file on this machine: %s" % seen.words[1]
             hint = "`set -e` ends the script there" if strict else "the script goes on"
-            yield CheckResult("notice", what, _at(job, seen.line), hint)
+            yield CheckResult("notice", what, _line_origin(job, seen.line), hint)

@@ -10,24 +10,24 @@ from worldsize.compute.base import CheckResult
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.sizes import EXAMPLE, bytes_of
-from worldsize.service.request import Places
+from worldsize.service.request import KeyOrigins
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 
 
-def check_inputs(job: Job, places: Places) -> list[CheckResult]:
+def check_inputs(job: Job, places: KeyOrigins) -> list[CheckResult]:
     found: list[CheckResult] = []
     for name, value in job.inputs.items():
         if isinstance(value, Input) and value.path is not None:
-            check = _remote if is_remote(value.path) else _local
+            check = _check_remote if is_remote(value.path) else _check_local
             found += check(name, value, value.path, places)
-            found += _checksum(name, value, places)
-            found += _size(name, value, places)
-            found += _mode(name, value, value.path, job, places)
+            found += _check_checksum(name, value, places)
+            found += _check_size(name, value, places)
+            found += _check_mode(name, value, value.path, job, places)
     return found
 
 
-def _local(name: str, value: Input, path: str, places: Places) -> list[CheckResult]:
+def _check_local(name: str, value: Input, path: str, places: KeyOrigins) -> list[CheckResult]:
     at = places.at("inputs.%s.path" % name)
     if not os.path.exists(path):
         what, hint = "no such file or directory: %s" % path, None
@@ -37,13 +37,13 @@ def _local(name: str, value: Input, path: str, places: Places) -> list[CheckResu
         what, hint = "is a directory, but the input's type is uri_file: %s" % path, "say type: uri_folder"
     elif value.type == "uri_folder" and not os.path.isdir(path):
         what = "is a file, but the input's type is uri_folder: %s" % path
-        return _file_for_folder(name, what, "say type: uri_file", places)
+        return _type_mismatch(name, what, "say type: uri_file", places)
     else:
         return []
     return [CheckResult("error", what, at, hint)]
 
 
-def _file_for_folder(name: str, what: str, hint: str, places: Places) -> list[CheckResult]:
+def _type_mismatch(name: str, what: str, hint: str, places: KeyOrigins) -> list[CheckResult]:
     """uri_folder is also what an input is that says no type: that alone is no mistake."""
     key = "inputs.%s.type" % name
     if places.lines and not places.says(key):
@@ -52,10 +52,10 @@ def _file_for_folder(name: str, what: str, hint: str, places: Places) -> list[Ch
     return [CheckResult(level, what, places.at("inputs.%s.path" % name), hint)]
 
 
-def _remote(name: str, value: Input, path: str, places: Places) -> list[CheckResult]:
+def _check_remote(name: str, value: Input, path: str, places: KeyOrigins) -> list[CheckResult]:
     from worldsize.staging.archives import SUFFIXES, is_archive
     from worldsize.staging.fetch import file_name, is_fetchable, is_web
-    from worldsize.staging.http import shown
+    from worldsize.staging.http import display_url
 
     at = places.at("inputs.%s.path" % name)
     if not is_fetchable(path):
@@ -64,16 +64,16 @@ def _remote(name: str, value: Input, path: str, places: Places) -> list[CheckRes
     if is_web(path):
         if value.type != "uri_folder" or is_archive(file_name(path)):
             return []
-        what = "%s is one file, but the input's type is uri_folder" % shown(path)
+        what = "%s is one file, but the input's type is uri_folder" % display_url(path)
         hint = "say type: uri_file, or name an archive (%s)" % ", ".join(SUFFIXES[:3])
-        return _file_for_folder(name, what, hint, places)
-    from worldsize.staging.object_stores import lacking
+        return _type_mismatch(name, what, hint, places)
+    from worldsize.staging.object_stores import find_missing_support
 
-    lacks = lacking(path)
-    return [CheckResult("error", "%s: %s" % (shown(path), lacks.what), at, lacks.hint)] if lacks else []
+    lacks = find_missing_support(path)
+    return [CheckResult("error", "%s: %s" % (display_url(path), lacks.what), at, lacks.hint)] if lacks else []
 
 
-def _checksum(name: str, value: Input, places: Places) -> list[CheckResult]:
+def _check_checksum(name: str, value: Input, places: KeyOrigins) -> list[CheckResult]:
     at = places.at("inputs.%s.sha256" % name)
     if value.sha256 is None:
         return []
@@ -84,7 +84,7 @@ def _checksum(name: str, value: Input, places: Places) -> list[CheckResult]:
     return []
 
 
-def _size(name: str, value: Input, places: Places) -> list[CheckResult]:
+def _check_size(name: str, value: Input, places: KeyOrigins) -> list[CheckResult]:
     at = places.at("inputs.%s.max_size" % name)
     if value.max_size is None:
         return []
@@ -95,7 +95,7 @@ def _size(name: str, value: Input, places: Places) -> list[CheckResult]:
     return []
 
 
-def _mode(name: str, value: Input, path: str, job: Job, places: Places) -> Iterator[CheckResult]:
+def _check_mode(name: str, value: Input, path: str, job: Job, places: KeyOrigins) -> Iterator[CheckResult]:
     at = places.at("inputs.%s.mode" % name)
     if value.mode not in (*COPYING_MODES, *MOUNTING_MODES):
         return

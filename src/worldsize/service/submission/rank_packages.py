@@ -10,7 +10,7 @@ from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.directories import make_directories
 
-_PLACE = "inrank/worldsize_inrank"
+_PACKAGES_DIRECTORY = "inrank/worldsize_inrank"
 _LOADER = "import_hook.py"
 PROGRAMS = "inrank/bin"
 """Where a run has programs of ours for its ranks."""
@@ -36,17 +36,17 @@ def package_sources(packages: tuple[str, ...]) -> Mapping[str, str]:
     for package in packages:
         for folder, _, files in os.walk(os.path.join(root, package)):
             names += [os.path.relpath(os.path.join(folder, file), root) for file in files if file.endswith(".py")]
-    return {"%s/%s" % (_PLACE, name): os.path.join(root, name) for name in sorted(names)}
+    return {"%s/%s" % (_PACKAGES_DIRECTORY, name): os.path.join(root, name) for name in sorted(names)}
 
 
-def place_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> None:
+def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> None:
     """Each file with bytecode beside it, since compiling them would cost each rank more than reading. OSError."""
     if not packages:
         return
     import sys
 
-    from worldsize.common.atomic_files import link, write_bytes
-    from worldsize.snapshot.agent_bundle import bytecode
+    from worldsize.common.atomic_files import link_or_copy, write_bytes
+    from worldsize.snapshot.agent_bundle import ensure_bytecode
 
     for name, source in package_sources(packages).items():
         folder, file = os.path.split(os.path.join(paths.root, name))
@@ -54,12 +54,15 @@ def place_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> No
         make_directories(compiled)
         with open(source, "rb") as content:
             write_bytes(os.path.join(folder, file), content.read())
-        link(bytecode(source, cache), os.path.join(compiled, "%s.%s.pyc" % (file[:-3], sys.implementation.cache_tag)))
+        link_or_copy(
+            ensure_bytecode(source, cache),
+            os.path.join(compiled, "%s.%s.pyc" % (file[:-3], sys.implementation.cache_tag)),
+        )
     if "virtual_gpu" in packages:
-        _place_program(os.path.join(paths.root, PROGRAMS))
+        _write_program(os.path.join(paths.root, PROGRAMS))
 
 
-def _place_program(folder: str) -> None:
+def _write_program(folder: str) -> None:
     os.mkdir(folder, 0o700)
     file = os.open(os.path.join(folder, "nvidia-smi"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from worldsize.common.atomic_files import read_json
-from worldsize.common.numbers import whole
+from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError
 from worldsize.jobspec.config.config import LOCAL, Config
 from worldsize.jobspec.distribution import processes_per_instance
@@ -23,7 +23,7 @@ _MANY = 16
 """So many ranks that import torch are much for one machine."""
 
 
-def for_this_machine(job: Job, config: Config, compute: str | None, asked: Job) -> tuple[Job, list[str]]:
+def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> tuple[Job, list[str]]:
     """`job` on virtual nodes with as many virtual GPUs as its own compute's nodes have, and what was left out.
 
     compute  where it would run, if the job does not say; its configuration counts, and it is asked nothing
@@ -37,17 +37,17 @@ def for_this_machine(job: Job, config: Config, compute: str | None, asked: Job) 
         job = job._replace(offline=True)
     if settings is not None and settings.type == "hpcpack":
         from worldsize.compute.hpcpack.settings import share_of
-        from worldsize.service.submission.make_plan import as_here
+        from worldsize.service.submission.make_plan import with_client_paths
 
         share = share_of(settings.options)
-        job = as_here(job, share.mapped()) if share else job
+        job = with_client_paths(job, share.mapped()) if share else job
     if job.modules:
         said.append("modules are not loaded in a rehearsal: %s" % ", ".join(job.modules))
         job = job._replace(modules=())
     if job.virtual_gpus is None:
         configured = settings.gpus_per_node if settings is not None else None
-        gpus = _asked(job) or configured or _processes(asked)
-        job = job._replace(virtual_gpus=_processes(job) if gpus == _processes(asked) else gpus)
+        gpus = _requested_gpus(job) or configured or _process_count(asked)
+        job = job._replace(virtual_gpus=_process_count(job) if gpus == _process_count(asked) else gpus)
     ranks = job.distribution.world_size(job.resources.instance_count) if job.distribution else 1
     if ranks > _MANY:
         said.append("%d ranks on this machine; most mistakes show with -w 2x2 too" % ranks)
@@ -55,18 +55,18 @@ def for_this_machine(job: Job, config: Config, compute: str | None, asked: Job) 
     return job._replace(compute=here), said
 
 
-def refuse_several(job: Job) -> None:
+def refuse_array_rehearsal(job: Job) -> None:
     if job.virtual_gpus is not None and (job.matrix or job.count is not None):
         what = "one run is rehearsed at a time"
         raise JobError(what, "virtual_gpus", "leave out matrix and count, and say --set inputs.NAME=VALUE")
 
 
-def could_not_show(plan: Plan, paths: RunPaths) -> list[str]:
+def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
     """For the end of a rehearsal; () for a run that is none."""
     if plan.rehearsal is None:
         return []
     lines = ["this was a rehearsal on virtual GPUs; it does not show: %s" % LIMITS]
-    found = isolation(paths)
+    found = read_isolation(paths)
     if found.get("network"):
         lines.append("the network was not cut: %s" % found["network"])
     if found.get("disks"):
@@ -76,7 +76,7 @@ def could_not_show(plan: Plan, paths: RunPaths) -> list[str]:
     return lines
 
 
-def isolation(paths: RunPaths) -> Mapping[str, str | None]:
+def read_isolation(paths: RunPaths) -> Mapping[str, str | None]:
     """Why the network was not cut and the disks not kept apart: "" where they were, None where that was not wanted."""
     try:
         found = read_json(paths.isolation)
@@ -86,18 +86,18 @@ def isolation(paths: RunPaths) -> Mapping[str, str | None]:
     return {name: why for name, why in known if why is None or isinstance(why, str)}
 
 
-def _asked(job: Job) -> int | None:
+def _requested_gpus(job: Job) -> int | None:
     """What the job asks its own compute for."""
-    count = whole(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
+    count = parse_digits(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
     if count is not None:
         return count or None
     if job.batch_script is None:
         return None
-    from worldsize.jobspec.batch_script.job import asked_of_job
+    from worldsize.jobspec.batch_script.job import allocation_request_of
 
-    return asked_of_job(job).gpus or None
+    return allocation_request_of(job).gpus or None
 
 
-def _processes(job: Job) -> int:
+def _process_count(job: Job) -> int:
     processes = processes_per_instance(job.distribution) if job.distribution else None
     return processes or 1

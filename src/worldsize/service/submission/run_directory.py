@@ -8,18 +8,18 @@ import stat
 import sys
 from collections.abc import Collection, Mapping
 
-from worldsize.common.atomic_files import link, write_json, write_text
-from worldsize.common.path_mapping import there
+from worldsize.common.atomic_files import link_or_copy, write_json, write_text
+from worldsize.common.path_mapping import to_node_path
 from worldsize.common.source_files import source_file
 from worldsize.errors import JobError, StorageError
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.paths import output_path
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.request import Progress, Request
-from worldsize.service.submission.preflight import script_of
-from worldsize.service.submission.rank_packages import package_sources, packages_of, place_packages
-from worldsize.trust.procfs import closed, without
+from worldsize.service.request import Progress, SubmissionRequest
+from worldsize.service.submission.preflight import script_of_command
+from worldsize.service.submission.rank_packages import package_sources, packages_of, write_packages
+from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.version import VERSION
 
 TYPE_CHECKING = False
@@ -28,38 +28,38 @@ if TYPE_CHECKING:
     from worldsize.jobspec.config.config import Config
 
 
-def lay_out(request: Request, job: Job, paths: RunPaths, progress: Progress) -> str | None:
+def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, progress: Progress) -> str | None:
     """What the ranks find: the code, whose digest is returned, places for the outputs, the hook, the agent."""
-    from worldsize.snapshot.agent_bundle import agent_bundle
+    from worldsize.snapshot.agent_bundle import ensure_agent_bundle
     from worldsize.snapshot.git import start_git_diff
 
     if job.share == "group":
-        _share(paths, progress)
+        _share_with_group(paths, progress)
     if job.code:
-        environ = without(request.environ, closed(job.secrets, request.environ))
+        environ = without_variables(request.environ, withheld_variables(job.secrets, request.environ))
         try:
             start_git_diff(job.code, paths.diff, environ)
         except StorageError as error:
             progress.notice("git: uncommitted changes are not recorded: %s" % error)
-    digest = _snapshot(job, paths, request.config, progress)
+    digest = _snapshot_code(job, paths, request.config, progress)
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type, paths.outputs)
     cache = os.path.join(request.config.home, "cache")
-    _place_inrank(job, paths, cache)
-    link(agent_bundle(cache), paths.agent)
+    _write_inrank(job, paths, cache)
+    link_or_copy(ensure_agent_bundle(cache), paths.agent)
     return digest
 
 
 def write_record(
-    request: Request, job: Job, paths: RunPaths, digest: str | None, plan: Plan, also: Collection[str] = ()
+    request: SubmissionRequest, job: Job, paths: RunPaths, digest: str | None, plan: Plan, also: Collection[str] = ()
 ) -> None:
     """`also`: texts that are secrets, besides those of the plan."""
     from worldsize.jobspec.dump import job_tree
-    from worldsize.plan.secrets_file import values_of
+    from worldsize.plan.secrets_file import plan_secret_values
     from worldsize.snapshot.run_record import make_record
     from worldsize.trust.secrets import mask_values
 
-    values = [*values_of(plan), *also]
+    values = [*plan_secret_values(plan), *also]
     record = make_record(
         VERSION,
         mask_values(job_tree(job), values),
@@ -77,28 +77,28 @@ def write_record(
     if request.fetched:
         record["inputs"] = {name: found._asdict() for name, found in request.fetched.items()}
     if job.environment is not None:
-        from worldsize.service.environments.build import summary
+        from worldsize.service.environments.build import environment_summary
 
-        record["env"] = summary(paths)
+        record["env"] = environment_summary(paths)
     if request.staged:
         record["stage"] = request.staged.contents
     write_json(paths.record, mask_values(record, values))
 
 
-def write_after(request: Request, paths: RunPaths, mapped: Mapped) -> None:
+def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapped) -> None:
     """What it waits for, with the directories as the nodes call them."""
     from worldsize.plan.array import after_file
 
     rows = [
-        {"run": after.run_id, "roots": [there(root, mapped) for root in after.roots], "any_end": after.any_end}
+        {"run": after.run_id, "roots": [to_node_path(root, mapped) for root in after.roots], "any_end": after.any_end}
         for after in request.after
     ]
     write_json(after_file(paths.root), rows)
 
 
-def _share(paths: RunPaths, progress: Progress) -> None:
+def _share_with_group(paths: RunPaths, progress: Progress) -> None:
 
-    open_directories(paths)
+    share_directories(paths)
     closed = closed_parent(paths)
     if closed:
         progress.notice("share: the group cannot enter %s (name a runs_dir that it can: worldsize.toml)" % closed)
@@ -113,7 +113,7 @@ def _own_directories(config: Config) -> list[str]:
     return [path for path in named if path]
 
 
-def _snapshot(job: Job, paths: RunPaths, config: Config, progress: Progress) -> str | None:
+def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress) -> str | None:
     """The digest of the code as it is now in the run, None for no code."""
     if job.code is None:
         return None
@@ -127,15 +127,15 @@ def _snapshot(job: Job, paths: RunPaths, config: Config, progress: Progress) -> 
     excluded = [runs_dir, config.home, *_own_directories(config)]
     snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=excluded, tick=tick)
     if job.share == "group":
-        open_code(paths)
+        share_code(paths)
     for warning in snapshot.warnings:
         progress.notice("snapshot: " + warning)
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import link_left_out
+        from worldsize.service.submission.batch_script import link_left_out_paths
 
-        for name in link_left_out(job, paths):
+        for name in link_left_out_paths(job, paths):
             progress.notice("snapshot: leaves out %s: the script finds it where it is" % name)
-    script = script_of(job)
+    script = script_of_command(job)
     if script and not os.path.isabs(script) and not os.path.exists(os.path.join(paths.code, script)):
         raise JobError(
             "%s exists, but the snapshot leaves it out" % script,
@@ -155,10 +155,10 @@ def _make_output(path: str, kind: str, outputs: str) -> None:
     os.chmod(directory, os.stat(outputs).st_mode & 0o777)
 
 
-def _place_inrank(job: Job, paths: RunPaths, cache: str) -> None:
+def _write_inrank(job: Job, paths: RunPaths, cache: str) -> None:
     """The exception hook, where every rank's Python finds it, with bytecode: compiling it would cost each rank 2 ms;
     a batch script."""
-    from worldsize.snapshot.agent_bundle import bytecode
+    from worldsize.snapshot.agent_bundle import ensure_bytecode
 
     source = hook_source()
     hook = os.path.join(paths.root, HOOK)
@@ -167,14 +167,14 @@ def _place_inrank(job: Job, paths: RunPaths, cache: str) -> None:
     compiled = os.path.join(paths.inrank, "__pycache__")
     os.mkdir(compiled, 0o700)
     name = "sitecustomize.%s.pyc" % sys.implementation.cache_tag
-    link(bytecode(source, cache), os.path.join(compiled, name))
+    link_or_copy(ensure_bytecode(source, cache), os.path.join(compiled, name))
     packages = packages_of(job)
     if packages:
-        place_packages(packages, paths, cache)
+        write_packages(packages, paths, cache)
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import place_script
+        from worldsize.service.submission.batch_script import write_script
 
-        place_script(job, paths)
+        write_script(job, paths)
 
 
 HOOK = "inrank/sitecustomize.py"
@@ -185,10 +185,10 @@ def hook_source() -> str:
     return source_file("inrank", "sitecustomize.py")
 
 
-def travelling(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
+def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
     """The files by their names in the run directory."""
-    from worldsize.service.secrets import hide, masked_text
-    from worldsize.snapshot.agent_bundle import agent_bundle
+    from worldsize.service.secrets import masked_job_text, split_secrets
+    from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 
     script: Mapping[str, bytes] = {}
     if plan.batch is not None:
@@ -197,11 +197,11 @@ def travelling(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
         script = script_files(job, plan.batch.virtual)
     return {
         **script,
-        "job.yml": masked_text(job, plan).encode(),
-        "plan.json": hide(plan)[0].to_json().encode(),
+        "job.yml": masked_job_text(job, plan).encode(),
+        "plan.json": split_secrets(plan)[0].to_json().encode(),
         HOOK: _read(hook_source()),
         **{name: _read(source) for name, source in package_sources(packages_of(job)).items()},
-        "agent.pyz": _read(agent_bundle(os.path.join(home, "cache"), small=True)),
+        "agent.pyz": _read(ensure_agent_bundle(os.path.join(home, "cache"), small=True)),
     }
 
 
@@ -213,14 +213,14 @@ def _read(path: str) -> bytes:
 _ENTER = stat.S_IRGRP | stat.S_IXGRP
 
 
-def open_directories(paths: RunPaths) -> None:
+def share_directories(paths: RunPaths) -> None:
     """The group may enter the run's directories. What is written there from now on is readable to it."""
     for path in (paths.root, *paths.directories()):
         if os.path.isdir(path):
             _allow(path, _ENTER)
 
 
-def open_code(paths: RunPaths) -> None:
+def share_code(paths: RunPaths) -> None:
     """The group may read the snapshot."""
     for directory, names, files in os.walk(paths.code):
         for name in names:

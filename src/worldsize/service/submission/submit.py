@@ -11,14 +11,19 @@ from worldsize.compute.base import Submission
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import values_of, write_result, write_secrets
-from worldsize.service.request import Prepared, Progress, Request
-from worldsize.service.submission.creation import new_run
-from worldsize.service.submission.plan_job import check_after, needs_more, plan_job, said
-from worldsize.service.submission.run_directory import lay_out, travelling, write_after, write_record
+from worldsize.plan.secrets_file import plan_secret_values, write_result, write_secrets
+from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
+from worldsize.service.submission.creation import create_and_submit
+from worldsize.service.submission.plan_job import check_dependencies, format_notice, may_need_fetching, plan_job
+from worldsize.service.submission.run_directory import (
+    embedded_files,
+    write_dependencies,
+    write_record,
+    write_run_directory,
+)
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
-from worldsize.state.run_state import CANCELLED_CODE
+from worldsize.state.run_state import RUN_CANCELLED_CODE
 from worldsize.store.runs import discard_run
 from worldsize.trust.secrets import mask_values
 
@@ -27,7 +32,9 @@ if TYPE_CHECKING:
     from worldsize.service.environments.lookup import Environment
 
 
-def start(request: Request, progress: Progress, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
+def start(
+    request: SubmissionRequest, progress: Progress, submitting: Callable[[RunPaths], None] = lambda _: None
+) -> RunPaths:
     """Create, snapshot, write and submit one run; when this returns the compute has it.
 
     Anything that fails or interrupts before the compute has it leaves no run behind; a refusal by the compute leaves
@@ -36,40 +43,40 @@ def start(request: Request, progress: Progress, submitting: Callable[[RunPaths],
     directory is returned.
     """
     if request.job.matrix or request.job.count is not None:
-        from worldsize.service.submission.rehearsal import refuse_several
+        from worldsize.service.submission.rehearsal import refuse_array_rehearsal
         from worldsize.service.submission.submit_array import start_array
 
-        refuse_several(request.job)
+        refuse_array_rehearsal(request.job)
         return start_array(request, progress, _build, submitting)
     created = time.time()
     dry = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "-")), created)
     for notice in dry.notices:
-        progress.notice(said(notice))
+        progress.notice(format_notice(notice))
     if request.after:
-        check_after(request, dry)
+        check_dependencies(request, dry)
     if dry.environment is not None:
         _build(dry.environment, progress)
-    request = _provided(request, dry, progress)
+    request = _fetch_if_needed(request, dry, progress)
     home = request.config.home
 
-    def fill(paths: RunPaths) -> tuple[Prepared, Submission]:
+    def fill(paths: RunPaths) -> tuple[PlannedJob, Submission]:
         prepared = plan_job(request, paths, created, checked=True)
         submission = _fill(request, prepared, paths, progress)
         submitting(paths)
         return prepared, submission
 
-    def submit(filled: tuple[Prepared, Submission], paths: RunPaths) -> None:
+    def submit(filled: tuple[PlannedJob, Submission], paths: RunPaths) -> None:
         _submit(*filled, home, paths)
 
-    return new_run(home, request.config.computes[dry.plan.compute].runs_place, fill, submit)
+    return create_and_submit(home, request.config.computes[dry.plan.compute].own_runs_dir, fill, submit)
 
 
-def _provided(request: Request, dry: Prepared, progress: Progress) -> Request:
-    if not needs_more(request.job):
+def _fetch_if_needed(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
+    if not may_need_fetching(request.job):
         return request
-    from worldsize.service.provisioning.prefetch import provided
+    from worldsize.service.provisioning.prefetch import fetch_all
 
-    return provided(request, dry, progress)
+    return fetch_all(request, dry, progress)
 
 
 def _build(environment: Environment, progress: Progress) -> None:
@@ -78,12 +85,12 @@ def _build(environment: Environment, progress: Progress) -> None:
     make_ready(environment, progress, start)
 
 
-def _submit(prepared: Prepared, submission: Submission, home: str, paths: RunPaths) -> None:
+def _submit(prepared: PlannedJob, submission: Submission, home: str, paths: RunPaths) -> None:
     """Whoever cancels meanwhile writes cancel.json, then looks for the handle; we do it the other way round."""
     compute, plan = prepared.compute, prepared.plan
     if os.path.exists(paths.cancel):
         what = "cancelled before it was submitted"
-        _conclude(paths, plan, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, what))
+        _conclude(paths, plan, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what))
         return
     try:
         handle = compute.submit([submission])[0]
@@ -110,26 +117,26 @@ def _conclude(paths: RunPaths, plan: Plan, status: Status) -> None:
     write_result(paths, result(plan, status))
 
 
-def _fill(request: Request, prepared: Prepared, paths: RunPaths, progress: Progress) -> Submission:
+def _fill(request: SubmissionRequest, prepared: PlannedJob, paths: RunPaths, progress: Progress) -> Submission:
     """The whole run directory, record last: a run with a record is complete."""
-    from worldsize.service.secrets import hide, masked_text
+    from worldsize.service.secrets import masked_job_text, split_secrets
 
     job, plan = prepared.job, prepared.plan
-    shown, secrets = hide(plan)
-    digest = lay_out(request, job, paths, progress)
-    submission = prepared.compute.render(job, plan, paths, lambda: travelling(job, plan, request.config.home))
-    write_text(paths.job, masked_text(job, plan))
+    shown, secrets = split_secrets(plan)
+    digest = write_run_directory(request, job, paths, progress)
+    submission = prepared.compute.render(job, plan, paths, lambda: embedded_files(job, plan, request.config.home))
+    write_text(paths.job, masked_job_text(job, plan))
     write_text(paths.plan, shown.to_json())
     if secrets:
         write_secrets(paths, secrets)
     private = plan.batch is not None  # a batch script travels in it as it is
-    write_text(paths.submission, mask_values(submission.preview, values_of(plan)), private)
+    write_text(paths.submission, mask_values(submission.preview, plan_secret_values(plan)), private)
     if request.after:
         submission = submission._replace(after=request.after)
-        write_after(request, paths, prepared.compute.facts(job).mapped)
+        write_dependencies(request, paths, prepared.compute.facts(job).mapped)
     if prepared.environment is not None:
-        from worldsize.service.environments.build import keep
+        from worldsize.service.environments.build import record_environment
 
-        keep(prepared.environment, paths, values_of(plan))
+        record_environment(prepared.environment, paths, plan_secret_values(plan))
     write_record(request, job, paths, digest, plan)
     return submission

@@ -9,27 +9,32 @@ import os
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from worldsize.common.atomic_files import link, storage_error, write_json, write_text
+from worldsize.common.atomic_files import link_or_copy, storage_error, write_json, write_text
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts, Submission
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.reading.matrix import Values, element_job, elements
+from worldsize.jobspec.reading.matrix import ElementValues, element_job, element_values
 from worldsize.plan.array import Array, array_file, element_root, handles_file
-from worldsize.plan.node_disk import set_apart
-from worldsize.plan.plan import ArrayPlace, Plan
+from worldsize.plan.node_disk import with_local_variables
+from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import values_of, write_result, write_secrets
-from worldsize.service.provisioning.inputs import with_paths
-from worldsize.service.request import Prepared, Progress, Request
-from worldsize.service.secrets import hide, masked_text, secrets_of
-from worldsize.service.submission.creation import new_run
-from worldsize.service.submission.make_plan import with_inputs
-from worldsize.service.submission.plan_job import check_after, needs_more, plan_job, said
-from worldsize.service.submission.run_directory import lay_out, travelling, write_after, write_record
+from worldsize.plan.secrets_file import plan_secret_values, write_result, write_secrets
+from worldsize.service.provisioning.inputs import with_input_paths
+from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
+from worldsize.service.secrets import masked_job_text, secrets_of, split_secrets
+from worldsize.service.submission.creation import create_and_submit
+from worldsize.service.submission.make_plan import for_inputs
+from worldsize.service.submission.plan_job import check_dependencies, format_notice, may_need_fetching, plan_job
+from worldsize.service.submission.run_directory import (
+    embedded_files,
+    write_dependencies,
+    write_record,
+    write_run_directory,
+)
 from worldsize.state.array import array_result
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
-from worldsize.state.run_state import CANCELLED_CODE
+from worldsize.state.run_state import RUN_CANCELLED_CODE
 from worldsize.store.runs import discard_run
 from worldsize.trust.secrets import mask_tree, mask_values
 
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def start_array(
-    request: Request,
+    request: SubmissionRequest,
     progress: Progress,
     build: Callable[[Environment, Progress], None],
     submitting: Callable[[RunPaths], None],
@@ -48,19 +53,19 @@ def start_array(
     """As `submit.start`, for all elements at once; the array's directory. `build` builds an environment."""
     created = time.time()
     home = request.config.home
-    varied = elements(request.job)
+    varied = element_values(request.job)
     dry = plan_array(request, varied, RunPaths(os.path.join(home, "runs", "-")), created)
     for notice in dry.notices:
-        progress.notice(said(notice))
+        progress.notice(format_notice(notice))
     for text in _shared_outputs(dry.job):
         progress.notice(text)
-    check_after(request, dry)
+    check_dependencies(request, dry)
     if dry.environment is not None:
         build(dry.environment, progress)
-    if needs_more(request.job):
-        from worldsize.service.provisioning.prefetch import provided
+    if may_need_fetching(request.job):
+        from worldsize.service.provisioning.prefetch import fetch_all
 
-        request = provided(request, dry, progress)
+        request = fetch_all(request, dry, progress)
 
     def fill(paths: RunPaths) -> tuple[Compute, list[Submission]]:
         prepared = plan_array(request, varied, paths, created, checked=True)
@@ -71,43 +76,47 @@ def start_array(
     def submit(filled: tuple[Compute, list[Submission]], paths: RunPaths) -> None:
         _submit(*filled, home, paths)
 
-    return new_run(home, request.config.computes[dry.plan.compute].runs_place, fill, submit, array=True)
+    return create_and_submit(home, request.config.computes[dry.plan.compute].own_runs_dir, fill, submit, array=True)
 
 
 def plan_array(
-    request: Request, varied: Sequence[Values], paths: RunPaths, created: float, checked: bool = False
-) -> Prepared:
+    request: SubmissionRequest, varied: Sequence[ElementValues], paths: RunPaths, created: float, checked: bool = False
+) -> PlannedJob:
     """The first element of the array in `paths`, which all others are like but for their inputs."""
     first = RunPaths(element_root(paths.root, 0))
     single = request._replace(job=element_job(request.job, varied[0]))
     prepared = plan_job(single, first, created, checked)
     facts = prepared.compute.facts(prepared.job)
-    at_once = request.job.at_once or _room(prepared.plan, facts)
+    at_once = request.job.at_once or _element_limit(prepared.plan, facts)
     if "array" not in prepared.compute.capabilities:
         what = "inside an allocation all %d runs start at once" % len(varied)
         hint = "in a job of their own each can have nodes to itself: leave the allocation's shell"
         prepared = prepared._replace(notices=(*prepared.notices, CheckResult("notice", what, "at_once", hint)))
         at_once = None
-    plan = prepared.plan._replace(array=ArrayPlace(0, len(varied), paths.run_id, at_once))
+    plan = prepared.plan._replace(array=ArrayElement(0, len(varied), paths.run_id, at_once))
     if varied[0] and not (facts.shared_host or facts.mapped or plan.step):  # within an image nodes look at nothing
-        plan = plan._replace(named=_named_by_all(plan, prepared, varied, first, facts.mapped))
+        plan = plan._replace(named=_paths_named_by_all(plan, prepared, varied, first, facts.mapped))
     return prepared._replace(plan=_with_threads(plan, prepared.job, facts, min(at_once or 1, len(varied))))
 
 
-def _named_by_all(
-    plan: Plan, prepared: Prepared, varied: Sequence[Values], paths: RunPaths, mapped: Mapped
+def _paths_named_by_all(
+    plan: Plan, prepared: PlannedJob, varied: Sequence[ElementValues], paths: RunPaths, mapped: Mapped
 ) -> tuple[str, ...]:
     """What the elements name, all of which have one script."""
-    from worldsize.service.environments.loaded_paths import named_by, without_secrets
+    from worldsize.service.environments.loaded_paths import paths_named_in_plan, without_secrets
 
     named = dict.fromkeys(plan.named)
     for values in varied[1:]:
         single = prepared.job._replace(inputs={**prepared.job.inputs, **values})
-        named.update(dict.fromkeys(named_by(with_inputs(plan, with_paths(single, prepared.paths), paths, mapped))))
-    return without_secrets(named, [*values_of(plan), *secrets_of(varied)])
+        named.update(
+            dict.fromkeys(
+                paths_named_in_plan(for_inputs(plan, with_input_paths(single, prepared.paths), paths, mapped))
+            )
+        )
+    return without_secrets(named, [*plan_secret_values(plan), *secrets_of(varied)])
 
 
-def _room(plan: Plan, facts: ComputeFacts) -> int | None:
+def _element_limit(plan: Plan, facts: ComputeFacts) -> int | None:
     """How many elements a machine has room for that has no scheduler: by its cores, and one that uses its GPUs."""
     if not facts.shared_host or facts.cores_per_node is None:
         return None
@@ -130,44 +139,50 @@ def _shared_outputs(job: Job) -> list[str]:
 
 
 def _fill(
-    request: Request, prepared: Prepared, varied: Sequence[Values], paths: RunPaths, progress: Progress
+    request: SubmissionRequest,
+    prepared: PlannedJob,
+    varied: Sequence[ElementValues],
+    paths: RunPaths,
+    progress: Progress,
 ) -> list[Submission]:
     """The array's directory with its elements, array.json last: an array that has it is complete."""
     job = prepared.job._replace(
         inputs=request.job.inputs, matrix=request.job.matrix, count=request.job.count, at_once=request.job.at_once
     )
     plan, secrets = prepared.plan, secrets_of(varied)
-    digest = lay_out(request, job, paths, progress)
+    digest = write_run_directory(request, job, paths, progress)
     first = RunPaths(element_root(paths.root, 0))
-    files = lambda: travelling(prepared.job, plan, request.config.home)  # noqa: E731
+    files = lambda: embedded_files(prepared.job, plan, request.config.home)  # noqa: E731
     rendered = prepared.compute.render(prepared.job, plan, first, files)
-    write_text(paths.job, masked_text(job, plan, secrets))
-    shown = mask_values(rendered.preview, [*values_of(plan), *secrets])
+    write_text(paths.job, masked_job_text(job, plan, secrets))
+    shown = mask_values(rendered.preview, [*plan_secret_values(plan), *secrets])
     write_text(paths.submission, shown, private=plan.batch is not None)
     if request.after:
-        write_after(request, paths, prepared.compute.facts(prepared.job).mapped)
+        write_dependencies(request, paths, prepared.compute.facts(prepared.job).mapped)
     if prepared.environment is not None:
-        from worldsize.service.environments.build import keep
+        from worldsize.service.environments.build import record_environment
 
-        keep(prepared.environment, paths, [*values_of(prepared.plan), *secrets])
+        record_environment(prepared.environment, paths, [*plan_secret_values(prepared.plan), *secrets])
     write_record(request, job, paths, digest, plan, secrets)
     rendered = rendered._replace(after=request.after)
     mapped = prepared.compute.facts(prepared.job).mapped
-    submissions = _elements(rendered, prepared, varied, paths, mapped, secrets, progress)
+    submissions = _write_elements(rendered, prepared, varied, paths, mapped, secrets, progress)
     at_once = plan.array.at_once if plan.array else None
-    values: tuple[Values, ...] = ()
+    values: tuple[ElementValues, ...] = ()
     if job.matrix:
-        values = tuple(mask_tree(mask_values(each, [*values_of(plan), *secrets]), sparing=True) for each in varied)
+        values = tuple(
+            mask_tree(mask_values(each, [*plan_secret_values(plan), *secrets]), sparing=True) for each in varied
+        )
     size = (len(plan.nodes), plan.world_size, len(varied))
     array = Array(paths.run_id, plan.name, plan.compute, plan.created, *size, at_once, values)
     write_text(array_file(paths.root), array.to_json())
     return submissions
 
 
-def _elements(
+def _write_elements(
     rendered: Submission,
-    prepared: Prepared,
-    varied: Sequence[Values],
+    prepared: PlannedJob,
+    varied: Sequence[ElementValues],
     paths: RunPaths,
     mapped: Mapped,
     secrets: Collection[str],
@@ -180,26 +195,28 @@ def _elements(
         progress.step("elements", number, len(varied))
         single = job._replace(inputs={**job.inputs, **values}) if values else job
         element = RunPaths(element_root(paths.root, number))
-        plan = set_apart(with_inputs(rendered.plan, with_paths(single, prepared.paths), element, mapped))
+        plan = with_local_variables(
+            for_inputs(rendered.plan, with_input_paths(single, prepared.paths), element, mapped)
+        )
         plan = plan._replace(argv=(*prepared.wrap, *plan.argv))
         assert plan.array is not None
         plan = plan._replace(array=plan.array._replace(element=number))
         mode = 0o777 & ~plan.umask
         os.mkdir(element.root, mode)
         if values or not number:
-            _write(element.job, masked_text(single, plan, secrets), mode)
+            _write(element.job, masked_job_text(single, plan, secrets), mode)
         else:
-            link(submissions[0].paths.job, element.job)
-        shown, hidden = hide(plan, secrets)
+            link_or_copy(submissions[0].paths.job, element.job)
+        shown, hidden = split_secrets(plan, secrets)
         _write(element.plan, shown.to_json(), mode)
         if hidden:
             write_secrets(element, hidden)
-        link(paths.agent, element.agent)
+        link_or_copy(paths.agent, element.agent)
         if has_manifest:
-            link(paths.manifest, element.manifest)
-        link(paths.record, element.record)
+            link_or_copy(paths.manifest, element.manifest)
+        link_or_copy(paths.record, element.record)
         if prepared.environment is not None:
-            link(paths.environment, element.environment)
+            link_or_copy(paths.environment, element.environment)
         submissions.append(rendered._replace(plan=plan, paths=element))
     return submissions
 
@@ -219,7 +236,7 @@ def _submit(compute: Compute, submissions: Sequence[Submission], home: str, path
     """Whoever cancels meanwhile writes cancel.json, then looks for the handles; we do it the other way round."""
     if os.path.exists(paths.cancel):
         what = "cancelled before it was submitted"
-        _conclude(paths, submissions, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, CANCELLED_CODE, what))
+        _conclude(paths, submissions, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what))
         return
     try:
         handles = compute.submit(submissions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import devices, messages
-from ..caller import torch_asks
+from ..caller import is_called_by_torch
 from ..device_marks import CPU, mark_of
 
 TYPE_CHECKING = False
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    return not torch_asks() and devices.count() > 0
+    return not is_called_by_torch() and devices.count() > 0
 
 
 def device_count() -> int:
-    return 0 if torch_asks() else devices.count()
+    return 0 if is_called_by_torch() else devices.count()
 
 
 def current_device() -> int:
-    devices.begin()
-    return devices.current()
+    devices.begin_cuda()
+    return devices.current_index()
 
 
 def set_device(device: Any) -> None:
@@ -36,7 +36,7 @@ class device:
         self.prev_idx = -1
 
     def __enter__(self) -> None:
-        self.prev_idx = devices.current()
+        self.prev_idx = devices.current_index()
         devices.make_current(self.idx)
 
     def __exit__(self, *_: object) -> None:
@@ -87,11 +87,11 @@ class DeviceProperties:
 
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
-    devices.begin()
+    devices.begin_cuda()
     index = devices.index_of(device)
     if not 0 <= index < devices.count():
         raise AssertionError(messages.DEVICE_ID)
-    return DeviceProperties(devices.visible()[index])
+    return DeviceProperties(devices.visible_gpus()[index])
 
 
 def get_device_name(device: Any = None) -> str:
@@ -111,31 +111,31 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def synchronize(device: Any = None) -> None:
-    devices.checked(None if device is None else devices.index_of(device))
+    devices.valid_index(None if device is None else devices.index_of(device))
 
 
 def init() -> None:
-    devices.begin()
+    devices.begin_cuda()
 
 
 def is_initialized() -> bool:
-    return devices.begun()
+    return devices.has_begun()
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     return devices.count() > 0
 
 
-def nothing(*args: Any, **kwargs: Any) -> None:
+def do_nothing(*args: Any, **kwargs: Any) -> None:
     return None
 
 
-def zero(*args: Any, **kwargs: Any) -> int:
-    devices.begin()
+def return_zero(*args: Any, **kwargs: Any) -> int:
+    devices.begin_cuda()
     return 0
 
 
-def no(*args: Any, **kwargs: Any) -> bool:
+def return_false(*args: Any, **kwargs: Any) -> bool:
     return False
 
 
@@ -148,7 +148,9 @@ def get_arch_list() -> list[str]:
 
 
 def list_gpu_processes(device: Optional[Any] = None) -> str:
-    return "GPU:%d\nno processes are running" % devices.checked(None if device is None else devices.index_of(device))
+    return "GPU:%d\nno processes are running" % devices.valid_index(
+        None if device is None else devices.index_of(device)
+    )
 
 
 FUNCTIONS: dict[str, Any] = {
@@ -157,11 +159,11 @@ FUNCTIONS: dict[str, Any] = {
         get_device_name, get_device_capability, can_device_access_peer, synchronize, init, is_initialized,
         is_bf16_supported, get_sync_debug_mode, get_arch_list, list_gpu_processes,
     )},
-    **dict.fromkeys(("ipc_collect", "set_sync_debug_mode", "check_error", "_sleep", "_lazy_init"), nothing),
-    **dict.fromkeys(("utilization", "memory_usage", "temperature", "power_draw", "clock_rate"), zero),
-    "is_current_stream_capturing": no,
+    **dict.fromkeys(("ipc_collect", "set_sync_debug_mode", "check_error", "_sleep", "_lazy_init"), do_nothing),
+    **dict.fromkeys(("utilization", "memory_usage", "temperature", "power_draw", "clock_rate"), return_zero),
+    "is_current_stream_capturing": return_false,
     "is_tf32_supported": is_bf16_supported,
-    "_is_in_bad_fork": devices.in_bad_fork,
+    "_is_in_bad_fork": devices.is_in_bad_fork,
     "_get_device_index": lambda device, optional=False, allow_cpu=False: devices.index_of(device, optional),
     "get_gencode_flags": lambda: "-gencode compute=compute_80,code=sm_80",
 }  # fmt: skip

@@ -20,7 +20,7 @@ _BLOCK = 2 * 1024**2
 
 
 def _index(device: Any) -> int:
-    return devices.checked(None if device is None else devices.index_of(device))
+    return devices.valid_index(None if device is None else devices.index_of(device))
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -92,7 +92,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
         raise ValueError("Invalid fraction value: %s. Allowed range: 0~1" % fraction)
 
 
-def nothing(*args: Any, **kwargs: Any) -> None:
+def do_nothing(*args: Any, **kwargs: Any) -> None:
     return None
 
 
@@ -111,8 +111,8 @@ FUNCTIONS: dict[str, Any] = {
     "memory_snapshot": lambda *args, **kwargs: [],
     "host_memory_stats": dict,
     "host_memory_stats_as_nested_dict": dict,
-    **dict.fromkeys(("reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats"), nothing),
+    **dict.fromkeys(("reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats"), do_nothing),
     "device_memory_used": memory_reserved,
-    **dict.fromkeys(("empty_cache", "reset_accumulated_memory_stats", "_record_memory_history"), nothing),
+    **dict.fromkeys(("empty_cache", "reset_accumulated_memory_stats", "_record_memory_history"), do_nothing),
 }  # fmt: skip
 """By their names in torch.cuda and torch.cuda.memory."""

@@ -21,7 +21,7 @@ class Generator(torch._C.Generator):  # type: ignore[misc]
     _virtual: Optional[int] = None
 
     def __new__(cls, device: Any = None) -> Any:
-        index = None if device is None else devices.asked(device)
+        index = None if device is None else devices.find_index(device)
         made = super().__new__(cls, device="cpu" if device is None or index is not None else device)
         made._virtual = index
         return made
@@ -34,11 +34,11 @@ class Generator(torch._C.Generator):  # type: ignore[misc]
 _generators: dict[int, Any] = {}
 
 
-def _generator(device: Any) -> Any:
-    return _of(devices.checked(devices.index_of(device)))
+def _valid_generator(device: Any) -> Any:
+    return _generator_of(devices.valid_index(devices.index_of(device)))
 
 
-def _of(index: int) -> Any:
+def _generator_of(index: int) -> Any:
     if index not in _generators:
         _generators[index] = torch._C.Generator()
     return _generators[index]
@@ -46,30 +46,30 @@ def _of(index: int) -> Any:
 
 def manual_seed(seed: int) -> None:
     """Begins nothing: what forks afterwards may still use a GPU."""
-    _of(devices.current()).manual_seed(int(seed))
+    _generator_of(devices.current_index()).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     """Begins nothing."""
     for index in range(devices.count()):
-        _of(index).manual_seed(int(seed))
+        _generator_of(index).manual_seed(int(seed))
 
 
 def seed() -> None:
-    _generator(None).seed()
+    _valid_generator(None).seed()
 
 
 def seed_all() -> None:
     for index in range(devices.count()):
-        _generator(index).seed()
+        _valid_generator(index).seed()
 
 
 def initial_seed() -> int:
-    return int(_generator(None).initial_seed())
+    return int(_valid_generator(None).initial_seed())
 
 
 def get_rng_state(device: Any = "cuda") -> Any:
-    return _generator(device).get_state()
+    return _valid_generator(device).get_state()
 
 
 def get_rng_state_all() -> list[Any]:
@@ -77,7 +77,7 @@ def get_rng_state_all() -> list[Any]:
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-    _generator(device).set_state(new_state)
+    _valid_generator(device).set_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[Any]) -> None:

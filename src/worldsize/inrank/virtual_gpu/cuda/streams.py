@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _index(device: Any) -> int:
-    return devices.checked(None if device is None else devices.index_of(device))
+    return devices.valid_index(None if device is None else devices.index_of(device))
 
 
 class Stream:
@@ -81,7 +81,7 @@ class Event:
         self._recorded: Optional[float] = None
 
     def record(self, stream: Any = None) -> None:
-        devices.begin()
+        devices.begin_cuda()
         self._recorded = time.perf_counter()
 
     def wait(self, stream: Any = None) -> None: ...
@@ -108,7 +108,7 @@ class StreamContext:
 
     def __enter__(self) -> None:
         self._before: Optional[Stream] = None
-        self._index = devices.current()
+        self._index = devices.current_index()
         if self.stream is not None:
             self._before = current_stream(self.stream.device_index)
             set_stream(self.stream)
@@ -141,14 +141,14 @@ def default_stream(device: Any = None) -> Stream:
     return Stream.default(_index(device))
 
 
-def _refused(what: str) -> Any:
+def _make_refusal(what: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(messages.REFUSED % what)
 
     return refuse
 
 
-def _standing_for(name: str, make: Any, ours: Any = ()) -> Any:
+def _make_substitute(name: str, make: Any, ours: Any = ()) -> Any:
     """A class that torch's own code takes for the one that was there (it looks at its bases), and annotations for a
     class; called, it is `make`, and its instances are those of `ours`."""
     original = getattr(torch.cuda, name, object)
@@ -163,15 +163,15 @@ def _standing_for(name: str, make: Any, ours: Any = ()) -> Any:
     return kind(name, (original,), {"__module__": "torch.cuda", "__doc__": make.__doc__})
 
 
-_GRAPH, _ALLOCATOR = _refused("a CUDA graph"), _refused("an allocator of CUDA memory")
+_GRAPH, _ALLOCATOR = _make_refusal("a CUDA graph"), _make_refusal("an allocator of CUDA memory")
 
 FUNCTIONS: dict[str, Any] = {
     **{each.__name__: each for each in (StreamContext, stream, set_stream, current_stream, default_stream)},
-    **{each.__name__: _standing_for(each.__name__, each, each) for each in (Stream, ExternalStream, Event)},
-    **{name: _standing_for(name, _GRAPH) for name in ("CUDAGraph", "graph")},
-    **{name: _standing_for(name, _ALLOCATOR) for name in ("MemPool", "CUDAPluggableAllocator")},
+    **{each.__name__: _make_substitute(each.__name__, each, each) for each in (Stream, ExternalStream, Event)},
+    **{name: _make_substitute(name, _GRAPH) for name in ("CUDAGraph", "graph")},
+    **{name: _make_substitute(name, _ALLOCATOR) for name in ("MemPool", "CUDAPluggableAllocator")},
     **dict.fromkeys(("graph_pool_handle", "make_graphed_callables"), _GRAPH),
     **dict.fromkeys(("caching_allocator_alloc", "change_current_allocator"), _ALLOCATOR),
-    "cudart": _refused("the CUDA runtime (torch.cuda.cudart)"),
+    "cudart": _make_refusal("the CUDA runtime (torch.cuda.cudart)"),
 }
 """By their names in torch.cuda."""

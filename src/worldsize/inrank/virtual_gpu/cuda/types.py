@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 NAMES = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
 
 
-class _Kind(type):
+class _TensorType(type):
     """The type of such types: called, it makes a tensor."""
 
     dtype: Any
 
     def __call__(cls, *args: Any) -> Any:
-        return getattr(torch, cls.__name__)(*args).to(torch.device("cuda", devices.checked(None)))
+        return getattr(torch, cls.__name__)(*args).to(torch.device("cuda", devices.valid_index(None)))
 
     def __instancecheck__(cls, value: object) -> bool:
         mark = mark_of(value) if isinstance(value, torch.Tensor) else None
@@ -29,5 +29,5 @@ class _Kind(type):
 def install() -> None:
     for name in NAMES:
         full = name + "Tensor"
-        kind = _Kind(full, (), {"__module__": "torch.cuda", "dtype": getattr(torch, full).dtype})
+        kind = _TensorType(full, (), {"__module__": "torch.cuda", "dtype": getattr(torch, full).dtype})
         setattr(torch.cuda, full, kind)
