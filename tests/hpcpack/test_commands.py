@@ -133,7 +133,7 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("moment", ["_submit", "_see_accepted"])
+@pytest.mark.parametrize("moment", ["_submit", "_check_accepted"])
 def test_ctrl_c_while_it_is_submitted_leaves_nothing(client: Client, hpcpack: Simulator, moment: str) -> None:
     words = [sys.executable, "-c", INTERRUPTED, moment, "exec", "-w", "1", "--", "sleep", "4757"]
     ended = subprocess.run(words, cwd=client.project, env=client.environ, capture_output=True, text=True, timeout=60)

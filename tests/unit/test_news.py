@@ -29,7 +29,7 @@ def test_a_notice(tell: Callable[[], Progress], capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == "notice: %s\n" % SHOWN
 
 
-@pytest.mark.parametrize("what", ["step", "doing", "transfer"])
+@pytest.mark.parametrize("what", ["step", "show_activity", "transfer"])
 def test_what_is_said_for_the_moment(
     what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,7 +37,7 @@ def test_what_is_said_for_the_moment(
     monkeypatch.setattr("time.monotonic", lambda: 1e9)
     ticker = ProgressLine()
     monkeypatch.setattr("time.monotonic", lambda: 2e9)
-    getattr(ticker, what)(TEXT, *([1, 2] if what != "doing" else []))
+    getattr(ticker, what)(TEXT, *([1, 2] if what != "show_activity" else []))
     said = capsys.readouterr().err
     assert "git+https://anna:***@" in said and "Canary" not in said
 

@@ -30,7 +30,7 @@ def test_reading_a_job_on_the_hot_path_imports_neither_yaml_nor_toml_nor_a_schem
         "worldsize.jobspec.dump.dump_job(job)\n"
         "variables = {'HOME': '/nonexistent', 'WORLDSIZE_SITE_CONFIG': '/nonexistent'}\n"
         "worldsize.jobspec.config.load.load_config('/', variables)\n"
-        "e.resolve('true', {}, {})\n"
+        "e.resolve_expressions('true', {}, {})\n"
         "heavy = {'yaml', 'msgspec', 'tomllib', 'tomli', 'difflib', 'dataclasses', 'inspect', 'pathlib'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

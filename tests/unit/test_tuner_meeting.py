@@ -25,7 +25,7 @@ def test_whoever_proves_nothing_in_time_is_dropped() -> None:
         head = object.__new__(_HeadTuner)
         head._selector = selector
         head._channel = HeadChannel(listener, "token", 2, selector, clock=lambda: now[0])
-        head._node = SimpleNamespace(plan=SimpleNamespace(nodes=(0, 0)), told_to_stop=told_to_stop)  # type: ignore[assignment]
+        head._node = SimpleNamespace(plan=SimpleNamespace(nodes=(0, 0)), is_stop_requested=told_to_stop)  # type: ignore[assignment]
         with socket.create_connection(listener.getsockname()) as stranger:
             assert head._wait_for_tuners() is False
             stranger.settimeout(5)
