@@ -42,8 +42,8 @@ def test_scripts_find_shard_where_worldsize_is_not_installed(trainings: Training
         """
 import sys
 sys.path.insert(0, %r)
-import worldsize_inrank.on_import
-worldsize_inrank.on_import.load("data_parallel")
+import worldsize_inrank.import_hook
+worldsize_inrank.import_hook.load("data_parallel")
 from worldsize import shard
 print(shard(1), shard(2, 3))
 """

@@ -12,7 +12,7 @@ import sys
 import pytest
 from driver import Cli, wait_for
 
-IMPATIENT = "from worldsize.cli import ticker; ticker._PATIENCE = 0.0; from worldsize.cli.main import run; run()"
+IMPATIENT = "from worldsize.cli import progress_line; progress_line._PATIENCE = 0.0; from worldsize.cli.main import run; run()"
 """The command line, which tells at once how far it is: a fast machine has done it within a moment."""
 
 

@@ -33,6 +33,8 @@ class Machine:
         self.python = self._interpreter()
         self.library = os.path.join(self.root, "site")
         _link_tree(os.path.join(SOURCE, "worldsize"), os.path.join(self.library, "worldsize"))
+        simulator = "worldsize_hpcpack_simulator"
+        _link_tree(os.path.join(SOURCE, simulator), os.path.join(self.library, simulator))
         for name in _dependencies("worldsize"):
             _link_distribution(name, self.library)
         self._number = 0
