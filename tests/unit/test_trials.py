@@ -53,7 +53,7 @@ def search(trials: list[dict[str, int]], goal: str = "max", patience: int | None
 
 
 def result(search: Search, state: str, value: float | None, why: str = "") -> None:
-    taken = search.take()
+    taken = search.take_trial()
     assert taken is not None
     search.record(Result(*taken, state, value, 1.0, why))
 
@@ -68,7 +68,7 @@ def test_the_best_is_measured(goal: str, best: int) -> None:
         (GIVEN_UP, 100.0 if goal == "max" else 0.1),
     ):
         result(tried, state, value)
-    assert tried.take() is None and tried.best is not None and tried.best.number == best
+    assert tried.take_trial() is None and tried.best is not None and tried.best.number == best
     assert tried.is_hopeless(4.4 if goal == "max" else 8.1) and not tried.is_hopeless(4.6 if goal == "max" else 7.9)
 
 
@@ -76,7 +76,7 @@ def test_what_did_not_fit_into_memory_tells_of_larger_ones() -> None:
     tried = search([{STAGE: stage, MICRO: micro} for stage in (0, 1) for micro in (1, 2, 4, 8)])
     result(tried, MEASURED, 1.0)
     result(tried, FAILED, None, "OUT_OF_MEMORY: rank 1 was killed")
-    taken = tried.take()
+    taken = tried.take_trial()
     assert taken == (5, {STAGE: 1, MICRO: 1})
     assert [(each.number, each.state) for each in tried.results[2:]] == [(3, "left out"), (4, "left out")]
 
@@ -84,7 +84,7 @@ def test_what_did_not_fit_into_memory_tells_of_larger_ones() -> None:
 def test_another_failure_says_nothing_of_the_others() -> None:
     tried = search([{MICRO: 1}, {MICRO: 2}])
     result(tried, FAILED, None, "EXIT_CODE: rank 1 exited with code 3")
-    assert tried.take() == (2, {MICRO: 2})
+    assert tried.take_trial() == (2, {MICRO: 2})
 
 
 def test_patience_ends_the_search_but_not_before_something_was_measured() -> None:
@@ -98,7 +98,7 @@ def test_patience_ends_the_search_but_not_before_something_was_measured() -> Non
         (FAILED, None),
     ):
         result(tried, state, value)
-    assert tried.take() is None and [each.state for each in tried.results[6:]] == ["left out"] * 3
+    assert tried.take_trial() is None and [each.state for each in tried.results[6:]] == ["left out"] * 3
 
 
 def test_settings_are_put_where_their_names_lead() -> None:

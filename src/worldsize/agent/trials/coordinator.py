@@ -49,55 +49,56 @@ class _RunningTrial:
 
 
 class SearchCoordinator:
-    """Orders come out of `orders`, news go into `hear`. `over`: nothing runs, and nothing is to be tried any more."""
+    """Orders come out of `take_orders`, messages of nodes go into `handle_message`. `is_over`: nothing runs, and
+    nothing is to be tried any more."""
 
     def __init__(self, plan: Plan, paths: RunPaths, base: Mapping[str, Any]) -> None:
-        self._said: Mapping[str, Any] = plan.options["search"]
+        self._options: Mapping[str, Any] = plan.options["search"]
         self._plan = plan
         self._paths = paths
         self._base = base
-        self._search = Search(self._said["trials"], self._said["goal"], self._said["patience"])
-        each = self._said["nodes"]
+        self._search = Search(self._options["trials"], self._options["goal"], self._options["patience"])
+        each = self._options["nodes"]
         self._groups = [range(first, first + each) for first in range(0, len(plan.nodes), each)]
         self._running: Dict[int, _RunningTrial] = {}
         self._orders: List[Order] = []
         self._stopped = False
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return not self._running
 
     def begin(self) -> None:
         ranks = len(self._plan.nodes[0].ranks)
-        each, groups = self._said["nodes"], len(self._groups)
+        each, groups = self._options["nodes"], len(self._groups)
         at_once = "%d at once" % groups if groups > 1 else "one after another"
         _print_line("%d trials of %d × %d ranks, %s" % (self._search.count, each, ranks, at_once))
         for group in self._groups:
-            self._next(group)
+            self._start_next(group)
 
     def stop(self) -> None:
         """No more trials."""
         self._stopped = True
         for running in self._running.values():
-            self._end(running, GIVEN_UP)
+            self._stop_trial(running, GIVEN_UP)
 
     def take_orders(self) -> Iterator[Order]:
         while self._orders:
             yield self._orders.pop(0)
 
-    def _next(self, nodes: range) -> None:
+    def _start_next(self, nodes: range) -> None:
         """Let these nodes try what is to be tried next, if anything is."""
         before = len(self._search.results)
-        taken = None if self._stopped else self._search.take()
+        taken = None if self._stopped else self._search.take_trial()
         for result in self._search.results[before:]:
-            self._tell(result)
+            self._print_result(result)
         if taken is None:
             return
         number, settings = taken
         self._running[number] = _RunningTrial(number, settings, nodes)
         self._orders.append((nodes[0], {"kind": "lead", "number": number}))
 
-    def hear(self, node_rank: int, message: Mapping[str, Any]) -> None:
+    def handle_message(self, node_rank: int, message: Mapping[str, Any]) -> None:
         running = self._running.get(message.get("number", 0))
         if running is None:
             return
@@ -106,22 +107,22 @@ class SearchCoordinator:
             self._orders.extend((node, join) for node in running.nodes[1:])
         elif message["kind"] == "said":
             running.values += message["values"]
-            self._judge(running)
+            self._stop_if_decided(running)
         elif message["kind"] == "ended":
-            self._ended(running, node_rank, message)
+            self._handle_node_end(running, node_rank, message)
 
-    def _judge(self, running: _RunningTrial) -> None:
-        if len(running.values) >= self._said["reports"]:
-            self._end(running, MEASURED)
+    def _stop_if_decided(self, running: _RunningTrial) -> None:
+        if len(running.values) >= self._options["reports"]:
+            self._stop_trial(running, MEASURED)
         elif self._search.is_hopeless(running.values[-1]):
-            self._end(running, GIVEN_UP)
+            self._stop_trial(running, GIVEN_UP)
 
-    def _end(self, running: _RunningTrial, state: str) -> None:
+    def _stop_trial(self, running: _RunningTrial, state: str) -> None:
         if not running.ending:
             running.ending = state
             self._orders.append((running.nodes[0], {"kind": "stop", "number": running.number}))
 
-    def _ended(self, running: _RunningTrial, node_rank: int, message: Mapping[str, Any]) -> None:
+    def _handle_node_end(self, running: _RunningTrial, node_rank: int, message: Mapping[str, Any]) -> None:
         running.left.discard(node_rank)
         if node_rank == running.nodes[0]:
             running.code, running.why = message["code"], message["why"]
@@ -130,9 +131,9 @@ class SearchCoordinator:
         del self._running[running.number]
         result = self._result(running)
         self._search.record(result)
-        self._tell(result)
+        self._print_result(result)
         self._save()
-        self._next(running.nodes)
+        self._start_next(running.nodes)
 
     def _result(self, running: _RunningTrial) -> Result:
         seconds = time.monotonic() - running.began
@@ -142,11 +143,11 @@ class SearchCoordinator:
             timed_out = running.why.startswith("TIME_LIMIT")
             state = MEASURED if value is not None and (running.code == 0 or timed_out) else FAILED
             if state == FAILED:
-                value, why = None, running.why or "it never told its %s" % self._said["metric"]
+                value, why = None, running.why or "it never told its %s" % self._options["metric"]
         return Result(running.number, running.settings, state, value, seconds, why)
 
-    def _tell(self, result: Result) -> None:
-        value = "" if result.value is None else "  %s=%.6g" % (self._said["metric"], result.value)
+    def _print_result(self, result: Result) -> None:
+        value = "" if result.value is None else "  %s=%.6g" % (self._options["metric"], result.value)
         state = "" if result.state == MEASURED else "  " + result.state
         why = ": " + result.why.splitlines()[0][:200] if result.why else ""
         place = (result.number, self._search.count, settings_text(result.settings))
@@ -154,10 +155,10 @@ class SearchCoordinator:
 
     def _save(self) -> None:
         """The table so far, and the best configuration: whenever the search ends, they are there."""
-        write_text(os.path.join(self._paths.outputs, TABLE), table(self._search.results, self._said["metric"]))
+        write_text(os.path.join(self._paths.outputs, TABLE), table(self._search.results, self._options["metric"]))
         best = self._search.best
         if best is not None:
-            name = os.path.basename(self._said["config"])
+            name = os.path.basename(self._options["config"])
             text = json.dumps(with_settings(self._base, best.settings), indent=2) + "\n"
             write_text(os.path.join(self._paths.outputs, name), text)
 
@@ -172,8 +173,8 @@ class SearchCoordinator:
             log = os.path.relpath(trial_paths(self._paths, number).logs_dir, self._paths.root)
             _print_line("no trial could be measured%s (its logs: %s)" % (why, log))
             return 1
-        name = os.path.basename(self._said["config"])
-        _print_line("best: %s  %s=%.6g" % (settings_text(best.settings), self._said["metric"], best.value or 0.0))
+        name = os.path.basename(self._options["config"])
+        _print_line("best: %s  %s=%.6g" % (settings_text(best.settings), self._options["metric"], best.value or 0.0))
         _print_line("outputs/%s holds it, outputs/%s all trials" % (name, TABLE))
         return 0
 

@@ -38,72 +38,72 @@ class SearchNode:
         self._token = token
         self.search: Mapping[str, Any] = plan.options["search"]
         self._pattern = metric_pattern(self.search["metric"])
-        self._part: TrialAgent | None = None
+        self._trial: TrialAgent | None = None
         self._number = 0
         self._leads = False
 
     @property
     def busy(self) -> bool:
-        return self._part is not None
+        return self._trial is not None
 
     def is_stop_requested(self) -> bool:
         return bool(self.signals.take() & (STOP | {STOP_NOW}))
 
-    def order(self, message: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    def handle_order(self, message: Mapping[str, Any]) -> List[Dict[str, Any]]:
         """Do what the head says; what to tell it at once. Raises OSError."""
         kind, number = message["kind"], message.get("number", 0)
         if kind == "lead":
             return [{"kind": "led", "number": number, "rendezvous": self._lead(number)}]
         if kind == "join":
-            self._begin(number)
-            assert self._part is not None
+            self._make_trial(number)
+            assert self._trial is not None
             rendezvous = Rendezvous(**{**message["rendezvous"], "token": self._token_of(number)})
-            self._part.start(rendezvous, None, self.signals)
+            self._trial.start(rendezvous, None, self.signals)
         elif kind == "stop" and number == self._number:
             self.stop()
         return []
 
-    def _begin(self, number: int) -> RunPaths:
+    def _make_trial(self, number: int) -> RunPaths:
         trial = trial_paths(self.paths, number)
         place = self.node_rank % self.search["nodes"]
         self._number, self._leads = number, place == 0
-        self._part = TrialAgent(trial_plan(self.plan, number), trial, place, os.environ)
+        self._trial = TrialAgent(trial_plan(self.plan, number), trial, place, os.environ)
         return trial
 
     def _lead(self, number: int) -> Dict[str, Any]:
         """The first node of a trial lays it out, and says where the others find it."""
-        trial = self._begin(number)
-        assert self._part is not None
+        trial = self._make_trial(number)
+        assert self._trial is not None
         name = self.search["config"]
         config = with_settings(base_config(self.paths, name), self.search["trials"][number - 1])
         if self.search["metric"] == "throughput":
             config.update(steps_per_print=self.search["steps"], log_level="info")
         write_trial_directory(self.paths, trial, name, config)
-        head = self._part.open(self.address, self._token_of(number))
-        self._part.start(head.rendezvous, head, self.signals)
+        head = self._trial.open(self.address, self._token_of(number))
+        self._trial.start(head.rendezvous, head, self.signals)
         return head.rendezvous._replace(token="")._asdict()
 
     def _token_of(self, number: int) -> str:
         return derive_token(self._token, "trial %d" % number)
 
-    def news(self) -> List[Dict[str, Any]]:
+    def take_messages(self) -> List[Dict[str, Any]]:
         """What is to be told of this node's trial since the last call."""
-        if self._part is None:
+        if self._trial is None:
             return []
-        ended = [code for pid, code in processes.reap() if pid == self._part.pid]
+        ended = [code for pid, code in processes.reap() if pid == self._trial.pid]
         found: List[Dict[str, Any]] = []
-        values = metric_values(self._pattern, self._part.lines()) if self._leads else []
+        values = metric_values(self._pattern, self._trial.take_lines()) if self._leads else []
         if values:
             found.append({"kind": "said", "number": self._number, "values": values})
         if ended:
-            why = self._part.why()
-            self._part = None
+            why = self._trial.failure_text()
+            self._trial = None
             found.append({"kind": "ended", "number": self._number, "code": ended[0], "why": why})
         return found
 
     def stop(self) -> None:
-        if self._part is not None:
-            self._part.stop()
+        if self._trial is not None:
+            self._trial.stop()
 
 
 def base_config(paths: RunPaths, name: str) -> Mapping[str, Any]:

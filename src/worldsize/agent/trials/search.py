@@ -53,7 +53,7 @@ class Search:
         self._vain = 0
         self._full: List[Mapping[str, Any]] = []
 
-    def take(self) -> tuple[int, Mapping[str, Any]] | None:
+    def take_trial(self) -> tuple[int, Mapping[str, Any]] | None:
         """The next one to try, with its number from 1; None once there is nothing more to try."""
         while self._waiting:
             number, settings = self._waiting.pop(0)

@@ -125,7 +125,7 @@ class TrialAgent:
     def stop(self) -> None:
         processes.signal_process(self.pid, signal.SIGTERM)
 
-    def lines(self) -> list[str]:
+    def take_lines(self) -> list[str]:
         """The whole lines that rank 0, on this node, has written since the last call."""
         try:
             with open(open_regular_file(self._paths.rank_log(0)), "rb") as file:
@@ -137,7 +137,7 @@ class TrialAgent:
         *whole, self._rest = (self._rest + data).split(b"\n")
         return [line.decode(errors="replace") for line in whole]
 
-    def why(self) -> str:
+    def failure_text(self) -> str:
         """How it failed, in words; empty where it did not, or was stopped."""
         os.close(self._held)
         record = read_exit(self._paths, self._node_rank)

@@ -83,8 +83,8 @@ class _MemberTuner:
                 if message["kind"] in ("end", GONE):
                     self._end(0 if message["kind"] == "end" else 1)
                 elif not self._over:
-                    self._tell(self._node.order(message))
-            self._tell(self._node.news())
+                    self._send_messages(self._node.handle_order(message))
+            self._send_messages(self._node.take_messages())
             if self._node.is_stop_requested():
                 self._end(143)
         return self._code
@@ -106,7 +106,7 @@ class _MemberTuner:
                 raise OSError("the head's tuner is not to be reached: %s" % (self._channel.trouble or "nobody answers"))
         return True
 
-    def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
+    def _send_messages(self, messages: Sequence[Mapping[str, Any]]) -> None:
         for message in messages:
             self._channel.send(**message)
 
@@ -130,30 +130,30 @@ class _HeadTuner:
             listener.set_inheritable(False)
             listener.setblocking(False)
             self._channel = HeadChannel(listener, token, nodes, selector)
-        self._searching = SearchCoordinator(node.plan, node.paths, base_config(node.paths, node.search["config"]))
+        self._coordinator = SearchCoordinator(node.plan, node.paths, base_config(node.paths, node.search["config"]))
         self._stopped = 0
 
     def run(self) -> int:
         if not self._wait_for_tuners():
             return 143
-        self._searching.begin()
-        while self._node.busy or not (self._stopped or self._searching.over):
+        self._coordinator.begin()
+        while self._node.busy or not (self._stopped or self._coordinator.is_over):
             for key, _ in self._selector.select(_TICK):
                 key.data()
             for news in self._channel.take() if self._channel else ():
                 if news.message["kind"] == GONE and not self._stopped:
                     raise OSError(_IS_GONE % news.node_rank)
-                self._hear(news.node_rank, news.message)
-            for message in self._node.news():
-                self._hear(0, message)
+                self._handle_message(news.node_rank, news.message)
+            for message in self._node.take_messages():
+                self._handle_message(0, message)
             if self._node.is_stop_requested():
                 self._stopped = 143
-                self._searching.stop()
+                self._coordinator.stop()
                 self._node.stop()
-            self._send()
+            self._send_orders()
         if self._channel:
             self._channel.send("end")
-        return self._stopped or self._searching.finish()
+        return self._stopped or self._coordinator.finish()
 
     def _wait_for_tuners(self) -> bool:
         """Wait until all nodes' tuners have come. False: told to stop before."""
@@ -175,15 +175,15 @@ class _HeadTuner:
             if news.message["kind"] == GONE:
                 raise OSError(_IS_GONE % news.node_rank)
 
-    def _hear(self, node_rank: int, message: Mapping[str, Any]) -> None:
-        self._searching.hear(node_rank, message)
-        self._send()
+    def _handle_message(self, node_rank: int, message: Mapping[str, Any]) -> None:
+        self._coordinator.handle_message(node_rank, message)
+        self._send_orders()
 
-    def _send(self) -> None:
+    def _send_orders(self) -> None:
         """What the search has to say to nodes, its own included."""
-        for node_rank, message in self._searching.take_orders():
+        for node_rank, message in self._coordinator.take_orders():
             if node_rank and self._channel is not None:
                 self._channel.send_to(node_rank, **message)
             elif not node_rank:
-                for answer in self._node.order(message):
-                    self._hear(0, answer)
+                for answer in self._node.handle_order(message):
+                    self._handle_message(0, answer)
