@@ -193,7 +193,7 @@ def test_numbers_of_a_steps_environment(name: str) -> None:
 
 def step(*words: str) -> Step:
     said = parse_srun_words([*words, "python"], {})
-    return Step(0, said, step_size(said.said, {}, TWO), TWO.hosts, (StepTask(3, 0, 0, "node0", 0),), 0o022)
+    return Step(0, said, step_size(said.given, {}, TWO), TWO.hosts, (StepTask(3, 0, 0, "node0", 0),), 0o022)
 
 
 def environment(words: tuple[str, ...]) -> None:
@@ -203,7 +203,7 @@ def environment(words: tuple[str, ...]) -> None:
         assert "error: " in str(error)
         return
     task_environment(made, made.tasks[0], {"CUDA_VISIBLE_DEVICES": "0,1"}, TWO, "")
-    task_node_indexes(made.size, made.asked.options.get("distribution"))
+    task_node_indexes(made.size, made.srun.options.get("distribution"))
 
 
 @pytest.mark.parametrize("number", HUGE)

@@ -28,7 +28,7 @@ def srun(paths: RunPaths, words: Sequence[str]) -> int:
     """What srun exits with."""
     try:
         asked = parse_srun_words(words, os.environ)
-        if {"help", "usage", "version"} & set(asked.said):
+        if {"help", "usage", "version"} & set(asked.given):
             print(_VERSION)
             return 0
         return _run_step(paths, asked)
@@ -79,7 +79,7 @@ def _plan(paths: RunPaths) -> Plan:
 
 def _size(asked: SrunOptions, allocation: Allocation) -> StepSize:
     try:
-        size = step_size(asked.said, os.environ, allocation)
+        size = step_size(asked.given, os.environ, allocation)
     except ValueError as error:
         raise SrunError("srun: %s" % error) from None
     for warning in size.warnings:
@@ -100,8 +100,8 @@ def _allocate_step(
         print_as_srun(what % (max(need.values()), allocation.cpus))
     told = False
     while True:
-        with board.locked():
-            held = board.held()
+        with board.lock():
+            held = board.running_steps()
             used = {node: sum(each.cpus.get(node, 0) for each in held) for node in need}
             if not shares or all(not used[node] or used[node] + need[node] <= allocation.cpus for node in need):
                 tasks = _tasks(plan, asked, size, allocation, {rank for each in held for rank in each.ranks})

@@ -21,7 +21,7 @@ class Programs:
         self._lines = lines
 
     def argv(self, task: StepTask) -> tuple[str, ...]:
-        """Raises Refused for a task that the file leaves out."""
+        """Raises SrunError for a task that the file leaves out."""
         if self._lines is None:
             return self._words
         wanted = [line for ranks, line in self._lines.items() if _has_task(ranks, task.number)]
@@ -40,7 +40,7 @@ class Programs:
 
 
 def read_programs(asked: SrunOptions) -> Programs:
-    """Raises Refused for a file that cannot be read."""
+    """Raises SrunError for a file that cannot be read."""
     if not asked.flag("multi-prog"):
         return Programs(asked.program)
     name = asked.program[0]

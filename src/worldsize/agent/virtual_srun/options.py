@@ -34,13 +34,13 @@ _PMI = ("pmix", "pmi2", "pmi1", "openmpi")
 
 class SrunOptions(NamedTuple):
     """options   srun's own by long name, the environment's included
-    said      those of its words alone: they decide how many tasks there are
+    given     those of its words alone: they decide how many tasks there are
     program   the words to execute
     remarks   what is not honoured, for people; each with a name under which it is said once
     """
 
     options: Mapping[str, str | None]
-    said: Mapping[str, str | None]
+    given: Mapping[str, str | None]
     program: tuple[str, ...]
     remarks: Mapping[str, str]
 
@@ -60,7 +60,7 @@ class SrunError(Exception):
 
 
 def parse_srun_words(words: Sequence[str], environ: Mapping[str, str]) -> SrunOptions:
-    """Raises Refused for what srun would refuse, and for what cannot be done here at all."""
+    """Raises SrunError for what srun would refuse, and for what cannot be done here at all."""
     read = read_options(words, srun_table())
     for word, fault, _ in read.unknown:
         text = {NO_OPTION: "unrecognized option '%s'", "has no value": "option '%s' requires an argument"}

@@ -62,8 +62,8 @@ class StepRun:
         self._codes: list[int] = []
         self._failures: list[Failure] = []
         self._oom_kills = oom_kills()
-        self._kill_on_failure = step.asked.flag("kill-on-bad-exit")
-        self._wait = _seconds(step.asked.options.get("wait"))
+        self._kill_on_failure = step.srun.flag("kill-on-bad-exit")
+        self._wait = _seconds(step.srun.options.get("wait"))
         self._due: float | None = None
         self._stop_code: int | None = None
         self._stopped_at = 0.0
@@ -77,8 +77,8 @@ class StepRun:
         self._selector.register(signals, selectors.EVENT_READ, lambda: self._handle_signals(signals.take()))
         signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # until all tasks are there to hear of them
         for number in _FORWARDED:
-            signal.signal(number, self._forward)
-        limit = _limit(self._step.asked.said.get("time"))
+            signal.signal(number, self._forward_signal)
+        limit = _limit(self._step.srun.given.get("time"))
         self._time_limit = None if limit is None else time.monotonic() + limit
         self._start()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
@@ -95,7 +95,7 @@ class StepRun:
     # starting
 
     def _start(self) -> None:
-        base = exported_environment(self._step.asked, os.environ)
+        base = exported_environment(self._step.srun, os.environ)
         opener = StreamOpener(self._step, self._paths)
         for task in self._step.tasks:
             error_file = self._paths.rank_error(task.rank)
@@ -149,13 +149,13 @@ class StepRun:
             if self._stop_code is None:
                 self._codes.append(code)
             if code and self._stop_code is None:
-                self._failed(task, code, now)
+                self._record_failure(task, code, now)
             elif code:
                 self._record_earlier_error(task, code, now)
             if self._wait and self._due is None:
                 self._due = time.monotonic() + self._wait
 
-    def _failed(self, task: StepTask, code: int, ended: float) -> None:
+    def _record_failure(self, task: StepTask, code: int, ended: float) -> None:
         processes_oom = oom_kills() > self._oom_kills >= 0
         error = read_error(self._paths, task.rank)
         failure = rank_failure(task.rank, self._node(task), task.host, code, ended, error, processes_oom)
@@ -201,7 +201,7 @@ class StepRun:
         if STOP_NOW in numbers:
             self._kill_at = time.monotonic()
 
-    def _forward(self, number: int, _: object) -> None:
+    def _forward_signal(self, number: int, _: object) -> None:
         for pid in self._living:
             processes.signal_process(pid, number)
 

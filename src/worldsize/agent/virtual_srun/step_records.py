@@ -61,7 +61,7 @@ def last_failure(paths: RunPaths) -> Failure | None:
 
 
 class StepRegistry:
-    """The steps that run now. Its methods are to be called inside `locked`."""
+    """The steps that run now. Its methods are to be called inside `lock`."""
 
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
@@ -69,7 +69,7 @@ class StepRegistry:
         os.makedirs(paths.steps_dir, mode=0o700, exist_ok=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         lock = os.open(os.path.join(self._paths.steps_dir, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -77,7 +77,7 @@ class StepRegistry:
         finally:
             os.close(lock)
 
-    def held(self) -> list[RunningStep]:
+    def running_steps(self) -> list[RunningStep]:
         """By sruns that live."""
         try:
             rows = json.loads(read_file(self._file))
@@ -93,7 +93,7 @@ class StepRegistry:
 
     def add_running(self, ranks: Sequence[int], cpus: dict[int, int]) -> None:
         mine = RunningStep(os.getpid(), processes.start_time(os.getpid()), tuple(ranks), cpus)
-        write_json(self._file, [*self.held(), mine])
+        write_json(self._file, [*self.running_steps(), mine])
 
     def create_step(self, record: dict[str, Any]) -> int:
         """The number of the next step, whose record exists from now on."""

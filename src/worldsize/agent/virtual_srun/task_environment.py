@@ -26,7 +26,7 @@ class Step(NamedTuple):
     """What is started: `tasks` in their order, on `hosts`, with srun's `umask`."""
 
     number: int
-    asked: SrunOptions
+    srun: SrunOptions
     size: StepSize
     hosts: tuple[str, ...]
     tasks: tuple[StepTask, ...]
@@ -49,7 +49,7 @@ def task_environment(
 ) -> dict[str, str]:
     size = step.size
     local_tasks = [str(each.number) for each in step.tasks if each.place == task.place]
-    cpus_per_task = step.asked.options.get("cpus-per-task")
+    cpus_per_task = step.srun.options.get("cpus-per-task")
     values = {
         "SLURM_PROCID": task.number,
         "SLURM_LOCALID": task.local,
@@ -69,7 +69,7 @@ def task_environment(
         "SLURM_CPUS_ON_NODE": _cpus(step, task, allocation),
         "SLURM_LAUNCH_NODE_IPADDR": allocation.hosts[0],
         "SLURM_SRUN_COMM_HOST": allocation.hosts[0],
-        "SLURM_DISTRIBUTION": (step.asked.options.get("distribution") or _default_distribution(size)).split("=")[0],
+        "SLURM_DISTRIBUTION": (step.srun.options.get("distribution") or _default_distribution(size)).split("=")[0],
         "SLURM_TOPOLOGY_ADDR": task.host,
         "SLURM_UMASK": "%04o" % step.umask,
         "SRUN_DEBUG": 3,
@@ -77,10 +77,10 @@ def task_environment(
     }
     if cpus_per_task:
         values["SLURM_CPUS_PER_TASK"] = cpus_per_task
-    if step.asked.flag("label"):
+    if step.srun.flag("label"):
         values["SLURM_LABELIO"] = 1
-    per_node = parse_digits((step.asked.said.get("ntasks-per-node") or "").strip())
-    if per_node and ("ntasks" in step.asked.said or per_node * len(step.hosts) == size.total):
+    per_node = parse_digits((step.srun.given.get("ntasks-per-node") or "").strip())
+    if per_node and ("ntasks" in step.srun.given or per_node * len(step.hosts) == size.total):
         values["SLURM_NTASKS_PER_NODE"] = per_node
     found = {**base, **{name: str(value) for name, value in values.items()}, **_devices(step, task, base)}
     found.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // size.total)))
@@ -89,8 +89,8 @@ def task_environment(
 
 def _cpus(step: Step, task: StepTask, allocation: Allocation) -> int:
     """All that the script was given of the node, or with --exact no more than the step's tasks need."""
-    each = parse_digits(step.asked.options.get("cpus-per-task") or "1")
-    return each * step.size.tasks[task.place] if each and step.asked.flag("exact") else allocation.cpus
+    each = parse_digits(step.srun.options.get("cpus-per-task") or "1")
+    return each * step.size.tasks[task.place] if each and step.srun.flag("exact") else allocation.cpus
 
 
 def _default_distribution(size: StepSize) -> str:
@@ -104,8 +104,8 @@ def _cores() -> int:
 def _devices(step: Step, task: StepTask, base: Mapping[str, str]) -> dict[str, str]:
     """The node's GPUs, or fewer where the step asks for fewer; of its own for each task with --gpus-per-task."""
     visible = [device for device in base.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
-    per_task = _count(step.asked.options.get("gpus-per-task"))
-    said = step.asked.said
+    per_task = _count(step.srun.options.get("gpus-per-task"))
+    said = step.srun.given
     per_node = _count(said.get("gpus-per-node")) if "gpus-per-node" in said else _gres(said.get("gres"))
     if per_task is not None:
         visible = visible[task.local * per_task : (task.local + 1) * per_task]

@@ -80,7 +80,7 @@ def output_target(step: Step, task: StepTask, name: str, own: int, files: Output
 
     `to_log`: srun's own stream is the batch script's, which the rank's log stands in for. Raises OSError.
     """
-    options = step.asked.options
+    options = step.srun.options
     pattern = options.get(name)
     if pattern is None and name == "error" and options.get("output") not in (None, "all"):
         pattern = options["output"]
@@ -90,8 +90,8 @@ def output_target(step: Step, task: StepTask, name: str, own: int, files: Output
     if only is not None and only != task.number:
         return OutputTarget(None)
     if pattern is None or pattern == "all" or only is not None:
-        return OutputTarget(None if to_log else own, step.asked.flag("label"))
-    return OutputTarget(files.open(file_name(pattern, step, task, dict(os.environ))), step.asked.flag("label"))
+        return OutputTarget(None if to_log else own, step.srun.flag("label"))
+    return OutputTarget(files.open(file_name(pattern, step, task, dict(os.environ))), step.srun.flag("label"))
 
 
 class OutputRelay:

@@ -42,7 +42,7 @@ class StreamOpener:
         self._paths = paths
         batch_log = os.environ.get("WORLDSIZE_BATCH_LOG", "")
         self._to_log = {fd: _is_file(fd, batch_log) for fd in (1, 2)}
-        self._files = OutputFiles(step.asked.options.get("open-mode", "") in ("a", "append"), step.umask)
+        self._files = OutputFiles(step.srun.options.get("open-mode", "") in ("a", "append"), step.umask)
         self._width = len(str(step.size.total - 1))
         self._input = _StepInput(step)
 
@@ -73,7 +73,7 @@ class _StepInput:
 
     def __init__(self, step: Step) -> None:
         self._step = step
-        self._mode = step.asked.options.get("input") or "all"
+        self._mode = step.srun.options.get("input") or "all"
         self._data: str | None = None
 
     def open(self, task: StepTask) -> int:
