@@ -67,7 +67,8 @@ def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
     """`run` in a process that outlives this one and keeps nothing of it open, nor shows its words, but the directory
     `root` in their place; its pid. The child never returns.
 
-    Whatever this process does with signals, one that is sent to the child at once waits for the `Signals()` of `run`.
+    Whatever this process does with signals, one that is sent to the child at once waits for the `SignalPipe()` of
+    `run`.
     """
     gc.freeze()
     held = hold_signals()
@@ -166,13 +167,13 @@ class Conductor:
             self._fork_agents(head)
         except OSError as error:  # no more processes for this user
             self._lost = dict.fromkeys(self._nodes() - set(self._agents.values()), no_agent_verdict(error))
-            self._tell(signal.SIGTERM)
+            self._signal_agents(signal.SIGTERM)
         release_signals()
         os.close(self._lifeline)
         if head.listener:
             head.listener.close()
-        self._introduce()
-        self._wait()
+        self._write_handle()
+        self._wait_for_agents()
         kill_descendants()
         return self._conclusion.write(self._lost)
 
@@ -180,7 +181,7 @@ class Conductor:
         """Execute what the job asks for first; why the run ends here, where that failed or was cancelled."""
         from worldsize.agent.startup.setup_script import SetupFailed, environment_after_setup
 
-        self._introduce()
+        self._write_handle()
         try:
             environ = environment_after_setup(self.plan, self.paths, self.environ, self._is_stop_requested)
         except SetupFailed as error:
@@ -223,7 +224,7 @@ class Conductor:
         heard = self._signals.take()
         return self._cancelled or bool(heard & STOP) or STOP_NOW in heard
 
-    def _introduce(self) -> None:
+    def _write_handle(self) -> None:
         """Leave our handle, should our starter have died before it could; and hear of a cancel that found none."""
         try:
             write_json(self.paths.handle, processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root))
@@ -256,7 +257,7 @@ class Conductor:
             head.listener.close()
         return Supervisor(self.plan, self.paths, node_rank, head.rendezvous, mine, self.environ, self._lifeline).run()
 
-    def _wait(self) -> None:
+    def _wait_for_agents(self) -> None:
         selector = selectors.DefaultSelector()
         selector.register(self._signals, selectors.EVENT_READ)
         while self._agents:
@@ -265,9 +266,9 @@ class Conductor:
                 end_orphans(self._agents)
             if self._agents:
                 selector.select(_TICK if self._kill_at is None else _BUSY_TICK)
-                self._forward()
+                self._forward_signals()
                 self._end_stopped()
-                self._hurry()
+                self._kill_overdue()
 
     def _reap(self) -> None:
         for pid, code in processes.reap():
@@ -277,29 +278,29 @@ class Conductor:
                     self._lost[node_rank] = agent_lost_verdict(node_rank, code, self._cancelled, pid in self._silent)
                     if self._may_go_on():
                         continue
-                    self._tell(signal.SIGTERM)  # those who had not met it yet would wait for it
+                    self._signal_agents(signal.SIGTERM)  # those who had not met it yet would wait for it
                 self._end_within(self.plan.grace + _OVERTIME)
 
     def _may_go_on(self) -> bool:
         """Whether the run can do without the nodes that were lost."""
         return len(self._lost) <= self.plan.spare and 0 not in self._lost and not self._cancelled
 
-    def _forward(self) -> None:
+    def _forward_signals(self) -> None:
         """Tell every agent what we were told: TERM stands for cancel, QUIT for at once."""
         heard = self._signals.take()
         if STOP_NOW in heard:
             self._cancelled = True
-            self._tell(STOP_NOW)
+            self._signal_agents(STOP_NOW)
             self._end_within(_OVERTIME)
         elif heard & STOP:
             self._cancel()
 
     def _cancel(self) -> None:
         self._cancelled = True
-        self._tell(signal.SIGTERM)
+        self._signal_agents(signal.SIGTERM)
         self._end_within(self.plan.grace + _OVERTIME)
 
-    def _tell(self, number: int) -> None:
+    def _signal_agents(self, number: int) -> None:
         for pid in self._agents:
             processes.signal_process(pid, number)
             processes.signal_process(pid, signal.SIGCONT)
@@ -308,7 +309,7 @@ class Conductor:
         at = time.monotonic() + seconds
         self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
 
-    def _hurry(self) -> None:
+    def _kill_overdue(self) -> None:
         """Some agents have ended and others should have by now: they hang, so they are ended."""
         if self._kill_at is not None and time.monotonic() > self._kill_at:
             for pid in self._agents:

@@ -67,7 +67,7 @@ class RunQueue:
         self._waiting = [RunPaths(each) for each in roots]
         self._access = access_of(root)
         self._running: dict[int, RunPaths] = {}
-        self._told: set[int] = set()
+        self._signalled: set[int] = set()
         self._look_at = 0.0
         self._dependencies = read_dependencies(root)
         self._signals = SignalPipe()
@@ -81,7 +81,7 @@ class RunQueue:
         selector.register(self._signals, selectors.EVENT_READ)
         while True:
             self._reap()
-            if self._hear() or time.monotonic() >= self._look_at:
+            if self._handle_signals() or time.monotonic() >= self._look_at:
                 self._look_at = time.monotonic() + _LOOK_EVERY
                 self._end_cancelled()
             if self._may_start():
@@ -96,7 +96,7 @@ class RunQueue:
         for pid, _ in processes.reap():
             self._running.pop(pid, None)
 
-    def _hear(self) -> bool:
+    def _handle_signals(self) -> bool:
         """Whether there was anything. TERM stands for cancel, QUIT for at once: of all. CHLD, also from outside, says
         that there is something to see."""
         heard = self._signals.take()
@@ -116,8 +116,8 @@ class RunQueue:
             gone = {paths.root for paths in cancelled}
             self._waiting = [paths for paths in self._waiting if paths.root not in gone]
         for pid, paths in self._running.items():  # whoever cancelled may have met it while it still waited
-            if pid not in self._told and (everything or os.path.exists(paths.cancel)):
-                self._told.add(pid)
+            if pid not in self._signalled and (everything or os.path.exists(paths.cancel)):
+                self._signalled.add(pid)
                 processes.signal_process(pid, signal.SIGTERM)
 
     def _may_start(self) -> bool:
@@ -136,7 +136,7 @@ class RunQueue:
             elif os.path.exists(self.paths.cancel) or os.path.exists(paths.cancel):
                 self._conclude(paths, _cancelled_status())
             else:
-                self._start(paths)
+                self._start_run(paths)
 
     def _is_unchanged(self, paths: RunPaths) -> bool:
         """Whether the run's directory, and its array's, are this user's still: what others have made of their names is
@@ -159,7 +159,7 @@ class RunQueue:
             return
         _guard(partial(write_result, paths, result(plan, status)))
 
-    def _start(self, paths: RunPaths) -> None:
+    def _start_run(self, paths: RunPaths) -> None:
         try:
             plan = read_unmasked_plan(paths)
             place = array_of(paths)

@@ -74,7 +74,7 @@ class ConfinedDirectory:
         try:
             os.symlink(text, last, dir_fd=self._clear_name(above, last, name))
         except OSError as error:
-            raise self._told(error, name) from None
+            raise self._with_path(error, name) from None
 
     def make_hard_link(self, name: str, of: str) -> None:
         """A hard link to the file `of`. A symbolic link is made anew: from another place it may lead elsewhere."""
@@ -87,7 +87,7 @@ class ConfinedDirectory:
         except FileNotFoundError:
             raise ImpossibleEntry("%s is a link to what it does not hold" % name) from None
         except OSError as error:
-            raise self._told(error, of) from None
+            raise self._with_path(error, of) from None
         try:
             if text is not None:
                 self.make_link(name, text)
@@ -104,7 +104,7 @@ class ConfinedDirectory:
             there = self._clear_name(above, last, name)
             os.link(source, last, src_dir_fd=directory, dst_dir_fd=there, follow_symlinks=False)
         except OSError as error:
-            raise self._told(error, name) from None
+            raise self._with_path(error, name) from None
 
     def write_file(self, name: str, content: IO[bytes], mode: int | None = None, mtime: float | None = None) -> None:
         """Replaces a file or link of the name: what that is, or is also called, stays as it is."""
@@ -112,7 +112,7 @@ class ConfinedDirectory:
         try:
             file = os.open(last, _CREATE, 0o644, dir_fd=self._clear_name(above, last, name))
         except OSError as error:
-            raise self._told(error, name) from None
+            raise self._with_path(error, name) from None
         try:
             while True:
                 data = content.read(_CHUNK)
@@ -125,7 +125,7 @@ class ConfinedDirectory:
             if mtime is not None:
                 os.utime(file, (mtime, mtime))
         except OSError as error:
-            raise self._told(error, name) from None
+            raise self._with_path(error, name) from None
         finally:
             os.close(file)
 
@@ -137,7 +137,7 @@ class ConfinedDirectory:
                 os.fchmod(directory, mode)
                 os.utime(directory, (mtime, mtime))
             except OSError as error:
-                raise self._told(error, "/".join(parts)) from None
+                raise self._with_path(error, "/".join(parts)) from None
 
     def _parts(self, name: str) -> Parts:
         """The components of a name, as it reads; none for the top."""
@@ -190,7 +190,7 @@ class ConfinedDirectory:
                 raise UnsafeEntry(errno.EPERM, "a name in it is one below a link", name) from None
             if not make:
                 raise
-            raise self._told(error, name) from None
+            raise self._with_path(error, name) from None
 
     def _clear_name(self, above: Iterable[str], last: str, name: str) -> int:
         """The directory, in which the name is free now: what was there is not written through."""
@@ -201,7 +201,7 @@ class ConfinedDirectory:
             pass
         return directory
 
-    def _told(self, error: OSError, name: str) -> Exception:
+    def _with_path(self, error: OSError, name: str) -> Exception:
         """The error with the whole path; what contradicts itself is no matter of the disk."""
         if isinstance(error, UnsafeEntry) or not error.errno:
             return error

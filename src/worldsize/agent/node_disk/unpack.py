@@ -128,7 +128,7 @@ class _MemberWriter:
             name = long.pop(b"L", name)
             link = long.pop(b"K", header[157:257].rstrip(b"\0").decode("utf-8", "surrogateescape"))
             if not description:
-                description = self._begin(name, self._body(size))
+                description = self._read_description(name, self._body(size))
                 continue
             mode = int(header[100:107] or b"0", 8) & _MODES
             if kind == b"5":
@@ -138,7 +138,7 @@ class _MemberWriter:
         self._finish()
         return UnpackedEnvironment(description, tuple(self._kept))
 
-    def _begin(self, name: str, data: bytes) -> dict[str, Any]:
+    def _read_description(self, name: str, data: bytes) -> dict[str, Any]:
         if name != DESCRIPTION:
             raise ValueError("it is none of `worldsize env pack`")
         description = _parse_description(data)

@@ -212,14 +212,14 @@ class PipeTransport:
     lifeline: Optional[int] = 0
     room = True
 
-    def tell(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
         try:
             while line:
                 line = line[os.write(1, line) :]
         except OSError:
             pass  # nobody listens: the lifeline says so too
 
-    def hear(self) -> str:
+    def read_request(self) -> str:
         """What is wanted, "stop" or "now", once the lifeline can be read."""
         try:
             words = os.read(0, 4096)
@@ -229,7 +229,7 @@ class PipeTransport:
             self.lifeline = None
         return NOW if NOW.encode() in words else STOP
 
-    def look(self) -> str:
+    def poll(self) -> str:
         return ""
 
     def close(self) -> None:
@@ -265,7 +265,7 @@ class FileTransport:
         self._interrupted = False
         signal.signal(signal.SIGINT, self._interrupt)  # from a scheduler that cancels us, and the command as well
 
-    def tell(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
         self._held += line
 
     @property
@@ -278,21 +278,21 @@ class FileTransport:
         return len(self._held) < _HELD
 
     def wait(self) -> bool:
-        """Whether somebody is there. An errand may lie here whose client ended before a node could begin it."""
-        while self._changes < 1 and not self.look():
+        """Whether somebody is there. A command may lie here whose client ended before a node could begin it."""
+        while self._changes < 1 and not self.poll():
             time.sleep(_TICK)
             self._look_at = 0.0
         return self._changes > 0 or self._word in (STOP, NOW)
 
-    def look(self) -> str:
+    def poll(self) -> str:
         """What is wanted: nothing else, "stop", or "now". Sends on what was told."""
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + _LEASE_TICK
-            self._read(now)
+            self._read_lease(now)
         if now >= self._beat_at and self._changes > 0:
             self._beat_at = now + BEAT
-            self.tell(line_of(self._node, "beat", 0))
+            self.send(line_of(self._node, "beat", 0))
         if self._held and now >= self._flush_at:
             self._flush(now)
         if self._parent is not None and os.getppid() != self._parent:
@@ -312,14 +312,14 @@ class FileTransport:
             self._flush(time.monotonic())
             if self._held:
                 time.sleep(_TICK)
-                self.look()
+                self.poll()
         if self.is_abandoned:
             self._remove()
 
     def _interrupt(self, *_: object) -> None:
         self._interrupted = True
 
-    def _read(self, now: float) -> None:
+    def _read_lease(self, now: float) -> None:
         passed, self._read_at = min(now - self._read_at, 2 * _LEASE_TICK), now
         try:
             with open(os.path.join(self._directory, "lease"), encoding="ascii") as file:
@@ -411,29 +411,29 @@ class NodeCommandRun:
 
     def run(self) -> None:
         while self._children:
-            for key in self._ready():
+            for key in self._readable_keys():
                 if key.data is not None:
                     self._pass_on(key.fd, *key.data)
                 elif isinstance(self._line, PipeTransport):
-                    self._handle_request(self._line.hear())
+                    self._handle_request(self._line.read_request())
                     if self._line.lifeline is None:
                         self._selector.unregister(key.fd)
-            self._handle_request(self._line.look())
+            self._handle_request(self._line.poll())
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 for child in self._children:
                     child.signal(signal.SIGKILL)
-            self._children = [child for child in self._children if not self._over(child)]
+            self._children = [child for child in self._children if not self._finish_if_ended(child)]
         self._line.close()
 
-    def _tell(self, node: int, kind: str, value: object) -> None:
-        self._line.tell(line_of(node, kind, value))
+    def _report(self, node: int, kind: str, value: object) -> None:
+        self._line.send(line_of(node, kind, value))
 
     def _start(self, node: int) -> None:
-        self._tell(node, "up", socket.gethostname().encode())
+        self._report(node, "up", socket.gethostname().encode())
         child = CommandProcess(node, self._order)
         if child.process is None:
-            self._tell(node, "err", child.failed.encode(errors="replace"))
-            self._end(node, child.code)
+            self._report(node, "err", child.failed.encode(errors="replace"))
+            self._report_end(node, child.code)
             return
         for kind, pipe in (("out", child.process.stdout), ("err", child.process.stderr)):
             assert pipe is not None
@@ -442,14 +442,14 @@ class NodeCommandRun:
             self._selector.register(pipe.fileno(), selectors.EVENT_READ, (child, kind))
         self._children.append(child)
 
-    def _ready(self) -> List[selectors.SelectorKey]:
+    def _readable_keys(self) -> List[selectors.SelectorKey]:
         """What can be read; nothing as long as nobody takes what was read before."""
         if self._line.room:
-            return [key for key, _ in self._selector.select(self._patience())]
+            return [key for key, _ in self._selector.select(self._select_timeout())]
         time.sleep(_TICK)
         return []
 
-    def _patience(self) -> float:
+    def _select_timeout(self) -> float:
         return _TICK if all(child.open for child in self._children) else _SHORT_TICK
 
     def _handle_request(self, wanted: str) -> None:
@@ -474,10 +474,10 @@ class NodeCommandRun:
             self._selector.unregister(pipe)
             child.open.remove(pipe)
         for start in range(0, len(data), PIECE):
-            self._tell(child.node, kind, data[start : start + PIECE])
+            self._report(child.node, kind, data[start : start + PIECE])
         return bool(data)
 
-    def _over(self, child: CommandProcess) -> bool:
+    def _finish_if_ended(self, child: CommandProcess) -> bool:
         """Whether it has ended. What it left behind in its group, with a pipe of ours, is ended a moment later."""
         assert child.process is not None
         code = child.process.poll()
@@ -493,12 +493,12 @@ class NodeCommandRun:
                 pass
             if pipe in child.open:
                 self._selector.unregister(pipe)
-        self._end(child.node, code if code >= 0 else 128 - code)
+        self._report_end(child.node, code if code >= 0 else 128 - code)
         return True
 
-    def _end(self, node: int, code: int) -> None:
+    def _report_end(self, node: int, code: int) -> None:
         self.code = max(self.code, code)
-        self._line.tell(line_of(node, "end", code))
+        self._line.send(line_of(node, "end", code))
 
 
 def main(words: Sequence[str]) -> int:
@@ -515,8 +515,8 @@ def main(words: Sequence[str]) -> int:
         nodes = [order["ranks"][name] if order["ranks"] else int(name)]
     if not order["argv"]:
         become_shell(order, nodes[0])
-    if isinstance(line, FileTransport) and not (line.wait() and not line.look()):
-        line.tell(line_of(nodes[0], "up", socket.gethostname().encode()) + line_of(nodes[0], "end", _STOPPED))
+    if isinstance(line, FileTransport) and not (line.wait() and not line.poll()):
+        line.send(line_of(nodes[0], "up", socket.gethostname().encode()) + line_of(nodes[0], "end", _STOPPED))
         line.close()
         return _STOPPED
     visit = NodeCommandRun(order, nodes, line)

@@ -83,7 +83,7 @@ class SignalPipe:
 
 
 def hold_signals() -> Iterable[int]:
-    """Holds these signals back, here and in forked children, until `release_signals` or `Signals()`: none is lost.
+    """Holds these signals back, here and in forked children, until `release_signals` or `SignalPipe()`: none is lost.
 
     Returns the signals that were held back before.
     """
