@@ -60,7 +60,7 @@ def run_under_keeper(
 
         kill_descendants()
         if read_exit(paths, node_rank) is None:
-            why = agent_lost_verdict(node_rank, code, keeper.told, host=socket.gethostname())
+            why = agent_lost_verdict(node_rank, code, keeper.asked_to_stop, host=socket.gethostname())
             write_stand_in_record(plan, paths, node_rank, why, started)
     if launcher and node_rank == 0:
         _end_launcher(paths, launcher)
@@ -70,9 +70,9 @@ def run_under_keeper(
 class _Keeper:
     """The keeper waits for its agent, passes signals on to it, and cuts its lifeline when the starter is gone.
 
-    mark    the file that it then leaves, for the head's keeper, however the run ends
-    told    it was told to end, and has told its agent
-    killed  a signal has ended the agent
+    mark           the file that it then leaves, for the head's keeper, however the run ends
+    asked_to_stop  it was told to end, and has told its agent
+    killed         a signal has ended the agent
     """
 
     def __init__(self, agent: int, held: int, starter: int, mark: str) -> None:
@@ -80,7 +80,7 @@ class _Keeper:
         self._held = held
         self._starter = starter
         self._mark = mark
-        self.told = False
+        self.asked_to_stop = False
         self.killed = False
 
     def wait(self, passed_on: frozenset[signal.Signals]) -> int:
@@ -92,7 +92,7 @@ class _Keeper:
                 os.close(self._held)
             heard = signal.sigtimedwait(passed_on | {signal.SIGCHLD}, _LOOK_EVERY)
             if heard is not None and heard.si_signo != signal.SIGCHLD:
-                self.told = self.told or heard.si_signo in STOP or heard.si_signo == STOP_NOW
+                self.asked_to_stop = self.asked_to_stop or heard.si_signo in STOP or heard.si_signo == STOP_NOW
                 processes.signal_process(self._agent, heard.si_signo)
             code = self._reap()
             if code is not None:

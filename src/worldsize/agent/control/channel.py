@@ -182,7 +182,7 @@ class HeadChannel:
         self._strangers: dict[Link, None] = {}
         self._links: dict[int, Link] = {}
         self._news: list[NodeMessage] = []
-        self._deaf_until: float | None = None
+        self._paused_until: float | None = None
         self.hosts: dict[int, Host] = {}
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
@@ -202,7 +202,7 @@ class HeadChannel:
         news, self._news = self._news, []
         return news
 
-    def silent(self, seconds: float) -> list[int]:
+    def silent_nodes(self, seconds: float) -> list[int]:
         """The ranks of connected nodes that have sent nothing for `seconds`."""
         before = self._clock() - seconds
         return [node_rank for node_rank, link in self._links.items() if link.heard < before]
@@ -226,9 +226,9 @@ class HeadChannel:
         for link in list(self._strangers):
             self._dismiss(link)
         if self._listener.fileno() >= 0:
-            if self._deaf_until is None:
+            if self._paused_until is None:
                 self._selector.unregister(self._listener)
-            self._deaf_until = None
+            self._paused_until = None
             self._listener.close()
 
     def _accept(self) -> None:
@@ -239,7 +239,7 @@ class HeadChannel:
             except OSError as error:
                 if error.errno in _OUT_OF_FILES:
                     self._selector.unregister(self._listener)
-                    self._deaf_until = self._clock() + _PAUSE
+                    self._paused_until = self._clock() + _PAUSE
                 return
             link = Link(connection, self._token, HEAD, _MAX_GREETING, self._clock)
             self._strangers[link] = None
@@ -260,8 +260,8 @@ class HeadChannel:
             return
         for link in [each for each in self._strangers if now - each.began > GREETING]:
             self._dismiss(link)
-        if self._deaf_until is not None and now >= self._deaf_until:
-            self._deaf_until = None
+        if self._paused_until is not None and now >= self._paused_until:
+            self._paused_until = None
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def _read_greeting(self, link: Link) -> None:
@@ -270,11 +270,11 @@ class HeadChannel:
         if link not in self._strangers:
             return
         try:
-            self._introduce(link, link.receive())
+            self._admit(link, link.receive())
         except Exception:  # noqa: BLE001 - whatever a stranger can think of
             self._dismiss(link)
 
-    def _introduce(self, link: Link, messages: list[dict[str, Any]]) -> None:
+    def _admit(self, link: Link, messages: list[dict[str, Any]]) -> None:
         if not messages:
             return
         hello, *rest = messages
@@ -286,9 +286,11 @@ class HeadChannel:
         link.max_line = _MAX_LINE
         self._links[node_rank] = link
         self.hosts[node_rank] = host
-        self._selector.modify(link.connection, selectors.EVENT_READ, lambda: self._hear(node_rank, link.receive()))
+        self._selector.modify(
+            link.connection, selectors.EVENT_READ, lambda: self._queue_messages(node_rank, link.receive())
+        )
         self._unproven[node_rank] = self._clock()
-        self._hear(node_rank, [hello, *rest])
+        self._queue_messages(node_rank, [hello, *rest])
 
     def _is_expected(self, message: dict[str, Any]) -> bool:
         node_rank = message.get("node_rank")
@@ -299,7 +301,7 @@ class HeadChannel:
             and node_rank not in self._links
         )
 
-    def _hear(self, node_rank: int, messages: list[dict[str, Any]]) -> None:
+    def _queue_messages(self, node_rank: int, messages: list[dict[str, Any]]) -> None:
         self._news += [NodeMessage(node_rank, message) for message in messages]
         if messages and messages[-1]["kind"] == GONE:
             self.drop(node_rank)
@@ -369,7 +371,7 @@ class MemberChannel:
         news, self._news = self._news, []
         return news
 
-    def silent(self, seconds: float) -> bool:
+    def is_silent(self, seconds: float) -> bool:
         return self.connected and self._link is not None and self._link.heard < self._clock() - seconds
 
     def reset_silence(self) -> None:

@@ -16,12 +16,12 @@ class LeaderTracker:
         self._leaders = set(plan.leaders)
         self._lingering = {rank.rank for rank in ranks if rank.role in plan.lingering} - self._leaders
         self._grace = plan.grace
-        self.due: float | None = None
+        self.complete_at: float | None = None
 
-    def ended(self, ranks: Iterable[int]) -> None:
-        """With 0. `due` (monotonic) is set once all leaders have."""
+    def record_ended(self, ranks: Iterable[int]) -> None:
+        """With 0. `complete_at` (monotonic) is set once all leaders have."""
         self._leaders.difference_update(ranks)
         self._lingering.difference_update(ranks)
         if not self._leaders:
             now = time.monotonic()
-            self.due = now if not self._lingering else self.due or now + self._grace
+            self.complete_at = now if not self._lingering else self.complete_at or now + self._grace

@@ -24,28 +24,28 @@ class MessageRelay:
         self._rest = b""
         if node_rank == 0:
             os.set_blocking(self._reading, False)
-            selector.register(self._reading, selectors.EVENT_READ, self._send)
+            selector.register(self._reading, selectors.EVENT_READ, self._send_requests)
         else:
             peers.order = self._put
 
-    def settled(self, plan: Plan) -> Plan:
+    def with_pipes(self, plan: Plan) -> Plan:
         """`plan` with the options `source`, which the waiting program reads, and `target`, which the other writes."""
         here = "/proc/%d/fd/" % os.getpid()
         ends = {"source": here + str(self._reading), "target": here + str(self._writing)}
         return plan._replace(options={**plan.options, **ends})
 
-    def release(self) -> None:
+    def end_waiting_programs(self) -> None:
         """The program on the head has ended with 0: what still waits elsewhere does, too."""
-        for node_rank in range(1, len(self._peers.gather() or ())):
+        for node_rank in range(1, len(self._peers.gather_hosts() or ())):
             self._peers.pass_on(node_rank, "exit 0\n")
 
     def _put(self, text: str) -> None:
         os.write(self._writing, text.encode(errors="surrogateescape"))
 
-    def _send(self) -> None:
+    def _send_requests(self) -> None:
         self._rest += os.read(self._reading, 1 << 16)
         *lines, self._rest = self._rest.split(b"\n")
-        names = short_names([host.name for host in self._peers.gather() or ()])
+        names = short_names([host.name for host in self._peers.gather_hosts() or ()])
         for name in (line.decode(errors="surrogateescape") for line in lines):
             if name in names:
                 with open(os.path.join(self._directory, name), errors="surrogateescape") as file:

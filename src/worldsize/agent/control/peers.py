@@ -49,7 +49,7 @@ class HeadPeers(SoloPeers):
         self._idle: dict[int, Standstill] = {}
         self._verdict: Verdict | None = None
 
-    def gather(self) -> tuple[Host, ...] | None:
+    def gather_hosts(self) -> tuple[Host, ...] | None:
         others = self._channel.hosts
         if self._hosts is None and len(others) == self._nodes - 1:
             self._hosts = (self._own, *(others[node_rank] for node_rank in sorted(others)))
@@ -57,45 +57,45 @@ class HeadPeers(SoloPeers):
             self._remove_socket()
         return self._hosts
 
-    def ready(self) -> bool:
+    def report_ready(self) -> bool:
         if not self._going and len(self._ready) == self._nodes - 1:
             self._going = True
             self._channel.send("go")
         return self._going
 
-    def hear(self) -> list[PeerVerdict]:
-        found = (self._hear(news.node_rank, news.message) for news in self._channel.take())
+    def take_verdicts(self) -> list[PeerVerdict]:
+        found = (self._handle_message(news.node_rank, news.message) for news in self._channel.take())
         return [heard for heard in found if heard is not None]
 
-    def _hear(self, node_rank: int, message: dict[str, Any]) -> PeerVerdict | None:
+    def _handle_message(self, node_rank: int, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]
         if kind == "verdict":
             return PeerVerdict(Verdict.of(message))
         if kind == "idle":
-            self.watch = True
+            self.check_standstill = True
             self._idle[node_rank] = message["waiting"], message["seconds"]
         elif kind == "ready":
             self._ready.add(node_rank)
         elif kind == "ended":
-            self.ended(message["ranks"])
+            self.report_ended(message["ranks"])
         elif kind == "done":
-            self.watch = True
+            self.check_standstill = True
             self._done.add(node_rank)
         elif kind == HELLO and self._verdict is not None:
             self._channel.send_to(node_rank, "verdict", **self._verdict.fields())
         elif kind == GONE and node_rank not in self._done:
-            return self._lost(node_rank, "its agent is gone (connection lost)")
+            return self._handle_lost_node(node_rank, "its agent is gone (connection lost)")
         return None
 
-    def _lost(self, node_rank: int, what: str) -> PeerVerdict | None:
+    def _handle_lost_node(self, node_rank: int, what: str) -> PeerVerdict | None:
         self._done.add(node_rank)
-        if self._verdict is not None or len(self.without) >= self.spare:
+        if self._verdict is not None or len(self.lost_nodes) >= self.spare_nodes:
             known = self._channel.hosts.get(node_rank)
             return lost_node_verdict(NODE_LOST, node_rank, what, known.name if known else "")
-        self.without = (*self.without, node_rank)
+        self.lost_nodes = (*self.lost_nodes, node_rank)
         return None
 
-    def tell(self, verdict: Verdict) -> None:
+    def send_verdict(self, verdict: Verdict) -> None:
         self._verdict = verdict
         self._channel.send("verdict", **verdict.fields())
 
@@ -108,12 +108,12 @@ class HeadPeers(SoloPeers):
         return late or self._done.issuperset(expected)
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
-        self._channel.send("ping", watch=self.watch)
-        silent = self._channel.silent(silence)
+        self._channel.send("ping", watch=self.check_standstill)
+        silent = self._channel.silent_nodes(silence)
         for node_rank in silent:
             self._channel.drop(node_rank)
         what = "its agent has not been heard of for %g s" % silence
-        heard = [self._lost(node_rank, what) for node_rank in silent]
+        heard = [self._handle_lost_node(node_rank, what) for node_rank in silent]
         return [each for each in heard if each is not None]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
@@ -125,7 +125,7 @@ class HeadPeers(SoloPeers):
     def reset_silence(self) -> None:
         self._channel.reset_silence()
 
-    def absent(self, within: str = "") -> str:
+    def missing_text(self, within: str = "") -> str:
         missing = [str(rank) for rank in range(1, self._nodes) if rank not in self._channel.hosts]
         what = "%d of %d nodes did not join the head (%s) at %s%s: %s"
         return what % (len(missing), self._nodes, self._own.name, self._address, within, ", ".join(missing))
@@ -173,12 +173,12 @@ class MemberPeers(SoloPeers):
     def needs_quick_retry(self) -> bool:
         return not (self.has_joined or self._channel.pending)
 
-    def gather(self) -> tuple[Host, ...] | None:
+    def gather_hosts(self) -> tuple[Host, ...] | None:
         if not self.has_joined:
             self._connect()
         return self._hosts
 
-    def ready(self) -> bool:
+    def report_ready(self) -> bool:
         if not self._ready:
             self._ready = True
             self._channel.send("ready")
@@ -197,44 +197,44 @@ class MemberPeers(SoloPeers):
             own = self._own._replace(address=address) if reached else self._own
             self._channel.send(HELLO, node_rank=self._node_rank, host=own)
 
-    def hear(self) -> list[PeerVerdict]:
+    def take_verdicts(self) -> list[PeerVerdict]:
         if self._refusals > REFUSALS and not self._head_gone:
             self._head_gone = True
-            return [self._lost(_REFUSED % self._address)]
-        found = (self._hear(message) for message in self._channel.take())
+            return [self._head_lost_verdict(_REFUSED % self._address)]
+        found = (self._handle_message(message) for message in self._channel.take())
         return [heard for heard in found if heard is not None]
 
-    def _hear(self, message: dict[str, Any]) -> PeerVerdict | None:
+    def _handle_message(self, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]
         if kind == "start":
             self._hosts = tuple(map(Host.of, message["hosts"]))
         elif kind == "go":
             self._going = True
         elif kind == "ping":
-            self.watch = self.watch or message["watch"]
+            self.check_standstill = self.check_standstill or message["watch"]
         elif kind == "order":
             self.order(message["text"])
         elif kind == "verdict":
-            return PeerVerdict(Verdict.of(message), binding=True)
+            return PeerVerdict(Verdict.of(message), final=True)
         elif kind == "end":
             self._ended = True
-            return PeerVerdict(Verdict.of(message["verdict"]), binding=True) if message["verdict"] else None
+            return PeerVerdict(Verdict.of(message["verdict"]), final=True) if message["verdict"] else None
         elif kind == GONE:
             self._head_gone = True
             if not self._ended:
-                return self._lost("the head's agent is gone (connection lost)")
+                return self._head_lost_verdict("the head's agent is gone (connection lost)")
         return None
 
-    def _lost(self, what: str) -> PeerVerdict:
+    def _head_lost_verdict(self, what: str) -> PeerVerdict:
         return lost_node_verdict(HEAD_LOST, 0, what, self._hosts[0].name if self._hosts else "")
 
-    def tell(self, verdict: Verdict) -> None:
+    def send_verdict(self, verdict: Verdict) -> None:
         self._channel.send("verdict", **verdict.fields())
 
-    def ended(self, ranks: Sequence[int]) -> None:
+    def report_ended(self, ranks: Sequence[int]) -> None:
         self._channel.send("ended", ranks=ranks)
 
-    def done(self) -> None:
+    def report_done(self) -> None:
         self._channel.send("done")
 
     def may_end(self, late: bool) -> bool:
@@ -242,11 +242,11 @@ class MemberPeers(SoloPeers):
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
         self._channel.send("ping")
-        if not self._channel.silent(silence):
+        if not self._channel.is_silent(silence):
             return []
         self._channel.close()
         self._head_gone = True
-        return [self._lost("the head's agent has not been heard of for %g s" % silence)]
+        return [self._head_lost_verdict("the head's agent has not been heard of for %g s" % silence)]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         self._channel.send("idle", waiting=own[0], seconds=own[1])
@@ -255,7 +255,7 @@ class MemberPeers(SoloPeers):
     def reset_silence(self) -> None:
         self._channel.reset_silence()
 
-    def absent(self, within: str = "") -> str:
+    def missing_text(self, within: str = "") -> str:
         what = "node %d (%s) could not join the head at %s%s: %s (%s)"
         why = self._channel.trouble or "nobody answers"
         return what % (self._node_rank, self._own.name, self._address, within, why, _ADVICE)

@@ -52,7 +52,7 @@ class Rendezvous(NamedTuple):
         """Where the head listens for the other agents."""
         return (self.address, self.control_port) if self.control_port else paths.control_socket
 
-    def settled(self, plan: Plan) -> Plan:
+    def with_launcher(self, plan: Plan) -> Plan:
         return plan._replace(launcher=self.launcher) if self.launcher and leaves_launcher_open(plan) else plan
 
 

@@ -20,45 +20,45 @@ if TYPE_CHECKING:
 class SoloPeers:
     """The only node: everybody is here and nobody waits.
 
-    watch    a rank somewhere is known to have ended with 0
-    leading  whether the run is over with some of its ranks; None where it is not, or where another node judges
-    order    called with what a program on the head says to one on this node
-    spare    how many nodes may be lost from now on
-    without  those that were, and that the run goes on without
+    check_standstill  a rank somewhere is known to have ended with 0
+    leading           whether the run is over with some of its ranks; None where it is not, or where another node judges
+    order             called with what a program on the head says to one on this node
+    spare_nodes       how many nodes may be lost from now on
+    lost_nodes        those that were, and that the run goes on without
     """
 
     def __init__(self, own: Host) -> None:
         self._own = own
-        self.watch = False
+        self.check_standstill = False
         self.leading: LeaderTracker | None = None
         self.order: Callable[[str], None] = lambda text: None
-        self.spare = 0
-        self.without: tuple[int, ...] = ()
+        self.spare_nodes = 0
+        self.lost_nodes: tuple[int, ...] = ()
 
-    def gather(self) -> tuple[Host, ...] | None:
+    def gather_hosts(self) -> tuple[Host, ...] | None:
         """Every node's host, in order, once all are here and the head has said so."""
         return (self._own,)
 
-    def ready(self) -> bool:
+    def report_ready(self) -> bool:
         """This node is ready for its ranks; whether all of them are."""
         return True
 
-    def hear(self) -> list[PeerVerdict]:
+    def take_verdicts(self) -> list[PeerVerdict]:
         """What others have decided or met with since the last call."""
         return []
 
-    def tell(self, verdict: Verdict) -> None:
+    def send_verdict(self, verdict: Verdict) -> None:
         """This node's verdict is new."""
 
-    def ended(self, ranks: Sequence[int]) -> None:
+    def report_ended(self, ranks: Sequence[int]) -> None:
         """These ranks of this node have ended with 0: told where the run is over with some of its ranks."""
         if self.leading is not None:
-            self.leading.ended(ranks)
+            self.leading.record_ended(ranks)
 
     def pass_on(self, node_rank: int, text: str) -> None:
         """For a program on another node, from one on the head."""
 
-    def done(self) -> None:
+    def report_done(self) -> None:
         """Nothing of the run is left on this node."""
 
     def may_end(self, late: bool) -> bool:
@@ -76,7 +76,7 @@ class SoloPeers:
     def reset_silence(self) -> None:
         """We did not run for a while ourselves: nobody's silence until now counts."""
 
-    def absent(self, within: str = "") -> str:
+    def missing_text(self, within: str = "") -> str:
         """Who is missing, in words; `within` says after how long."""
         return "nobody"
 
@@ -90,5 +90,5 @@ class SoloPeers:
 
     @property
     def needs_quick_retry(self) -> bool:
-        """Whether `gather` is to be called again within milliseconds."""
+        """Whether `gather_hosts` is to be called again within milliseconds."""
         return False

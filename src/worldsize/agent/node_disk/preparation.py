@@ -49,18 +49,18 @@ class NodePreparation:
     def fileno(self) -> int:
         return self._reading
 
-    def heard(self) -> None:
+    def acknowledge(self) -> None:
         """What made it readable has been noticed."""
         os.read(self._reading, 1)
 
-    def settled(self, paths: RunPaths, report: NodeRecorder) -> Tuple[Plan, Mapping[str, str]]:
+    def finish(self, paths: RunPaths, report: NodeRecorder) -> Tuple[Plan, Mapping[str, str]]:
         """The plan and the environment as they are on this node, once it is ready; from now on ranks see read-only what
         they are to."""
         self._thread.join()
         assert self._held is not None
-        report.event("prepared", seconds=time.time() - self._began)
+        report.write_event("prepared", seconds=time.time() - self._began)
         for text in self._collect_notices(paths):
-            report.event("notice", text=text)
+            report.write_event("notice", text=text)
         place = self._unpacking.path if self._unpacking is not None else None
         return resolve_placeholders(self._plan, self._held.path, place), self._activated_environment(place)
 
@@ -80,7 +80,7 @@ class NodePreparation:
         except PreparationStopped:
             pass
         except OSError as error:
-            self.failure = self._failed(error)
+            self.failure = self._failure_of(error)
         finally:
             os.write(self._writing, b".")
 
@@ -120,7 +120,7 @@ class NodePreparation:
 
         return with_activation(place, environ)
 
-    def _failed(self, error: OSError) -> Failure:
+    def _failure_of(self, error: OSError) -> Failure:
         full = error.errno in DISK_FULL_ERRORS
         where = "%s: " % error.filename if error.filename else ""
         what = "node %d (%s): %s could not be made ready: %s%s" % (

@@ -34,19 +34,19 @@ class NodeRecorder:
         self._root = paths.root
         self._record = paths.exit_record(node_rank)
         self._spare = self._record + ".spare"
-        self._guard(lambda: self._open(paths.events(node_rank)))
+        self._guard(lambda: self._open_events(paths.events(node_rank)))
         self._guard(lambda: _reserve(self._spare, _BLOCK + ranks * _BYTES_PER_RANK))
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def write_event(self, kind: str, **fields: Any) -> None:
         line = json.dumps({"time": time.time(), "event": kind, **fields}, separators=(",", ":")) + "\n"
         if self._file >= 0:
             self._guard(lambda: _write(self._file, line.encode()))
 
-    def exit(self, record: ExitRecord) -> None:
+    def write_exit_record(self, record: ExitRecord) -> None:
         """Written whole even on a full disk: over the bytes that were reserved at the start."""
-        self._guard(lambda: self._exit(record))
+        self._guard(lambda: self._write_exit_record(record))
 
-    def deleted(self) -> bool:
+    def is_deleted(self) -> bool:
         """Whether the run directory was removed under us."""
         try:
             return os.fstat(self._file).st_nlink == 0
@@ -56,12 +56,12 @@ class NodeRecorder:
     def is_replaced(self) -> bool:
         """Whether another directory has the name of the one that was removed under us: what ranks start from now on
         would load what lies there."""
-        return self.deleted() and os.path.lexists(self._root)
+        return self.is_deleted() and os.path.lexists(self._root)
 
-    def _open(self, path: str) -> None:
+    def _open_events(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def _exit(self, record: ExitRecord) -> None:
+    def _write_exit_record(self, record: ExitRecord) -> None:
         try:
             spare = os.open(self._spare, os.O_WRONLY)
         except FileNotFoundError:

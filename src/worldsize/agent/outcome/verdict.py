@@ -51,10 +51,10 @@ class Verdict(NamedTuple):
 
 
 class PeerVerdict(NamedTuple):
-    """A verdict from elsewhere. `binding`: the head has decided; otherwise it is to be weighed."""
+    """A verdict from elsewhere. `final`: the head has decided; otherwise it is to be weighed."""
 
     verdict: Verdict
-    binding: bool = False
+    final: bool = False
 
 
 def conductor_killed_verdict() -> Verdict:

@@ -32,8 +32,8 @@ _STOP_CODES = (130, _TERM_CODE)
 
 
 class FirstFailure:
-    """One node's failures. `due`: when the pending suspect's time is up (monotonic); None without one. `hosts`: the
-    names of all nodes, once they are known.
+    """One node's failures. `decide_at`: when the pending suspect's time is up (monotonic); None without one.
+    `hosts`: the names of all nodes, once they are known.
 
     Two kinds of failure are suspects at first. One that tells of a lost peer, or an abort that tells nothing, gives way
     to the peer's own. One by TERM
@@ -42,7 +42,7 @@ class FirstFailure:
     """
 
     def __init__(self, plan: Plan, paths: RunPaths, node_rank: int, host: str) -> None:
-        self.due: float | None = None
+        self.decide_at: float | None = None
         self.hosts: Sequence[str] = ()
         self._plan = plan
         if plan.batch is not None:
@@ -50,11 +50,11 @@ class FirstFailure:
                 batch_failure,  # now: the directory that we are in will change
             )
 
-            self._of_script = batch_failure
+            self._batch_failure = batch_failure
         elif plan.launcher != "direct":
             from worldsize.agent.launchers.failures import launcher_failures
 
-            self._launched_failures = launcher_failures
+            self._launcher_failures = launcher_failures
         self._paths = paths
         self._node_rank = node_rank
         self._host = host
@@ -82,10 +82,10 @@ class FirstFailure:
     def _failures(self, ended: EndedProcess) -> list[Failure]:
         oom = oom_kills() > self._oom_kills >= 0
         if self._plan.batch is not None:
-            failure = self._of_script(self._plan, self._paths, self._host, ended.code, ended.time, oom)
+            failure = self._batch_failure(self._plan, self._paths, self._host, ended.code, ended.time, oom)
             return [self._with_full_disk_reason(failure)]
         if self._plan.launcher != "direct":
-            found = self._launched_failures(self._plan, self._paths, self._node_rank, self.hosts, ended, oom)
+            found = self._launcher_failures(self._plan, self._paths, self._node_rank, self.hosts, ended, oom)
         else:
             found = [
                 rank_failure(rank, self._node_rank, self._host, ended.code, ended.time, error, oom)
@@ -100,7 +100,7 @@ class FirstFailure:
         return with_storage_reason(failure, self._paths.root) if full else failure
 
     def consider(self, failures: list[Failure], now: float) -> Failure | None:
-        """The failure to end the run for; None: there is none, or it must wait until `due`."""
+        """The failure to end the run for; None: there is none, or it must wait until `decide_at`."""
         if not failures:
             return None
         pending = [] if self._suspect is None else [self._suspect]
@@ -109,13 +109,13 @@ class FirstFailure:
         if not self._asked and not may_follow(first):
             return first
         self._suspect = first
-        self.due = self.due or now + SETTLE
+        self.decide_at = self.decide_at or now + SETTLE
         return None
 
     def overdue_failure(self, now: float) -> Failure | None:
         """The suspect that has waited long enough."""
-        return self._suspect if self.due is not None and now >= self.due else None
+        return self._suspect if self.decide_at is not None and now >= self.decide_at else None
 
     def drop(self) -> None:
         """The run is being ended: nothing is pending any more."""
-        self._suspect = self.due = None
+        self._suspect = self.decide_at = None

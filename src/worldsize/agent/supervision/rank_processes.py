@@ -39,22 +39,22 @@ class RankProcesses:
         self.exits: list[RankExit] = []
         self.leftovers: list[Leftover] = []
         self._seen: dict[int, float] = {}
-        self._living: dict[int, Process] = {}
+        self._running: dict[int, Process] = {}
         self._started: dict[int, float] = {}
-        self._told: set[int] = set()
+        self._signalled: set[int] = set()
         self._killed = False
 
     def __bool__(self) -> bool:
-        return bool(self._living)
+        return bool(self._running)
 
-    def living(self) -> Mapping[int, Process]:
+    def running(self) -> Mapping[int, Process]:
         """The processes that have not ended, by pid."""
-        return self._living
+        return self._running
 
-    def started(self) -> dict[str, dict[int, Any]]:
+    def pids_and_cpus(self) -> dict[str, dict[int, Any]]:
         """The process of each rank, and its CPUs where it is bound; of a launcher, the first rank stands for all."""
-        pids = {process.ranks[0]: pid for pid, process in self._living.items()}
-        cpus = {process.ranks[0]: process.cpus for process in self._living.values() if process.cpus}
+        pids = {process.ranks[0]: pid for pid, process in self._running.items()}
+        cpus = {process.ranks[0]: process.cpus for process in self._running.values() if process.cpus}
         return {"pids": pids, "cpus": cpus} if cpus else {"pids": pids}
 
     def start_all(
@@ -90,18 +90,18 @@ class RankProcesses:
             code = 127 if isinstance(error, FileNotFoundError) else 126
             self.exits.extend(RankExit(rank, code, now, now) for rank in process.ranks)
             raise
-        self._living[pid] = process
+        self._running[pid] = process
         self._started[pid] = now
 
     def terminate(self) -> None:
         """TERM to each rank's whole group, which is also woken if it was stopped."""
-        for pid in self._living:
+        for pid in self._running:
             processes.signal_group(pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """KILL to each rank's group, which is nearly everything and found at once; to be called again as long as a rank
         lives, which then ends everything below us, whatever group or session it has moved to."""
-        for pid in self._living:
+        for pid in self._running:
             processes.signal_group(pid, signal.SIGKILL)
         if self._killed:
             for pid in processes.descendants():
@@ -113,8 +113,8 @@ class RankProcesses:
         now = time.time()
         ended = []
         for pid, code in processes.reap():
-            self._told.discard(pid)
-            process = self._living.pop(pid, None)
+            self._signalled.discard(pid)
+            process = self._running.pop(pid, None)
             if process is None:
                 continue
             started = self._started.pop(pid)
@@ -133,8 +133,8 @@ class RankProcesses:
         now = time.monotonic()
         for pid in left:
             seen = self._seen.setdefault(pid, now)
-            if pid not in self._told and (at_once or now - seen >= patience):
-                self._told.add(pid)
+            if pid not in self._signalled and (at_once or now - seen >= patience):
+                self._signalled.add(pid)
                 self._note(pid)
                 if not at_once:
                     processes.signal_process(pid, signal.SIGTERM)

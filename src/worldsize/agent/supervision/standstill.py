@@ -67,7 +67,7 @@ def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
 
 
 class StandstillDetector:
-    """One node's ranks, to be looked at `every` so many seconds. A look that comes late starts anew: we did not run
+    """One node's ranks, to be looked at `every` so many seconds. A check that comes late starts anew: we did not run
     ourselves meanwhile, and they may not have either."""
 
     def __init__(self, plan: Plan, paths: RunPaths, peers: SoloPeers, every: float) -> None:
@@ -79,9 +79,9 @@ class StandstillDetector:
         self._last: Sample | None = None
         self._idle = 0.0
 
-    def look(self, living: Mapping[int, Process], now: float) -> Failure | None:
+    def check(self, living: Mapping[int, Process], now: float) -> Failure | None:
         """Why the run is to end, where all that is left of it hangs. Nothing is read before a rank has ended with 0."""
-        if not self._peers.watch:
+        if not self._peers.check_standstill:
             return None
         return hang_failure(self._plan, self._peers.share_standstill(self._own_standstill(living, now)))
 

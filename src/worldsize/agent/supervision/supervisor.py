@@ -70,7 +70,7 @@ class Supervisor:
         kept: bool = False,
     ) -> None:
         """`lifeline` is of a local run's conductor, or of this agent's keeper where it is `kept`."""
-        self.plan = plan = rendezvous.settled(plan)
+        self.plan = plan = rendezvous.with_launcher(plan)
         self.paths = paths
         self.node = plan.nodes[node_rank]
         self.rendezvous = rendezvous
@@ -101,12 +101,12 @@ class Supervisor:
             from worldsize.agent.control.message_relay import MessageRelay
 
             self._relay = MessageRelay(self._peers, self._selector, node_rank, paths.launch_dir)
-            self.plan = self._relay.settled(plan)
+            self.plan = self._relay.with_pipes(plan)
         self._launched = False
         self._node_done = False
         self._ended = False
         self._stopped_at = 0.0
-        self._blame = FirstFailure(plan, paths, node_rank, self._host.name)
+        self._first_failure = FirstFailure(plan, paths, node_rank, self._host.name)
         self._beat_every = min(plan.silence, plan.hang_timeout or plan.silence) / BEATS_PER_SILENCE
         self._watch: Any = None
         self._readiness: NodePreparation | None = None
@@ -114,7 +114,7 @@ class Supervisor:
         self._suspended = 0.0
         patience = 1.0 if head is None else _HEADS_PATIENCE
         self._deadline = now + patience * plan.rendezvous_timeout
-        self._unjoined = False
+        self._unjoined_reported = False
         self._beat_at = now + self._beat_every
         self._kill_at: float | None = None
         self._time_limit: float | None = None
@@ -129,13 +129,13 @@ class Supervisor:
 
     def run(self) -> int:
         processes.become_subreaper()
-        self._report.event("agent_started", pid=os.getpid(), host=self._host.name)
+        self._report.write_event("agent_started", pid=os.getpid(), host=self._host.name)
         self._gather()
         while not self._ended:
             for key, _ in self._selector.select(self._pause()):
                 key.data()
-            for heard in self._peers.hear():
-                self._decide(heard.verdict, heard.binding)
+            for heard in self._peers.take_verdicts():
+                self._decide(heard.verdict, heard.final)
             self._gather()
             self._reap()
             self._tick(time.monotonic())
@@ -146,7 +146,7 @@ class Supervisor:
     def _gather(self) -> None:
         if self._launched or self.verdict is not None:
             return
-        hosts = self._peers.gather()
+        hosts = self._peers.gather_hosts()
         if hosts is not None and (self.plan.local is None or self._is_prepared()):
             self._launch(RendezvousResult(self.rendezvous.address, self.rendezvous.port, hosts))
 
@@ -157,24 +157,24 @@ class Supervisor:
 
             self._deadline = math.inf
             self._readiness = NodePreparation(self.plan, self.environ, self.node.node_rank)
-            self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.heard)
-        self._failed(self._readiness.failure)
-        return self._readiness.ready and self._peers.ready()
+            self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.acknowledge)
+        self._decide_failure(self._readiness.failure)
+        return self._readiness.ready and self._peers.report_ready()
 
     def _launch(self, world: RendezvousResult) -> None:
         self._launched = True
-        self._peers.spare = self.plan.spare
+        self._peers.spare_nodes = self.plan.spare
         if self.plan.timeout is not None:
             self._time_limit = time.monotonic() + self.plan.timeout
-        if self._report.deleted():
+        if self._report.is_deleted():
             return self._decide(verdict.deleted_verdict(self.paths.root))
         if self._readiness is not None:
-            self.plan, self.environ = self._readiness.settled(self.paths, self._report)
-        self._blame.hosts = [host.name for host in world.hosts]
-        self._failed(self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ))
+            self.plan, self.environ = self._readiness.finish(self.paths, self._report)
+        self._first_failure.hosts = [host.name for host in world.hosts]
+        self._decide_failure(self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ))
         if self.plan.batch is not None or is_in_step_cgroup():
-            pass_on_notices(self._ranks.living)
-        self._report.event("ranks_started", **self._ranks.started())
+            pass_on_notices(self._ranks.running)
+        self._report.write_event("ranks_started", **self._ranks.pids_and_cpus())
         if self.plan.errands:
             from worldsize.agent.node_programs.command_watcher import (
                 watch_commands,  # few computes need them, and ranks come first
@@ -184,17 +184,17 @@ class Supervisor:
 
     # what ends a run
 
-    def _decide(self, heard: Verdict, binding: bool = False) -> None:
+    def _decide(self, heard: Verdict, final: bool = False) -> None:
         """Weigh one more verdict, or adopt the head's; the first one of all starts the end of this node's ranks."""
         before = self.verdict
-        self.verdict = heard if binding else stronger_verdict(before, heard)
+        self.verdict = heard if final else stronger_verdict(before, heard)
         if self.verdict == before:
             return
-        if not binding:
-            self._peers.tell(self.verdict)
-        self._report.event("stopping", **self.verdict.fields())
+        if not final:
+            self._peers.send_verdict(self.verdict)
+        self._report.write_event("stopping", **self.verdict.fields())
         if before is None:
-            self._blame.drop()
+            self._first_failure.drop()
             self._stopped_at = time.time()
             grace = 0.0 if self._report.is_replaced() else self.plan.grace
             self._kill_at = time.monotonic() + grace
@@ -203,7 +203,7 @@ class Supervisor:
     def _handle_signals(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
             self._notice_suspension(time.monotonic())
-            self._decide(self._given_up() or Verdict(verdict.CANCEL, None))
+            self._decide(self._suspension_verdict() or Verdict(verdict.CANCEL, None))
         if STOP_NOW in numbers:
             self._kill_at = time.monotonic()
 
@@ -213,7 +213,7 @@ class Supervisor:
             self._suspended, self._resumed_at = now - self._ran_at, now
         self._ran_at = now
 
-    def _given_up(self) -> Verdict | None:
+    def _suspension_verdict(self) -> Verdict | None:
         """Why this node is told to end right after it was suspended: the others have ended the run."""
         if self._suspended and time.monotonic() - self._resumed_at < LATE:
             return verdict.suspended_verdict(self.node.node_rank, self._host.name, self._suspended)
@@ -232,25 +232,26 @@ class Supervisor:
         stopped = self.verdict is not None
         failures: list[Failure] = []
         for ended in self._ranks.reap(stopped):
-            self._report.event("rank_exited", ranks=ended.process.ranks, code=ended.code, stopped=stopped)
+            self._report.write_event("rank_exited", ranks=ended.process.ranks, code=ended.code, stopped=stopped)
             if ended.code:
-                failures += self._blame.failures(ended, self._stopped_at if stopped else None)
+                failures += self._first_failure.failures(ended, self._stopped_at if stopped else None)
             elif not stopped:
                 if self.plan.batch is not None and is_cancelled(self.paths):
                     self._decide(Verdict(verdict.CANCEL, None))  # a script's 0 tells nothing of steps that were ended
-                self._peers.watch = True
+                self._peers.check_standstill = True
                 if self.plan.leaders:
-                    self._peers.ended(ended.process.ranks)
+                    self._peers.report_ended(ended.process.ranks)
                 if self._relay is not None:
-                    self._relay.release()
+                    self._relay.end_waiting_programs()
         if stopped:
-            self._failed(min(failures, key=precedence, default=None))
+            self._decide_failure(min(failures, key=precedence, default=None))
         else:
-            self._failed(self._blame.consider(failures, time.monotonic()))
-        if (self._launched or stopped) and not self._ranks and self._blame.due is None and not self._node_done:
+            self._decide_failure(self._first_failure.consider(failures, time.monotonic()))
+        is_over = (self._launched or stopped) and not self._ranks and self._first_failure.decide_at is None
+        if is_over and not self._node_done:
             self._end_leftovers()
 
-    def _failed(self, failure: Failure | None, why: str = verdict.FAILURE) -> None:
+    def _decide_failure(self, failure: Failure | None, why: str = verdict.FAILURE) -> None:
         if failure is not None:
             self._decide(Verdict(why, failure))
 
@@ -263,7 +264,7 @@ class Supervisor:
         if self._ranks.end_leftovers(now >= self._kill_at, patience):
             self._node_done = True
             self._deadline = now + self.plan.grace + LATE
-            self._peers.done()
+            self._peers.report_done()
 
     # time
 
@@ -273,29 +274,28 @@ class Supervisor:
         kill_at = None if self._node_done else self._kill_at
         if self._peers.needs_quick_retry or (kill_at is not None and not (self._ranks and now < kill_at)):
             return BUSY_TICK
-        complete = self._peers.leading.due if self._peers.leading and self.verdict is None else None
-        moments = (self._beat_at, self._blame.due, self._time_limit, kill_at, complete)
+        complete = self._peers.leading.complete_at if self._peers.leading and self.verdict is None else None
+        moments = (self._beat_at, self._first_failure.decide_at, self._time_limit, kill_at, complete)
         return max(0.0, min(TICK, min(moment for moment in moments if moment is not None) - now))
 
     def _tick(self, now: float) -> None:
         if now - self._ran_at > self.plan.silence / 2:
             self._peers.reset_silence()
         self._notice_suspension(now)
-        if self.verdict is None and self._report.deleted():
+        if self.verdict is None and self._report.is_deleted():
             self._decide(verdict.deleted_verdict(self.paths.root))
-        self._failed(self._blame.overdue_failure(now))
+        self._decide_failure(self._first_failure.overdue_failure(now))
         if self._kill_at is not None and now >= self._kill_at and self._ranks:
             self._ranks.kill()
         leading = self._peers.leading
-        if leading is not None and leading.due is not None and now >= leading.due:
+        if leading is not None and leading.complete_at is not None and now >= leading.complete_at:
             self._decide(Verdict(verdict.COMPLETE, None))
         if self._time_limit is not None and now >= self._time_limit:
             self._time_limit = None
             self._decide(verdict.time_limit_verdict(self.plan.timeout or 0))
         if not self._launched and self.verdict is None and now > self._deadline:
-            self._decide(
-                verdict.rendezvous_failed_verdict(self._peers.absent(" within %g s" % self.plan.rendezvous_timeout))
-            )
+            missing = self._peers.missing_text(" within %g s" % self.plan.rendezvous_timeout)
+            self._decide(verdict.rendezvous_failed_verdict(missing))
         if now >= self._beat_at:
             self._beat(now)
         if self._node_done:
@@ -307,14 +307,14 @@ class Supervisor:
             self._decide(verdict.storage_full_verdict(self.paths.root))
         for heard in self._peers.send_heartbeat(self.plan.silence):
             self._decide(heard.verdict)
-        if not self._peers.has_joined and not self._unjoined:
-            self._unjoined = True
-            self._report.event("unjoined", text=self._peers.absent())
+        if not self._peers.has_joined and not self._unjoined_reported:
+            self._unjoined_reported = True
+            self._report.write_event("unjoined", text=self._peers.missing_text())
         if self.plan.hang_timeout and self.verdict is None:
             from worldsize.agent.supervision.standstill import StandstillDetector  # most runs are over by now
 
             self._watch = self._watch or StandstillDetector(self.plan, self.paths, self._peers, self._beat_every)
-            self._failed(self._watch.look(self._ranks.living(), now), verdict.HANG)
+            self._decide_failure(self._watch.check(self._ranks.running(), now), verdict.HANG)
 
     # the end
 
@@ -330,7 +330,7 @@ class Supervisor:
 
     def _finish(self) -> int:
         if self.verdict is None:
-            self._report.event("agent_ended")
+            self._report.write_event("agent_ended")
             if self._report.full or is_disk_full(self.paths.root):
                 self._decide(verdict.storage_full_verdict(self.paths.root))
         found = self.verdict
@@ -338,13 +338,13 @@ class Supervisor:
         node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()
         ranks = tuple(sorted(self._ranks.exits))
         why, failure = (found.why, without_secrets(found.failure, self.plan)) if found else (None, None)
-        without = self._peers.without
+        without = self._peers.lost_nodes
         warnings = self._warnings(ranks) if code == 0 else ()
         if warnings and self.plan.strict:
             from worldsize.agent.supervision.warnings import strict_failure
 
             failure, code = strict_failure(warnings, node_rank), 1
-        self._report.exit(
+        self._report.write_exit_record(
             ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without, warnings)
         )
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
