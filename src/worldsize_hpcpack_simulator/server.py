@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import IO, TYPE_CHECKING, Any
 
 from worldsize.errors import UsageError
-from worldsize_hpcpack_simulator import folder as place
+from worldsize_hpcpack_simulator import folder as cluster_folder
 from worldsize_hpcpack_simulator.api.head import HeadNode
 from worldsize_hpcpack_simulator.api.web import web_app
 from worldsize_hpcpack_simulator.certificate import Certificate, issue
@@ -39,7 +39,7 @@ def run(options: SimulatorOptions, announce: Announce, log: IO[str] | None = Non
     `announce(head, url, path, text)` is called once everything answers, with the configuration that was written.
     ConfigError, UsageError, StorageError: it cannot start.
     """
-    with place.hold_share(options.share) as where, _listen(options.port) as listener:
+    with cluster_folder.hold_share(options.share) as where, _listen(options.port) as listener:
         asyncio.run(_simulate(options, where, listener, announce, log))
 
 
@@ -57,7 +57,7 @@ def _listen(port: int) -> socket.socket:
 
 async def _simulate(
     options: SimulatorOptions,
-    where: place.SimulatorPaths,
+    where: cluster_folder.SimulatorPaths,
     listener: socket.socket,
     announce: Announce,
     log: IO[str] | None,
@@ -75,8 +75,8 @@ async def _simulate(
         issued = issue(options.days)
         server = _make_server(head, _make_context(issued, folder), woken, log)
         url = "https://localhost:%d" % listener.getsockname()[1]
-        text = place.configuration(where, options, url, cluster)
-        place.write(where, issued.authority, text)
+        text = cluster_folder.configuration(where, options, url, cluster)
+        cluster_folder.write(where, issued.authority, text)
         await _serve(
             server, listener, stop, _run_scheduler(head, woken), lambda: announce(head, url, where.config, text)
         )

@@ -27,7 +27,7 @@ class Users:
             return account
         if account.role not in _ACT_AS_OTHERS:
             raise RequestRefused(403, "Only administrators and job administrators may act as another user.")
-        other = self._named(as_user)
+        other = self._find_account(as_user)
         if other is None and self._anybody and as_user.strip():
             return Account(as_user.strip(), "")
         if other is None:
@@ -35,7 +35,7 @@ class Users:
         return other
 
     def is_password_of(self, name: str, password: str) -> bool:
-        account = self._named(name)
+        account = self._find_account(name)
         return account is not None and hmac.compare_digest(account.password.encode(), password.encode())
 
     def _authenticate(self, header: str) -> Account:
@@ -44,12 +44,12 @@ class Users:
             name, colon, password = base64.b64decode(code.strip(), validate=True).decode("utf-8").partition(":")
         except ValueError:
             name = colon = password = ""
-        account = self._named(name) if scheme.lower() == "basic" and colon else None
+        account = self._find_account(name) if scheme.lower() == "basic" and colon else None
         if account is None or not self.is_password_of(name, password):
             raise RequestRefused(401, "The user name or the password is wrong.")
         return account
 
-    def _named(self, name: str) -> Account | None:
+    def _find_account(self, name: str) -> Account | None:
         """A name without a domain means that user of whatever domain."""
         return next((account for account in self._accounts if is_same_user(account.name, name.strip())), None)
 

@@ -110,7 +110,7 @@ def node_metrics(head: HeadNode, call: Call) -> Answer:
             raise RequestRefused(400, "There is no metric %s; there are %s." % (name, ", ".join(_NODE_METRICS)))
     told = []
     for node in head.cluster.nodes.values():
-        metrics = {name: _node_metric(head, node, known[name.lower()]) for name in wanted} if node.up else {}
+        metrics = {name: _node_metric(head, node, known[name.lower()]) for name in wanted} if node.is_up else {}
         told.append({"NodeName": node.name, "Metrics": metrics})
     return Answer(told)
 
@@ -130,20 +130,20 @@ def operations(head: HeadNode, call: Call) -> Answer:
     found.reverse()
     limit = parse_number(call.query, "limit", len(found), 0)
     detailed = parse_flag(call.query, "withDetail", False)
-    return Answer([each.shown(detailed) for each in found[:limit]])
+    return Answer([each.to_object(detailed) for each in found[:limit]])
 
 
 def first_operation(head: HeadNode, call: Call) -> Answer:
     found = _select_operations(head, call)
     if not found:
         raise RequestRefused(404, "There is no such operation.")
-    return Answer(found[0].shown(True))
+    return Answer(found[0].to_object(True))
 
 
 def operation(head: HeadNode, call: Call) -> Answer:
     for each in head.operations:
         if each.id.lower() == call.path["id"].lower():
-            return Answer(each.shown(True))
+            return Answer(each.to_object(True))
     raise RequestRefused(404, "There is no operation %s." % call.path["id"])
 
 

@@ -47,7 +47,7 @@ class Operation(NamedTuple):
     time: float
     entries: tuple[tuple[float, str], ...]
 
-    def shown(self, detailed: bool) -> dict[str, object]:
+    def to_object(self, detailed: bool) -> dict[str, object]:
         told = [
             {"Message": text, "Severity": "Information", "Source": "Simulator", "CreateTime": iso_text(at)}
             for at, text in self.entries

@@ -69,15 +69,15 @@ def _select_jobs(head: HeadNode, call: Call) -> Sequence[Job]:
 
 
 def sort_jobs(items: Sequence[Job], by: str, ascending: bool) -> list[Job]:
-    name = canonical_name(by, items[0].shown()) if items else None
+    name = canonical_name(by, items[0].to_properties()) if items else None
     return sort_by_property(
-        items, lambda job: str(job.number) if name in (None, "Id") else job.shown()[str(name)], ascending
+        items, lambda job: str(job.number) if name in (None, "Id") else job.to_properties()[str(name)], ascending
     )
 
 
 def check_property_names(wanted: Sequence[str], example: Job | Task) -> None:
     """Refused: there is no such property."""
-    shown = example.shown()
+    shown = example.to_properties()
     for name in wanted:
         if canonical_name(name, shown) is None:
             raise RequestRefused(400, "There is no property %s." % name)

@@ -17,7 +17,7 @@ def _node_properties(node: SimulatedNode, head: HeadNode) -> dict[str, str]:
         "Id": str(node.number),
         "Name": node.name,
         "State": node.state,
-        "Reachable": str(node.up),
+        "Reachable": str(node.is_up),
         "Availability": "AlwaysOn",
         "Location": "OnPremise",
         "NumberOfCores": str(node.cores),
@@ -26,7 +26,7 @@ def _node_properties(node: SimulatedNode, head: HeadNode) -> dict[str, str]:
         "CpuSpeed": "2000",
         "NodeGroups": ",".join(sorted(node.groups)),
         "JobTypes": "Batch",
-        "IsBusy": str(head.scheduler.busy(node)),
+        "IsBusy": str(head.scheduler.is_busy(node)),
         "OnlineTime": date_text(node.since if node.state == "Online" else None),
         "OfflineTime": date_text(node.since if node.state == "Offline" else None),
     }

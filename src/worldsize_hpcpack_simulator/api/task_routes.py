@@ -82,16 +82,16 @@ def _parse_state(name: str) -> str:
 
 
 def _sort_tasks(tasks: Sequence[Task], by: str, ascending: bool) -> list[Task]:
-    name = canonical_name(by, tasks[0].shown()) if tasks else None
+    name = canonical_name(by, tasks[0].to_properties()) if tasks else None
     if name in (None, "TaskId", "Id"):
         return sorted(tasks, key=lambda task: (task.number, task.instance), reverse=not ascending)
-    return sort_by_property(tasks, lambda task: task.shown()[str(name)], ascending)
+    return sort_by_property(tasks, lambda task: task.to_properties()[str(name)], ascending)
 
 
 def add(head: HeadNode, call: Call) -> Answer:
     job = head.job(call)
     check_may_change(call.user, job.owner)
-    if job.over or job.state in ("Finishing", "Canceling"):
+    if job.is_over or job.state in ("Finishing", "Canceling"):
         raise RequestRefused(400, "No task can be added to job %d in the %s state." % (job.number, job.state))
     values = parse_properties(parse_property_list(call.body), TASK, "task")
     return Answer(job.add(with_sweep_type(values)).number)

@@ -36,7 +36,7 @@ class NodeWorker:
         self.selector = selectors.DefaultSelector()
         self.read = b""
 
-    def tell(self, **words: object) -> None:
+    def send(self, **words: object) -> None:
         self.head.sendall(json.dumps(words).encode() + b"\n")
 
     def serve(self) -> None:
@@ -45,7 +45,7 @@ class NodeWorker:
         while True:
             for key, _ in self.selector.select():
                 if key.data:
-                    self._ended(key.data)
+                    self._handle_end(key.data)
                 elif not self._read_orders():
                     return
 
@@ -66,7 +66,7 @@ class NodeWorker:
         pid = os.fork()
         if not pid:
             ours.close()  # only the node may hold it: its end is how the shepherd hears of the node's
-            self._handle_timeouts(order, theirs)
+            self._run_shepherd(order, theirs)
         theirs.close()
         self.tasks[order.key], self.shepherds[order.key] = ours, pid
         self.selector.register(ours, selectors.EVENT_READ, order.key)
@@ -77,7 +77,7 @@ class NodeWorker:
             file.write("".join(name + "\n" for name in order.environ["CCP_NODES_CORES"].split()[1::2]))
         order.environ["CCP_MPI_HOSTFILE"] = path
 
-    def _handle_timeouts(self, order: TaskOrder, line: socket.socket) -> NoReturn:
+    def _run_shepherd(self, order: TaskOrder, line: socket.socket) -> NoReturn:
         """The shepherd, from fork to its end."""
         try:
             self.selector.close()
@@ -92,7 +92,7 @@ class NodeWorker:
         finally:
             os._exit(0)
 
-    def _ended(self, key: str) -> None:
+    def _handle_end(self, key: str) -> None:
         """A shepherd has told of its task's end; one that died without a word has left its task to us."""
         line = self.tasks[key]
         said = line.recv(_CHUNK)
@@ -108,7 +108,7 @@ class NodeWorker:
         told = json.loads(said) if said else {"code": -1, "output": "", "trouble": "the task's processes were lost"}
         if os.path.exists(path := os.path.join(self.home, "hostfile-" + key)):
             os.unlink(path)
-        self.tell(tell="ended", key=key, **told)
+        self.send(tell="ended", key=key, **told)
 
     def _end_orphans(self) -> None:
         shepherds = set(self.shepherds.values())
@@ -147,7 +147,7 @@ def main(text: str) -> NoReturn:
         if words["isolated"]:
             os.makedirs(os.path.join(node.folder, "root"), exist_ok=True)
             _isolate(node, words)
-        node.tell(tell="ready", pid=os.getpid())
+        node.send(tell="ready", pid=os.getpid())
         node.serve()
     except (SystemExit, OSError):
         pass
@@ -162,7 +162,7 @@ def _isolate(node: NodeWorker, words: Mapping[str, Any]) -> None:
     try:
         enter_node(words["name"], root, words["share"], words["at"], words["hosts"], words["mounted"], words["hidden"])
     except OSError as error:
-        node.tell(tell="refused", why=str(error.strerror or error))
+        node.send(tell="refused", why=str(error.strerror or error))
         raise
 
 

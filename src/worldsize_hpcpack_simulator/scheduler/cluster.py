@@ -34,7 +34,7 @@ class NodeRefused(Exception):
 
 
 class SimulatedNode:
-    """A compute node. `pid` is its process while it is switched on, `leaving` if that has been told to end; `up`
+    """A compute node. `pid` is its process while it is switched on, `leaving` if that has been told to end; `is_up`
     whether it has said that it is ready."""
 
     def __init__(self, number: int, name: str, address: str, options: SimulatorOptions) -> None:
@@ -50,25 +50,25 @@ class SimulatedNode:
         self.writer: asyncio.StreamWriter | None = None
 
     @property
-    def up(self) -> bool:
+    def is_up(self) -> bool:
         return self.writer is not None
 
     def enter_state(self, state: str) -> None:
         self.state, self.since = state, time.time()
 
-    def room(self, held: int) -> NodeCapacity:
-        ready = self.up and self.state == "Online" and self.health == "OK"
+    def capacity(self, held: int) -> NodeCapacity:
+        ready = self.is_up and self.state == "Online" and self.health == "OK"
         return NodeCapacity(
             self.name, self.cores, self.sockets, self.gpus, self.cores - held, ready, tuple(self.groups)
         )
 
-    def order(self, **words: object) -> None:
+    def send_order(self, **words: object) -> None:
         if self.writer is not None:
             self.writer.write(json.dumps(words).encode() + b"\n")
 
 
 class Cluster:
-    """All nodes. `told(node, words)` is called with what a node tells, `lost(node)` when its process has ended."""
+    """All nodes. `on_message(node, words)` is called with what a node tells, `on_lost(node)` when its process ended."""
 
     def __init__(self, options: SimulatorOptions, folder: str) -> None:
         self.options, self.folder = options, folder
@@ -76,8 +76,8 @@ class Cluster:
         self.why = "" if options.namespaces else "as asked"
         self.groups = {name: (text, True) for name, text in GROUPS.items()}
         self.nodes: dict[str, SimulatedNode] = {}
-        self.told: Callable[[SimulatedNode, Mapping[str, Any]], None] = lambda node, words: None
-        self.lost: Callable[[SimulatedNode], None] = lambda node: None
+        self.on_message: Callable[[SimulatedNode, Mapping[str, Any]], None] = lambda node, words: None
+        self.on_lost: Callable[[SimulatedNode], None] = lambda node: None
         self._tasks: set[asyncio.Task[None]] = set()
         self._name_nodes()
 
@@ -144,7 +144,7 @@ class Cluster:
 
     async def _read(self, node: SimulatedNode, reader: asyncio.StreamReader) -> None:
         while line := await _read_line(reader):
-            self.told(node, json.loads(line))
+            self.on_message(node, json.loads(line))
         process, writer = node.process, node.writer
         node.writer = None
         if writer is not None:
@@ -153,7 +153,7 @@ class Cluster:
             await process.wait()
         node.pid = node.process = None
         node.leaving = False
-        self.lost(node)
+        self.on_lost(node)
 
     def switch_off(self, node: SimulatedNode) -> None:
         if node.process is not None:

@@ -53,7 +53,7 @@ class Item:
         return names_in(self.value(name))
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return self.state in OVER
 
     def touch(self) -> None:
@@ -70,7 +70,7 @@ class Item:
             self.submitted = self.changed
         elif state == "Running":
             self.started = self.changed
-        if self.over:
+        if self.is_over:
             self.ended = self.changed
 
     def renew(self) -> None:
@@ -137,7 +137,7 @@ class Task(Item):
         super().renew()
         self.exit_code, self.output, self.place, self.ending, self.dismissed = None, "", {}, "", False
 
-    def shown(self) -> dict[str, str]:
+    def to_properties(self) -> dict[str, str]:
         """All properties, "" where there is no value yet."""
         own = {
             "TaskId": self.key,
@@ -186,7 +186,7 @@ class Job(Item):
         super().renew()
         self.pending = self.ending = ""
 
-    def shown(self) -> dict[str, str]:
+    def to_properties(self) -> dict[str, str]:
         """All properties, "" where there is no value yet; what only the head node knows of others is left out."""
         own = {
             "Id": str(self.number),
@@ -206,6 +206,6 @@ class Job(Item):
 
 def select_properties(item: Job | Task, wanted: list[str]) -> dict[str, str]:
     """The wanted properties in the order asked for, by their own names; all where none is named."""
-    shown = item.shown()
+    shown = item.to_properties()
     names = [canonical_name(name, shown) for name in wanted] or list(shown)
     return {name: shown[name] for name in names if name is not None}

@@ -82,7 +82,7 @@ def allocate(job: Job, rooms: Sequence[NodeCapacity]) -> dict[str, int] | None:
     """The cores of each node that it gets now; None while too little is free. What it has already counts as free."""
     kind, exclusive = job.value("UnitType"), job.flag("IsExclusive")
     least, most = job_limits(job)
-    needs = required_units(job, [task for task in job.runnable_tasks() if not task.over])
+    needs = required_units(job, [task for task in job.runnable_tasks() if not task.is_over])
     able: dict[str, int] = {}
     for room in sorted(
         (each for each in eligible_nodes(job, rooms) if each.up), key=lambda room: room.name not in job.held

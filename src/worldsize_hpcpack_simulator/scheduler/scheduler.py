@@ -37,14 +37,14 @@ class Scheduler(TaskRunner):
             self.active.values(), key=_queue_position
         ):  # what others give up now, the first of the queue gets
             self._step(job)
-            if job.over:
+            if job.is_over:
                 del self.active[job.number]
         for node in self.cluster.nodes.values():
-            if node.state == "Draining" and not self.busy(node):
+            if node.state == "Draining" and not self.is_busy(node):
                 node.enter_state("Offline")
         return any(_is_changing(job) for job in self.active.values())
 
-    def busy(self, node: SimulatedNode) -> bool:
+    def is_busy(self, node: SimulatedNode) -> bool:
         """Whether tasks run there."""
         tasks = (task for job in self.active.values() for task in job.runnable_tasks())
         return any(node.name in task.nodes and task.state in LIVE for task in tasks)
@@ -52,16 +52,16 @@ class Scheduler(TaskRunner):
     def node_capacities(self) -> list[placement.NodeCapacity]:
         """All nodes with what no job has of them."""
         held = [job.held for job in self.active.values()]
-        return [node.room(sum(each.get(node.name, 0) for each in held)) for node in self.cluster.nodes.values()]
+        return [node.capacity(sum(each.get(node.name, 0) for each in held)) for node in self.cluster.nodes.values()]
 
-    def _due(self, item: Job | Task) -> bool:
+    def _is_due(self, item: Job | Task) -> bool:
         return time.monotonic() - item.since >= self.options.delay
 
     def _step(self, job: Job) -> None:
-        self._pass_on(job)
+        self._advance_tasks(job)
         if job.state == "Running":
             self._run(job)
-        elif not self._due(job):
+        elif not self._is_due(job):
             return
         elif job.state in _NEXT:
             self._advance(job, _NEXT[job.state])
@@ -72,10 +72,10 @@ class Scheduler(TaskRunner):
         elif job.state in ("Finishing", "Canceling"):
             self._close(job)
 
-    def _pass_on(self, job: Job) -> None:
+    def _advance_tasks(self, job: Job) -> None:
         """Tasks on their way through states that they only pass."""
         for task in job.runnable_tasks():
-            if not self._due(task):
+            if not self._is_due(task):
                 continue
             if task.state == "Finishing":
                 task.enter_state(task.ending)
@@ -100,7 +100,7 @@ class Scheduler(TaskRunner):
             job.enter_state("ExternalValidation")
             return
         for task in job.tasks.values():
-            if not task.over:
+            if not task.is_over:
                 task.enter_state("Failed", why)
         job.enter_state("Failed", why)
 
@@ -124,7 +124,7 @@ class Scheduler(TaskRunner):
         if job.value("HoldUntil") and parse_date(job.value("HoldUntil")) > time.time():
             return "The job is held until %s." % job.value("HoldUntil")
         for parent in job.names("ParentJobIds"):
-            if not self.jobs[int(parent)].over:
+            if not self.jobs[int(parent)].is_over:
                 return "The job waits for job %s." % parent
         return ""
 
@@ -141,14 +141,16 @@ class Scheduler(TaskRunner):
                 self.end_job(job, "Failed", _failure_message(task))
                 return
         ready = [
-            task for task in job.runnable_tasks() if task.state == "Queued" and self._due(task) and may_start(task, job)
+            task
+            for task in job.runnable_tasks()
+            if task.state == "Queued" and self._is_due(task) and may_start(task, job)
         ]
         if ready:
             take_cores(job, self.node_capacities())
             dispatch(job, ready, self.node_capacities())
         else:
             release_cores(job)
-        if not job.flag("RunUntilCanceled") and all(task.over for task in job.runnable_tasks()):
+        if not job.flag("RunUntilCanceled") and all(task.is_over for task in job.runnable_tasks()):
             job.ending = "Failed" if failed else "Finished"
             job.enter_state("Finishing", _failure_message(failed[0]) if failed else "")
 
@@ -159,12 +161,12 @@ class Scheduler(TaskRunner):
         for task in job.runnable_tasks():
             self.end_task(task, word, message or "The job was canceled.", forced)
         for task in job.tasks.values():
-            if task.is_sweep and not task.over:
+            if task.is_sweep and not task.is_over:
                 task.enter_state("Finished" if state == "Finished" else "Canceled", message)
         job.enter_state("Canceling" if state in ("Canceled", "Queued") else "Finishing", message)
 
     def _close(self, job: Job) -> None:
-        if all(task.over for task in job.runnable_tasks()):
+        if all(task.is_over for task in job.runnable_tasks()):
             job.held = {}
             if job.ending == "Queued":
                 self.requeue(job)

@@ -54,9 +54,9 @@ def with_index(text: str, index: int) -> str:
 def update_master(task: Task) -> None:
     """The master of a sweep is what its subtasks are."""
     states = [each.state for each in task.subtasks.values()]
-    if task.over or not states:
+    if task.is_over or not states:
         return
-    if all(each.over for each in task.subtasks.values()):
+    if all(each.is_over for each in task.subtasks.values()):
         task.enter_state("Failed" if "Failed" in states else "Canceled" if "Canceled" in states else "Finished")
     elif task.state in ("Queued", "Configuring") and any(state in (*LIVE, "Finishing") for state in states):
         task.enter_state("Running")

@@ -22,22 +22,22 @@ class TaskRunner:
         self.jobs: dict[int, Job] = {}
         self.active: dict[int, Job] = {}
         self.changed: Callable[[], None] = lambda: None
-        cluster.told, cluster.lost = self.told, self.lost
+        cluster.on_message, cluster.on_lost = self.handle_message, self.handle_lost_node
 
     def start(self, task: Task, job: Job) -> None:
         """On the first of its nodes; the others are its own too."""
         task.enter_state("Running")
-        self.cluster.nodes[task.nodes[0]].order(**start_order(task, job, self.cluster))
+        self.cluster.nodes[task.nodes[0]].send_order(**start_order(task, job, self.cluster))
 
-    def told(self, node: SimulatedNode, words: Mapping[str, Any]) -> None:
+    def handle_message(self, node: SimulatedNode, words: Mapping[str, Any]) -> None:
         """A task's processes have ended."""
-        task = self._running(words["key"])
+        task = self._find_running(words["key"])
         if task is not None:
             task.exit_code, task.output = words["code"], words["output"]
-            self._settle(task, node, words["trouble"])
+            self._end_by_result(task, node, words["trouble"])
             self.changed()
 
-    def _running(self, order: str) -> Task | None:
+    def _find_running(self, order: str) -> Task | None:
         """The task that was started by this order, and not again since."""
         job = self.jobs.get(int(order.partition(".")[0]))
         tasks = (
@@ -45,7 +45,7 @@ class TaskRunner:
         )
         return next(tasks, None)
 
-    def _settle(self, task: Task, node: SimulatedNode, trouble: str) -> None:
+    def _end_by_result(self, task: Task, node: SimulatedNode, trouble: str) -> None:
         if task.ending:
             end_run(task, task.ending)
         elif trouble:
@@ -55,7 +55,7 @@ class TaskRunner:
         else:
             end_run(task, "Failed", "The command of the task exited with code %s." % task.exit_code)
 
-    def lost(self, node: SimulatedNode) -> None:
+    def handle_lost_node(self, node: SimulatedNode) -> None:
         """A node does not answer any more: what ran there failed, or runs again where that is allowed."""
         if node.state != "Offline":
             node.health = "Error"
@@ -87,11 +87,11 @@ class TaskRunner:
                 task.ending = state
                 task.enter_state("Canceling", message)
             self._order_end(task, 0 if forced else self.options.grace)
-        elif not task.over and task.state != "Finishing":
+        elif not task.is_over and task.state != "Finishing":
             task.enter_state("Canceled" if state == "Failed" else state, message)
 
     def _order_end(self, task: Task, grace: float) -> None:
-        self.cluster.nodes[task.nodes[0]].order(do="end", key=task.order, grace=grace)
+        self.cluster.nodes[task.nodes[0]].send_order(do="end", key=task.order, grace=grace)
 
 
 def end_run(task: Task, state: str, message: str = "") -> None:

@@ -50,7 +50,7 @@ def requeue_job(scheduler: Scheduler, job: Job) -> None:
 
 def cancel_task(scheduler: Scheduler, task: Task, message: str, forced: bool) -> None:
     """What runs of it fails; what does not is canceled, and stays so when the job is requeued."""
-    if task.over or task.state == "Finishing":
+    if task.is_over or task.state == "Finishing":
         raise _wrong_state_error("canceled", "task %s" % task.key, task.state)
     for each in task.subtasks.values() if task.is_sweep else [task]:
         scheduler.end_task(each, "Failed", message or "The task was canceled.", forced)
@@ -75,7 +75,7 @@ def requeue_task(task: Task, master: Task | None = None) -> None:
             each.requeues += 1
             each.renew()
             each.enter_state("Configuring")
-    if master is not None and master.over:
+    if master is not None and master.is_over:
         master.enter_state("Configuring")
 
 
