@@ -28,13 +28,13 @@ _WRITING = frozenset("wax+")
 
 def install(training: Training, world: Communicator) -> None:
     files = FilePatches(training, world)
-    replace(torch, "save", files.save)
-    replace(torch, "load", files.load)
+    replace(torch, "save", files.make_save)
+    replace(torch, "load", files.make_load)
     for name in ("mkdir", "makedirs"):
         replace(os, name, files.make_mkdir)
     if training.rank == 0:
         for name in ("rename", "replace"):
-            replace(os, name, files.moved)
+            replace(os, name, files.make_rename)
         return
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("WANDB_MODE", "disabled")
@@ -43,7 +43,7 @@ def install(training: Training, world: Communicator) -> None:
     io.open = opened
     call_after_import("torch.utils.tensorboard.writer", files.quiet_events)
     for name in ("remove", "unlink", "rename", "replace", "rmdir"):
-        replace(os, name, files.left)
+        replace(os, name, files.make_remove)
     for name in ("copymode", "copystat"):
         replace(shutil, name, files.make_copy_mode)
 
@@ -58,7 +58,7 @@ class FilePatches:
         self._leaves = False
         self._directory = ""
 
-    def _place(self, path: Any) -> str | None:
+    def _shared_path(self, path: Any) -> str | None:
         """The real path where it lies below the run directory, which all ranks share."""
         if not self._root or not self._training.active or isinstance(path, int):
             return None
@@ -70,10 +70,10 @@ class FilePatches:
 
     def make_open(self, original: Any) -> Any:
         def opened(file: Any, mode: Any = "r", *values: Any, **keywords: Any) -> Any:
-            place = self._place(file) if isinstance(mode, str) else None
+            place = self._shared_path(file) if isinstance(mode, str) else None
             if place is not None:
                 if _WRITING.intersection(mode):
-                    file = self._own(place, mode, original)
+                    file = self._own_path(place, mode, original)
                 elif place in self._beside:
                     file = self._beside[place]
                 else:
@@ -82,7 +82,7 @@ class FilePatches:
 
         return opened
 
-    def _own(self, place: str, mode: str, opened: Any) -> str:
+    def _own_path(self, place: str, mode: str, opened: Any) -> str:
         """Where this rank writes what belongs at `place`."""
         own = self._beside.get(place)
         if own is None:
@@ -103,7 +103,7 @@ class FilePatches:
 
         atexit.register(sweep)
 
-    def save(self, original: Any) -> Any:
+    def make_save(self, original: Any) -> Any:
         def save(obj: Any, f: Any, *values: Any, **keywords: Any) -> None:
             if not self._training.active or not isinstance(f, (str, os.PathLike)):
                 original(obj, f, *values, **keywords)
@@ -118,11 +118,11 @@ class FilePatches:
             elif self._training.used:
                 self._beside.pop(name, None)
             else:
-                original(obj, self._own(name, "wb", builtins.open), *values, **keywords)
+                original(obj, self._own_path(name, "wb", builtins.open), *values, **keywords)
 
         return save
 
-    def load(self, original: Any) -> Any:
+    def make_load(self, original: Any) -> Any:
         def load(f: Any, *values: Any, **keywords: Any) -> Any:
             if self._training.active and isinstance(f, (str, os.PathLike)):
                 name = os.path.realpath(os.fspath(f))
@@ -188,12 +188,12 @@ class FilePatches:
             try:
                 original(name, *values, **keywords)
             except FileExistsError:
-                if self._place(name) is None or not os.path.isdir(name):
+                if self._shared_path(name) is None or not os.path.isdir(name):
                     raise
 
         return tolerant
 
-    def moved(self, original: Any) -> Any:
+    def make_rename(self, original: Any) -> Any:
         """What rank 0 has saved is there under another name."""
 
         def moved(path: Any, other: Any, **keywords: Any) -> None:
@@ -227,12 +227,12 @@ class FilePatches:
         """Of a copy that lies beside, there is no mode to set."""
 
         def copied(source: Any, target: Any, **keywords: Any) -> None:
-            if self._place(target) not in self._beside:
+            if self._shared_path(target) not in self._beside:
                 original(source, target, **keywords)
 
         return copied
 
-    def left(self, original: Any) -> Any:
+    def make_remove(self, original: Any) -> Any:
         """What rank 0 removes or renames."""
 
         def left(path: Any, *values: Any, **keywords: Any) -> None:
@@ -240,7 +240,7 @@ class FilePatches:
             if skipped:
                 self._beside.pop(name, None)
                 return
-            place = self._place(path) if not keywords.get("dir_fd") else None
+            place = self._shared_path(path) if not keywords.get("dir_fd") else None
             if place is None:
                 original(path, *values, **keywords)
             elif place in self._beside and values:

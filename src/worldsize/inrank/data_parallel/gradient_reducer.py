@@ -39,9 +39,9 @@ class GradientReducer:
         self._late: Any = None
 
     def install(self) -> None:
-        replace(torch.autograd, "backward", self._backward)
+        replace(torch.autograd, "backward", self._make_backward)
 
-    def _backward(self, original: Any) -> Any:
+    def _make_backward(self, original: Any) -> Any:
         def backward(
             tensors: Any,
             grad_tensors: Any = None,
@@ -138,7 +138,7 @@ class GradientReducer:
             if run.idle:
                 del self._plans[site]
         if extra:
-            settled = self._settle(run, site)
+            settled = self._agree_on_plan(run, site)
             loss = loss if settled is None else settled
         self._add_former(run)
         self._values.record_backward(roots, loss, "sum" if run.summed else "mean")
@@ -207,7 +207,7 @@ class GradientReducer:
             "let every batch use all parameters, or run it on one rank",
         )
 
-    def _settle(self, run: BackwardPass, site: Any) -> Any:
+    def _agree_on_plan(self, run: BackwardPass, site: Any) -> Any:
         """The first backward of a place, or one that reached further than before: what has no plan yet is agreed on."""
         places = {index: place + 1 for place, index in enumerate(dict.fromkeys(run.extra))}
         mine = torch.zeros(2, len(self._trained.tensors) + 1, dtype=torch.float64)

@@ -40,7 +40,7 @@ def install_guards(parts: RankContext, normalising: BatchNormPatch) -> None:
     watch = _StepChecks(parts, normalising)
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    replace(torch.autograd, "backward", watch.backward)
+    replace(torch.autograd, "backward", watch.make_backward)
     register_optimizer_step_post_hook(lambda optimizer, *_: watch.check_step(optimizer))
     replace(torch.optim.lr_scheduler.ReduceLROnPlateau, "step", watch.make_plateau_step)
 
@@ -109,7 +109,7 @@ class _StepChecks:
         if training.used and (training.steps in _COMPARED_STEPS or training.steps % _EVERY == 0):
             self._compare(optimizer)
 
-    def backward(self, original: Any) -> Any:
+    def make_backward(self, original: Any) -> Any:
         """Scripts that step by hand come to no optimizer's hook."""
 
         def backward(*values: Any, **keywords: Any) -> None:

@@ -88,7 +88,7 @@ class LoaderPass:
         parts.streams.loading = False
         parts.streams.use(False)
         if self._counts is not None and self._last is not None:
-            self._counts.look(user_frame(3), self._last.sliced)
+            self._counts.record_batch(user_frame(3), self._last.sliced)
         if self._last is not None and training.backwards > self._seen and torch.is_grad_enabled():
             parts.loops.setdefault(self.site, "train" if parts.models.is_training() else "eval")
             self.verdict = ALWAYS
@@ -133,7 +133,7 @@ class LoaderPass:
         code, line, _ = self.site
         return "%s:%d" % (code.co_filename, line) if code is not None else "the loader"
 
-    def own(self, draw: Callable[[], Any]) -> Any:
+    def draw_own(self, draw: Callable[[], Any]) -> Any:
         """The next batch; of a stream under `scale`, this rank's of the next ones, one for each."""
         training = self._training
         if training.mode != "scale" or not self.streaming or not self.is_trained_with():

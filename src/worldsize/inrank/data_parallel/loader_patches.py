@@ -27,15 +27,15 @@ class LoaderPatches:
 
     def install(self) -> None:
         kind = torch.utils.data.dataloader._BaseDataLoaderIter
-        replace(torch.utils.data.DataLoader, "__iter__", self._iter)
+        replace(torch.utils.data.DataLoader, "__iter__", self._make_iter)
         replace(kind, "__init__", self._make_init)
-        replace(kind, "_reset", self._reset)
-        replace(kind, "_next_index", self._next_index)
-        replace(kind, "__next__", self._given)
+        replace(kind, "_reset", self._make_reset)
+        replace(kind, "_next_index", self._make_next_index)
+        replace(kind, "__next__", self._make_next)
         if self._parts.training.mode == "scale":
-            replace(torch.utils.data.DataLoader, "__len__", self._length)
+            replace(torch.utils.data.DataLoader, "__len__", self._make_length)
 
-    def _iter(self, original: Any) -> Any:
+    def _make_iter(self, original: Any) -> Any:
         def iterate(loader: Any) -> Any:
             parts = self._parts
             if not parts.training.active:
@@ -56,7 +56,7 @@ class LoaderPatches:
 
         return iterate
 
-    def _length(self, original: Any) -> Any:
+    def _make_length(self, original: Any) -> Any:
         """Of a loader that shuffles, which is one that trains: the batches of one rank, as schedules count them."""
 
         def length(loader: Any) -> Any:
@@ -91,7 +91,7 @@ class LoaderPatches:
 
         return made
 
-    def _reset(self, original: Any) -> Any:
+    def _make_reset(self, original: Any) -> Any:
         def reset(iterator: Any, loader: Any, *values: Any, **keywords: Any) -> None:
             original(iterator, loader, *values, **keywords)
             follower = iterator.__dict__.get("_worldsize")
@@ -100,7 +100,7 @@ class LoaderPatches:
 
         return reset
 
-    def _next_index(self, original: Any) -> Any:
+    def _make_next_index(self, original: Any) -> Any:
         def next_index(iterator: Any) -> Any:
             index = original(iterator)
             follower = iterator.__dict__.get("_worldsize")
@@ -108,14 +108,14 @@ class LoaderPatches:
 
         return next_index
 
-    def _given(self, original: Any) -> Any:
+    def _make_next(self, original: Any) -> Any:
         def given(iterator: Any) -> Any:
             follower = iterator.__dict__.get("_worldsize")
             if follower is None or not self._parts.training.active:
                 return original(iterator)
             follower.begin()
             try:
-                data = follower.own(lambda: original(iterator))
+                data = follower.draw_own(lambda: original(iterator))
             except StopIteration:
                 follower.end()
                 raise

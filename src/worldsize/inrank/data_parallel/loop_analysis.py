@@ -178,7 +178,7 @@ class _BackwardFinder:
         return self._calls(statement, depth)
 
     def _branches(self, statement: ast.If, depth: int) -> str:
-        known = self._known(statement.test) if depth == 0 else None
+        known = self._condition_value(statement.test) if depth == 0 else None
         if known is not None:
             return self.block(statement.body if known else statement.orelse, depth)
         one, other = self.block(statement.body, depth), self.block(statement.orelse, depth)
@@ -188,30 +188,30 @@ class _BackwardFinder:
             return other
         return SOMETIMES
 
-    def _known(self, test: ast.expr) -> bool | None:
+    def _condition_value(self, test: ast.expr) -> bool | None:
         """What a condition of plain names is now; None where it cannot be told without executing anything."""
         if isinstance(test, ast.Constant):
             return bool(test.value)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            inner = self._known(test.operand)
+            inner = self._condition_value(test.operand)
             return None if inner is None else not inner
         if isinstance(test, ast.BoolOp):
-            return self._known_all(test)
+            return self._boolean_value(test)
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
-            return self._known_compare(test)
+            return self._comparison_value(test)
         found, value = self._value(test)
         if found and (value is None or isinstance(value, (bool, str))):
             return bool(value)
         return None
 
-    def _known_all(self, test: ast.BoolOp) -> bool | None:
-        parts = [self._known(part) for part in test.values]
+    def _boolean_value(self, test: ast.BoolOp) -> bool | None:
+        parts = [self._condition_value(part) for part in test.values]
         decides = isinstance(test.op, ast.Or)
         if decides in parts:
             return decides
         return None if None in parts else not decides
 
-    def _known_compare(self, test: ast.Compare) -> bool | None:
+    def _comparison_value(self, test: ast.Compare) -> bool | None:
         (left_found, left), (right_found, right) = self._value(test.left), self._value(test.comparators[0])
         operator = test.ops[0]
         if not (left_found and right_found):

@@ -34,7 +34,7 @@ class LoopCounts:
         self._last = {name: value for name, _, _ in found for value in (_read(frame, name),) if value is not None}
         self._added: dict[str, Any] = dict.fromkeys(self._last, 0)
 
-    def look(self, frame: Any, sliced: bool) -> None:
+    def record_batch(self, frame: Any, sliced: bool) -> None:
         """After a batch: what was added for it."""
         if frame is None or frame.f_code is not self.code:
             return

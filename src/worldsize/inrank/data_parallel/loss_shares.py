@@ -31,7 +31,7 @@ class LossShares:
         scale: Any = 1.0 / self._world.size
         summed = False
         for reading in readings:
-            self._look(reading)
+            self._check_reading(reading)
             summed = summed or reading.kind == "sum"
             for node in reading.sums:
                 handles.append(node.register_prehook(_make_scaling(self._world.size)))
@@ -45,7 +45,7 @@ class LossShares:
         run.loss = number if summed else number * scale
         return [_scaled_gradient(root, gradient, scale) for root, gradient in zip(roots, gradients)]
 
-    def _look(self, reading: LossReading) -> None:
+    def _check_reading(self, reading: LossReading) -> None:
         if reading.bent and self._training.mode == "split":
             raise refusal(
                 "the loss is not a sum or a mean over its batch (%s of one), so slices of a batch do not add up to it"

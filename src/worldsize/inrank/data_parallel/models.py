@@ -73,7 +73,7 @@ class Models:
 
         return grouped
 
-    def held(self) -> Iterator[Any]:
+    def held_tensors(self) -> Iterator[Any]:
         """What optimizers hold, in the order in which they got it."""
         return _live_tensors(self._held)
 
@@ -83,7 +83,7 @@ class Models:
     def is_training(self) -> bool:
         """Whether a module whose own parameters are trained is in training mode; also where there is none."""
         if self._owners is None:
-            held = {id(tensor) for tensor in self.held()}
+            held = {id(tensor) for tensor in self.held_tensors()}
             self._owners = [
                 weakref.ref(module)
                 for module in self.modules()
@@ -120,7 +120,7 @@ class Models:
                 gc.collect()
             known = {id(reference()) for reference in self.agreed}
             fresh = [tensor for tensor in self._tensors() if not self.is_alike(tensor)]
-            held = [tensor for tensor in self.held() if id(tensor) not in known]
+            held = [tensor for tensor in self.held_tensors() if id(tensor) not in known]
             mine = [float(len(fresh)), float(sum(tensor.numel() for tensor in fresh)), float(len(held))]
             first = self._world.broadcast_from_first(torch.tensor(mine, dtype=torch.float64))
             if not self._world.add_up(torch.tensor([float(first.tolist() != mine)])).item():
@@ -143,7 +143,7 @@ class Models:
     def _tensors(self) -> Iterator[Any]:
         """The optimizers' first: an order that is the same on all ranks."""
         seen = set()
-        for tensor in (*self.held(), *self._module_tensors()):
+        for tensor in (*self.held_tensors(), *self._module_tensors()):
             if id(tensor) not in seen:
                 seen.add(id(tensor))
                 yield tensor

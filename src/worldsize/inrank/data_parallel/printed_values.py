@@ -33,8 +33,8 @@ class ReportedValues:
 
     def install(self) -> None:
         for name in ("item", "__float__", "tolist"):
-            replace(torch.Tensor, name, self._number)
-        replace(torch.Tensor, "numpy", self._array)
+            replace(torch.Tensor, name, self._make_number)
+        replace(torch.Tensor, "numpy", self._make_array)
         scalers = [torch.amp.GradScaler] if hasattr(torch.amp, "GradScaler") else [torch.cuda.amp.GradScaler]
         for scaler in scalers:
             replace(scaler, "scale", self._make_scale)
@@ -67,10 +67,10 @@ class ReportedValues:
             if known is not None and known[1] == tensor._version and tensor.dtype == known[0].dtype:
                 return float(original(known[2])) if isinstance(known[2], torch.Tensor) else known[2]
         if self._training.asked.sliced and tensor.requires_grad and tensor.grad_fn is not None:
-            return self._asked(tensor, original)
+            return self._ask_ranks(tensor, original)
         return None
 
-    def _asked(self, tensor: Any, original: Callable[..., Any]) -> Any:
+    def _ask_ranks(self, tensor: Any, original: Callable[..., Any]) -> Any:
         if self._busy or tensor.numel() != 1 or threading.current_thread() is not threading.main_thread():
             return None
         self._busy = True
@@ -91,7 +91,7 @@ class ReportedValues:
             return self._kind, 1.0
         return reading.kind, float(_item(reading.weighted[0][1].detach())) if reading.kind == "weighted" else 1.0
 
-    def _number(self, original: Any) -> Any:
+    def _make_number(self, original: Any) -> Any:
         def number(tensor: Any) -> Any:
             if self._training.active and tensor.is_floating_point():
                 value = self._value(tensor, _item)
@@ -101,7 +101,7 @@ class ReportedValues:
 
         return number
 
-    def _array(self, original: Any) -> Any:
+    def _make_array(self, original: Any) -> Any:
         def array(tensor: Any, **keywords: Any) -> Any:
             if self._known and self._training.active and tensor.is_floating_point() and not tensor.requires_grad:
                 value = self._value(tensor, _item)

@@ -39,7 +39,7 @@ class RandomPatches:
 
     def install_numpy(self, numpy: Any) -> None:
         for name in _NUMPY:
-            replace(numpy, name, self._numpy)
+            replace(numpy, name, self._make_numpy)
         for name in ("randn", "rand"):
             replace(numpy, name, self._make_numpy_sized)
 
@@ -151,7 +151,7 @@ class RandomPatches:
 
         return filling
 
-    def _numpy(self, original: Any) -> Any:
+    def _make_numpy(self, original: Any) -> Any:
         def sized(*values: Any, **keywords: Any) -> Any:
             size = keywords.get("size", values[-1] if values else None)
             rows = self._rows(size[0]) if isinstance(size, tuple) and size else None

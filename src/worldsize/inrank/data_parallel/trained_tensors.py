@@ -89,7 +89,7 @@ class TrainedTensors:
         self._cold = cold
         for tensor in fresh:
             _refuse_hooks(tensor)
-            tensor.register_post_accumulate_grad_hook(self._listener(self._index[id(tensor)]))
+            tensor.register_post_accumulate_grad_hook(self._make_hook(self._index[id(tensor)]))
         self._check_alike([tensor for tensor in fresh if not self._models.is_alike(tensor)])
 
     def _check_alike(self, tensors: list[Any]) -> None:
@@ -106,7 +106,7 @@ class TrainedTensors:
                 "seed what draws them (torch.manual_seed) before the model is made",
             )
 
-    def _listener(self, index: int) -> Any:
+    def _make_hook(self, index: int) -> Any:
         return lambda _: self._on_gradient(index)
 
 
