@@ -30,7 +30,7 @@ from worldsize.plan.run_paths import RunPaths
 paths = RunPaths(sys.argv[1])
 plan = Plan.from_json(open(paths.plan).read())
 errands = execute_on_run(NodeCommand(tuple(sys.argv[2:]), tuple(range(len(plan.nodes))), paths.code, plan, paths), str)
-while (said := errands.hear(0.1)) is not None:
+while (said := errands.read_events(0.1)) is not None:
     for each in said:
         print(each.node, each.kind, flush=True)
 """
@@ -77,14 +77,14 @@ def told(errands: NodeCommandStream, before: Sequence[NodeEvent] = ()) -> Told:
             elif each.kind != "up":
                 stream = found.out if each.kind == "out" else found.err
                 stream.setdefault(each.node, bytearray()).extend(each.data)
-        said = errands.hear(0.1)
+        said = errands.read_events(0.1)
     errands.close()
     return found
 
 
 def until_said(errands: NodeCommandStream, kind: str, nodes: int) -> list[NodeEvent]:
     heard: list[NodeEvent] = []
-    until(lambda: heard.extend(errands.hear(0.1) or []) or sum(each.kind == kind for each in heard) >= nodes)
+    until(lambda: heard.extend(errands.read_events(0.1) or []) or sum(each.kind == kind for each in heard) >= nodes)
     return heard
 
 
@@ -146,7 +146,7 @@ def test_stop_leaves_a_grace_and_close_none(runs: LocalRuns) -> None:
     assert time.monotonic() - started < 4.9
     until(lambda: not sleeping("4732"))
     deaf.close()
-    assert deaf.hear(0) in ([], None)
+    assert deaf.read_events(0) in ([], None)
     assert not run.over()
 
 
@@ -242,7 +242,7 @@ def test_nodes_that_cannot_begin_it_say_why(runs: LocalRuns, monkeypatch) -> Non
 class ByHand:
     """A backing that has nothing to say."""
 
-    def look(self) -> NodeOutlook:
+    def outlook(self) -> NodeOutlook:
         return NodeOutlook()
 
     def release(self, ended: bool) -> None:

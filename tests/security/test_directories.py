@@ -88,7 +88,7 @@ def test_a_link_that_others_exchange_meanwhile(machine: Machine, monkeypatch: py
         return readlink(path, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "readlink", exchange_first)
-    assert real_path(os.path.join(place, "ours"), places=False) == os.path.join(place, "ours.d")
+    assert real_path(os.path.join(place, "ours"), check_parents=False) == os.path.join(place, "ours.d")
 
 
 def test_links_of_roots_are_followed(machine: Machine, tmp_path: Path) -> None:

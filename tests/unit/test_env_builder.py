@@ -30,7 +30,7 @@ def make(work):
     with open(os.path.dirname(prefix) + "/builds", "a") as builds:
         builds.write("%d\\n" % os.getpid())
     for number in range(count):
-        work.step("file %d" % number)
+        work.report_step("file %d" % number)
         with open("%s/%d" % (work.prefix, number), "w") as file:
             file.write(str(number) * 1000)
         time.sleep(pause)
@@ -72,7 +72,7 @@ def prefix(tmp_path: Path) -> str:
 
 
 def make_nothing(work: builder.Build) -> dict[str, Any]:
-    work.step("nothing")
+    work.report_step("nothing")
     return {"spec": "x"}
 
 
@@ -177,7 +177,7 @@ def test_the_next_builder_hears_what_the_killed_one_noted(prefix: str) -> None:
 
 def test_a_failure_leaves_nothing_but_the_log(prefix: str) -> None:
     def fail(work: builder.Build) -> dict[str, Any]:
-        work.step("solving")
+        work.report_step("solving")
         Path(work.prefix, "half").write_text("x")
         raise BuildError("no such package")
 

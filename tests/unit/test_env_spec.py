@@ -68,7 +68,7 @@ def test_names_that_are_ours(name: str) -> None:
 def test_versions_and_names_of_pythons(text: str, version: bool) -> None:
     assert is_version(text) is version
     read = spec("{python: '%s'}" % text)
-    assert (read.version, read.existing) == ((text.removeprefix("python"), None) if version else (None, text))
+    assert (read.version, read.existing_python) == ((text.removeprefix("python"), None) if version else (None, text))
 
 
 def test_a_number_is_a_version() -> None:
@@ -82,7 +82,7 @@ def test_azures_inline_conda_file_and_ours_are_the_same_value() -> None:
     ours = spec("{name: n, channels: [conda-forge], conda: [python=3.11, pip], pip: [torch, -r r.txt]}")
     assert azure == ours
     assert ours.pip == ("torch", "-r /p/r.txt")
-    assert ours.builds
+    assert ours.needs_build
 
 
 def test_a_conda_file_by_path() -> None:
@@ -152,9 +152,9 @@ def test_azures_build_is_a_mapping_and_no_step_of_ours() -> None:
 
 
 def test_what_exists_needs_no_building() -> None:
-    assert not spec("{python: torch, modules: [cuda], variables: {A: 1}}").builds
-    assert spec("{python: torch, pip: [a]}").builds
-    assert spec("{python: '3.11'}").builds
+    assert not spec("{python: torch, modules: [cuda], variables: {A: 1}}").needs_build
+    assert spec("{python: torch, pip: [a]}").needs_build
+    assert spec("{python: '3.11'}").needs_build
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,11 @@ class Known:
     """A backing that says what the test knows."""
 
     def __init__(self, outlook: NodeOutlook | Callable[[], NodeOutlook]) -> None:
-        self.outlook = outlook
+        self.known = outlook
         self.released: list[bool] = []
 
-    def look(self) -> NodeOutlook:
-        return self.outlook() if callable(self.outlook) else self.outlook
+    def outlook(self) -> NodeOutlook:
+        return self.known() if callable(self.known) else self.known
 
     def release(self, ended: bool) -> None:
         self.released.append(ended)
@@ -59,14 +59,14 @@ def heard(errands: FileCommandStream, seconds: float = 10.0) -> list[NodeEvent]:
     """Everything until the end."""
     found: list[NodeEvent] = []
     deadline = time.monotonic() + seconds
-    while (said := errands.hear(0.1)) is not None:
+    while (said := errands.read_events(0.1)) is not None:
         assert time.monotonic() < deadline
         found += said
     return found
 
 
 def listen(ear: NodeFileReader, now: float) -> list[tuple[str, bytes]]:
-    return [(said.kind, said.data) for said in ear.listen(now)]
+    return [(said.kind, said.data) for said in ear.read_events(now)]
 
 
 def test_an_errand_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_an_ear_hears_whole_lines_once(errand: str) -> None:
     tell(errand, 0, line[7:], line_of(0, "beat", 0), b"noise of a file system\n")
     assert listen(ear, 2.0) == [("out", b"data")]
     tell(errand, 0, end(0, 4), line_of(0, "out", b"late"))
-    assert next((said.kind, said.code) for said in ear.listen(3.0)) == ("end", 4)
-    assert ear.over and listen(ear, 4.0) == []
+    assert next((said.kind, said.code) for said in ear.read_events(3.0)) == ("end", 4)
+    assert ear.is_over and listen(ear, 4.0) == []
 
 
 def test_an_ear_goes_on_with_the_next_segment_and_removes_the_last(errand: str) -> None:
@@ -129,29 +129,29 @@ def test_bytes_that_are_not_there_yet_are_read_again(errand: str) -> None:
 def test_silence_is_time_in_which_there_was_nothing_to_read(errand: str) -> None:
     ear = NodeFileReader(errand, 0)
     for now in (0.0, 0.6, 1.2):
-        ear.listen(now)
+        ear.read_events(now)
     assert ear.silence == pytest.approx(1.2)
-    ear.listen(100.0)
+    ear.read_events(100.0)
     assert ear.silence == pytest.approx(2.2), "we were suspended ourselves"
     path = os.path.join(errand, segment_name(0, 0))
     os.unlink(path)
     os.mkdir(path)
-    ear.listen(101.0)
+    ear.read_events(101.0)
     assert ear.silence == pytest.approx(2.2), "the file server did not answer"
     os.rmdir(path)
     tell(errand, 0, line_of(0, "beat", 0))
-    ear.listen(102.0)
+    ear.read_events(102.0)
     assert ear.silence == 0.0
 
 
 def test_it_hears_all_nodes_and_cleans_up(errand: str) -> None:
     backing = Known(NodeOutlook(notes=("queued as job 14",)))
     errands = FileCommandStream(errand, [0, 1], backing)
-    backing.outlook = NodeOutlook()
+    backing.known = NodeOutlook()
     tell(errand, 0, up(0), end(0, 3))
     tell(errand, 1, up(1), end(1))
     assert {(said.node, said.kind) for said in heard(errands)} >= {(0, "up"), (0, "end"), (1, "up"), (1, "end")}
-    assert errands.hear(0) is None
+    assert errands.read_events(0) is None
     errands.close()
     errands.close()
     assert backing.released == [True] and not os.path.exists(errand)
@@ -190,7 +190,7 @@ def test_no_node_at_all_is_an_error(errand: str, monkeypatch: pytest.MonkeyPatch
     errands = FileCommandStream(errand, [0, 1], Known(NodeOutlook(gone={0: "not found", 1: "not found"})))
     with pytest.raises(SubmitRejected, match="nodes 0,1: not found"):
         heard(errands)
-    assert errands.hear(0) is None
+    assert errands.read_events(0) is None
     errands.close()
 
 
@@ -228,7 +228,7 @@ def test_what_waits_in_a_queue_may_wait_for_long_and_is_stopped_at_once(
     errands = FileCommandStream(errand, [0, 1], backing)
     deadline = time.monotonic() + 1.5
     while time.monotonic() < deadline:
-        assert errands.hear(0.1) == []
+        assert errands.read_events(0.1) == []
     errands.stop()
     assert heard(errands, 1.0) == []
     errands.close()

@@ -276,7 +276,7 @@ def test_srun_gets_the_computes_options_for_nodes_of_its_own(tmp_path: Path) -> 
     alone = NodeCommand(("true",), (0, 1), "/", limit=30.0)
     errands = node_commands.execute_on_own_nodes(alone, asked, "/env/python", environ)
     with pytest.raises(SubmitRejected, match="ended with code 0"):
-        while errands.hear(1) is not None:
+        while errands.read_events(1) is not None:
             pass
     words = said.read_text().splitlines()
     for word in ("--nodes=2", "--ntasks=2", "--partition=gpu", "--account=a,b", "--gpus-per-node=4", "--time=2"):
@@ -310,7 +310,7 @@ def heard(errands: object) -> list[NodeEvent]:
     assert isinstance(errands, ProcessCommandStream)
     said: list[NodeEvent] = []
     try:
-        while (new := errands.hear(0.1)) is not None:
+        while (new := errands.read_events(0.1)) is not None:
             said += new
     finally:
         errands.close()
@@ -336,20 +336,20 @@ def test_notes_wait_for_the_first_node_unless_they_are_news(tmp_path: Path) -> N
     go = tmp_path / "go"
     script = "import sys; print('queued', 'later', 'chatter', sep='\\n', file=sys.stderr, flush=True)\n"
     waits = "import os, time\nwhile not os.path.exists(%r): time.sleep(0.01)\n" % str(go)
-    errands = start(script + waits + UP, news=re.compile("queued"), noise=re.compile("chatter"))
-    while not (found := errands.hear(0.1)):
+    errands = start(script + waits + UP, pass_on=re.compile("queued"), ignore=re.compile("chatter"))
+    while not (found := errands.read_events(0.1)):
         assert found is not None
     assert found == [NodeEvent(-1, "note", b"queued")]
     go.touch()
     assert heard(errands) == [NodeEvent(-1, "note", b"later"), NodeEvent(0, "up", b"n")]
     with pytest.raises(SubmitRejected, match="later") as error:
-        heard(start(script, news=re.compile("queued"), noise=re.compile("chatter")))
+        heard(start(script, pass_on=re.compile("queued"), ignore=re.compile("chatter")))
     assert "chatter" not in str(error.value) and "queued" not in str(error.value)
 
 
 def up(script: str) -> ProcessCommandStream:
     errands = start(UP + script)
-    while errands.hear(0.1) != [NodeEvent(0, "up", b"n")]:
+    while errands.read_events(0.1) != [NodeEvent(0, "up", b"n")]:
         pass
     return errands
 
@@ -388,7 +388,7 @@ def test_after_words_of_doom_it_is_not_waited_for_ever(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("worldsize.compute.node_commands.by_process._OVERTIME", 0.2)
     script = UP + "print('STEP CANCELLED', file=sys.stderr, flush=True); time.sleep(60)"
-    found = heard(start(script, doom=re.compile("CANCELLED")))
+    found = heard(start(script, fatal=re.compile("CANCELLED")))
     assert [said.kind for said in found] == ["up", "note"]
 
 

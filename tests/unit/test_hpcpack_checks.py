@@ -11,9 +11,9 @@ from hpcpack_server import Asked, Reply, props, serving, several
 
 from worldsize.compute.base import CheckResult
 from worldsize.compute.capabilities import ComputeNode
-from worldsize.compute.hpcpack.node_commands import JobNodeStarter as ErrandJob
+from worldsize.compute.hpcpack.node_commands import JobNodeStarter
 from worldsize.compute.hpcpack.preflight import check_head, check_lines, check_nodes, check_share
-from worldsize.compute.hpcpack.render import RequestSettings as AskedOf
+from worldsize.compute.hpcpack.render import RequestSettings
 from worldsize.compute.hpcpack.reports import nodes, usages
 from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import SubmitAgain, SubmitRejected
@@ -164,7 +164,7 @@ def test_a_share_that_we_may_not_write(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_length_of_a_command_line(tmp_path: Path) -> None:
     def lines(node: str, run_id: str = "-") -> list[CheckResult]:
-        asked = AskedOf({}, Share("", node, "/mnt/app"), "python3")
+        asked = RequestSettings({}, Share("", node, "/mnt/app"), "python3")
         return list(check_lines(asked, plan()._replace(run_id=run_id), "/mnt/app/runs"))
 
     assert lines("/app") == []
@@ -286,9 +286,9 @@ def test_tasks_that_are_none_of_the_errand(task: dict[str, str], tmp_path: Path)
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backing = ErrandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
+        backing = JobNodeStarter(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
         with pytest.raises(SubmitAgain, match="the head node's answer is not understood"):
-            backing.look()
+            backing.outlook()
 
 
 def test_tasks_of_the_errand(tmp_path: Path) -> None:
@@ -298,8 +298,8 @@ def test_tasks_of_the_errand(tmp_path: Path) -> None:
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backing = ErrandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
-        assert list(backing.look().gone) == [5]
+        backing = JobNodeStarter(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
+        assert list(backing.outlook().gone) == [5]
 
 
 def test_what_a_run_used() -> None:

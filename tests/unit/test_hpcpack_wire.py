@@ -113,8 +113,8 @@ def test_the_share_has_three_names() -> None:
     assert share == Share("\\\\head\\CcpSpoolDir\\app", "/app", "/mnt/app")
     assert share is not None and share.unc() == "//head/CcpSpoolDir/app"
     assert share.to_node_path("/mnt/app/runs/x") == "/app/runs/x"
-    assert share.mapped()[0] == ("/mnt/app", "/app")
-    assert Share("/mnt/app", "/app").mapped() == () and Share("/mnt/app", "/app").unc() == ""
+    assert share.path_mapping()[0] == ("/mnt/app", "/app")
+    assert Share("/mnt/app", "/app").path_mapping() == () and Share("/mnt/app", "/app").unc() == ""
     assert share_of({}) is None
     assert share_of({"share": {"head": "/srv/app"}}) == Share("/srv/app", "/srv/app", "/srv/app")
 

@@ -54,8 +54,8 @@ def test_a_builds_steps_and_news(tmp_path: Path) -> None:
     notes: list[str] = []
 
     def make(work: Build) -> dict[str, object]:
-        work.step(TEXT)
-        work.news(TEXT)
+        work.report_step(TEXT)
+        work.report_progress(TEXT)
         notes.extend(path.read_text() for path in tmp_path.rglob("*.lock"))
         assert SHOWN in Path(work.log_path).read_text() and "Canary" not in Path(work.log_path).read_text()
         return {}
@@ -63,7 +63,7 @@ def test_a_builds_steps_and_news(tmp_path: Path) -> None:
     (tmp_path / "envs").mkdir(0o700)
     ensure_built(str(tmp_path / "envs" / "env"), make, told.append)
     assert told == [SHOWN, SHOWN] and notes and not any("Canary" in note for note in notes)
-    ScratchBuild(str(tmp_path), told.append).step(TEXT)
+    ScratchBuild(str(tmp_path), told.append).report_step(TEXT)
     assert told[2:] == [SHOWN] and "Canary" not in (tmp_path / "log").read_text()
 
 

@@ -1,8 +1,8 @@
 """Everything that the command line shows goes through here; no other module of it writes to stdout or stderr.
 
 What jobs, runs, servers and files of others say drives no terminal: it is shown escaped. Colours are worldsize's own,
-where the stream is a terminal that has them. `show` and `say` take lines: a line break within one is part of a value,
-and is escaped too, so that no value passes for a line of worldsize's own.
+where the stream is a terminal that has them. `show` and `report` take lines: a line break within one is part of a
+value, and is escaped too, so that no value passes for a line of worldsize's own.
 
 Written as it is, because that is what was asked for:
 
@@ -55,7 +55,7 @@ def report_error(error: WorldsizeError | str) -> None:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a message, for `show` and `say`; those after the first are indented."""
+    """The lines of a message, for `show` and `report`; those after the first are indented."""
     if text.isprintable():
         return [text]
     from worldsize.logs.text import split_message
@@ -117,7 +117,7 @@ def show_question(question: str) -> None:
 
 
 def report_from_handler(*lines: str) -> None:
-    """As `say`, from inside a signal handler, where the buffered streams may be in use."""
+    """As `report`, from inside a signal handler, where the buffered streams may be in use."""
     try:
         os.write(2, "".join([_line(line, sys.stderr) + "\n" for line in lines]).encode(errors="backslashreplace"))
     except OSError:

@@ -16,7 +16,7 @@ class NoticePrinter(Progress):
     def show_notice(self, text: str) -> None:
         report_message("notice: " + text)
 
-    def done(self) -> None:
+    def clear(self) -> None:
         """Nothing of what was shown for the moment is left."""
 
 
@@ -28,7 +28,7 @@ class ProgressLine(NoticePrinter):
         self._shown = False
 
     def show_notice(self, text: str) -> None:
-        self.done()
+        self.clear()
         super().show_notice(text)
 
     def step(self, what: str, done: int, total: int) -> None:
@@ -54,7 +54,7 @@ class ProgressLine(NoticePrinter):
         self._shown = True
         show_transient_line(mask_text(text))
 
-    def done(self) -> None:
+    def clear(self) -> None:
         if self._shown:
             self._shown = False
             show_transient_line()

@@ -80,7 +80,7 @@ class NodeEvent(NamedTuple):
 class NodeCommandStream(Protocol):
     """An errand on its way."""
 
-    def hear(self, timeout: float) -> list[NodeEvent] | None:
+    def read_events(self, timeout: float) -> list[NodeEvent] | None:
         """What is new, after at most `timeout` seconds; None: nothing more will come.
 
         SubmitRejected, SubmitAgain: no node was reached, and why. A node of which no "end" was told by then was lost.
@@ -94,9 +94,9 @@ class NodeCommandStream(Protocol):
 
 
 class HasNodes(Protocol):
-    """Capability "nodes". `groups_called`: the scheduler's word for `Node.groups`."""
+    """Capability "nodes". `group_noun`: the scheduler's word for `Node.groups`."""
 
-    groups_called: str
+    group_noun: str
 
     def nodes(self) -> list[ComputeNode]:
         """Every node, in the compute's order. Raises SubmitAgain, SubmitRejected, ConfigError."""

@@ -54,7 +54,7 @@ class Activation(NamedTuple):
             found.append("unset %s" % name if value is None else "export %s=%s" % (name, shlex.quote(value)))
         return found + [". %s" % shlex.quote(script) for script in self.scripts]
 
-    def named(self, secrets: Collection[str] = ()) -> tuple[str, ...]:
+    def loaded_paths(self, secrets: Collection[str] = ()) -> tuple[str, ...]:
         """What ranks would execute or load by a name of this machine; nothing of variables that hold secrets, which
         `secrets` are more of."""
         python = (self.python,) if self.python else ()

@@ -144,13 +144,13 @@ def _install_pip_packages(
     work: Build, uv: Uv, recipe: Recipe, before: Sequence[InstalledDistribution]
 ) -> list[dict[str, Any]]:
     if recipe.lock is not None:
-        work.step("pip: %d packages of the lock" % len(recipe.lock["pip"]))
+        work.report_step("pip: %d packages of the lock" % len(recipe.lock["pip"]))
         install.install_locked(work, uv, recipe.lock)
         return install.with_installed_digests(recipe.lock, install.added_distributions(work.prefix, before))
     lines = install.requirements_of(recipe.spec, work, uv)
     if not lines:
         return []
-    work.step("pip")
+    work.report_step("pip")
     if recipe.existing:
         install.install_layer(work, uv, lines, recipe.existing.python, installed_distributions(recipe.existing.prefix))
     else:
@@ -163,7 +163,7 @@ def _install_pip_packages(
 def _compile_bytecode(work: Build, environ: Mapping[str, str]) -> None:
     """Bytecode of what conda installed: else each rank of many would write it. Files of other Pythons do not compile,
     and do no harm."""
-    work.step("compiling bytecode")
+    work.report_step("compiling bytecode")
     words = ("-m", "compileall", "-q", "-j", "0", site_packages(work.prefix) or "")
     execute(work, [os.path.join(work.prefix, "bin", "python"), *words], environ, "compileall")
 

@@ -137,14 +137,14 @@ def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> Environment
             else nearest_word(key, [*ENVIRONMENT, *_CONDA_ONLY_KEYS], 0.8)
         )
         if meant:
-            report.problem(item, key, "is not a key of an environment", "did you mean %r?" % meant)
+            report.add(item, key, "is not a key of an environment", "did you mean %r?" % meant)
     read = spec_of(read_keys(known, "", ENVIRONMENT, report, ENVIRONMENT_READERS, of="an environment"))
     if "dependencies" in nodes:
         try:
             content = {"dependencies": plain_value(nodes["dependencies"])}
             read = with_conda_file(read, content, os.path.dirname(path))
         except ValueError as error:
-            report.problem(nodes["dependencies"], "", str(error))
+            report.add(nodes["dependencies"], "", str(error))
     report.check()
     if read._replace(name=None) == EnvironmentSpec():
         raise UsageError("says nothing of an environment", name, "conda's files have dependencies:")

@@ -87,7 +87,7 @@ class EnvironmentSpec(NamedTuple):
     image: str | None = None
 
     @property
-    def existing(self) -> str | None:
+    def existing_python(self) -> str | None:
         """The name or path of what exists already, where `python` is no version."""
         return None if self.python is None or is_version(self.python) else self.python
 
@@ -96,7 +96,7 @@ class EnvironmentSpec(NamedTuple):
         return self.python.removeprefix("python") if self.python is not None and is_version(self.python) else None
 
     @property
-    def builds(self) -> bool:
+    def needs_build(self) -> bool:
         """Whether something must be made, beside what exists."""
         return bool(self.conda or self.pip or self.file or self.fetch or self.steps or self.version)
 

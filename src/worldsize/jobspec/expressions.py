@@ -108,12 +108,12 @@ class _Names:
             return values[name]
         if kind == "inputs" and name in self.absent:
             raise self.error(expression, "names an optional input without a value", "put it inside $[[ ]]")
-        raise self.unknown(expression, kind, name)
+        raise self.unknown_error(expression, kind, name)
 
     def error(self, expression: str, what: str, hint: str | None) -> JobError:
         return JobError("%.80s %s" % (expression, what), self.where, hint)
 
-    def unknown(self, expression: str, kind: str, name: str) -> JobError:
+    def unknown_error(self, expression: str, kind: str, name: str) -> JobError:
         from worldsize.jobspec.reading.nearest import did_you_mean
 
         names = [*self.values[kind], *(self.absent if kind == "inputs" else ())]

@@ -31,7 +31,7 @@ class Lane:
         self.pos = 0
 
     @property
-    def left(self) -> int:
+    def lines_left(self) -> int:
         return len(self.keys) - self.pos
 
     def next_keys(self, count: int) -> list[str]:
@@ -77,7 +77,7 @@ def emit_equal(lanes: Sequence[Lane], out: list[Group]) -> None:
     """Gives out lines as long as the next one is equal in all `lanes`."""
     size = 16
     while True:
-        size = count = min(size, min([lane.left for lane in lanes]))
+        size = count = min(size, min([lane.lines_left for lane in lanes]))
         keys = lanes[0].next_keys(count)
         for lane in lanes[1:]:
             other = lane.next_keys(count)
@@ -93,7 +93,7 @@ def emit_equal(lanes: Sequence[Lane], out: list[Group]) -> None:
 
 def find_common(lanes: Sequence[Lane]) -> list[int] | None:
     """How many lines of each lane stand before the nearest line that all of them have; None: there is none near."""
-    longest = max([lane.left for lane in lanes])
+    longest = max([lane.lines_left for lane in lanes])
     for window in (8, 64, LOOKAHEAD):
         common = set(lanes[0].next_keys(window))
         for lane in lanes[1:]:
@@ -113,9 +113,9 @@ def emit_by_rank(lanes: Sequence[Lane], out: list[Group]) -> None:
     """Gives out all lines, rank by rank; ranks whose lines are all equal together."""
     same: dict[tuple[str, ...], list[Lane]] = {}
     for lane in lanes:
-        same.setdefault(tuple(lane.next_keys(lane.left)), []).append(lane)
+        same.setdefault(tuple(lane.next_keys(lane.lines_left)), []).append(lane)
     for group in same.values():
-        emit(group, group[0].left, out)
+        emit(group, group[0].lines_left, out)
 
 
 def emit_gaps(lanes: Sequence[Lane], gaps: list[int], out: list[Group]) -> None:
@@ -131,15 +131,15 @@ def emit_gaps(lanes: Sequence[Lane], gaps: list[int], out: list[Group]) -> None:
 
 def emit_block(lanes: Sequence[Lane], out: list[Group]) -> None:
     """Gives out the next lines of lanes that have nothing in common nearby."""
-    count = min(BLOCK, min([lane.left for lane in lanes]))
+    count = min(BLOCK, min([lane.lines_left for lane in lanes]))
     emit_gaps(lanes, [count] * len(lanes), out)
 
 
 def merge(lanes: Sequence[Lane], out: list[Group]) -> None:
     """Gives out everything."""
-    while lanes := [lane for lane in lanes if lane.left]:
+    while lanes := [lane for lane in lanes if lane.lines_left]:
         emit_equal(lanes, out)
-        if not all(lane.left for lane in lanes):
+        if not all(lane.lines_left for lane in lanes):
             continue
         gaps = find_common(lanes)
         if gaps is None:

@@ -38,7 +38,7 @@ class LiveLane(Lane):
             from worldsize.logs.numbers import number_key
 
             self.keys.extend(map(number_key, lines))
-        self._arrivals.append((self._given + self.left, now, sum(map(len, lines))))
+        self._arrivals.append((self._given + self.lines_left, now, sum(map(len, lines))))
 
     def advance(self, count: int) -> None:
         self._given += count
@@ -55,7 +55,7 @@ class LiveLane(Lane):
             count = end - self._given
         return count
 
-    def held(self) -> int:
+    def held_characters(self) -> int:
         """Characters of the portions that were not wholly given out."""
         return sum([size for _, _, size in self._arrivals])
 
@@ -96,26 +96,26 @@ class LineFolder:
 
     def pending(self, rank: int) -> int:
         """Lines of the rank that were not given out yet."""
-        return self._lanes[rank].left
+        return self._lanes[rank].lines_left
 
     def pop(self, now: float, drain: bool = False) -> list[Group]:
         """What can be given out now; with `drain` everything."""
         out, self._out = self._out, []
         if self._mode == "off":
             return out
-        while lanes := [lane for lane in self._lanes.values() if lane.left or not (lane.closed or drain)]:
+        while lanes := [lane for lane in self._lanes.values() if lane.lines_left or not (lane.closed or drain)]:
             emit_equal(lanes, out)
-            if any(not lane.left and (lane.closed or drain) for lane in lanes):
+            if any(not lane.lines_left and (lane.closed or drain) for lane in lanes):
                 continue
-            if not (self._settle(lanes, drain, out) or self._expire(lanes, now, out)):
+            if not (self._emit_complete(lanes, drain, out) or self._expire(lanes, now, out)):
                 break
         return out
 
-    def _settle(self, lanes: list[LiveLane], drain: bool, out: list[Group]) -> bool:
+    def _emit_complete(self, lanes: list[LiveLane], drain: bool, out: list[Group]) -> bool:
         """Gives out what will not find its like any more, as far as can be told without waiting."""
-        if not all(lane.left for lane in lanes):
+        if not all(lane.lines_left for lane in lanes):
             return False
-        complete = drain or all(lane.closed or lane.left >= LOOKAHEAD for lane in lanes)
+        complete = drain or all(lane.closed or lane.lines_left >= LOOKAHEAD for lane in lanes)
         if self._window is None and not complete:
             return False
         gaps = find_common(lanes)
@@ -131,8 +131,8 @@ class LineFolder:
         """Gives out what waited long enough, and with it what others said of the same meanwhile."""
         if self._window is None:
             return False
-        if sum([lane.held() for lane in lanes]) > FLOOD:
-            takes = [lane.left for lane in lanes]
+        if sum([lane.held_characters() for lane in lanes]) > FLOOD:
+            takes = [lane.lines_left for lane in lanes]
         else:
             takes = [lane.arrived_count(now - self._window) for lane in lanes]
         if not any(takes):
@@ -142,7 +142,7 @@ class LineFolder:
             if take and take > len(longest.get(lane.keys[lane.pos], ())):
                 longest[lane.keys[lane.pos]] = lane.next_keys(take)
         for i, lane in enumerate(lanes):
-            said = longest.get(lane.keys[lane.pos]) if lane.left else None
+            said = longest.get(lane.keys[lane.pos]) if lane.lines_left else None
             if said is not None and takes[i] < len(said):
                 takes[i] = max(takes[i], common_prefix(said, lane.next_keys(len(said))))
         emit_gaps(lanes, takes, out)

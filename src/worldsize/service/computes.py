@@ -18,7 +18,7 @@ from worldsize.plan.run_paths import RunPaths
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
     """The name to use: the command line's, else the job's, else the configured default. NotFound for an unknown one."""
     name = (asked or in_job or config.default_compute).removeprefix("azureml:")
-    where = "--compute" if asked else "compute" if in_job else config.default_place
+    where = "--compute" if asked else "compute" if in_job else config.default_origin
     return config.compute(name, where).name
 
 

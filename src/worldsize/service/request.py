@@ -26,7 +26,7 @@ class KeyOrigins(NamedTuple):
     lines: Mapping[str, int] = {}
     options: Mapping[str, str] = {}
 
-    def at(self, key: str) -> str:
+    def of(self, key: str) -> str:
         """`--set inputs.lr`, else `job.yml:7: inputs.lr`, else the key; a parent's place stands in for its children."""
         path = key
         while path:
@@ -37,7 +37,7 @@ class KeyOrigins(NamedTuple):
             path = path.rpartition(".")[0]
         return key
 
-    def says(self, key: str) -> bool:
+    def is_set(self, key: str) -> bool:
         """Whether the job file or an option of the command line sets this very key."""
         return key in self.options or key in self.lines
 
@@ -65,7 +65,7 @@ class Progress:
 class SubmissionRequest(NamedTuple):
     """A job and everything around it that a submission needs.
 
-    places  where each key of the job was said
+    origins where each key of the job was said
     argv    the words that the user typed, for the record
     after   what has to end before it starts
     fetched what the URIs of inputs stand for, once they were fetched, by the inputs' names
@@ -79,7 +79,7 @@ class SubmissionRequest(NamedTuple):
     compute: str | None
     environ: Mapping[str, str]
     cwd: str
-    places: KeyOrigins = KeyOrigins()
+    origins: KeyOrigins = KeyOrigins()
     argv: Sequence[str] = ()
     after: tuple[RunDependency, ...] = ()
     fetched: Mapping[str, FetchedData] = {}

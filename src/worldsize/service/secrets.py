@@ -68,15 +68,15 @@ def _texts(value: Any) -> list[str]:
     return [each for each in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(each, str)]
 
 
-def check_secrets(job: Job, environ: Mapping[str, str], places: KeyOrigins) -> list[CheckResult]:
+def check_secrets(job: Job, environ: Mapping[str, str], origins: KeyOrigins) -> list[CheckResult]:
     """What is wrong with `secrets:`."""
     found = [
-        CheckResult("error", "%s is not set here" % name, places.at("secrets"), "export %s=… and try again" % name)
+        CheckResult("error", "%s is not set here" % name, origins.of("secrets"), "export %s=… and try again" % name)
         for name in job.secrets
         if name not in environ
     ]
     found += [
-        CheckResult("error", "%s stands in environment_variables, too" % name, places.at("secrets"), "leave one out")
+        CheckResult("error", "%s stands in environment_variables, too" % name, origins.of("secrets"), "leave one out")
         for name in job.secrets
         if name in job.environment_variables
     ]

@@ -58,7 +58,7 @@ class ShareRoundTrips:
         for node in self.answered:
             self._ask(node)
 
-    def listen(self) -> None:
+    def exchange(self) -> None:
         """Take the answers that are there, and ask again."""
         names = set(os.listdir(self._directory))
         for node, number in self.answered.items():
@@ -162,7 +162,7 @@ def _collect_output(
     nodes = {node: _ProbeOutput() for node in range(count)}
     while True:
         try:
-            said = errands.hear(_TICK)
+            said = errands.read_events(_TICK)
         except SubmitRejected as error:
             for node in nodes.values():
                 node.lost = error.what
@@ -174,7 +174,7 @@ def _collect_output(
                 nodes[each.node].take(each)
             elif each.kind == "note":
                 tell(each.data.decode(errors="replace"))
-        meeting.listen()
+        meeting.exchange()
 
 
 def _make_node_check(name: str, said: _ProbeOutput, meeting: ShareRoundTrips, node: int) -> NodeCheck:

@@ -191,7 +191,7 @@ class _Walk:
         this user's, root's, nor that of `also`; OSError."""
         if not is_believed(owner) and owner != also:
             raise StorageError("the link belongs to %s" % user_name(owner), path)
-        return real_path(path, places=False, also=also)
+        return real_path(path, check_parents=False, also=also)
 
     def take_outside(self, relative: str, real: str, status: os.stat_result) -> None:
         """The content of a file; a directory stays where it is."""

@@ -103,11 +103,11 @@ class _Materializer:
     def link(self, relative: str, status: os.stat_result, index: FileIndex | None) -> None:
         executable = is_executable(status)
         target = "%s/%s" % (self.paths.code, relative)
-        digest = index.known(relative, status) if index else None
+        digest = index.find_digest(relative, status) if index else None
         if digest is None or not self.objects.link(digest, executable, status.st_size, target):
             source = self.files.open_file(relative)
             if source is None:
-                return self.gone(relative)
+                return self.warn_vanished(relative)
             try:
                 name = "%s/%s" % (self.listing.root, relative)
                 digest, size, after = self.objects.add(source, name, executable, target)
@@ -122,7 +122,7 @@ class _Materializer:
     def copy(self, relative: str, status: os.stat_result) -> None:
         source = self.files.open_file(relative)
         if source is None:
-            return self.gone(relative)
+            return self.warn_vanished(relative)
         executable = is_executable(status)
         try:
             target = os.open(
@@ -138,7 +138,7 @@ class _Materializer:
             os.close(source)
         self.manifest[relative] = ("exec" if executable else "file", size, digest)
 
-    def gone(self, relative: str) -> None:
+    def warn_vanished(self, relative: str) -> None:
         self.warnings.append("%s: left out: it vanished meanwhile" % printable_text(relative))
 
     def finish(self) -> Snapshot:
@@ -161,7 +161,7 @@ class FileIndex:
         self.new: dict[str, _Entry] = {}
         self.old = _read_index(self.path)
 
-    def known(self, relative: str, status: os.stat_result) -> str | None:
+    def find_digest(self, relative: str, status: os.stat_result) -> str | None:
         """The digest of the file's content, if it is certain; remembered for the next time."""
         entry = self.old.get(relative)
         if entry is None or entry[:4] != stamp(status):

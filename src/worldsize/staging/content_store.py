@@ -33,17 +33,17 @@ class ContentStore:
         self.directory = require_reliable_directory(directory)
         self._news = news
 
-    def say(self, text: str) -> None:
+    def report_notice(self, text: str) -> None:
         self._news.notice(text)
 
-    def tell(self, what: str, done: int, total: int) -> None:
+    def report_transfer(self, what: str, done: int, total: int) -> None:
         self._news.transfer(what, done, total)
 
     def make(self, path: str, fill: Callable[[str], None], what: str) -> None:
         """The directory `path`, whole or not at all; made by one, waited for by others."""
         if os.path.isdir(path):
             return
-        with self.alone(path, what):
+        with self.hold_lock(path, what):
             if os.path.isdir(path):
                 return
             from shutil import rmtree
@@ -74,7 +74,7 @@ class ContentStore:
         return digest.hexdigest()
 
     @contextmanager
-    def alone(self, path: str, what: str) -> Iterator[None]:
+    def hold_lock(self, path: str, what: str) -> Iterator[None]:
         """One process at a time fetches the same."""
         lock = acquire(path + ".lock", lambda _: self._news.transfer("%s: another worldsize fetches it" % what, 0, 0))
         assert lock is not None

@@ -72,7 +72,7 @@ class DataStore(ContentStore):
         try:
             found = self._fetch_uri(uri, sha256, what, limit)
             if folder and "://" in uri and is_archive(file_name(uri)):
-                return self.unpacked(found, file_name(uri), what, sha256 is not None, max_size)
+                return self.unpack(found, file_name(uri), what, sha256 is not None, max_size)
             return found
         except OSError as error:
             raise storage_error(error, error.filename or self.directory) from None
@@ -83,7 +83,7 @@ class DataStore(ContentStore):
         elif is_web(uri):
             if sha256 is None and _is_open_to_others(uri):
                 words = "%s: %s is fetched by http, where others can answer: say https, or give its sha256"
-                self.say(words % (what, display_url(uri)))
+                self.report_notice(words % (what, display_url(uri)))
             found = self._fetch_from_web(uri, sha256, what, limit)
         else:
             found = self._fetch_from_store(uri, sha256, what, limit)
@@ -93,7 +93,7 @@ class DataStore(ContentStore):
     def verify(self, path: str, sha256: str, what: str) -> None:
         """A local file, read whole only where it has changed since."""
         status = os.stat(path)
-        state = self._state(os.path.abspath(path))
+        state = self._state_path(os.path.abspath(path))
         known = {
             "size": status.st_size,
             "mtime_ns": status.st_mtime_ns,
@@ -119,7 +119,7 @@ class DataStore(ContentStore):
         if not os.path.exists(kept):
             from shutil import copyfile
 
-            with self.alone(kept, what):
+            with self.hold_lock(kept, what):
                 part = kept + ".part"
                 copyfile(path, part)
                 copied = self.digest(part, what)  # whoever may write to it may have done so since
@@ -130,19 +130,19 @@ class DataStore(ContentStore):
         return FetchedData(path, kept, os.path.getsize(kept), digest, None, time.time())
 
     def _fetch_from_web(self, uri: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
-        state, name = self._state(uri), file_name(uri)
+        state, name = self._state_path(uri), file_name(uri)
         if sha256:
             path = os.path.join(self.directory, "files", sha256.lower(), name)
             if os.path.isfile(path):
                 return FetchedData(
                     display_url(uri), path, os.path.getsize(path), sha256.lower(), None, os.path.getmtime(path)
                 )
-        with self.alone(state, what):
+        with self.hold_lock(state, what):
             known = _read_valid_state(state)
             ask = FileVersion(known["etag"], known["modified"]) if known else None
             part = state[: -len(".json")] + ".part"
             try:
-                tick = self._tick(what, display_url(uri), limit)
+                tick = self._make_tick(what, display_url(uri), limit)
                 version = download(uri, part, ask, tick, known_content=sha256 is not None)
             except SizeLimitError:
                 _remove(part, part + ".json")
@@ -153,7 +153,7 @@ class DataStore(ContentStore):
                 if not known:
                     raise
                 when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(known["fetched"]))
-                self.say("%s: %s; what was fetched on %s is used" % (what, error.what, when))
+                self.report_notice("%s: %s; what was fetched on %s is used" % (what, error.what, when))
                 version = None
             if version is None:
                 assert known is not None
@@ -171,10 +171,10 @@ class DataStore(ContentStore):
     def _fetch_from_store(self, uri: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
         from worldsize.staging.object_stores import RemoteFiles
 
-        state = self._state(uri)
-        with self.alone(state, what):
+        state = self._state_path(uri)
+        with self.hold_lock(state, what):
             store = RemoteFiles(uri)
-            found = store.look()
+            found = store.list_content()
             mark = hashlib.sha256(found.mark.encode()).hexdigest()[:32]
             known = _read_valid_state(state)
             if known is None or known["mark"] != mark:
@@ -190,9 +190,9 @@ class DataStore(ContentStore):
     def _transfer_from_store(
         self, store: Any, found: Any, uri: str, mark: str, what: str, limit: SizeLimit
     ) -> dict[str, Any]:
-        tick, size = self._tick(what, display_url(uri), limit), sum(found.files.values())
+        tick, size = self._make_tick(what, display_url(uri), limit), sum(found.files.values())
         if not found.folder:
-            part = self._state(uri)[: -len(".json")] + ".part"
+            part = self._state_path(uri)[: -len(".json")] + ".part"
             store.fetch(found, part, tick)
             digest = self.digest(part, what)
             path = self.keep(part, digest, file_name(uri))
@@ -201,7 +201,7 @@ class DataStore(ContentStore):
         self.make(path, lambda part: store.fetch(found, part, tick), what)
         return {**FetchedData(display_url(uri), path, size, None, mark, time.time())._asdict()}
 
-    def unpacked(
+    def unpack(
         self, found: FetchedData, name: str, what: str, known: bool = False, max_size: int | None = None
     ) -> FetchedData:
         """What a fetched archive, called `name`, holds; `known`: somebody has said its checksum."""
@@ -210,10 +210,10 @@ class DataStore(ContentStore):
         self.make(path, lambda part: unpack_archive(found.path, name, part, found.uri, limit), what)
         return found._replace(path=path)
 
-    def _state(self, uri: str) -> str:
+    def _state_path(self, uri: str) -> str:
         return os.path.join(self.directory, "uris", hashlib.sha256(uri.encode()).hexdigest()[:32] + ".json")
 
-    def _tick(self, what: str, uri: str, limit: SizeLimit) -> Callable[[int, int], None]:
+    def _make_tick(self, what: str, uri: str, limit: SizeLimit) -> Callable[[int, int], None]:
         told = False
 
         def tick(done: int, total: int) -> None:
@@ -221,8 +221,8 @@ class DataStore(ContentStore):
             limit.check(max(done, total))
             if not told:
                 told = True
-                self.say("%s: fetching %s%s" % (what, uri, " (%s)" % bytes_text(total) if total else ""))
-            self.tell(what, done, total)
+                self.report_notice("%s: fetching %s%s" % (what, uri, " (%s)" % bytes_text(total) if total else ""))
+            self.report_transfer(what, done, total)
 
         return tick
 

@@ -67,22 +67,22 @@ class Hub:
     def fetch(self, repo: HubRepo) -> HubSnapshot:
         """Everything wanted of a repository, here. Where the hub cannot be reached, what was fetched before counts, and
         that is said. Raises UsageError, WorldsizeError, OSError."""
-        snapshot = self._look(repo)
+        snapshot = self._query_snapshot(repo)
         total = sum(blob.size for blob in snapshot.files.values())
         missing = [name for name in snapshot.files if not os.path.exists(snapshot.blob(self._directory, name))]
         if missing:
-            self._data.say("huggingface: fetching %s (%d files)" % (repo.name, len(missing)))
+            self._data.report_notice("huggingface: fetching %s (%d files)" % (repo.name, len(missing)))
         done = total - sum(snapshot.files[name].size for name in missing)
         for name in missing:
             self._fetch_file(snapshot, name, self._make_tick(repo.name, done, total))
             done += snapshot.files[name].size
-        write_json(self._state(repo), [snapshot.commit, snapshot.files])
+        write_json(self._state_path(repo), [snapshot.commit, snapshot.files])
         return snapshot
 
     def _make_tick(self, name: str, before: int, total: int) -> Callable[[int, int], None]:
-        return lambda done, _: self._data.tell(name, before + done, total)
+        return lambda done, _: self._data.report_transfer(name, before + done, total)
 
-    def _look(self, repo: HubRepo) -> HubSnapshot:
+    def _query_snapshot(self, repo: HubRepo) -> HubSnapshot:
         where = "%s/api/%s/%s/revision/%s?blobs=true" % (
             self._endpoint, repo.kind, repo.name, quote(repo.revision, safe="")
         )  # fmt: skip
@@ -93,7 +93,7 @@ class Hub:
         except UsageError as error:
             raise UsageError(error.what, display_url(where), _hint(error.what, repo)) from None
         except WorldsizeError as error:
-            return self._known(repo, error)
+            return self._read_known_snapshot(repo, error)
         except (ValueError, KeyError, TypeError):
             raise UsageError("is no answer of a Hugging Face hub", display_url(where), "mend HF_ENDPOINT") from None
         wanted = {name: blob for name, blob in files.items() if _is_match(name, repo.patterns)}
@@ -104,9 +104,9 @@ class Hub:
             raise UsageError("no file of %s matches %s" % (repo.name, " ".join(repo.patterns)), "stage.huggingface")
         return HubSnapshot(repo, commit, wanted)
 
-    def _known(self, repo: HubRepo, error: WorldsizeError) -> HubSnapshot:
+    def _read_known_snapshot(self, repo: HubRepo, error: WorldsizeError) -> HubSnapshot:
         try:
-            known = read_json(self._state(repo))
+            known = read_json(self._state_path(repo))
         except ValueError:
             known = None
         if not known:
@@ -114,7 +114,9 @@ class Hub:
         snapshot = HubSnapshot(repo, known[0], {name: Blob(*blob) for name, blob in known[1].items()})
         if any(not os.path.exists(snapshot.blob(self._directory, name)) for name in snapshot.files):
             raise error
-        self._data.say("huggingface: %s; commit %s of %s is used" % (error.what, snapshot.commit[:12], repo.name))
+        self._data.report_notice(
+            "huggingface: %s; commit %s of %s is used" % (error.what, snapshot.commit[:12], repo.name)
+        )
         return snapshot
 
     def _fetch_file(self, snapshot: HubSnapshot, name: str, tick: Callable[[int, int], None]) -> None:
@@ -123,7 +125,7 @@ class Hub:
         url = "%s/%s%s/resolve/%s/%s" % (self._endpoint, kind, repo.name, snapshot.commit, quote(name))
         path = snapshot.blob(self._directory, name)
         make_directories(os.path.dirname(path))
-        with self._data.alone(path, name):
+        with self._data.hold_lock(path, name):
             if os.path.exists(path):
                 return
             part = path + ".part"
@@ -135,7 +137,7 @@ class Hub:
             os.rename(part, path)
         os.unlink(path + ".lock")
 
-    def _state(self, repo: HubRepo) -> str:
+    def _state_path(self, repo: HubRepo) -> str:
         key = hashlib.sha256(repr((self._endpoint, repo)).encode()).hexdigest()[:32]
         directory = os.path.join(self._directory, "hub")
         make_directories(directory)

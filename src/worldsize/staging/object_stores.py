@@ -76,7 +76,7 @@ class RemoteFiles:
         except _caught_errors(ValueError) as error:
             raise UsageError("cannot be used: %s" % _first_line(error), display_url(uri)) from None
 
-    def look(self) -> RemoteContent:
+    def list_content(self) -> RemoteContent:
         try:
             info = self._fs.info(self._path)
             if info["type"] != "directory":
@@ -85,7 +85,7 @@ class RemoteFiles:
         except FileNotFoundError:
             raise UsageError("no such file or folder", display_url(self._uri), "mend the address") from None
         except _caught_errors(OSError, ValueError) as error:
-            raise self._failed(error) from None
+            raise self._fetch_error(error) from None
         top = info["name"].rstrip("/") + "/"
         files = {name[len(top) :]: each for name, each in listed.items() if name.startswith(top)}
         if not files:
@@ -111,11 +111,11 @@ class RemoteFiles:
                 remote = "%s/%s" % (self._path.rstrip("/"), name) if name else self._path
                 self._fs.get_file(remote, path, callback=Progress())
             except _caught_errors(OSError, ValueError) as error:
-                raise self._failed(error) from None
+                raise self._fetch_error(error) from None
             done += os.path.getsize(path)
             tick(done, total)
 
-    def _failed(self, error: BaseException) -> WorldsizeError:
+    def _fetch_error(self, error: BaseException) -> WorldsizeError:
         if isinstance(error, PermissionError):
             return UsageError(
                 "permission denied: %s" % _first_line(error), display_url(self._uri), "are its variables set?"

@@ -135,7 +135,7 @@ def _may_name_file(text: str) -> bool:
 def _find_by_path(text: str) -> RunPaths:
     root = os.path.realpath(text)
     try:
-        root = real_path(text, places=False)
+        root = real_path(text, check_parents=False)
     except (OSError, StorageError) as error:
         if not foreign_owner(root):
             link = error.where if isinstance(error, StorageError) else None

@@ -242,14 +242,18 @@ def remove_tree(path: str) -> None:
     shutil.rmtree(path)
 
 
-def real_path(path: str, environ: Mapping[str, str] = os.environ, places: bool = True, also: int | None = None) -> str:
+def real_path(
+    path: str, environ: Mapping[str, str] = os.environ, check_parents: bool = True, also: int | None = None
+) -> str:
     """Where `path` leads. Links are followed if this user or root made them, or the user `also`; components that do not
     exist stay as they are named.
 
-    Raises StorageError for another user's link; and with `places` for a directory on the way in which others could
-    replace what `path` names, unless this user trusts it.
+    Raises StorageError for another user's link; and with `check_parents` for a directory on the way in which others
+    could replace what `path` names, unless this user trusts it.
     """
-    return follow_links(path, (lambda directory: _check_safe_parent(directory, environ)) if places else None, also)
+    return follow_links(
+        path, (lambda directory: _check_safe_parent(directory, environ)) if check_parents else None, also
+    )
 
 
 def path_within(root: str, path: str) -> str:
@@ -257,7 +261,7 @@ def path_within(root: str, path: str) -> str:
 
     Raises StorageError where a link leads out of `root`, or is another user's; OSError.
     """
-    place = real_path(path, places=False)
+    place = real_path(path, check_parents=False)
     if not place.startswith(os.path.realpath(root) + os.sep):
         raise StorageError("it leads out of %s" % root, path)
     return place

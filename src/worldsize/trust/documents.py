@@ -88,7 +88,7 @@ def _open_parent(path: str) -> tuple[int, str]:
 
 def _without_links(directory: str, path: str) -> str:
     try:
-        return real_path(directory, places=False)
+        return real_path(directory, check_parents=False)
     except StorageError:
         raise _foreign_link_error(path) from None
 

@@ -122,7 +122,7 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
     try:
         return found, make_ready(found, told, start)
     finally:
-        told.done()
+        told.clear()
 
 
 def requested_environment(spec: str, config: Config) -> Any:

@@ -32,7 +32,7 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
 def pack(options: argparse.Namespace) -> int:
     from worldsize.cli.progress_line import NoticePrinter, ProgressLine
     from worldsize.environment.pack.pack import SUFFIX
-    from worldsize.environment.pack.pack import pack as packed
+    from worldsize.environment.pack.pack import pack as write_pack
     from worldsize.errors import UsageError
     from worldsize.staging.content_store import bytes_text
 
@@ -45,9 +45,9 @@ def pack(options: argparse.Namespace) -> int:
         target = os.path.join(target, os.path.basename(existing.prefix) + SUFFIX)
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
-        found = packed(existing, target, lambda done, total: told.transfer("packing", done, total))
+        found = write_pack(existing, target, lambda done, total: told.transfer("packing", done, total))
     finally:
-        told.done()
+        told.clear()
     for notice in found.notices:
         report_message("notice: " + notice)
     report("%d files, %s of %s" % (found.files, bytes_text(found.size), bytes_text(found.unpacked)))

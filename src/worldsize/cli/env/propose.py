@@ -58,7 +58,7 @@ def propose_split(options: argparse.Namespace) -> int:
         versions = partial(packages.query_versions, work, source, environ=os.environ)
         trial = partial(packages.find_conflict, work, source, environ=os.environ)
         proposal = propose(found, options.python, versions, trial)
-    told.done()
+    told.clear()
     name = options.name or os.path.basename(os.path.dirname(os.path.abspath(options.file))) or "env"
     if options.output == "json":
         show_json({"name": name, "channels": list(channels), **proposal._asdict()})

@@ -171,7 +171,7 @@ def _follow(
     gathered = NodeResults(nodes, output)
     deadline = None if options.timeout is None else time.monotonic() + options.timeout
     told, late = 0, False
-    while (said := errands.hear(_TICK)) is not None:
+    while (said := errands.read_events(_TICK)) is not None:
         gathered.take(said)
         if deadline is not None and not late and time.monotonic() > deadline:
             late = True

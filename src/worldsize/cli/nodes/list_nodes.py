@@ -42,7 +42,7 @@ def show_nodes(options: argparse.Namespace) -> int:
         if options.all
         else [_row(each) for each in group_equal_nodes(nodes)]
     )
-    headers = [*_HEADERS, compute.groups_called.upper()]
+    headers = [*_HEADERS, compute.group_noun.upper()]
     if options.all and any(node.reason for node in nodes):
         headers.append("REASON")
     show(*table([row[: len(headers)] for row in rows], headers))

@@ -251,7 +251,7 @@ def _start(request: SubmissionRequest, submitting: Callable[[RunPaths], None] = 
     try:
         return start(request, told, submitting)
     finally:
-        told.done()
+        told.clear()
 
 
 def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -> int:

@@ -151,7 +151,7 @@ class HeadNodeClient:
         given = {name: _query_text(value) for name, value in params.items() if value is not None}
         content = None if body is None else json.dumps(body).encode()
         try:
-            answer = self._heard(
+            answer = self._send_in_thread(
                 lambda: self._read_response(http, http.build_request(method, path, params=given, content=content))
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
@@ -183,7 +183,7 @@ class HeadNodeClient:
         headers = [each for each in answer.headers.multi_items() if each[0].lower() not in _TRANSFER_HEADERS]
         return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=request)
 
-    def _heard(self, ask: Callable[[], httpx.Response]) -> httpx.Response:
+    def _send_in_thread(self, ask: Callable[[], httpx.Response]) -> httpx.Response:
         if self._idle is None:
             return ask()
         from threading import Thread

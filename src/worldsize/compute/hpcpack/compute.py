@@ -42,7 +42,7 @@ _SHORTEST_ANSWER = 2.0
 
 class HpcPackCompute:
     capabilities = frozenset(("after", "array", "everywhere", "exec", "nodes", "queue", "requeue", "usage"))
-    groups_called = "groups"
+    group_noun = "groups"
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self.name = settings.name
@@ -56,9 +56,9 @@ class HpcPackCompute:
             kept=KEPT,
             modules=ours.get("modules", ()),
             setup=ours.get("setup", ()),
-            mapped=share.mapped() if share else (),
+            mapped=share.path_mapping() if share else (),
             python=self.python,
-            rdzv_endpoint=self._said(job).get("rdzv_endpoint"),
+            rdzv_endpoint=self._job_options(job).get("rdzv_endpoint"),
             errands=True,
             shielded=True,
         )
@@ -72,8 +72,8 @@ class HpcPackCompute:
         share, runs_dir = self._share, self._settings.own_runs_dir
         found = list(check_share(share, runs_dir, job))
         if share is not None and runs_dir:
-            found += check_lines(self._asked(job, share), plan, runs_dir)
-        found += check_head(partial(self.head, _CHECK_PATIENCE), self._said(job), plan)
+            found += check_lines(self._request_settings(job, share), plan, runs_dir)
+        found += check_head(partial(self.head, _CHECK_PATIENCE), self._job_options(job), plan)
         return [self._with_settings_key(result, job) for result in found]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
@@ -86,7 +86,7 @@ class HpcPackCompute:
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         share = self._require_share()
-        asked, access = self._asked(job, share), access_of(self._settings)
+        asked, access = self._request_settings(job, share), access_of(self._settings)
         notes = "" if access.verify else ", its certificate not verified"
         notes += ", on behalf of %s" % access.as_user if access.as_user else ""
         shown = preview(requests(asked, plan, paths), access.base, access.user, notes, plan_secret_values(plan))
@@ -104,12 +104,12 @@ class HpcPackCompute:
         ]
         with self.head(PATIENCE) as head:
             try:
-                jobs = submit_all(head, wanted, lambda jobs: self._keep(submissions, jobs))
+                jobs = submit_all(head, wanted, lambda jobs: self._write_handle(submissions, jobs))
             except ConfigError as error:
                 raise SubmitRejected(error.what, error.where, error.hint) from None
         return self._handles(submissions, jobs)
 
-    def _keep(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> None:
+    def _write_handle(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> None:
         """At once, so that a run whose client is killed now has its handle all the same."""
         from worldsize.common.atomic_files import write_json
 
@@ -209,7 +209,9 @@ class HpcPackCompute:
 
         if handle is not None:
             return node_commands.execute(errand, self._share)
-        return node_commands.execute_on_own_nodes(errand, self._asked(Job(), self._require_share()), self.head)
+        return node_commands.execute_on_own_nodes(
+            errand, self._request_settings(Job(), self._require_share()), self.head
+        )
 
     def shell(self, handle: Handle, errand: NodeCommand) -> int:
         from worldsize.compute.hpcpack.node_commands import shell
@@ -223,11 +225,11 @@ class HpcPackCompute:
         access = access_of(self._settings)
         return HeadNodeClient(access, partial(password_of, access.url, access.user, self._environ), patience, idle)
 
-    def _said(self, job: Job) -> dict[str, Any]:
+    def _job_options(self, job: Job) -> dict[str, Any]:
         return job_options(self._settings.options, job.hpcpack)
 
-    def _asked(self, job: Job, share: Share) -> RequestSettings:
-        return RequestSettings(self._said(job), share, self.python)
+    def _request_settings(self, job: Job, share: Share) -> RequestSettings:
+        return RequestSettings(self._job_options(job), share, self.python)
 
     def _require_share(self) -> Share:
         if self._share is None:

@@ -88,23 +88,23 @@ class JobNodeStarter:
         self._gone: dict[int, str] = {}
         self._told = ""
 
-    def look(self) -> NodeOutlook:
+    def outlook(self) -> NodeOutlook:
         try:
-            return self._look(properties(self._head.get("/jobs/%d" % self._job)))
+            return self._outlook_of(properties(self._head.get("/jobs/%d" % self._job)))
         except ValueError as error:
             raise SubmitAgain("the head node's answer is not understood: %s" % error) from None
 
-    def _look(self, row: Properties) -> NodeOutlook:
+    def _outlook_of(self, row: Properties) -> NodeOutlook:
         state = state_of(row.get("state", ""))
         if state.phase == "queued":
-            return NodeOutlook(begun=False, notes=self._waiting(row))
+            return NodeOutlook(begun=False, notes=self._wait_notice(row))
         now = time.monotonic()
         if state.phase == "ended" or now >= self._tasks_at:
             self._tasks_at = now + _TASKS_EVERY
             self._read_tasks(row)
         refused = None
         if state.phase == "ended" and not row.get("starttime"):
-            refused = SubmitRejected(self._why(row, []), "HPC Pack job %d" % self._job)
+            refused = SubmitRejected(self._failure_text(row, []), "HPC Pack job %d" % self._job)
         return NodeOutlook(gone=dict(self._gone), refused=refused)
 
     def release(self, ended: bool) -> None:
@@ -116,7 +116,7 @@ class JobNodeStarter:
             except WorldsizeError:
                 pass
 
-    def _waiting(self, row: Properties) -> tuple[str, ...]:
+    def _wait_notice(self, row: Properties) -> tuple[str, ...]:
         """Said once for each reason, unless it starts at once."""
         words = waiting_words(row)
         if words == self._told or time.monotonic() - self._begun < _NOTICE_AFTER:
@@ -132,9 +132,9 @@ class JobNodeStarter:
             if number is None or not 0 <= number < len(self._nodes):
                 raise ValueError("%.80r is no task of it" % task.get("name"))
             if over or task.get("state") in ENDED_TASK_STATES:
-                self._gone[self._nodes[number]] = self._why(row, [task])
+                self._gone[self._nodes[number]] = self._failure_text(row, [task])
 
-    def _why(self, row: Properties, tasks: Sequence[Properties]) -> str:
+    def _failure_text(self, row: Properties, tasks: Sequence[Properties]) -> str:
         if row.get("state", "").lower() == "canceled":
             return "HPC Pack job %d was cancelled: %s" % (self._job, row.get("errormessage") or "it says no more")
         return find_failure_cause(row, tasks, self._share.node).words

@@ -14,11 +14,11 @@ from worldsize.compute.hpcpack.states import state_of
 from worldsize.compute.hpcpack.wire import Properties, number_of, properties, properties_parameter, rows, time_of
 from worldsize.errors import WorldsizeError
 from worldsize.state.records import Observation, Reason
+from worldsize.state.run_state import RUN_CANCELLED_CODE
 
 JOB_PROPERTIES = (
     *("Id", "Name", "State", "ErrorMessage", "RequeueCount", "ParentJobIds", "SubmitTime", "StartTime", "EndTime"),
 )
-_CANCELLED_CODE = 130
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ def _end_observation(seen: Observation, row: Properties) -> Observation:
     word, said = row["state"].lower(), row.get("errormessage", "")
     if word == "canceled":
         message = "HPC Pack: cancelled" + (": %s" % said if said else "")
-        return seen._replace(reason=Reason.CANCELLED_BY_USER, code=_CANCELLED_CODE, message=message, over=True)
+        return seen._replace(reason=Reason.CANCELLED_BY_USER, code=RUN_CANCELLED_CODE, message=message, over=True)
     if word == "finished":
         if said:
             seen = seen._replace(reason=Reason.CANCELLED_BY_USER, message="HPC Pack: finished: %s" % said)

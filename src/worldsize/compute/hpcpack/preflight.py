@@ -155,7 +155,7 @@ def check_share(share: Share | None, runs_dir: str | None, job: Job) -> Iterator
         hint = "mount it (`worldsize hpcpack share` says how), and name the directory: share.local of the compute"
         yield CheckResult("error", "the share is not mounted here: %s" % where, "share.local", hint)
         return
-    mapped = share.mapped()
+    mapped = share.path_mapping()
     if runs_dir and not is_mapped(runs_dir, mapped) and not is_mapped(os.path.realpath(runs_dir), mapped):
         what = "%s does not lie on the share (%s): no node would see the run" % (runs_dir, share.local)
         yield CheckResult(

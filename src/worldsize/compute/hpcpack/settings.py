@@ -1,5 +1,5 @@
 """Settings of an HPC Pack compute: the head node and the account, kept in handles without the password; and the
-share, one directory under three names, which no other module knows. Pure, but for `mapped`."""
+share, one directory under three names, which no other module knows. Pure, but for `path_mapping`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Share(NamedTuple):
     node: str
     local: str | None = None
 
-    def mapped(self) -> tuple[tuple[str, str], ...]:
+    def path_mapping(self) -> tuple[tuple[str, str], ...]:
         """As ComputeFacts say it, whichever way of links a path here takes."""
         if self.local is None:
             return ()
@@ -104,7 +104,7 @@ class Share(NamedTuple):
 
     def to_node_path(self, path: str) -> str:
         """What the nodes call a path of this machine."""
-        return to_node_path(path, self.mapped())
+        return to_node_path(path, self.path_mapping())
 
     def unc(self) -> str:
         """`//HEAD/CcpSpoolDir/app`, as `mount -t cifs` takes it; "" where `head` is no such name."""

@@ -37,7 +37,7 @@ _PAUSE = 0.02
 
 class LocalCompute:
     capabilities = frozenset(("after", "array", "exec", "local", "nodes"))
-    groups_called = "partitions"
+    group_noun = "partitions"
 
     def __init__(self, name: str, environ: Mapping[str, str], settings: Settings | None = None) -> None:
         self.name = name

@@ -62,7 +62,7 @@ class NodeOutlook(NamedTuple):
 class NodeStarter(Protocol):
     """What has visit.py started on the nodes."""
 
-    def look(self) -> NodeOutlook:
+    def outlook(self) -> NodeOutlook:
         """How it stands. Called about every second, in a thread of its own; may take its time. SubmitAgain: nobody
         could be asked."""
 
@@ -86,7 +86,7 @@ class RunNodeStarter:
         self._paths = paths
         self._nodes = nodes
 
-    def look(self) -> NodeOutlook:
+    def outlook(self) -> NodeOutlook:
         ended = {each.node_rank: "its agent has ended" for each in read_exits(self._paths, max(self._nodes) + 1)}
         return NodeOutlook(gone={**ended, **self._troubles()})
 
@@ -122,15 +122,15 @@ class FileCommandStream:
         for work in (self._renew, self._watch):
             threading.Thread(target=work, daemon=True).start()
 
-    def hear(self, timeout: float) -> list[NodeEvent] | None:
+    def read_events(self, timeout: float) -> list[NodeEvent] | None:
         deadline = time.monotonic() + timeout
         while True:
-            said = self._take()
+            said = self._read_new_events()
             if said:
                 return said
             if self._over:
                 return None
-            if all(ear.over for ear in self._ears):
+            if all(ear.is_over for ear in self._ears):
                 self._over = True
                 if self._stopped is None and not any(ear.up for ear in self._ears):
                     hint = None if self._outlook.gone else _HINT
@@ -151,21 +151,21 @@ class FileCommandStream:
         self._stopped = self._stopped or time.monotonic()
         self._write(run_command.NOW)
         deadline = time.monotonic() + GRACE
-        while any(ear.up and not ear.over for ear in self._ears) and time.monotonic() < deadline:
-            self._take()
+        while any(ear.up and not ear.is_over for ear in self._ears) and time.monotonic() < deadline:
+            self._read_new_events()
             time.sleep(_PAUSE)
         self._closed.set()
         self._backing.release(all(ear.ended for ear in self._ears))
         with self._writing:
             remove_command_directory(self._directory)
 
-    def _take(self) -> list[NodeEvent]:
+    def _read_new_events(self) -> list[NodeEvent]:
         now = time.monotonic()
         said = [NodeEvent(-1, "note", self._notes.popleft().encode()) for _ in range(len(self._notes))]
         for ear in self._ears:
-            said += ear.listen(now)
-            if not ear.over:
-                self._judge(ear, now)
+            said += ear.read_events(now)
+            if not ear.is_over:
+                self._notice_loss(ear, now)
         return said + self._new_losses()
 
     def _new_losses(self) -> list[NodeEvent]:
@@ -176,7 +176,7 @@ class FileCommandStream:
         self._told_lost.update(ear.node for ear in found)
         return [NodeEvent(ear.node, "lost", ear.lost.encode()) for ear in found if ear.up or self._stopped is None]
 
-    def _judge(self, ear: NodeFileReader, now: float) -> None:
+    def _notice_loss(self, ear: NodeFileReader, now: float) -> None:
         """A node is lost when it can tell nothing more, however long it is waited for."""
         outlook = self._outlook
         begun = ear.up or outlook.begun
@@ -208,7 +208,7 @@ class FileCommandStream:
     def _watch(self) -> None:
         while not self._closed.is_set():
             try:
-                outlook = self._backing.look()
+                outlook = self._backing.outlook()
             except (SubmitAgain, OSError):
                 outlook = self._outlook._replace(notes=())
             except WorldsizeError as error:

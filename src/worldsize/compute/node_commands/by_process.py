@@ -74,18 +74,18 @@ def with_command_spec(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> 
 class OutputRules(NamedTuple):
     """How the program talks that reaches the nodes. Lines are those of its standard error.
 
-    refused  the error for what it printed when no node was reached
-    news     lines that are told before any node was reached
-    noise    lines that are told to nobody
-    doom     lines after which it will end, or should
-    leash    it hears TERM when we are killed; otherwise it finds out by its lifeline, once it reads it
+    on_refusal           the error for what it printed when no node was reached
+    pass_on              lines that are told before any node was reached
+    ignore               lines that are told to nobody
+    fatal                lines after which it will end, or should
+    parent_death_signal  it hears TERM when we are killed; otherwise it finds out by its lifeline, once it reads it
     """
 
-    refused: Callable[[str], WorldsizeError]
-    news: re.Pattern[str] = _NOTHING
-    noise: re.Pattern[str] = _NOTHING
-    doom: re.Pattern[str] = _NOTHING
-    leash: bool = False
+    on_refusal: Callable[[str], WorldsizeError]
+    pass_on: re.Pattern[str] = _NOTHING
+    ignore: re.Pattern[str] = _NOTHING
+    fatal: re.Pattern[str] = _NOTHING
+    parent_death_signal: bool = False
 
 
 class ProcessCommandStream:
@@ -106,14 +106,14 @@ class ProcessCommandStream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_death_signal_setter() if manner.leash else None,
+            preexec_fn=_death_signal_setter() if manner.parent_death_signal else None,
         )
         self._selector = selectors.DefaultSelector()
         for name, pipe in (("out", self._process.stdout), ("err", self._process.stderr)):
             assert pipe is not None
             self._selector.register(pipe, selectors.EVENT_READ, name)
 
-    def hear(self, timeout: float) -> list[NodeEvent] | None:
+    def read_events(self, timeout: float) -> list[NodeEvent] | None:
         if not self._selector.get_map():
             self._end()
             return None
@@ -158,7 +158,7 @@ class ProcessCommandStream:
         self._close_stdin()
         code = self._process.wait()
         if not self._reached and not self._asked:
-            raise self._manner.refused("\n".join(self._held) or "it ended with code %d and said nothing" % code)
+            raise self._manner.on_refusal("\n".join(self._held) or "it ended with code %d and said nothing" % code)
 
     def _send(self, word: str) -> None:
         stdin = self._process.stdin
@@ -215,13 +215,13 @@ class ProcessCommandStream:
         if self._stopped is not None:
             return []
         texts = [line.decode(errors="replace") for line in lines if line.strip()]
-        texts = [text for text in texts if not manner.noise.search(text)]
-        if any(manner.doom.search(text) for text in texts):
+        texts = [text for text in texts if not manner.ignore.search(text)]
+        if any(manner.fatal.search(text) for text in texts):
             self._stopped = time.monotonic() - GRACE
         if self._reached:
             return _note_events(texts)
-        self._held += [text for text in texts if not manner.news.search(text)]
-        return _note_events([text for text in texts if manner.news.search(text)])
+        self._held += [text for text in texts if not manner.pass_on.search(text)]
+        return _note_events([text for text in texts if manner.pass_on.search(text)])
 
 
 def _death_signal_setter() -> Callable[[], None]:

@@ -37,12 +37,12 @@ class NodeFileReader:
         self._pause = _SHORTEST
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return self.ended or bool(self.lost)
 
-    def listen(self, now: float) -> list[NodeEvent]:
+    def read_events(self, now: float) -> list[NodeEvent]:
         """What is new; less often asked where little was. `now`: monotonic."""
-        if self.over or now < self._due:
+        if self.is_over or now < self._due:
             return []
         data = self._read(now)
         self._pause = _SHORTEST if data else min(1.5 * self._pause, _LONGEST)
@@ -52,7 +52,7 @@ class NodeFileReader:
         for line in lines:
             words = line.split(b" ")
             if words[0] == _MARK and words[2:3] == [b"next"]:
-                self._turn(int(words[3]))
+                self._open_segment(int(words[3]))
                 break
             heard = None if words[2:3] == [b"beat"] else parse_event(line)
             if heard is not None:
@@ -79,7 +79,7 @@ class NodeFileReader:
         self.silence = 0.0 if data else self.silence + passed
         return data
 
-    def _turn(self, segment: int) -> None:
+    def _open_segment(self, segment: int) -> None:
         try:
             os.unlink(self._path())
         except OSError:

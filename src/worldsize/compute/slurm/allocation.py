@@ -50,7 +50,7 @@ def is_inside(environ: Mapping[str, str]) -> bool:
 
 class AllocationCompute:
     capabilities = frozenset(("exec", "nodes", "script", "steps"))
-    groups_called = "partitions"
+    group_noun = "partitions"
 
     def __init__(self, cluster: SlurmCompute, environ: Mapping[str, str]) -> None:
         self.name = cluster.name

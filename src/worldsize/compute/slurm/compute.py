@@ -56,7 +56,7 @@ class SlurmCompute:
     capabilities = frozenset(
         ("after", "array", "exec", "explain", "nodes", "queue", "requeue", "script", "steps", "usage")
     )
-    groups_called = "partitions"
+    group_noun = "partitions"
 
     def __init__(self, settings: Settings, home: str, environ: Mapping[str, str]) -> None:
         self.name = settings.name
@@ -67,7 +67,7 @@ class SlurmCompute:
 
     def facts(self, job: Job) -> ComputeFacts:
         ours = self._settings.options
-        gpus = options.gpus_per_node(self._asked(job))
+        gpus = options.gpus_per_node(self._merged_options(job))
         modules, setup = ours.get("modules", ()), ours.get("setup", ())
         return ComputeFacts(gpus, kept=KEPT, modules=modules, setup=setup)
 
@@ -88,7 +88,7 @@ class SlurmCompute:
     def _check_slurm(self, job: Job, plan: Plan) -> Iterator[CheckResult]:
         from worldsize.compute.slurm import preflight
 
-        gpus = options.gpus_per_node(self._asked(job))
+        gpus = options.gpus_per_node(self._merged_options(job))
         environ = without_variables(self._environ, plan.secrets)
         return preflight.check_slurm(self._options(job, plan), gpus, environ, self._run)
 
@@ -107,7 +107,7 @@ class SlurmCompute:
         return [*preflight.check_directories(self._runs_dir, inputs), *preflight.check_python(self.python)]
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
-        asked = self._asked(job)
+        asked = self._merged_options(job)
         said = self._options(job, plan)
         signal = options.signal_of(asked["signal"])[1] if "signal" in asked else None
         links, runs = os.path.join(self._home, "runs"), os.path.dirname(paths.root)
@@ -208,7 +208,7 @@ class SlurmCompute:
 
         if handle is not None:
             return node_commands.execute(handle, errand, self._environ)
-        return node_commands.execute_on_own_nodes(errand, self._asked(Job()), self.python, self._environ)
+        return node_commands.execute_on_own_nodes(errand, self._merged_options(Job()), self.python, self._environ)
 
     def shell(self, handle: Handle, errand: NodeCommand) -> int:
         from worldsize.compute.slurm.node_commands import shell
@@ -233,12 +233,12 @@ class SlurmCompute:
 
     def _options(self, job: Job, plan: Plan) -> list[options.Option]:
         if plan.batch is None:
-            return options.sbatch_options(self._asked(job), plan)
+            return options.sbatch_options(self._merged_options(job), plan)
         from worldsize.compute.slurm.options import script_options
 
         return script_options(self._settings.options, self._settings.gpus_per_node, job, plan)
 
-    def _asked(self, job: Job) -> dict[str, Any]:
+    def _merged_options(self, job: Job) -> dict[str, Any]:
         return options.merge_options(self._settings.options, job, self._settings.gpus_per_node)
 
     @property

@@ -12,8 +12,7 @@ from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import UNANSWERED, JobRow
 from worldsize.compute.slurm.queue import query
 from worldsize.compute.slurm.states import state_of
-from worldsize.compute.slurm.usage import JobUsage as Used
-from worldsize.compute.slurm.usage import usage, usage_of_row
+from worldsize.compute.slurm.usage import JobUsage, usage, usage_of_row
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 StartEstimator = Callable[[Mapping[str, str]], "pending.StartEstimate | None"]
@@ -107,7 +106,7 @@ def _with_deadline(deadline: float, trial: StartEstimator) -> StartEstimator:
     return lambda change: trial(change) if time.monotonic() < deadline else None
 
 
-def _usage(used: Used | None) -> Usage | None:
+def _usage(used: JobUsage | None) -> Usage | None:
     if used is None:
         return None
     return Usage(used.nodes, used.elapsed, used.gpus, used.gpu_hours, used.cpu_hours or None, used.cpu_efficiency)

@@ -78,7 +78,7 @@ def install(
     is not here; UsageError for a prefix that pip has touched.
     """
     refuse_pip_packages(work.prefix)
-    work.step("conda: reading channels" if rows is None else "conda: %d packages of the lock" % len(rows))
+    work.report_step("conda: reading channels" if rows is None else "conda: %d packages of the lock" % len(rows))
     order = source.order("install", specs=list(specs), rows=rows and list(rows), prefix=work.prefix)
     found: list[dict[str, Any]] = ask_rattler(work, order, environ)
     _mask_addresses(work.prefix)
@@ -129,7 +129,9 @@ def _run_rattler_process(work: Build, order: dict[str, Any], environ: Mapping[st
     argv = [sys.executable, _PROGRAM]
     found_by = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
     own = {**found_by, **environ}  # rattler itself may be found through PYTHONPATH
-    ended = execute(work, argv, own, "conda", lambda line: work.news("conda: " + line), order=json.dumps(order))
+    ended = execute(
+        work, argv, own, "conda", lambda line: work.report_progress("conda: " + line), order=json.dumps(order)
+    )
     if ended.code == 0:
         return json.loads(ended.out)
     told = (line for line in ended.last if not line.startswith(("fetching ", "linked ", "solving ")))

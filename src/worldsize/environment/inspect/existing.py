@@ -67,7 +67,7 @@ def is_trusted_prefix(prefix: str) -> bool:
     """Whether an environment that a name has led to is what its user means: this user's, root's or a trusted one; or
     in a tree of one owner, which nobody else can write to, and which lies where nobody else could have put it."""
     try:
-        place = os.path.join(real_path(prefix, places=False), "bin")  # no link is anybody else's
+        place = os.path.join(real_path(prefix, check_parents=False), "bin")  # no link is anybody else's
         if is_reliable_directory(place):
             return True
         owner = os.stat(place).st_uid

@@ -13,7 +13,7 @@ from worldsize.environment.activation import expand_variables
 from worldsize.environment.inspect.installed import installed_distributions, normalized_name
 from worldsize.environment.native import steps
 from worldsize.environment.native.toolchain import is_condition_met
-from worldsize.environment.pip import install as pip
+from worldsize.environment.pip.install import pins, write_input
 from worldsize.environment.pip.uv import Uv, install
 from worldsize.environment.workspace.builder import Build
 from worldsize.errors import BuildError, WorldsizeError
@@ -77,9 +77,9 @@ def _resolve_packages(
     else:
         import tomli as tomllib
     before = installed_distributions(work.prefix)
-    path = pip.write_input(work, "sources.txt", [*steps.index_lines(work), *wanted])
-    constraints = pip.write_input(
-        work, "constraints.txt", pip.pins(each for each in before if normalized_name(each.name) not in names)
+    path = write_input(work, "sources.txt", [*steps.index_lines(work), *wanted])
+    constraints = write_input(
+        work, "constraints.txt", pins(each for each in before if normalized_name(each.name) not in names)
     )
     words = [
         "pip",
@@ -108,7 +108,7 @@ def _install_dependencies(
         if normalized_name(each["name"]) not in names | there and "version" in each
     ]
     if lines:
-        path = pip.write_input(work, "needed.txt", [*steps.index_lines(work), *lines])
+        path = write_input(work, "needed.txt", [*steps.index_lines(work), *lines])
         install(Uv(work, environ), work.prefix, path, None, ["--no-deps"], what=step.title)
 
 
@@ -125,7 +125,7 @@ def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, enviro
     or is not what its checksum says."""
     for each in wanted:
         if each.when and not is_condition_met(each.when, environ):
-            work.step("%s is left out: only with %s" % (display_url(each.url), each.when))
+            work.report_step("%s is left out: only with %s" % (display_url(each.url), each.when))
             continue
         _store_download(work, each, download_to_cache(work, each.url, each.sha256, cache, _max_size(each))[1], cache)
 
@@ -134,7 +134,7 @@ def download_to_cache(
     work: Build, url: str, sha256: str | None, cache: str, max_size: int | None = None
 ) -> tuple[str, str]:
     """The name and the path of a file, which is kept in `cache`. BuildError."""
-    work.step("fetching %s" % display_url(url))
+    work.report_step("fetching %s" % display_url(url))
     try:
         local = url.removeprefix("file://")
         found = DataStore(os.path.join(cache, "downloads"), _DownloadProgress(work)).fetch(
@@ -150,10 +150,10 @@ class _DownloadProgress:
         self._work = work
 
     def notice(self, text: str) -> None:
-        self._work.step(text)
+        self._work.report_step(text)
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        self._work.news("%s: %s%s" % (what, bytes_text(done), " of %s" % bytes_text(total) if total else ""))
+        self._work.report_progress("%s: %s%s" % (what, bytes_text(done), " of %s" % bytes_text(total) if total else ""))
 
 
 def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:

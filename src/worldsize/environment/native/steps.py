@@ -14,7 +14,7 @@ from worldsize.environment.activation import activation, expand_variables
 from worldsize.environment.inspect.existing import inspect_prefix
 from worldsize.environment.inspect.installed import installed_distributions, normalized_name
 from worldsize.environment.native import toolchain
-from worldsize.environment.pip import install as pip
+from worldsize.environment.pip.install import index_options, input_path, pins, write_input
 from worldsize.environment.pip.uv import Uv, install
 from worldsize.environment.workspace.builder import STEPS_DIRECTORY, Build
 from worldsize.environment.workspace.programs import environ_after, run_bash
@@ -52,10 +52,12 @@ def run_steps(
     done = []
     for number, step in enumerate(spec.steps, 1):
         if step.when and not toolchain.is_condition_met(step.when, active):
-            work.step("build %d of %d: %s is left out: only with %s" % (number, len(spec.steps), step.title, step.when))
+            work.report_step(
+                "build %d of %d: %s is left out: only with %s" % (number, len(spec.steps), step.title, step.when)
+            )
             done.append({"name": work.mask(step.title), "left_out": step.when})
             continue
-        work.step("build %d of %d: %s" % (number, len(spec.steps), step.title))
+        work.report_step("build %d of %d: %s" % (number, len(spec.steps), step.title))
         done.append(_run_step(work, step, active, cache, sources))
     return done
 
@@ -73,14 +75,19 @@ def _run_step(
     own = {name: expand_variables(value, active) for name, value in step.variables.items()}
     variables, said = with_new_names(own, step.pip)
     if said:
-        work.step(said)
+        work.report_step(said)
     environ = {**active, **variables}
     found: dict[str, Any] = {"name": work.mask(step.title), "variables": sorted(variables)}
     if step.run is not None:
         directory = os.path.join(work.prefix, STEPS_DIRECTORY)
         os.makedirs(directory, exist_ok=True)
         run_bash(
-            work, step.run.split("\n"), environ, step.title, directory, lambda line: work.news(_masked_line(work, line))
+            work,
+            step.run.split("\n"),
+            environ,
+            step.title,
+            directory,
+            lambda line: work.report_progress(_masked_line(work, line)),
         )
         return found
     return {**found, **_compile(work, step, environ, variables, cache, sources)}
@@ -106,7 +113,7 @@ def _compile(
     def heard(line: str) -> None:
         if _COMPILES.match(line):
             built.append(line.strip().split(" ")[1])
-        work.news("%s: %s" % (step.title, _masked_line(work, line)))
+        work.report_progress("%s: %s" % (step.title, _masked_line(work, line)))
 
     uv = _ObservedUv(work, environ, heard)
     options = [*(word for name in names for word in ("--no-binary", name)), *step.options]
@@ -114,8 +121,8 @@ def _compile(
     if sources is not None:
         options += ["--no-deps", "--offline"]
         lines = ["--no-index", "--find-links " + sources, *wanted]
-    constraints = pip.write_input(work, "constraints.txt", pip.pins(before))
-    path = pip.write_input(work, "build-requirements.txt", lines)
+    constraints = write_input(work, "constraints.txt", pins(before))
+    path = write_input(work, "build-requirements.txt", lines)
     install(
         uv, work.prefix, path, constraints, options, {"UV_CACHE_DIR": os.path.join(cache, "wheels", key)}, step.title
     )
@@ -131,7 +138,7 @@ class _ObservedUv(Uv):
         super().__init__(work, environ)
         self._listener = heard
 
-    def _heard(self, what: str) -> Any:
+    def _progress_listener(self, what: str) -> Any:
         return self._listener
 
 
@@ -207,11 +214,11 @@ def requirement_name(requirement: str) -> str | None:
 
 def index_lines(work: Build) -> list[str]:
     """Where the pip part has its packages from."""
-    path = pip.input_path(work, "requirements.txt")
+    path = input_path(work, "requirements.txt")
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return pip.index_options(file)
+        return index_options(file)
 
 
 def _python_version(work: Build) -> str:

@@ -92,7 +92,7 @@ def pull_image(image: str, runtime: str, program: str, store: ContentStore, envi
     def fill(part: str) -> None:
         os.makedirs(part, 0o700)
         target = os.path.join(part, "image" + ending)
-        store.say("fetching the container image %s" % mask_text(image))
+        store.report_notice("fetching the container image %s" % mask_text(image))
         words = [program, "import", "-o", target, "docker://" + name] if runtime == PYXIS else []
         _run(words or [program, "pull", target, name], image, environ)
 

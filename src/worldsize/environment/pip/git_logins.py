@@ -134,7 +134,7 @@ class GitLogins:
             program = others[2] or "git"
             hint = "leave it out there, and let %s know it by its own means" % program
             raise UsageError("a requirement " + what % (others[1], others[3], program), None, hint)
-        return _LOGIN.sub(self._take, full) if has_login(full) else line
+        return _LOGIN.sub(self._take_login, full) if has_login(full) else line
 
     def variables(self) -> dict[str, str]:
         """For the environment of what is given the stripped lines. The user's own settings of git hold beside them; for
@@ -209,7 +209,7 @@ class GitLogins:
         stripped = self._strip_file(include[1], directory, depth + 1)
         return line if stripped == include[1] else "%s %s" % (include[0], stripped)
 
-    def _take(self, address: re.Match[str]) -> str:
+    def _take_login(self, address: re.Match[str]) -> str:
         if not _is_git_address(address):
             return address[0]
         start, scheme, said, host, path = address.groups()

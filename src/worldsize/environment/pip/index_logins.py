@@ -47,7 +47,7 @@ class IndexLogins:
     def strip_line(self, line: str) -> str:
         """A line of a requirements file. UsageError for two logins at one host, which netrc cannot hold."""
         self._note_servers(line)
-        return _LOGIN.sub(self._take, line) if line.lstrip().startswith("-") else line
+        return _LOGIN.sub(self._take_login, line) if line.lstrip().startswith("-") else line
 
     def variables(self, environ: Mapping[str, str], directory: str, configured: str = "") -> dict[str, str]:
         """For the environment of pip, once all lines are stripped: its own variables without logins, and the file, in
@@ -66,7 +66,9 @@ class IndexLogins:
         for text in said.values():
             self._note_servers(text)
         found = {
-            name: _LOGIN.sub(self._take, text) for name, text in said.items() if name in environ or _LOGIN.search(text)
+            name: _LOGIN.sub(self._take_login, text)
+            for name, text in said.items()
+            if name in environ or _LOGIN.search(text)
         }
         self._refuse_shared_hosts()
         found.update(proxies)
@@ -93,7 +95,7 @@ class IndexLogins:
                 what = "two servers at one host, %s, and one of them with a login: pip would send it to both" % host
                 raise UsageError(what, "stage.pip", "leave one out, or use a keyring")
 
-    def _take(self, address: re.Match[str]) -> str:
+    def _take_login(self, address: re.Match[str]) -> str:
         start, said, rest = address.groups()
         host = _host(start + rest)
         name, _, word = said.partition(":")

@@ -135,7 +135,7 @@ def install_layer(
         "-r",
         wanted,
     )
-    said = uv.told("looking at what is there", *words)
+    said = uv.read_messages("looking at what is there", *words)
     found = [
         "%s @ %s" % (name, url or bare_url) if url or bare_url else "%s==%s" % (name, version)
         for sign, name, version, url, bare_url in _PLANNED_CHANGE.findall(said)
@@ -194,7 +194,7 @@ def make_lock_rows(
         try:
             hashes = _parse_hashes(uv("looking up hashes", *words, "--python", python, path))
         except BuildError:
-            work.step("no hashes: the index does not know all that is installed")
+            work.report_step("no hashes: the index does not know all that is installed")
     return [
         {
             "name": each.name,

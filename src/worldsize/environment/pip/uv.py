@@ -154,17 +154,17 @@ class Uv:
             raise BuildError("cannot be read: %s" % error.strerror, error.filename) from None
         return self(what, "export", *words, "--project", copy, cwd=copy)
 
-    def told(self, what: str, *words: str) -> str:
+    def read_messages(self, what: str, *words: str) -> str:
         """As it tells people: what it puts on its standard error, which the log has without secrets."""
         lines: list[str] = []
         self(what, *words, told=lines)
         return "".join(line + "\n" for line in lines)
 
-    def _heard(self, what: str) -> _UvProgress:
+    def _progress_listener(self, what: str) -> _UvProgress:
         return _UvProgress(self._work, what)
 
     def _make_listener(self, what: str, told: list[str] | None) -> LineCallback:
-        heard = self._heard(what)
+        heard = self._progress_listener(what)
         if told is None:
             return heard
 
@@ -249,13 +249,13 @@ class _UvProgress:
 
     def __call__(self, line: str) -> None:
         if _PROGRESS_LINE.match(line):
-            self._work.news("%s: %s" % (self._what, line.strip()))
+            self._work.report_progress("%s: %s" % (self._what, line.strip()))
 
 
 def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
     """A virtual environment in the directory `prefix`, of an interpreter or a version. BuildError; also where nobody
     `asked` for that Python and the project wants another one, which is a warning of uv's alone."""
-    said = uv.told("making a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
+    said = uv.read_messages("making a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
     unfit = _UNFIT.search(said)
     if unfit and not asked:
         what = "the project wants Python %s, and %s is %s" % (unfit[2], python, unfit[1])

@@ -42,7 +42,7 @@ def make_wheels(
 
     def fill(part: str) -> None:
         os.makedirs(part, 0o700)
-        data.say(
+        data.report_notice(
             "pip: fetching wheels for %s"
             % mask_text(mask_values(", ".join(requirements), secrets))[:_MAX_MESSAGE_LENGTH]
         )

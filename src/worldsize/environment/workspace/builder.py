@@ -56,15 +56,15 @@ class Build:
         """The directory for what uv is given, which may hold passwords of indexes: it is gone when all is built."""
         return os.path.join(self.prefix, STEPS_DIRECTORY, "inputs")
 
-    def news(self, what: str) -> None:
+    def report_progress(self, what: str) -> None:
         """Tells us, and those who wait, without the secrets in it."""
         masked = self.mask(what)
         self._note(masked)
         self._tell(masked)
 
-    def step(self, what: str) -> None:
+    def report_step(self, what: str) -> None:
         """The same, and the log."""
-        self.news(what)
+        self.report_progress(what)
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write("==> %s %s\n" % (time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
 
@@ -91,7 +91,7 @@ class ScratchBuild(Build):
 
 
 EnvironmentMaker = Callable[[Build], dict[str, Any]]
-"""Makes an environment in `Work.prefix` and returns its description."""
+"""Makes an environment in `Build.prefix` and returns its description."""
 
 
 def ensure_built(

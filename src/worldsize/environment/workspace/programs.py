@@ -27,7 +27,7 @@ _ACTIVE_VARIABLES = (
 """What an activated environment leaves behind, which is not the one that is built."""
 
 LineCallback = Callable[[str], None]
-"""Is given a line as it is: what it passes on is to be masked, as `Work.news` does."""
+"""Is given a line as it is: what it passes on is to be masked, as `Build.report_progress` does."""
 
 
 class ProgramResult(NamedTuple):
@@ -193,7 +193,7 @@ def with_modules(work: Build, modules: Sequence[str], environ: Mapping[str, str]
     """`environ` as it is once the modules are loaded. BuildError names the one that cannot be."""
     if not modules:
         return dict(environ)
-    work.step("loading modules: %s" % ", ".join(modules))
+    work.report_step("loading modules: %s" % ", ".join(modules))
     return environ_after(work, [module_line(module) for module in modules], environ, "loading modules")
 
 

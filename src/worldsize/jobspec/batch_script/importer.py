@@ -64,7 +64,7 @@ def _add_size(tree: dict[str, Any], script: BatchScript, size: AllocationRequest
         said.add("nodes")
     per_node = processes_per_instance(own.distribution)
     exact = {script.value("ntasks-per-node")} == {str(tasks) for tasks in (*size.tasks, per_node)}
-    if exact and not script.says("ntasks"):
+    if exact and not script.has_option("ntasks"):
         tree["distribution"] = {"type": "none", "process_count_per_instance": per_node}
         said.add("ntasks-per-node")
     return said

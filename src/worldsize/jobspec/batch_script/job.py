@@ -86,7 +86,7 @@ def effective_script(job: Job) -> BatchScript:
     script = with_slurm_keys(script_of_job(job), job.slurm)
     own = parse_allocation_request(script, source)
     nodes, processes = job.resources.instance_count, processes_per_instance(job.distribution) or 1
-    if processes != _processes(script, own) or (nodes != own.nodes and any(map(script.says, TOTAL_TASK_OPTIONS))):
+    if processes != _processes(script, own) or (nodes != own.nodes and any(map(script.has_option, TOTAL_TASK_OPTIONS))):
         return with_tasks(script, nodes, processes)
     return script if nodes == own.nodes else with_nodes(script, nodes)
 

@@ -67,7 +67,7 @@ class BatchScript(NamedTuple):
         option = self.option(name)
         return option.value if option else None
 
-    def says(self, name: str) -> bool:
+    def has_option(self, name: str) -> bool:
         return self.option(name) is not None
 
     @property

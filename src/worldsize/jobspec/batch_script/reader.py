@@ -21,7 +21,7 @@ def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], repor
     for what sbatch would refuse; whatever else is wrong is in the report."""
     for key in ("modules", "setup"):
         if values.get(key):
-            report.problem(nodes[key], key, "has no effect beside batch_script", "say it in the script")
+            report.add(nodes[key], key, "has no effect beside batch_script", "say it in the script")
     found = _read_script_text(nodes[_KEY], values[_KEY], report)
     if found is None or report.problems:
         return values
@@ -64,16 +64,16 @@ def _read_script_text(node: YamlNode, value: str, report: Problems) -> tuple[str
         return value, "", "%s: %s" % (node.origin, _KEY)
     if "\n" in value.strip():
         what = "is not a batch script: its first line must name the interpreter"
-        report.problem(node, _KEY, what, "begin it with #!/bin/bash")
+        report.add(node, _KEY, what, "begin it with #!/bin/bash")
         return None
     if is_remote(value):
-        report.problem(node, _KEY, "is an address, not a file", "name a file on this machine")
+        report.add(node, _KEY, "is an address, not a file", "name a file on this machine")
         return None
     path = absolute_path(value, report.base)
     try:
         text = script_text(path)
     except OSError as error:
         what = "cannot read the batch script %s: %s" % (printable_path(path), error.strerror)
-        report.problem(node, _KEY, what, "its path starts at the job file's directory; a text begins with #!")
+        report.add(node, _KEY, what, "its path starts at the job file's directory; a text begins with #!")
         return None
     return text, path, os.path.join(os.path.dirname(node.origin), printable_path(value))

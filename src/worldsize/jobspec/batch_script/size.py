@@ -68,7 +68,7 @@ def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequ
     if nodes is None:
         nodes = len(read.names("nodelist")) or (-(-tasks // per_node) if tasks and per_node else 1)
     if nodes > MAX_NODES:
-        raise JobError("%d nodes are more than the limit of %d" % (nodes, MAX_NODES), read.place("ntasks"))
+        raise JobError("%d nodes are more than the limit of %d" % (nodes, MAX_NODES), read.origin("ntasks"))
     per_gpu = read.number("ntasks-per-gpu")
     if tasks is None and per_node is None and per_gpu and gpus:
         per_node = per_gpu * gpus
@@ -80,7 +80,7 @@ def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequ
         shares = tuple(share + (index < left) for index in range(nodes))
     if sum(shares) > MAX_RANKS:
         what = "%d tasks are more than the limit of %d" % (sum(shares), MAX_RANKS)
-        raise JobError(what, read.place("ntasks-per-node", "ntasks-per-gpu", "gpus-per-node", "ntasks", "nodes"))
+        raise JobError(what, read.origin("ntasks-per-node", "ntasks-per-gpu", "gpus-per-node", "ntasks", "nodes"))
     said = tasks is not None or per_node is not None
     return AllocationRequest(shares, said, read.number("cpus-per-task"), gpus, read.seconds())
 
@@ -118,7 +118,7 @@ def _gpus_per_node(read: _SizeReader, nodes: int | None) -> int | None:
     per_node = read.count("gpus-per-node")
     if per_node is not None:
         return read.check_gpus(per_node, "gpus-per-node")
-    found = [read.counted(part) for part in read.parts("gres") if re.match(r"(gres[:/])?gpu\b", part)]
+    found = [read.gpu_count(part) for part in read.parts("gres") if re.match(r"(gres[:/])?gpu\b", part)]
     if found:
         return read.check_gpus(sum(found), "gres")
     total = read.count("gpus")
@@ -163,9 +163,9 @@ class _SizeReader:
     def count(self, name: str) -> int | None:
         """The number in `4` or `a100:4`; several kinds add up."""
         parts = self.parts(name)
-        return sum(self.counted(part, name) for part in parts) if parts else None
+        return sum(self.gpu_count(part, name) for part in parts) if parts else None
 
-    def counted(self, part: str, name: str = "gres") -> int:
+    def gpu_count(self, part: str, name: str = "gres") -> int:
         number = part.partition("(")[0].rpartition(":")[2]
         if name == "gres" and not _DIGITS.fullmatch(number):
             return 1
@@ -203,10 +203,10 @@ class _SizeReader:
             raise self._value_error("time", "longer than %d minutes" % _MAX_MINUTES)
         return seconds
 
-    def place(self, *names: str) -> str:
+    def origin(self, *names: str) -> str:
         """Where the last said of these options stands."""
         return "%s:%s" % (self._source, self._script.line(*names))
 
     def _value_error(self, name: str, what: str, hint: str | None = None) -> JobError:
         text = printable_text("%.40s" % self._script.value(name))
-        return JobError("--%s=%s is %s" % (name, text, what), self.place(name), hint)
+        return JobError("--%s=%s is %s" % (name, text, what), self.origin(name), hint)

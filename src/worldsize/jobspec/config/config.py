@@ -69,7 +69,7 @@ class ComputeSettings(NamedTuple):
 
 class Config(NamedTuple):
     """What is configured. `origins` tells for each dotted key where its value comes from: a file, an environment
-    variable by name, or "default"; `default_place` the same for default_compute, with the line in a file.
+    variable by name, or "default"; `default_origin` the same for default_compute, with the line in a file.
 
     envs_dir         where environments are built; None: in the home
     environments     named ones, each as a job's `environment:` is read
@@ -82,7 +82,7 @@ class Config(NamedTuple):
     default_compute: str = LOCAL
     computes: Mapping[str, ComputeSettings] = {}
     origins: Mapping[str, str] = {}
-    default_place: str = "default"
+    default_origin: str = "default"
     envs_dir: str | None = None
     environments: Mapping[str, Any] = {}
     environment_map: Mapping[str, str] = {}
@@ -96,5 +96,5 @@ class Config(NamedTuple):
             return self.computes[wanted]
         from worldsize.jobspec.reading.nearest import did_you_mean
 
-        origin = where if name else self.default_place
+        origin = where if name else self.default_origin
         raise NotFound("there is no compute %.60r" % wanted, origin, did_you_mean(wanted, self.computes, "there are"))

@@ -31,7 +31,7 @@ def flatten(table: str, node: YamlNode, report: Problems) -> dict[tuple[str, ...
         for name, item in entries.items():
             if not _NAME.fullmatch(name):
                 hint = "use letters, digits, '-', '_' and '.'"
-                report.problem(item, "environment.%s" % name[:60], "is not an environment's name", hint)
+                report.add(item, "environment.%s" % name[:60], "is not an environment's name", hint)
     return {(table, name): item for name, item in entries.items()}
 
 

@@ -100,7 +100,7 @@ def read_files(
     origins = {".".join(path): node.origin for path, node in settings.items() if path[0] != "compute" or len(path) > 2}
     default = settings.get(("default_compute",))
     if default:
-        values["default_place"] = default.where
+        values["default_origin"] = default.where
     return Config(computes=computes, origins=origins, notices=tuple(notices), **values)
 
 
@@ -210,7 +210,7 @@ def _flatten(root: YamlNode, report: Problems) -> Settings:
         for compute, table in (mapping_of(node, name, report) or {}).items():
             path = "compute.%s" % compute[:60]
             if not _NAME.fullmatch(compute):
-                report.problem(table, path, "is not a compute's name", "use letters, digits, '-' and '_'")
+                report.add(table, path, "is not a compute's name", "use letters, digits, '-' and '_'")
                 continue
             settings[(name, compute)] = table
             entries = mapping_of(table, path, report) or {}
@@ -228,9 +228,9 @@ def _read_compute(name: str, settings: Settings, report: Problems) -> ComputeSet
             values.update(read_keys({key: node}, path, COMPUTE_KEYS, report))
     if "type" not in values and "type" not in entries:
         hint = "one of: %s" % ", ".join(TYPES)
-        report.problem(settings[("compute", name)], path + ".type", "is missing", hint)
+        report.add(settings[("compute", name)], path + ".type", "is missing", hint)
     if name == LOCAL and values["type"] != LOCAL:
-        report.problem(entries["type"], path + ".type", "is always local", "give the compute another name")
+        report.add(entries["type"], path + ".type", "is always local", "give the compute another name")
     return ComputeSettings(name, **_with_type_options(path, values, entries, report))
 
 
@@ -261,4 +261,4 @@ def _refuse_unknown(path: str, entries: dict[str, YamlNode], known: Keys, kind: 
         if key not in known:
             what = "is not a key of a %s compute" % kind
             hint = NO_PASSWORD if kind == "hpcpack" and "pass" in key.lower() else None
-            report.problem(node, "%s.%s" % (path, key[:60]), what, hint or did_you_mean(key, {**COMPUTE_KEYS, **known}))
+            report.add(node, "%s.%s" % (path, key[:60]), what, hint or did_you_mean(key, {**COMPUTE_KEYS, **known}))

@@ -47,7 +47,7 @@ def _with_environment(config: Config, cwd: str, environ: Mapping[str, str]) -> C
     if environ.get("WORLDSIZE_COMPUTE"):
         default_compute = environ["WORLDSIZE_COMPUTE"]
         origins["default_compute"] = "WORLDSIZE_COMPUTE"
-        config = config._replace(default_place="WORLDSIZE_COMPUTE")
+        config = config._replace(default_origin="WORLDSIZE_COMPUTE")
     return config._replace(home=home, default_compute=default_compute, origins=origins)
 
 

@@ -58,7 +58,7 @@ def _read_conda(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
     try:
         with_conda_file(EnvironmentSpec(), content)
     except ValueError as error:
-        report.problem(node, path, str(error))
+        report.add(node, path, str(error))
         return None
     return {**content, **_dependencies(content, report.base)}
 
@@ -105,7 +105,7 @@ def _read_requirements(node: YamlNode, path: str, key: Key, report: Problems) ->
 def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list[dict[str, Any]] | None:
     """The downloads."""
     if not isinstance(node.value, list):
-        report.problem(node, path, "expected a list, found %s" % value_description(node))
+        report.add(node, path, "expected a list, found %s" % value_description(node))
         return None
     found = []
     for index, item in enumerate(node.value):
@@ -116,12 +116,12 @@ def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list
             continue
         for name, what in _NEEDED.items():
             if name not in values:
-                report.problem(item, join(where, name), what)
+                report.add(item, join(where, name), what)
         values["sha256"] = values.get("sha256", "").lower()
         if values["sha256"] and not _SHA256.fullmatch(values["sha256"]):
-            report.problem(item, join(where, "sha256"), "is no checksum", "64 hexadecimal digits: `sha256sum FILE`")
+            report.add(item, join(where, "sha256"), "is no checksum", "64 hexadecimal digits: `sha256sum FILE`")
         if "max_size" in values and bytes_of(values["max_size"]) is None:
-            report.problem(item, join(where, "max_size"), "is no size", EXAMPLE)
+            report.add(item, join(where, "max_size"), "is no size", EXAMPLE)
         found.append(values)
     return found
 
@@ -139,7 +139,7 @@ def _read_build(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
         count = len(report.problems)
         values = read_keys(item.value, where, STEP, report, ENVIRONMENT_READERS)
         if ("run" in values) == ("pip" in values) and len(report.problems) == count:
-            report.problem(item, where, "is one of: run, a line of bash; pip, what to compile")
+            report.add(item, where, "is one of: run, a line of bash; pip, what to compile")
         found.append(values)
     return [each for each in found if each is not None]
 

@@ -51,11 +51,11 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
 def _is_command_job(nodes: dict[str, YamlNode], report: Problems) -> bool:
     kind = nodes.get("type")
     if kind is not None and isinstance(kind.value, str) and kind.value.lower() != "command":
-        report.problem(kind, "type", "a %.40s job cannot be run here" % kind.value, "only command jobs can")
+        report.add(kind, "type", "a %.40s job cannot be run here" % kind.value, "only command jobs can")
         return False
     for name, other in (("jobs", "pipeline"), ("trial", "sweep")):
         if name in nodes and "command" not in nodes:
-            report.problem(nodes[name], name, "a %s job cannot be run here" % other, "only command jobs can")
+            report.add(nodes[name], name, "a %s job cannot be run here" % other, "only command jobs can")
             return False
     return True
 
@@ -64,17 +64,17 @@ def _check_name(nodes: dict[str, YamlNode], values: dict[str, Any], report: Prob
     name = values.get("name")
     if name is not None and not _JOB_NAME.fullmatch(name):
         what = "%.60r is not a job's name" % name
-        report.problem(nodes["name"], "name", what, "use letters, digits, '-', '_' and '.', at most 255 of them")
+        report.add(nodes["name"], "name", what, "use letters, digits, '-', '_' and '.', at most 255 of them")
 
 
 def _check_command(node: YamlNode, nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> None:
     given = [name for name in ("command", "argv", "batch_script") if name in nodes]
     if len(given) > 1:
-        report.problem(nodes[given[-1]], given[-1], "stands beside %s" % given[0], "keep one of them")
+        report.add(nodes[given[-1]], given[-1], "stands beside %s" % given[0], "keep one of them")
     elif not given or nodes[given[0]].value is None:
-        report.problem(nodes[given[0]] if given else node, "command", "is missing", "say what each rank executes")
+        report.add(nodes[given[0]] if given else node, "command", "is missing", "say what each rank executes")
     elif given == ["argv"] and "argv" in values and not (values["argv"] and values["argv"][0]):
-        report.problem(nodes["argv"], "argv", "has no program")
+        report.add(nodes["argv"], "argv", "has no program")
 
 
 def _check_ranks(nodes: dict[str, YamlNode], job: Job, report: Problems) -> None:
@@ -85,7 +85,7 @@ def _check_ranks(nodes: dict[str, YamlNode], job: Job, report: Problems) -> None
         key = "process_count_per_instance"
         path = join("distribution", key) if key in job.distribution._fields else "distribution"
         node = nodes["distribution"] if "distribution" in nodes else nodes["batch_script"]
-        report.problem(node, path, "%d ranks are more than the limit of %d" % (ranks, MAX_RANKS))
+        report.add(node, path, "%d ranks are more than the limit of %d" % (ranks, MAX_RANKS))
 
 
 def read_distribution(node: YamlNode, path: str, report: Problems) -> Distribution | None:
@@ -98,7 +98,7 @@ def read_distribution(node: YamlNode, path: str, report: Problems) -> Distributi
     kind = nodes.get("type")
     if kind is None or kind.value is None:
         hint = "one of: %s" % ", ".join(DISTRIBUTIONS)
-        report.problem(kind or node, join(path, "type"), "is missing", hint)
+        report.add(kind or node, join(path, "type"), "is missing", hint)
         return None
     name = read_text(kind, join(path, "type"), Key("text", "", choices=kind_names(kind.text)), report)
     if name is None:
@@ -121,7 +121,7 @@ def _named_entries(node: YamlNode, path: str, report: Problems) -> dict[str, Yam
     hint = "use letters, digits and '_', not a digit first"
     for name, item in nodes.items():
         if not _NAME.fullmatch(name):
-            report.problem(item, join(path, name[:60]), "is not a name", hint)
+            report.add(item, join(path, name[:60]), "is not a name", hint)
     return {name: item for name, item in nodes.items() if _NAME.fullmatch(name)}
 
 
@@ -139,18 +139,18 @@ def _read_input(node: YamlNode, path: str, report: Problems) -> InputValue | Non
     if isinstance(value, str):
         fault = text_fault(value)
         if fault:
-            report.problem(node, path, fault)
+            report.add(node, path, fault)
         return value
     if isinstance(value, (bool, int, float)):
         return value
     if not isinstance(value, dict):
         found = "found %s" % value_description(node)
-        report.problem(node, path, "expected a literal or a mapping with a path, " + found)
+        report.add(node, path, "expected a literal or a mapping with a path, " + found)
         return None
     count = len(report.problems)
     read = Input(**read_keys(value, path, INPUT, report))
     if read.path is None and not read.optional and len(report.problems) == count:
-        report.problem(node, join(path, "path"), "is missing", "or say optional: true")
+        report.add(node, join(path, "path"), "is missing", "or say optional: true")
     return read
 
 

@@ -44,13 +44,13 @@ def read_matrix(node: YamlNode, path: str, key: Key, report: Problems) -> dict[s
 def _read_values(node: YamlNode, path: str, report: Problems) -> Iterator[Literal]:
     if not isinstance(node.value, list) or not node.value:
         found = "an empty list" if node.value == [] else value_description(node)
-        report.problem(node, path, "expected a list of values, found %s" % found, "such as [0.1, 0.01]")
+        report.add(node, path, "expected a list of values, found %s" % found, "such as [0.1, 0.01]")
         return
     for index, item in enumerate(node.value):
         value = item.text if item.value is None and item.loose and item.text else item.value
         fault = text_fault(value) if isinstance(value, str) else None
         if fault or not isinstance(value, (str, int, float, bool)):
-            report.problem(
+            report.add(
                 item, "%s[%d]" % (path, index), fault or "expected a literal, found %s" % value_description(item)
             )
         else:
@@ -61,15 +61,15 @@ def check_array(nodes: Mapping[str, YamlNode], job: Job, report: Problems) -> No
     """Problems of `matrix` and `count` that are none of a single value."""
     for name in job.matrix:
         for what, hint in _find_input_problems(job, name):
-            report.problem(nodes["matrix"].value.get(name, nodes["matrix"]), join("matrix", name[:60]), what, hint)
+            report.add(nodes["matrix"].value.get(name, nodes["matrix"]), join("matrix", name[:60]), what, hint)
     if job.matrix and job.count is not None:
         hint = "keep one of them; equal runs of each combination need an input more, such as repeat: [1, 2, 3]"
-        report.problem(nodes.get("count", nodes["matrix"]), "count", "stands beside matrix", hint)
+        report.add(nodes.get("count", nodes["matrix"]), "count", "stands beside matrix", hint)
     number = _combination_count(job.matrix)
     if number > MAX_ELEMENTS:
-        report.problem(nodes["matrix"], "matrix", *_limit_problem(number))
+        report.add(nodes["matrix"], "matrix", *_limit_problem(number))
     if job.at_once is not None and not is_array_job(job):
-        report.problem(nodes["at_once"], "at_once", "says nothing of a single run", "say matrix or count too")
+        report.add(nodes["at_once"], "at_once", "says nothing of a single run", "say matrix or count too")
 
 
 def _find_input_problems(job: Job, name: str) -> Iterator[tuple[str, str | None]]:

@@ -32,7 +32,7 @@ class Problems:
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
 
-    def problem(self, node: YamlNode, path: str, what: str, hint: str | None = None) -> None:
+    def add(self, node: YamlNode, path: str, what: str, hint: str | None = None) -> None:
         self.problems.append(Problem(node.where, printable_text(_path_to_show(node, path)), printable_text(what), hint))
 
     def warn(self, node: YamlNode, path: str, what: str) -> None:

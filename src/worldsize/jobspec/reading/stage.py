@@ -24,12 +24,12 @@ def read_stage(node: YamlNode, path: str, key: Key, report: Problems) -> dict[st
         return None
     if "data" in values:
         for name in filter(lambda name: is_malformed(values["data"][name]), values["data"]):
-            report.problem(node, "%s.data.%s" % (path, name), "is no address that can be read")
+            report.add(node, "%s.data.%s" % (path, name), "is no address that can be read")
             return None
         values["data"] = {name: absolute_path(uri, report.base) for name, uri in values["data"].items()}
     try:
         staging_spec_of(values)
     except ValueError as error:
-        report.problem(node, path, str(error))
+        report.add(node, path, str(error))
         return None
     return values

@@ -21,7 +21,7 @@ def read_text(node: YamlNode, path: str, key: Key, report: Problems) -> str | No
     if not isinstance(value, str):
         if not (node.loose and node.text):
             hint = "write it in quotes" if isinstance(value, (bool, int, float)) else None
-            report.problem(node, path, "expected text, found %s" % value_description(node), hint)
+            report.add(node, path, "expected text, found %s" % value_description(node), hint)
             return None
         value = node.text
     return _check_text(value, node, path, key, report)
@@ -30,7 +30,7 @@ def read_text(node: YamlNode, path: str, key: Key, report: Problems) -> str | No
 def read_as_text(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
     if not isinstance(node.value, (str, bool, int, float)):
         hint = 'write "" for empty text' if node.value is None else None
-        report.problem(node, path, "expected text, found %s" % node.kind, hint)
+        report.add(node, path, "expected text, found %s" % node.kind, hint)
         return None
     return _check_text(node.value if isinstance(node.value, str) else node.text, node, path, key, report)
 
@@ -38,10 +38,10 @@ def read_as_text(node: YamlNode, path: str, key: Key, report: Problems) -> str |
 def _check_text(text: str, node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
     fault = text_fault(text)
     if fault:
-        report.problem(node, path, fault)
+        report.add(node, path, fault)
         return None
     if not key.blank and not text.strip():
-        report.problem(node, path, "is empty")
+        report.add(node, path, "is empty")
         return None
     if not key.choices:
         return text
@@ -49,7 +49,7 @@ def _check_text(text: str, node: YamlNode, path: str, key: Key, report: Problems
         if text.lower() == choice.lower():
             return choice
     what = "%.60r is none of the values allowed" % text
-    report.problem(node, path, what, did_you_mean(text, key.choices))
+    report.add(node, path, what, did_you_mean(text, key.choices))
     return None
 
 
@@ -69,16 +69,16 @@ def read_number(node: YamlNode, path: str, key: Key, report: Problems) -> float 
     whole = key.kind == "int"
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         hint = "write it without quotes" if isinstance(value, str) and value.strip().isdigit() else None
-        report.problem(node, path, "expected a %snumber, found %s" % ("whole " * whole, value_description(node)), hint)
+        report.add(node, path, "expected a %snumber, found %s" % ("whole " * whole, value_description(node)), hint)
         return None
     number: float = value
     low, high, above = key.minimum, key.maximum, key.above
     if number != number or (low is not None and number < low) or (above is not None and number <= above):
         least = "at least %g" % low if low is not None else "more than %g" % (above or 0)
-        report.problem(node, path, "is %s, must be %s" % (node.text, least))
+        report.add(node, path, "is %s, must be %s" % (node.text, least))
         return None
     if high is not None and number > high:
-        report.problem(node, path, "is %s, must be at most %d" % (node.text[:40], high))
+        report.add(node, path, "is %s, must be at most %d" % (node.text[:40], high))
         return None
     return number
 
@@ -86,21 +86,21 @@ def read_number(node: YamlNode, path: str, key: Key, report: Problems) -> float 
 def read_flag(node: YamlNode, path: str, key: Key, report: Problems) -> bool | None:
     if isinstance(node.value, bool):
         return node.value
-    report.problem(node, path, "expected true or false, found %s" % value_description(node))
+    report.add(node, path, "expected true or false, found %s" % value_description(node))
     return None
 
 
 def read_path(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
     text = read_text(node, path, key, report)
     if text is not None and is_malformed(text):
-        report.problem(node, path, "is no address that can be read", "check its brackets and its port")
+        report.add(node, path, "is no address that can be read", "check its brackets and its port")
         return None
     return None if text is None else absolute_path(text, report.base)
 
 
 def read_texts(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
     if not isinstance(node.value, list):
-        report.problem(node, path, "expected a list of texts, found %s" % value_description(node))
+        report.add(node, path, "expected a list of texts, found %s" % value_description(node))
         return None
     items = [read_text(item, "%s[%d]" % (path, index), key, report) for index, item in enumerate(node.value)]
     return tuple(item for item in items if item is not None)
@@ -122,7 +122,7 @@ def read_text_map(node: YamlNode, path: str, key: Key, report: Problems) -> dict
     values = {}
     for name, item in nodes.items():
         if not name or "=" in name or text_fault(name):
-            report.problem(item, join(path, name), "is not a name")
+            report.add(item, join(path, name), "is not a name")
             continue
         if item.value is None and (item.loose or key.kind == "labels"):
             item = item._replace(value=item.text if item.loose else "")
@@ -148,7 +148,7 @@ def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[
 def mapping_of(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode] | None:
     if isinstance(node.value, dict):
         return node.value
-    report.problem(node, path, "expected a mapping of keys, found %s" % value_description(node))
+    report.add(node, path, "expected a mapping of keys, found %s" % value_description(node))
     return None
 
 
@@ -185,7 +185,7 @@ def read_keys(
         key = keys.get(name)
         if key is None:
             what = "is not a key of %s" % (path or of)
-            report.problem(node, join(path, name[:60]), what, did_you_mean(name, keys))
+            report.add(node, join(path, name[:60]), what, did_you_mean(name, keys))
         elif node.value is not None:
             value = readers[key.kind](node, join(path, name), key, report)
             if value is not None:

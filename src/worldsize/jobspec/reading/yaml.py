@@ -91,16 +91,16 @@ class _TreeBuilder:
         self.open.append(item)
         value = self.mapping(item) if isinstance(item, yaml.MappingNode) else self.sequence(item)
         self.open.pop()
-        return self.made(value, "", item)
+        return self.make_node(value, "", item)
 
-    def made(self, value: Any, text: str, item: yaml.Node) -> YamlNode:
+    def make_node(self, value: Any, text: str, item: yaml.Node) -> YamlNode:
         return YamlNode(value, text, self.origin, 0 if self.loose else item.start_mark.line + 1, self.loose)
 
     def error(self, item: yaml.Node, what: str, hint: str | None = None) -> JobError:
         return JobError(what, "%s:%d" % (self.origin, item.start_mark.line + 1), hint)
 
     def scalar(self, item: yaml.ScalarNode) -> YamlNode:
-        return self.made(scalar_value(self.loader, item, self.origin), item.value, item)
+        return self.make_node(scalar_value(self.loader, item, self.origin), item.value, item)
 
     def sequence(self, item: yaml.Node) -> list[YamlNode]:
         self.check_tag(item, "seq")
@@ -117,7 +117,7 @@ class _TreeBuilder:
         lines: dict[str, int] = {}
         for key, value in item.value:
             if key.tag == _MERGE:
-                merged = {**self.merged(value), **merged}
+                merged = {**self.read_merge(value), **merged}
                 continue
             name = self.key(key)
             line = key.start_mark.line + 1
@@ -127,7 +127,7 @@ class _TreeBuilder:
             own[name] = self.node(value)._replace(line=0 if self.loose else line)
         return {**merged, **own}
 
-    def merged(self, value: yaml.Node) -> dict[str, YamlNode]:
+    def read_merge(self, value: yaml.Node) -> dict[str, YamlNode]:
         """What `<<` brings in: of several mappings, the first wins."""
         found: dict[str, YamlNode] = {}
         parts = value.value if isinstance(value, yaml.SequenceNode) else [value]

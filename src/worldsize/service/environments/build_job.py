@@ -90,7 +90,7 @@ def _execute_order(
     )
     run = start(wanted)
     work.left["run"] = run.id
-    work.step("build steps wait for a node of %s: run %s" % (compute, run.id))
+    work.report_step("build steps wait for a node of %s: run %s" % (compute, run.id))
     _follow(run, work)
     found: list[dict[str, Any]] | None = read_json(result)
     if found is None:
@@ -140,7 +140,7 @@ def _make_reporter(run: Run, work: Build) -> Callable[[], bool]:
         if not lines or lines[-1] == last:
             return False
         last = lines[-1]
-        work.news(work.mask(last.strip())[:200])
+        work.report_progress(work.mask(last.strip())[:200])
         return True
 
     return show

@@ -65,7 +65,7 @@ def _argv(
         python = environment.existing.python
     words = check_argv(python, modules, distributions)
     lines = [*found.module_lines(), *found.lines()] if found else []
-    named = (*([python] if os.path.isabs(python) else []), *(found.named() if found else ()))
+    named = (*([python] if os.path.isabs(python) else []), *(found.loaded_paths() if found else ()))
     if not lines:
         return words, {}, named
     from worldsize.plan.setup_script import MODULE_LINES, bash_command
@@ -90,7 +90,7 @@ def _collect_rows(asked: NodeCommandStream, count: int) -> list[NodeReport]:
     codes: dict[int, int] = {}
     notes: list[str] = []
     try:
-        while (said := asked.hear(_TICK)) is not None:
+        while (said := asked.read_events(_TICK)) is not None:
             for each in said:
                 if each.kind == "up":
                     hosts[each.node] = each.data.decode(errors="replace")

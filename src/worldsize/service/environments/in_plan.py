@@ -17,10 +17,10 @@ from worldsize.trust.directories import is_node_local
 
 
 def find_job_environment(
-    job: Job, config: Config, compute: str, environ: Mapping[str, str], facts: ComputeFacts, places: KeyOrigins
+    job: Job, config: Config, compute: str, environ: Mapping[str, str], facts: ComputeFacts, origins: KeyOrigins
 ) -> tuple[Environment | None, list[CheckResult]]:
     """The job's environment, and what is to be said of it; nothing is raised for what is wrong with it."""
-    at = places.at("environment")
+    at = origins.of("environment")
     try:
         found = find_environment(job.environment, config, compute, environ, secrets=job.secrets)
     except WorldsizeError as error:

@@ -20,7 +20,7 @@ def paths_for_nodes(
     what `python` means without an environment."""
     secrets = plan_secret_values(plan)
     first = path if found is None else found.path if found.prefix else (*found.path, *path)
-    of_environment = (*with_interpreters(first), *(found.named(secrets) if found is not None else ()))
+    of_environment = (*with_interpreters(first), *(found.loaded_paths(secrets) if found is not None else ()))
     if environment is not None and environment.archive and environment.prefix and not plan.setup:
         own = environment.prefix + os.sep  # each node unpacks it; lines of setup would use its former place
         of_environment = tuple(each for each in of_environment if not each.startswith(own))

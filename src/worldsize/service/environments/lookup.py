@@ -47,7 +47,7 @@ class Environment(NamedTuple):
     @property
     def image(self) -> str | None:
         """The container image that ranks run in, where nothing else says what they run in."""
-        return None if self.spec.builds or self.spec.existing else self.spec.image
+        return None if self.spec.needs_build or self.spec.existing_python else self.spec.image
 
     @property
     def prefix(self) -> str | None:
@@ -93,10 +93,10 @@ def _find_by_spec(
     settings = config.computes[compute]
     if name:
         spec = spec._replace(name=name)
-    if spec.existing and is_packed_name(spec.existing):
-        return _packed_environment(spec, spec.existing)
+    if spec.existing_python and is_packed_name(spec.existing_python):
+        return _packed_environment(spec, spec.existing_python)
     existing = _existing_environment(spec, envs_dir(config, settings), environ)
-    if not spec.builds:
+    if not spec.needs_build:
         return Environment(spec, existing, notices=_image_notices(spec))
     if existing is not None and spec.conda:
         _refuse_conda(existing)
@@ -106,7 +106,7 @@ def _find_by_spec(
 def _packed_environment(spec: EnvironmentSpec, path: str) -> Environment:
     from worldsize.environment.pack.cache import environment_of_pack
 
-    if spec.builds:
+    if spec.needs_build:
         raise UsageError("nothing can be installed into a packed environment", path, "name its prefix instead")
     return Environment(spec, environment_of_pack(path), notices=_image_notices(spec), archive=path)
 
@@ -114,9 +114,9 @@ def _packed_environment(spec: EnvironmentSpec, path: str) -> Environment:
 def _existing_environment(
     spec: EnvironmentSpec, directory: str, environ: Mapping[str, str]
 ) -> ExistingEnvironment | None:
-    if spec.existing is None:
+    if spec.existing_python is None:
         return None
-    return find_existing(spec.existing, environ, {} if os.sep in spec.existing else own_names(directory))
+    return find_existing(spec.existing_python, environ, {} if os.sep in spec.existing_python else own_names(directory))
 
 
 def _refuse_conda(existing: ExistingEnvironment) -> None:
@@ -239,7 +239,7 @@ def _base_interpreter(
 def _image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
     if spec.image is None:
         return ()
-    if spec.builds or spec.existing:
+    if spec.needs_build or spec.existing_python:
         return ("the container image %s is not used: what is in the environment is built without it" % spec.image,)
     return ()
 

@@ -58,7 +58,7 @@ def probe(compute: Compute) -> ProbeResult:
 
 def _collect_output(asked: NodeCommandStream) -> tuple[str, str]:
     texts = {"out": b"", "err": b""}
-    while (said := asked.hear(_TICK)) is not None:
+    while (said := asked.read_events(_TICK)) is not None:
         for each in said:
             if each.kind in texts:
                 texts[each.kind] += each.data

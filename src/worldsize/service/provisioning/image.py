@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import CheckResult, ComputeFacts
-from worldsize.environment.pack import image as container
+from worldsize.environment.pack import image as container_image
 from worldsize.environment.pack.image import APPTAINER, NONE, PYXIS, SINGULARITY
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import ComputeSettings as Settings
@@ -73,20 +73,20 @@ def wrap_in_container(
     binds = [to_node_path(bind, facts.mapped) for bind in _binds(plan, job, request, paths)]
     options = settings.container_options
     if runtime.kind == PYXIS:
-        name = request.image or container.enroot_address(image)
-        words = container.pyxis_options(to_node_path(name, facts.mapped), binds, options)
+        name = request.image or container_image.enroot_address(image)
+        words = container_image.pyxis_options(to_node_path(name, facts.mapped), binds, options)
         return ContainerPlan(
             plan._replace(step=words, interpreter="python3", path=(), named=(), activated=_without_host_variables(plan))
         )
-    name = to_node_path(request.image or container.apptainer_address(image), facts.mapped)
+    name = to_node_path(request.image or container_image.apptainer_address(image), facts.mapped)
     gpus = bool(facts.gpus_per_node) or (facts.shared_host and os.path.exists(_DRIVER))
-    words = container.apptainer_command(runtime.program, name, binds, gpus, options)
+    words = container_image.apptainer_command(runtime.program, name, binds, gpus, options)
     return ContainerPlan(plan._replace(argv=(*words, *plan.argv), activated=_without_host_variables(plan)), words)
 
 
 def _without_host_variables(plan: Plan) -> dict[str, str | None]:
     """What names something of the host stays outside."""
-    return {**plan.activated, **dict.fromkeys(container.HOST_VARIABLES)}
+    return {**plan.activated, **dict.fromkeys(container_image.HOST_VARIABLES)}
 
 
 def _binds(plan: Plan, job: Job, request: SubmissionRequest, paths: RunPaths) -> list[str]:
@@ -110,7 +110,7 @@ def _binds(plan: Plan, job: Job, request: SubmissionRequest, paths: RunPaths) ->
 def check_image(plan: Plan, job: Job, image: str, request: SubmissionRequest) -> list[CheckResult]:
     """What stands against running the ranks in the image."""
     runtime = find_runtime(request.config.computes[plan.compute], request.environ)
-    found = _find_obstacle(plan, job, image, runtime, request.places.at("environment.image"))
+    found = _find_obstacle(plan, job, image, runtime, request.origins.of("environment.image"))
     return [found] if found else []
 
 
@@ -128,12 +128,12 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
     if plan.launcher == "torchrun" and runtime.kind == APPTAINER:
         what = "launcher: torchrun would run outside of the image"
         return CheckResult("error", what, key, "launcher: direct, or torchrun in the command")
-    if runtime.kind == PYXIS and container.has_password(image):
+    if runtime.kind == PYXIS and container_image.has_password(image):
         what = "enroot takes no password in an image's address: %s" % mask_text(image)
         return CheckResult(
             "error", what, key, "leave it out, and put it into ~/.config/enroot/.credentials on the nodes"
         )
-    if container.is_file(image) and not os.path.exists(os.path.expanduser(image)):
+    if container_image.is_file(image) and not os.path.exists(os.path.expanduser(image)):
         return CheckResult("error", "no such image: %s" % mask_text(image), key)
     return None
 
@@ -143,7 +143,7 @@ def fetch_image(request: SubmissionRequest, dry: PlannedJob, progress: Progress)
     from shutil import which
 
     image = dry.environment.image if dry.environment else None
-    if image is None or container.is_file(image):
+    if image is None or container_image.is_file(image):
         return request
     runtime = find_runtime(request.config.computes[dry.plan.compute], request.environ)
     if runtime is None or runtime.kind == NONE:
@@ -155,10 +155,10 @@ def fetch_image(request: SubmissionRequest, dry: PlannedJob, progress: Progress)
     store = DataStore(data_directory(request.config, dry.plan.compute), progress)
     try:
         return request._replace(
-            image=container.pull_image(image, runtime.kind, program, store, _fetch_environ(request, dry))
+            image=container_image.pull_image(image, runtime.kind, program, store, _fetch_environ(request, dry))
         )
     except UsageError as error:
-        at = request.places.at("environment.image")
+        at = request.origins.of("environment.image")
         raise UsageError("%s: %s" % (error.where, error.what), at, error.hint) from None
 
 

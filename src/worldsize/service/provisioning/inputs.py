@@ -110,4 +110,4 @@ def _error_at_input(error: WorldsizeError, request: SubmissionRequest, name: str
     key = "inputs.%s.%s" % (name, said)
     what = "%s: %s" % (error.where, error.what) if error.where else error.what
     kind = type(error) if isinstance(error, UsageError) else WorldsizeError
-    return kind(what, request.places.at(key), error.hint)
+    return kind(what, request.origins.of(key), error.hint)

@@ -54,7 +54,7 @@ def fetch_staging(request: SubmissionRequest, dry: PlannedJob, progress: Progres
         what = "%s: %s" % (error.where, error.what) if error.where else error.what
         what = mask_values(what, secrets)
         kind = UsageError if isinstance(error, UsageError) else WorldsizeError
-        raise kind(what, request.places.at("stage"), error.hint) from None
+        raise kind(what, request.origins.of("stage"), error.hint) from None
     return request._replace(staged=staged)
 
 
@@ -79,19 +79,19 @@ def with_staging_variables(plan: Plan, staged: StagingDirectory | None, settings
     return plan._replace(activated={**plan.activated, **own})
 
 
-def check_downloads(job: Job, places: KeyOrigins) -> list[CheckResult]:
+def check_downloads(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     """What the job's files would download on a node that reaches nothing, but for what is staged."""
     code = job.code if job.code and os.path.isdir(job.code) else ""
     text = "\n".join((job.command, *job.setup)) if job.batch_script is None else job.batch_script
     found = downloads_of(code, text)
     stage = staging_spec_of(job.stage)
     missing = [each for each in found if not _is_staged(each, stage)]
-    return [*_notices(missing[:_MAX_SHOWN], places), *_remaining_notices(missing[_MAX_SHOWN:])]
+    return [*_notices(missing[:_MAX_SHOWN], origins), *_remaining_notices(missing[_MAX_SHOWN:])]
 
 
-def _notices(missing: Sequence[Download], places: KeyOrigins) -> Iterator[CheckResult]:
+def _notices(missing: Sequence[Download], origins: KeyOrigins) -> Iterator[CheckResult]:
     for each in missing:
-        where = "%s:%d" % (each.file, each.line) if each.file else places.at("command")
+        where = "%s:%d" % (each.file, each.line) if each.file else origins.of("command")
         what = "%s would fail: the nodes reach no network" % each.what
         yield CheckResult("notice", what, where, _hint_of(each))
 

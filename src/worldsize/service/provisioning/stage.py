@@ -45,7 +45,7 @@ class _StagingPart(NamedTuple):
 
     links: dict[str, str]
     texts: dict[str, str]
-    said: dict[str, Any]
+    record: dict[str, Any]
 
 
 def make_staging_directory(
@@ -70,7 +70,7 @@ def make_staging_directory(
             parts.append(_wheel_links(make_wheels(stage.wheels, python, directory, data, given, secrets)))
         links = {name: path for part in parts for name, path in part.links.items()}
         texts = {name: text for part in parts for name, text in part.texts.items()}
-        contents = {name: said for part in parts for name, said in part.said.items()}
+        contents = {name: said for part in parts for name, said in part.record.items()}
         key = hashlib.sha256(json.dumps([links, texts, contents], sort_keys=True).encode()).hexdigest()[:32]
         path = os.path.join(directory, "stage", key)
         data.make(path, lambda part: write_staging_directory(part, path, links, texts, contents), "stage")
@@ -141,7 +141,7 @@ def _fetch_torch(stage: StagingSpec, data: DataStore, environ: Mapping[str, str]
         ref = repo.ref or _default_branch(repo, environ)
         url = "%s/%s/%s/zipball/%s" % (_github_url(environ), repo.owner, repo.name, ref)
         archive = data.fetch(url, what="torch_hub: %s/%s" % repo[:2])
-        folder = data.unpacked(archive, repo.name + ".zip", repo.name).path
+        folder = data.unpack(archive, repo.name + ".zip", repo.name).path
         tops = os.listdir(folder)
         if len(tops) != 1:
             what = "no archive of a repository: it holds %d directories, and not one" % len(tops)

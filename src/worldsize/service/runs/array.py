@@ -182,7 +182,7 @@ class RunArray(Sequence[Run]):
         request_end(self.paths, lambda: self._cancel_on_compute(now))
 
     def _cancel_on_compute(self, now: bool) -> None:
-        handles = [each.handle for each in self._elements.pending()]
+        handles = [each.handle for each in self._elements.pending_elements()]
         if handles:
             self._elements.compute_of(handles).cancel_all(handles, now)
 

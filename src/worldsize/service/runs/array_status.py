@@ -16,7 +16,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import write_result
 from worldsize.service.computes import compute_of_run
 from worldsize.service.ownership import is_own
-from worldsize.service.runs import status as gather
+from worldsize.service.runs import status as run_status
 from worldsize.service.runs.attempts import latest_attempt
 from worldsize.service.runs.settle import record_common_result, record_result
 from worldsize.state.array import array_result
@@ -75,8 +75,8 @@ class ArrayElements:
         self._new = {element for element in going_on if is_untouched(element_root(self._paths.root, element))}
         for element in going_on:
             if element not in self._new:
-                self._keep(element, self._read_result(element))
-        found = {**self._look(), **self._final}
+                self._remember_final(element, self._read_result(element))
+        found = {**self._observe_pending(), **self._final}
         statuses = [found[element] for element in range(number)]
         if self.has_ended and not os.path.exists(self._paths.result):
             self._settle(statuses)
@@ -90,7 +90,7 @@ class ArrayElements:
             what = "cannot be read: %s" % (error.strerror or error)
             raise WorldsizeError(what, handles_file(self._paths.root)) from None
 
-    def pending(self) -> list[PendingElement]:
+    def pending_elements(self) -> list[PendingElement]:
         """Those that have not ended, as far as `statuses` has found out, and that a compute has."""
         going_on = self._unfinished()
         given = self.handles() if going_on else None
@@ -109,11 +109,11 @@ class ArrayElements:
     def _read_result(self, element: int) -> Status | None:
         paths = RunPaths(element_root(self._paths.root, element))
         try:
-            return gather.read_result(paths)
+            return run_status.read_result(paths)
         except (OSError, DamagedRun) as error:
-            return gather.damaged_status(paths, error)
+            return run_status.damaged_status(paths, error)
 
-    def _keep(self, element: int, status: Status | None) -> None:
+    def _remember_final(self, element: int, status: Status | None) -> None:
         if status is not None and status.final:
             self._final[element] = status
 
@@ -128,13 +128,13 @@ class ArrayElements:
         handle = handle or (given[element] if given else None)
         return PendingElement(element, paths, handle) if handle else None
 
-    def _look(self) -> dict[int, Status]:
-        pending = self.pending()
+    def _observe_pending(self) -> dict[int, Status]:
+        pending = self.pending_elements()
         going_on = self._unfinished()
         found: dict[int, Status] = {}
         if len(pending) < len(going_on):  # a state that is not kept: whoever submits them may be about to say so
-            found = dict.fromkeys(going_on, gather.preparing_status(self._paths))
-        pending = [each for each in pending if not self._told(each)]
+            found = dict.fromkeys(going_on, run_status.preparing_status(self._paths))
+        pending = [each for each in pending if not self._is_recorded_by_nodes(each)]
         if not pending:
             return found
         handles = [each.handle for each in pending]
@@ -142,30 +142,30 @@ class ArrayElements:
             if observation.phase == "queued" and not observation.restarts:
                 found[each.element] = Status(RunState.QUEUED, observation.reason, message=observation.message)
             else:
-                found[each.element] = self._judge(each, observation)
+                found[each.element] = self._fold_element(each, observation)
         for alike in self._alike.values():
             record_common_result(self._array.run_id, *alike)
         self._alike = {}
         return found
 
-    def _told(self, pending: PendingElement) -> bool:
+    def _is_recorded_by_nodes(self, pending: PendingElement) -> bool:
         """Whether the nodes' own records tell how the element ended: its compute need not be asked."""
         if pending.element in self._new:
             return False
         try:
-            told = gather.status_from_records(pending.paths, self._plan_of(pending.paths), pending.handle)
+            told = run_status.status_from_records(pending.paths, self._plan_of(pending.paths), pending.handle)
         except (OSError, *PARSE_ERRORS):
             return False
-        self._keep(pending.element, told)
+        self._remember_final(pending.element, told)
         return told is not None
 
-    def _judge(self, pending: PendingElement, observation: Observation) -> Status:
+    def _fold_element(self, pending: PendingElement, observation: Observation) -> Status:
         element, paths, _ = pending
         if element in self._new and observation.phase == "ended" and is_untouched(paths.root):
             status = self._unstarted_status(pending, observation)
         else:
             status = self._fold_status(pending, observation, record_result)
-        self._keep(element, status)
+        self._remember_final(element, status)
         return status
 
     def _unstarted_status(self, pending: PendingElement, observation: Observation) -> Status:
@@ -186,16 +186,16 @@ class ArrayElements:
         # Elsewhere absent means that nothing is left, and what was never started has left nothing.
         remains = "local" in compute.capabilities and "queue" not in handle
         try:
-            return gather.fold_observation(
+            return run_status.fold_observation(
                 paths, compute, self._plan_of(paths), handle, observation, remains, settled_by
             )
         except (OSError, *PARSE_ERRORS) as error:
-            return gather.damaged_status(paths, error)
+            return run_status.damaged_status(paths, error)
 
     def _plan_of(self, paths: RunPaths) -> Plan:
         """Of one element's plan the others' differ in nothing that their state depends on."""
         if self._plan is None:
-            self._plan = gather.read_plan(paths)
+            self._plan = run_status.read_plan(paths)
         if self._plan is None:
             raise ValueError("it has no plan")
         return self._plan._replace(run_id=paths.run_id)

@@ -80,7 +80,7 @@ def _scheduler_key(run: Run, handle: Handle) -> tuple[str, ...]:
 
 
 def _handle(run: Run) -> Handle | None:
-    """None where there is none, or none that can be used: `look` says so."""
+    """None where there is none, or none that can be used: `Run.look` says so."""
     try:
         handle = run.native()
         return handle if handle is not None and run.has_plan() and isinstance(handle["type"], str) else None

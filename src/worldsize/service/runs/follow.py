@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-from worldsize.service.runs import status as gather
+from worldsize.service.runs import status as run_status
 from worldsize.state.records import RunState, Status
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ class RunFollower:
     def follow_to_end(self) -> Status:
         """Also past a compute that does not answer: the nodes' records tell the end by themselves."""
         looked = heard = changed = self._began
-        status = self._look()
+        status = self._refresh_status()
         due = _LOOK_EVERY
         while not status.final:
             new = self._show()
@@ -58,15 +58,15 @@ class RunFollower:
             heard = now if new else heard
             time.sleep(min(max((now - heard) * _QUIET_SHARE, _SHORTEST_PAUSE), _LONGEST_PAUSE))
             if now - looked > (_LOOK_EVERY if self._is_near_end() else due) or os.path.exists(self._run.paths.result):
-                before, looked, status = status, now, self._look()
+                before, looked, status = status, now, self._refresh_status()
                 changed = changed if status.state == before.state else now
                 due = self._pause(now - changed, status)
-                self._news(before, status)
+                self._report_message(before, status)
         if status.final and not os.path.isdir(self._run.paths.root) and self._run.is_own:
             self._end_deleted_run()
         return status
 
-    def _news(self, before: Status, status: Status) -> None:
+    def _report_message(self, before: Status, status: Status) -> None:
         """Not of what passes at once."""
         words = status.message if status.state in _REPORTED_STATES and status.message == before.message else ""
         if self._tell and words and words not in self._told and time.monotonic() - self._began >= _REPORT_AFTER:
@@ -76,7 +76,7 @@ class RunFollower:
     def _is_late(self, now: float) -> bool:
         return self._timeout is not None and now - self._began >= self._timeout
 
-    def _look(self) -> Status:
+    def _refresh_status(self) -> Status:
         try:
             self._status = self._run.look(idle=self._check_while_waiting)
         except _StatusKnown as enough:
@@ -86,7 +86,7 @@ class RunFollower:
     def _check_while_waiting(self) -> None:
         run = self._run
         self._show()
-        told = gather.status_from_records(run.paths, run.plan, run.native())
+        told = run_status.status_from_records(run.paths, run.plan, run.native())
         if told is not None:
             raise _StatusKnown(told)
         if self._status is not None and self._is_late(time.monotonic()):

@@ -13,7 +13,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.computes import compute_of_run
 from worldsize.service.ownership import danger_of_run, foreign_reason, is_own
-from worldsize.service.runs import status as gather
+from worldsize.service.runs import status as run_status
 from worldsize.service.runs.attempts import latest_attempt
 from worldsize.state.records import Observation, RunState, Status
 from worldsize.trust.directories import refuse_foreign
@@ -88,7 +88,7 @@ class Run:
         """Raises NotFound while the run is being prepared, or when its directory is gone; Damaged."""
         if self._plan is None:
             try:
-                self._plan = gather.read_plan(self.paths)
+                self._plan = run_status.read_plan(self.paths)
             except OSError as error:
                 raise WorldsizeError("cannot be read: %s" % (error.strerror or error), self.paths.plan) from None
         if self._plan is None:
@@ -111,15 +111,15 @@ class Run:
             return self._deleted_status()
         self.paths = latest_attempt(self.paths)
         if self._plan is None and not os.path.exists(self.paths.plan):
-            return gather.preparing_status(self.paths)
+            return run_status.preparing_status(self.paths)
         try:
             plan = self.plan
         except WorldsizeError as error:
-            return gather.damaged_status(self.paths, error)
+            return run_status.damaged_status(self.paths, error)
         try:
-            return gather.refresh_status(self.paths, self.compute, plan, seen, idle)
+            return run_status.refresh_status(self.paths, self.compute, plan, seen, idle)
         except PARSE_ERRORS as error:
-            return gather.damaged_status(self.paths, error)
+            return run_status.damaged_status(self.paths, error)
         except OSError as error:
             if os.path.isdir(self.paths.root):
                 raise WorldsizeError("cannot be read: %s" % error.strerror, error.filename or self.paths.root) from None
@@ -137,7 +137,7 @@ class Run:
     def native(self) -> Handle | None:
         """The compute's native id of the run; None as long as it has none. Raises `Damaged`."""
         if self._handle is None or "queue" in self._handle:  # which is its native id only until it starts
-            self._handle = gather.read_native(self.paths)
+            self._handle = run_status.read_native(self.paths)
         return self._handle
 
     @property

@@ -7,7 +7,7 @@ import time
 
 from worldsize.common.atomic_files import file_server_time
 from worldsize.common.json_values import check_fields, read_record
-from worldsize.common.named_tuple import NamedTuple, cast
+from worldsize.common.named_tuple import cast
 from worldsize.compute.base import Compute, Handle, IdleCallback
 from worldsize.errors import DamagedRun, NewerFormat
 from worldsize.plan.handle import read_handle
@@ -36,13 +36,6 @@ _HIDDEN = 90.0
 _PREPARING_LIMIT = 600.0
 _FIRST_SIGN = 5.0
 _REQUEUEING = 30.0
-
-
-class Known(NamedTuple):
-    """A run's plan (None while it is being prepared) and status."""
-
-    plan: Plan | None
-    status: Status
 
 
 def read_plan(paths: RunPaths) -> Plan | None:
@@ -117,8 +110,8 @@ def fold_observation(
     remains: bool = True,
     settled_by: RecordResult = record_result,
 ) -> Status:
-    """`look`, once the compute has been asked; with `remains`, of what nobody supervises any more nothing is left.
-    `settled_by` is given an end that nobody has written down."""
+    """`refresh_status`, once the compute has been asked; with `remains`, of what nobody supervises any more nothing is
+    left. `settled_by` is given an end that nobody has written down."""
     current = observed_attempt(paths, observation)
     if current.attempt > paths.attempt:  # the scheduler takes it for the next one, which has not begun
         paths = current

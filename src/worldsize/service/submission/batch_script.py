@@ -64,7 +64,7 @@ def virtual_host(index: int) -> str:
 
 def _cpus(script: BatchScript, asked: AllocationRequest, facts: ComputeFacts) -> int:
     """Of each node: what it asks for, or the machine's where it wants whole nodes."""
-    return max(asked.cpus, facts.cores_per_node or 1) if script.says("exclusive") else asked.cpus
+    return max(asked.cpus, facts.cores_per_node or 1) if script.has_option("exclusive") else asked.cpus
 
 
 def _nodes(asked: AllocationRequest, plan: Plan) -> tuple[NodePlan, ...]:

@@ -20,7 +20,7 @@ _TRAINING_PROGRAM = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|mpir
 _NESTED = 10
 
 
-def hidden_failures(job: Job, places: KeyOrigins) -> list[CheckResult]:
+def hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     """Notices. Nothing is said of what only might train, nor where the command looks to it itself."""
     if job.argv or job.batch_script is not None or _HANDLED_BY_COMMAND.search(job.command):
         return []
@@ -28,10 +28,10 @@ def hidden_failures(job: Job, places: KeyOrigins) -> list[CheckResult]:
     found = []
     if "|" in hidden and "pipefail" not in job.command:
         what = "a failure of `%s` before the | ends with 0" % hidden["|"]
-        found.append(CheckResult("notice", what, places.at("command"), "begin it with set -o pipefail;"))
+        found.append(CheckResult("notice", what, origins.of("command"), "begin it with set -o pipefail;"))
     if "&" in hidden and not re.search(r"\bwait\b", job.command):
         what = "`%s` is ended as soon as the command's last program has ended" % hidden["&"]
-        found.append(CheckResult("notice", what, places.at("command"), "end it with wait"))
+        found.append(CheckResult("notice", what, origins.of("command"), "end it with wait"))
     return found
 
 

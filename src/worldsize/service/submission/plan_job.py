@@ -36,7 +36,7 @@ def plan_job(request: SubmissionRequest, paths: RunPaths, created: float, checke
         return _plan_job(request, paths, created, checked)
     except (UsageError, PlanError) as error:
         if error.where:
-            error.where = request.places.at(error.where)
+            error.where = request.origins.of(error.where)
         raise
 
 
@@ -69,11 +69,11 @@ def _plan_job(request: SubmissionRequest, paths: RunPaths, created: float, check
         plan = plan._replace(environment={**plan.environment, **secrets}, secrets=closed)
     plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))
     environment, found = None, None
-    findings = [] if checked else preflight(job, plan, compute, request.places, facts.mapped)
+    findings = [] if checked else preflight(job, plan, compute, request.origins, facts.mapped)
     if job.secrets and not checked:
-        findings += check_secrets(job, request.environ, request.places)
+        findings += check_secrets(job, request.environ, request.origins)
     if offline and not checked:
-        findings += offline_findings(job, request.places)
+        findings += offline_findings(job, request.origins)
     if job.environment is not None:
         environment, found, plan, said = _with_environment(request, job, facts, plan, path)
         plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))  # with its variables
@@ -119,7 +119,7 @@ def _with_environment(
     from worldsize.service.environments.in_plan import find_job_environment, with_activation
 
     environ = build_environ(job, request.environ)
-    environment, said = find_job_environment(job, request.config, plan.compute, environ, facts, request.places)
+    environment, said = find_job_environment(job, request.config, plan.compute, environ, facts, request.origins)
     found = environment.activation(request.environ) if environment is not None else None
     if environment is not None and found is not None:
         plan = with_activation(plan, job, facts, found, path)
@@ -142,7 +142,7 @@ def _with_distribution(
 
     settings = request.config.computes[plan.compute]
     plan, said = with_packed_environment(plan, job, environment, request.packed, settings, facts)
-    return plan, [finding._replace(where=request.places.at(finding.where or "")) for finding in said]
+    return plan, [finding._replace(where=request.origins.of(finding.where or "")) for finding in said]
 
 
 def _with_data(

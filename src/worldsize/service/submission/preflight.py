@@ -16,22 +16,22 @@ _INTERPRETERS = ("python", "python3", "bash", "sh")
 
 
 def preflight(
-    job: Job, plan: Plan, compute: Compute, places: KeyOrigins, mapped: tuple[tuple[str, str], ...] = ()
+    job: Job, plan: Plan, compute: Compute, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...] = ()
 ) -> list[CheckResult]:
     """All findings at once, errors first. `mapped`: the directories that the nodes share, as in ComputeFacts."""
     found = [
-        *_code(job, places),
-        *_script(job, places, mapped),
-        *_hidden_failures(job, places),
-        *_inputs(job, places),
-        *_environment_files(job, places),
-        *_rank_variables(job, plan, places),
-        *_remote_outputs(job, places),
-        *_service_only_notices(job, places),
+        *_code(job, origins),
+        *_script(job, origins, mapped),
+        *_hidden_failures(job, origins),
+        *_inputs(job, origins),
+        *_environment_files(job, origins),
+        *_rank_variables(job, plan, origins),
+        *_remote_outputs(job, origins),
+        *_service_only_notices(job, origins),
         *_batch_script(job, plan),
         *_launcher(plan, compute),
-        *_autotune(job, plan, places),
-        *(_with_origin(result, job, places) for result in compute.check(job, plan)),
+        *_autotune(job, plan, origins),
+        *(_with_origin(result, job, origins) for result in compute.check(job, plan)),
     ]
     return sorted(found, key=lambda result: result.level != "error")
 
@@ -43,7 +43,7 @@ def _launcher(plan: Plan, compute: Compute) -> list[CheckResult]:
     return [CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs no ssh either")]
 
 
-def _autotune(job: Job, plan: Plan, places: KeyOrigins) -> list[CheckResult]:
+def _autotune(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResult]:
     """The file that a search varies is to be a part of the code on this machine, where that is."""
     if plan.launcher != "autotune" or (job.code and "://" in job.code):
         return []
@@ -52,33 +52,33 @@ def _autotune(job: Job, plan: Plan, places: KeyOrigins) -> list[CheckResult]:
         return []
     what = "there is no %s in %s" % (name, job.code or "the code: the job names none")
     return [
-        CheckResult("error", what, places.at("autotune"), "autotune.config says which JSON file of the code to vary")
+        CheckResult("error", what, origins.of("autotune"), "autotune.config says which JSON file of the code to vary")
     ]
 
 
-def _inputs(job: Job, places: KeyOrigins) -> list[CheckResult]:
+def _inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     if not any(isinstance(value, Input) for value in job.inputs.values()):
         return []
     from worldsize.service.submission.preflight_inputs import check_inputs
 
-    return check_inputs(job, places)
+    return check_inputs(job, origins)
 
 
-def offline_findings(job: Job, places: KeyOrigins) -> list[CheckResult]:
+def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     """What would fail because the nodes reach no network."""
     from worldsize.service.provisioning.offline import check_downloads
 
-    return check_downloads(job, places)
+    return check_downloads(job, origins)
 
 
-def _with_origin(result: CheckResult, job: Job, places: KeyOrigins) -> CheckResult:
+def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckResult:
     if not result.where:
         return result
-    if job.batch_script is not None and not places.says(result.where):
+    if job.batch_script is not None and not origins.is_set(result.where):
         from worldsize.service.submission.preflight_batch import option_origin
 
-        return result._replace(where=option_origin(job, result.where) or places.at(result.where))
-    return result._replace(where=places.at(result.where))
+        return result._replace(where=option_origin(job, result.where) or origins.of(result.where))
+    return result._replace(where=origins.of(result.where))
 
 
 def script_of_command(job: Job) -> str | None:
@@ -99,7 +99,7 @@ def script_of_command(job: Job) -> str | None:
     return None
 
 
-def _code(job: Job, places: KeyOrigins) -> list[CheckResult]:
+def _code(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     if job.code is None or os.path.isdir(job.code):
         return []
     if _is_remote(job.code):
@@ -108,12 +108,12 @@ def _code(job: Job, places: KeyOrigins) -> list[CheckResult]:
         what, hint = "%s is not a directory" % job.code, "name the directory that holds the script"
     else:
         what, hint = "no such directory: %s" % job.code, "mend `code:`, which is relative to the job file"
-        if places.at("code") == "--code":
+        if origins.of("code") == "--code":
             hint = "mend --code, which is relative to the current directory"
-    return [CheckResult("error", what, places.at("code"), hint)]
+    return [CheckResult("error", what, origins.of("code"), hint)]
 
 
-def _script(job: Job, places: KeyOrigins, mapped: tuple[tuple[str, str], ...]) -> list[CheckResult]:
+def _script(job: Job, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...]) -> list[CheckResult]:
     script = script_of_command(job)
     if script is None or (job.code and not os.path.isdir(job.code)):
         return []
@@ -132,10 +132,10 @@ def _script(job: Job, places: KeyOrigins, mapped: tuple[tuple[str, str], ...]) -
     hint = "the command runs in the snapshot of `code:`; name the script relative to it"
     if job.code is None:
         hint = "say `code: .` to have the job file's directory snapshotted, and run there"
-    return [CheckResult("error", "script not found: %s (looked in %s)" % (script, looked), places.at("command"), hint)]
+    return [CheckResult("error", "script not found: %s (looked in %s)" % (script, looked), origins.of("command"), hint)]
 
 
-def _environment_files(job: Job, places: KeyOrigins) -> list[CheckResult]:
+def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     """The local files that a mapping of Azure's names."""
     environment = job.environment
     named: dict[str, object] = {}
@@ -147,7 +147,7 @@ def _environment_files(job: Job, places: KeyOrigins) -> list[CheckResult]:
         if build.get("path") and build.get("dockerfile_path"):
             named["environment.build.dockerfile_path"] = os.path.join(build["path"], build["dockerfile_path"])
     return [
-        CheckResult("error", "no such file or directory: %s" % path, places.at(key), "mend it, or leave it out")
+        CheckResult("error", "no such file or directory: %s" % path, origins.of(key), "mend it, or leave it out")
         for key, path in named.items()
         if isinstance(path, str) and not _is_remote(path) and not os.path.exists(path)
     ]
@@ -161,20 +161,20 @@ def _batch_script(job: Job, plan: Plan) -> list[CheckResult]:
     return check_batch(job, plan)
 
 
-def _hidden_failures(job: Job, places: KeyOrigins) -> list[CheckResult]:
+def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     if "|" not in job.command and "&" not in job.command:
         return []
     from worldsize.service.submission.hidden_failures import hidden_failures
 
-    return hidden_failures(job, places)
+    return hidden_failures(job, origins)
 
 
-def _remote_outputs(job: Job, places: KeyOrigins) -> list[CheckResult]:
+def _remote_outputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     return [
         CheckResult(
             "notice",
             "only Azure ML honours %s: it is written to outputs/%s of the run" % (output.path, name),
-            places.at("outputs.%s.path" % name),
+            origins.of("outputs.%s.path" % name),
         )
         for name, output in job.outputs.items()
         if output.path and _is_remote(output.path)
@@ -187,7 +187,7 @@ def _is_remote(path: str) -> bool:
     return is_remote(path)
 
 
-def _rank_variables(job: Job, plan: Plan, places: KeyOrigins) -> list[CheckResult]:
+def _rank_variables(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResult]:
     if not (job.environment_variables or job.secrets):
         return []
     from worldsize.plan.variable_conflicts import UNSET, contradictions
@@ -198,7 +198,7 @@ def _rank_variables(job: Job, plan: Plan, places: KeyOrigins) -> list[CheckResul
         CheckResult(
             "error",
             "%s is a rank variable: the plan makes it %s, the job %s" % (name, expected, wanted[name]),
-            places.at("environment_variables." + name),
+            origins.of("environment_variables." + name),
             "leave it out: %s"
             % ("no one value is right for every rank" if expected == UNSET else "every rank gets the right value"),
         )
@@ -206,7 +206,7 @@ def _rank_variables(job: Job, plan: Plan, places: KeyOrigins) -> list[CheckResul
     ]
 
 
-def _service_only_notices(job: Job, places: KeyOrigins) -> list[CheckResult]:
+def _service_only_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     found = []
     keys = service_only_keys(job)
     if keys:

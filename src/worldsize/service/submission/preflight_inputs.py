@@ -15,20 +15,20 @@ from worldsize.service.request import KeyOrigins
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 
 
-def check_inputs(job: Job, places: KeyOrigins) -> list[CheckResult]:
+def check_inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     found: list[CheckResult] = []
     for name, value in job.inputs.items():
         if isinstance(value, Input) and value.path is not None:
             check = _check_remote if is_remote(value.path) else _check_local
-            found += check(name, value, value.path, places)
-            found += _check_checksum(name, value, places)
-            found += _check_size(name, value, places)
-            found += _check_mode(name, value, value.path, job, places)
+            found += check(name, value, value.path, origins)
+            found += _check_checksum(name, value, origins)
+            found += _check_size(name, value, origins)
+            found += _check_mode(name, value, value.path, job, origins)
     return found
 
 
-def _check_local(name: str, value: Input, path: str, places: KeyOrigins) -> list[CheckResult]:
-    at = places.at("inputs.%s.path" % name)
+def _check_local(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
+    at = origins.of("inputs.%s.path" % name)
     if not os.path.exists(path):
         what, hint = "no such file or directory: %s" % path, None
     elif not os.access(path, os.R_OK | os.X_OK if os.path.isdir(path) else os.R_OK):
@@ -37,27 +37,27 @@ def _check_local(name: str, value: Input, path: str, places: KeyOrigins) -> list
         what, hint = "is a directory, but the input's type is uri_file: %s" % path, "say type: uri_folder"
     elif value.type == "uri_folder" and not os.path.isdir(path):
         what = "is a file, but the input's type is uri_folder: %s" % path
-        return _type_mismatch(name, what, "say type: uri_file", places)
+        return _type_mismatch(name, what, "say type: uri_file", origins)
     else:
         return []
     return [CheckResult("error", what, at, hint)]
 
 
-def _type_mismatch(name: str, what: str, hint: str, places: KeyOrigins) -> list[CheckResult]:
+def _type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:
     """uri_folder is also what an input is that says no type: that alone is no mistake."""
     key = "inputs.%s.type" % name
-    if places.lines and not places.says(key):
+    if origins.lines and not origins.is_set(key):
         return []
-    level = "error" if places.says(key) else "notice"
-    return [CheckResult(level, what, places.at("inputs.%s.path" % name), hint)]
+    level = "error" if origins.is_set(key) else "notice"
+    return [CheckResult(level, what, origins.of("inputs.%s.path" % name), hint)]
 
 
-def _check_remote(name: str, value: Input, path: str, places: KeyOrigins) -> list[CheckResult]:
+def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
     from worldsize.staging.archives import SUFFIXES, is_archive
     from worldsize.staging.fetch import file_name, is_fetchable, is_web
     from worldsize.staging.http import display_url
 
-    at = places.at("inputs.%s.path" % name)
+    at = origins.of("inputs.%s.path" % name)
     if not is_fetchable(path):
         what = "%s cannot be read here" % path
         return [CheckResult("error", what, at, "download it, and name the local path")]
@@ -66,15 +66,15 @@ def _check_remote(name: str, value: Input, path: str, places: KeyOrigins) -> lis
             return []
         what = "%s is one file, but the input's type is uri_folder" % display_url(path)
         hint = "say type: uri_file, or name an archive (%s)" % ", ".join(SUFFIXES[:3])
-        return _type_mismatch(name, what, hint, places)
+        return _type_mismatch(name, what, hint, origins)
     from worldsize.staging.object_stores import find_missing_support
 
     lacks = find_missing_support(path)
     return [CheckResult("error", "%s: %s" % (display_url(path), lacks.what), at, lacks.hint)] if lacks else []
 
 
-def _check_checksum(name: str, value: Input, places: KeyOrigins) -> list[CheckResult]:
-    at = places.at("inputs.%s.sha256" % name)
+def _check_checksum(name: str, value: Input, origins: KeyOrigins) -> list[CheckResult]:
+    at = origins.of("inputs.%s.sha256" % name)
     if value.sha256 is None:
         return []
     if not _SHA256.fullmatch(value.sha256):
@@ -84,8 +84,8 @@ def _check_checksum(name: str, value: Input, places: KeyOrigins) -> list[CheckRe
     return []
 
 
-def _check_size(name: str, value: Input, places: KeyOrigins) -> list[CheckResult]:
-    at = places.at("inputs.%s.max_size" % name)
+def _check_size(name: str, value: Input, origins: KeyOrigins) -> list[CheckResult]:
+    at = origins.of("inputs.%s.max_size" % name)
     if value.max_size is None:
         return []
     if bytes_of(value.max_size) is None:
@@ -95,8 +95,8 @@ def _check_size(name: str, value: Input, places: KeyOrigins) -> list[CheckResult
     return []
 
 
-def _check_mode(name: str, value: Input, path: str, job: Job, places: KeyOrigins) -> Iterator[CheckResult]:
-    at = places.at("inputs.%s.mode" % name)
+def _check_mode(name: str, value: Input, path: str, job: Job, origins: KeyOrigins) -> Iterator[CheckResult]:
+    at = origins.of("inputs.%s.mode" % name)
     if value.mode not in (*COPYING_MODES, *MOUNTING_MODES):
         return
     if job.batch_script is not None:

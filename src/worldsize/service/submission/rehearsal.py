@@ -40,7 +40,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
         from worldsize.service.submission.make_plan import with_client_paths
 
         share = share_of(settings.options)
-        job = with_client_paths(job, share.mapped()) if share else job
+        job = with_client_paths(job, share.path_mapping()) if share else job
     if job.modules:
         said.append("modules are not loaded in a rehearsal: %s" % ", ".join(job.modules))
         job = job._replace(modules=())
