@@ -93,7 +93,7 @@ test-pythons: $(VENV)/.stamp-base ## the unit tests on the oldest and the newest
 
 fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each, and ten times as many messages of strangers to a head
 	@PYTHONPATH=tests $(BIN)/python -m security.fuzz --messages $$(($(FUZZ_CASES) * 10))
-	@WORLDSIZE_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q -n 2 --timeout=3600 tests/unit/test_*fuzz*.py $(TEST_ARGS)
+	@WORLDSIZE_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q -n 2 --timeout=3600 $$(find tests/unit -name 'test_*fuzz*.py') $(TEST_ARGS)
 
 chaos: $(VENV)/.stamp-base $(VENV)/.stamp-test ## N=1000 faults at chosen moments, on virtual nodes and Slurm; goes on where SEED stopped (TRIAL=… for one again)
 	@sh scripts/system-packages.sh

@@ -85,7 +85,7 @@ def module_name(path: str) -> str:
         words.pop()
     if words[0] == "src":
         return ".".join(words[1:])
-    if words[0] == "tests" and len(words) == 3 and words[1] in ("slurm", "hpcpack"):
+    if words[0] == "tests" and len(words) == 3 and words[1] in ("chaos", "hpcpack", "security", "slurm"):
         return ".".join(words[1:])
     return words[-1]
 

@@ -54,7 +54,7 @@ class Lane(NamedTuple):
 
     markers   which tests these are
     options   how pytest runs them
-    found     what a file of such tests, or the conftest.py beside it, has in its text or its path
+    found     what a file of such tests, or a conftest.py beside or above it, has in its text or its path
     never     what the path of no such file has; where it is known, pytest need not import these files
     first     the file to begin with
     alone     after all other lanes, and not beside one
@@ -203,9 +203,14 @@ def files_of(lane: Lane, selection: Selection) -> list[str]:
 
 
 def _text(path: str) -> str:
-    """A file's path, its text, and that of the conftest.py beside it."""
+    """A file's path, its text, and that of each conftest.py beside it and above it."""
     text = path
-    for name in (path, os.path.join(os.path.dirname(path), "conftest.py")):
+    names = [path]
+    folder = os.path.dirname(path)
+    while folder not in ("", "tests"):
+        names.append(os.path.join(folder, "conftest.py"))
+        folder = os.path.dirname(folder)
+    for name in names:
         if os.path.exists(os.path.join(ROOT, name)):
             with open(os.path.join(ROOT, name), encoding="utf-8") as file:
                 text += file.read()
