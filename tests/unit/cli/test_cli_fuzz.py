@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from in_process import outcome
 
 from worldsize.cli.main import VERBS
+from worldsize.trust.secrets import mask_argv
 
 CASES = int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200"))
 STARTING = ("run", "submit", "rerun", "rehearse")
@@ -143,13 +144,14 @@ def without_word(shown: str, word: str) -> str:
 
 @settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.text(st.characters(exclude_characters="\0"), max_size=20), min_size=1, max_size=5))
+@example(["train", "--password", ""])
 def test_any_command_is_shown_exactly(project: Path, words: list[str]) -> None:
-    """What the dry run prints for a shell is what was typed, word for word, in one line."""
+    """What the dry run prints for a shell is what was typed, word for word, in one line; `***` for a secret."""
     code, out, err = outcome(["run", "--dry-run", "--", *words])
     if code == 0:
         _, _, rest = out.partition("# the command of every rank")
         shown = rest.partition("\n")[2]
-        for word in words:
+        for word in mask_argv(words):
             shown = without_word(shown, word)
         assert shown.startswith("\n")
     else:
