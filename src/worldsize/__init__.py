@@ -74,7 +74,7 @@ def __getattr__(name: str) -> Any:
 
         return VERSION
     if name not in _HOMES:
-        raise AttributeError("module 'worldsize' has no attribute %r" % name)
+        raise AttributeError(f"module 'worldsize' has no attribute {name!r}")
     from importlib import import_module
 
     value = getattr(import_module("worldsize." + _HOMES[name]), name)

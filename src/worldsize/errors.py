@@ -37,8 +37,8 @@ class WorldsizeError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        text = "%s: %s" % (self.where, self.what) if self.where else self.what
-        return "%s\n  → %s" % (text, self.hint) if self.hint else text
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text}\n  → {self.hint}" if self.hint else text
 
 
 class UsageError(WorldsizeError):

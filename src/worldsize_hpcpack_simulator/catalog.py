@@ -127,7 +127,7 @@ def parse_properties(given: Mapping[str, str], table: Mapping[str, Property], wh
     for word, text in given.items():
         name = canonical_name(word, table)
         if name is None:
-            raise RequestRefused(400, "%s is not a property of a %s that can be set." % (word, what))
+            raise RequestRefused(400, f"{word} is not a property of a {what} that can be set.")
         values[name] = _parse_value(name, text, table[name].kind)
     for one, other in (*SYNONYMS, *((there, here) for here, there in SYNONYMS)):
         if one in values:
@@ -151,11 +151,11 @@ def _parse_value(name: str, text: str, kind: str | tuple[str, ...]) -> str:
             found = kind[int(plain)]
         if found is not None:
             return found
-    raise RequestRefused(400, "%r is not a value of property %s." % (text[:80], name))
+    raise RequestRefused(400, f"{text[:80]!r} is not a value of property {name}.")
 
 
 def check_settable(values: Mapping[str, str], table: Mapping[str, Property], phase: str, state: str) -> None:
     """Refused unless all of them may be set while the job is in this phase: "configuring", "queued", "running"."""
     for name in values:
         if phase != "configuring" and phase not in table[name].later:
-            raise RequestRefused(400, "Property %s cannot be changed in the %s state." % (name, state))
+            raise RequestRefused(400, f"Property {name} cannot be changed in the {state} state.")

@@ -41,7 +41,7 @@ def hold_share(share: str) -> Iterator[SimulatorPaths]:
         lock = os.open(share, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise UsageError(
-            "the share is no directory that can be used: %s" % error.strerror, share, "--share DIR"
+            f"the share is no directory that can be used: {error.strerror}", share, "--share DIR"
         ) from None
     try:
         _lock(lock, place)
@@ -83,7 +83,7 @@ def write(place: SimulatorPaths, authority: bytes, text: str) -> None:
         try:
             write_document(path, data)
         except OSError as error:
-            raise UsageError("it cannot be written: %s" % error.strerror, path, "--share DIR") from None
+            raise UsageError(f"it cannot be written: {error.strerror}", path, "--share DIR") from None
 
 
 def configuration(place: SimulatorPaths, options: SimulatorOptions, url: str, cluster: Cluster) -> str:
@@ -95,10 +95,10 @@ def configuration(place: SimulatorPaths, options: SimulatorOptions, url: str, cl
         "",
         "[compute.hpcpack]",
         'type = "hpcpack"',
-        "url = %s" % json.dumps(url),
-        "user = %s" % json.dumps(options.account.name),
-        "ca_file = %s" % json.dumps(place.authority),
-        "share = { head = %s, node = %s }" % (json.dumps(place.share), json.dumps(node)),
-        *(["gpus_per_node = %d" % options.gpus] if options.gpus else []),
+        f"url = {json.dumps(url)}",
+        f"user = {json.dumps(options.account.name)}",
+        f"ca_file = {json.dumps(place.authority)}",
+        f"share = {{ head = {json.dumps(place.share)}, node = {json.dumps(node)} }}",
+        *([f"gpus_per_node = {options.gpus}"] if options.gpus else []),
     ]
     return "\n".join(lines) + "\n"

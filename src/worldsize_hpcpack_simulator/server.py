@@ -51,7 +51,7 @@ def _listen(port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise UsageError("port %d cannot be had: %s" % (port, error.strerror), "--port", "--port 0") from None
+        raise UsageError(f"port {port} cannot be had: {error.strerror}", "--port", "--port 0") from None
     return listener
 
 
@@ -74,7 +74,7 @@ async def _simulate(
         head.scheduler.changed = woken.set
         issued = issue(options.days)
         server = _make_server(head, _make_context(issued, folder), woken, log)
-        url = "https://localhost:%d" % listener.getsockname()[1]
+        url = f"https://localhost:{listener.getsockname()[1]}"
         text = cluster_folder.configuration(where, options, url, cluster)
         cluster_folder.write(where, issued.authority, text)
         await _serve(
@@ -88,9 +88,9 @@ async def _simulate(
 def _check_names(options: SimulatorOptions, cluster: Cluster) -> None:
     for name in options.unmounted:
         if not cluster.isolated:
-            raise UsageError("no node can lack the share without namespaces (%s)" % cluster.why, "--unmounted")
+            raise UsageError(f"no node can lack the share without namespaces ({cluster.why})", "--unmounted")
         if name not in cluster.nodes:
-            raise UsageError("there is no node %s" % name, "--unmounted", "one of %s" % ", ".join(cluster.nodes))
+            raise UsageError(f"there is no node {name}", "--unmounted", "one of {}".format(", ".join(cluster.nodes)))
 
 
 def _make_server(head: HeadNode, context: ssl.SSLContext, woken: asyncio.Event, log: IO[str] | None) -> uvicorn.Server:

@@ -36,9 +36,9 @@ def _parse_property(item: object) -> tuple[str, str]:
     if not isinstance(name, str) or not name:
         raise RequestRefused(400, "A property lacks its Name.")
     if value is not None and not isinstance(value, str):
-        raise RequestRefused(400, "The value of property %s is not a string." % name)
+        raise RequestRefused(400, f"The value of property {name} is not a string.")
     if "\0" in name or "\0" in (value or ""):
-        raise RequestRefused(400, "Property %s holds a character that cannot be stored." % name)
+        raise RequestRefused(400, f"Property {name} holds a character that cannot be stored.")
     return name, value or ""
 
 
@@ -64,13 +64,13 @@ def date_text(moment: float | None) -> str:
     at = time.gmtime(moment)
     half = "AM" if at.tm_hour < 12 else "PM"
     hour = at.tm_hour % 12 or 12
-    return "%d/%d/%d %d:%02d:%02d %s" % (at.tm_mon, at.tm_mday, at.tm_year, hour, at.tm_min, at.tm_sec, half)
+    return f"{at.tm_mon}/{at.tm_mday}/{at.tm_year} {hour}:{at.tm_min:02d}:{at.tm_sec:02d} {half}"
 
 
 def iso_text(moment: float) -> str:
     """`2020-02-29T12:17:02.726141+00:00`."""
     at = time.gmtime(moment)
-    return "%04d-%02d-%02dT%02d:%02d:%02d.%06d+00:00" % (*at[:6], int(moment % 1 * 1_000_000))
+    return time.strftime("%Y-%m-%dT%H:%M:%S", at) + f".{int(moment % 1 * 1_000_000):06d}+00:00"
 
 
 def parse_date(text: str) -> float:
@@ -87,4 +87,4 @@ def parse_date(text: str) -> float:
         found = datetime.fromisoformat(plain[:-1] + "+00:00" if plain[-1:] in ("Z", "z") else plain)
         return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
     except (ValueError, OverflowError):
-        raise RequestRefused(400, "%r is no date and time such as 2/29/2020 1:17:02 PM." % text) from None
+        raise RequestRefused(400, f"{text!r} is no date and time such as 2/29/2020 1:17:02 PM.") from None

@@ -1,4 +1,4 @@
-"""The layout of the sources and tests: no file imports another that imports it, and no folder is too crowded to be read."""
+"""The layout of sources and tests: no file imports another that imports it, and no folder is too crowded."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     try:
         options = parse_arguments(argv)
         if options.attempt < 0:
-            raise UsageError("%d is no attempt: they count from 0" % options.attempt, "--attempt")
+            raise UsageError(f"{options.attempt} is no attempt: they count from 0", "--attempt")
         if options.queue:
             return _run_queue(options.run_dir)
         plan, paths = _plan(options.run_dir, options.attempt)
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
             plan, paths = choose_attempt(plan, paths, node_rank, os.environ.get(options.attempt_var, ""))
         return _run_with_keeper(plan, paths, node_rank, options)
     except WorldsizeError as error:
-        note("worldsize agent: %s" % error)
+        note(f"worldsize agent: {error}")
         return error.exit_code
 
 
@@ -77,11 +77,9 @@ def _plan(run_dir: str, attempt: int) -> tuple[Plan, RunPaths]:
     try:
         return Plan.from_json(read_file(paths.plan).decode("utf-8"))._replace(attempt=attempt), paths
     except OSError as error:
-        raise UsageError(
-            "cannot be read: %s" % error.strerror, paths.plan, "the first word is a run directory"
-        ) from None
+        raise UsageError(f"cannot be read: {error.strerror}", paths.plan, "the first word is a run directory") from None
     except ValueError as error:
-        raise UsageError("cannot be used: %s" % error, paths.plan) from None
+        raise UsageError(f"cannot be used: {error}", paths.plan) from None
 
 
 def _plan_with_secrets(plan: Plan, paths: RunPaths, node_rank: int) -> Plan:
@@ -100,7 +98,7 @@ def _run_queue(run_dir: str) -> int:
     try:
         return RunQueue(os.path.abspath(run_dir), os.environ).run()
     except (OSError, ValueError) as error:
-        raise UsageError("cannot be used: %s" % error, run_dir) from None
+        raise UsageError(f"cannot be used: {error}", run_dir) from None
 
 
 def _node_rank(options: AgentOptions, nodes: int) -> int:
@@ -113,12 +111,12 @@ def _node_rank(options: AgentOptions, nodes: int) -> int:
             raise UsageError("not set, so this node cannot know which one it is", where, "start one agent per node")
     number = parse_digits(text)
     if number is None or number >= nodes:
-        raise UsageError("%.40r is no node of this run, which has %s" % (text, _span(nodes)), where)
+        raise UsageError(f"{text!r:.40} is no node of this run, which has {_span(nodes)}", where)
     return int(text)
 
 
 def _span(nodes: int) -> str:
-    return "node 0 only" if nodes == 1 else "nodes 0 to %d" % (nodes - 1)
+    return "node 0 only" if nodes == 1 else f"nodes 0 to {nodes - 1}"
 
 
 def _run_with_keeper(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions) -> int:
@@ -149,7 +147,7 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lif
         rendezvous, head = _join_rendezvous(plan, paths, node_rank, address, environ)
         supervisor = Supervisor(plan, paths, node_rank, rendezvous, head, environ, lifeline, address, kept=True)
     except (RendezvousError, OSError) as error:
-        write_unstarted_record(plan, paths, node_rank, "node %d: %s" % (node_rank, error))
+        write_unstarted_record(plan, paths, node_rank, f"node {node_rank}: {error}")
         raise error if isinstance(error, WorldsizeError) else RendezvousError(str(error)) from None
     return supervisor.run()
 
@@ -173,7 +171,7 @@ def _join_rendezvous(
     rendezvous = wait_for_rendezvous(paths, plan.rendezvous_timeout)
     if rendezvous is None:
         raise RendezvousError(
-            "the head (node 0) did not say within %g s where it is" % plan.rendezvous_timeout,
+            f"the head (node 0) did not say within {plan.rendezvous_timeout:g} s where it is",
             paths.rendezvous,
             "did node 0 start, and does this node see the same run directory?",
         )

@@ -52,9 +52,9 @@ def parse_arguments(argv: Sequence[str]) -> AgentOptions:
     values, rest = _split_options(argv)
     who = [name for name in _ROLE_OPTIONS if name in values]
     if len(who) != 1:
-        _refuse("exactly one of the arguments %s is required" % " ".join(_ROLE_OPTIONS))
+        _refuse("exactly one of the arguments {} is required".format(" ".join(_ROLE_OPTIONS)))
     if len(rest) != 1:
-        _refuse("one run directory is required, not %d" % len(rest))
+        _refuse(f"one run directory is required, not {len(rest)}")
     return AgentOptions(
         rest[0],
         _number("--node-rank", values["--node-rank"]) if "--node-rank" in values else None,
@@ -81,11 +81,11 @@ def _split_options(argv: Sequence[str]) -> tuple[Dict[str, str], List[str]]:
         if name in _VALUES:
             values[name] = value if equals else next(words, "")
             if not values[name]:
-                _refuse("%s expects a value" % name)
+                _refuse(f"{name} expects a value")
         elif word in _FLAGS:
             values[word] = ""
         elif word.startswith("-"):
-            _refuse("unrecognized arguments: %s" % word)
+            _refuse(f"unrecognized arguments: {word}")
         else:
             rest.append(word)
     return values, rest
@@ -94,7 +94,7 @@ def _split_options(argv: Sequence[str]) -> tuple[Dict[str, str], List[str]]:
 def _number(name: str, text: str) -> int:
     number = parse_digits(text)
     if number is None:
-        _refuse("%s: invalid int value: %.40r" % (name, text))
+        _refuse(f"{name}: invalid int value: {text!r:.40}")
     return number
 
 

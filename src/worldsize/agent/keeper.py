@@ -131,7 +131,7 @@ def _end_launcher(paths: RunPaths, launcher: int) -> None:
 def _is_of_run(pid: int, run_id: str) -> bool:
     """Whether the process says in its command line that it belongs to the run."""
     try:
-        with open("/proc/%d/cmdline" % pid, "rb") as file:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
             return run_id.encode() in file.read()
     except OSError:
         return False

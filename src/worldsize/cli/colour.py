@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 RED, GREEN, YELLOW = "31", "32", "33"
 _STATES = {"SUCCEEDED": GREEN, "FAILED": RED, "LOST": RED, "CANCELLED": YELLOW, "STOPPING": YELLOW}
-_COLOURED = r"(\x1b\[(?:%s)m[A-Z]+ *\x1b\[0m)" % "|".join((RED, GREEN, YELLOW))
+_COLOURED = r"(\x1b\[(?:{})m[A-Z]+ *\x1b\[0m)".format("|".join((RED, GREEN, YELLOW)))
 
 
 def has_colours(stream: TextIO) -> bool:
@@ -20,7 +20,7 @@ def has_colours(stream: TextIO) -> bool:
 
 def paint_state(text: str, state: str, stream: TextIO) -> str:
     """`text`, the state's name perhaps with blanks behind it, in the colour of the state."""
-    return "\x1b[%sm%s\x1b[0m" % (_STATES[state], text) if state in _STATES and has_colours(stream) else text
+    return f"\x1b[{_STATES[state]}m{text}\x1b[0m" if state in _STATES and has_colours(stream) else text
 
 
 def split_painted(text: str) -> list[str]:

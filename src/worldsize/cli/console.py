@@ -28,7 +28,7 @@ def current_directory() -> str:
     try:
         return os.getcwd()
     except OSError as error:
-        raise UsageError("the current directory: %s" % error.strerror, None, "change to one that exists") from None
+        raise UsageError(f"the current directory: {error.strerror}", None, "change to one that exists") from None
 
 
 def load_current_config() -> Config:
@@ -83,9 +83,9 @@ def parse_count(text: str) -> int:
     """The type of an option that takes a number of things."""
     value = parse_digits(text.removeprefix("-"))
     if value is None:
-        raise argparse.ArgumentTypeError("%.40r is no number" % text)
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no number")
     if text.startswith("-") and value:
-        raise argparse.ArgumentTypeError("%d is negative" % -value)
+        raise argparse.ArgumentTypeError(f"{-value} is negative")
     return value
 
 
@@ -93,7 +93,7 @@ def parse_seconds(text: str) -> float:
     """The type of an option that takes a time."""
     value = float(text)
     if not value >= 0:
-        raise argparse.ArgumentTypeError("%s is no time" % text)
+        raise argparse.ArgumentTypeError(f"{text} is no time")
     return value
 
 
@@ -129,8 +129,8 @@ def find_run(text: str | None) -> Run:
     found = find_runs(text)
     if isinstance(found, Run):
         return found
-    hint = "name one of them: %s_0" % found.id
-    raise UsageError("%s is an array of %d runs" % (found.id, len(found)), None, hint)
+    hint = f"name one of them: {found.id}_0"
+    raise UsageError(f"{found.id} is an array of {len(found)} runs", None, hint)
 
 
 def find_runs(text: str | None) -> Run | RunArray:
@@ -155,18 +155,18 @@ def state_text(state: str, stream: TextIO, width: int = 0) -> str:
 
 def duration(seconds: float) -> str:
     if seconds < 10:
-        return "%.1f s" % seconds
+        return f"{seconds:.1f} s"
     if seconds < 120:
-        return "%d s" % seconds
+        return f"{int(seconds)} s"
     if seconds < 7200:
-        return "%d min" % (seconds / 60)
+        return f"{int(seconds / 60)} min"
     if seconds < 172800:
-        return "%d h" % (seconds / 3600)
-    return "%d d" % (seconds / 86400)
+        return f"{int(seconds / 3600)} h"
+    return f"{int(seconds / 86400)} d"
 
 
 def size(nodes: int, ranks: int) -> str:
-    return "%d node%s, %d rank%s" % (nodes, "" if nodes == 1 else "s", ranks, "" if ranks == 1 else "s")
+    return "{} node{}, {} rank{}".format(nodes, "" if nodes == 1 else "s", ranks, "" if ranks == 1 else "s")
 
 
 def rehearsal_text(plan: Any) -> str:
@@ -174,7 +174,7 @@ def rehearsal_text(plan: Any) -> str:
     if plan.rehearsal is None:
         return ""
     gpus = plan.rehearsal.gpus
-    return ", a rehearsal with %d virtual GPU%s per node" % (gpus, "" if gpus == 1 else "s")
+    return ", a rehearsal with {} virtual GPU{} per node".format(gpus, "" if gpus == 1 else "s")
 
 
 def table(rows: list[list[str]], headers: list[str]) -> list[str]:
@@ -197,6 +197,6 @@ def request_cancel(run_id: str, cancel: Callable[[], object]) -> None:
     try:
         cancel()
     except (WorldsizeError, KeyboardInterrupt):
-        report("could not cancel %s" % run_id)
+        report(f"could not cancel {run_id}")
         raise
-    report("cancelling %s" % run_id)
+    report(f"cancelling {run_id}")

@@ -25,16 +25,14 @@ def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) 
     if words[0].startswith("-") and later is not None:
         cut = words.index(later)
         mended = _command_line([later, *words[:cut], *words[cut + 1 :]])
-        return UsageError(
-            "%s stands before the verb" % _shortened_text(words[0]), None, "options follow it: %s" % mended
-        )
+        return UsageError(f"{_shortened_text(words[0])} stands before the verb", None, f"options follow it: {mended}")
     if verb.endswith(_JOB_FILES):
-        return UsageError("there is no verb %s" % _shortened_text(verb), None, _command_line(["run", *words]))
+        return UsageError(f"there is no verb {_shortened_text(verb)}", None, _command_line(["run", *words]))
     if verb.endswith(_SCRIPTS):
-        return UsageError("there is no verb %s" % _shortened_text(verb), None, _suggested_command([], words))
+        return UsageError(f"there is no verb {_shortened_text(verb)}", None, _suggested_command([], words))
     close = nearest_word(verb, verbs)
-    hint = "did you mean %s?" % close if close else "one of: %s" % ", ".join(verbs)
-    return UsageError("there is no verb %s" % _shortened_text(verb), None, hint)
+    hint = f"did you mean {close}?" if close else "one of: {}".format(", ".join(verbs))
+    return UsageError(f"there is no verb {_shortened_text(verb)}", None, hint)
 
 
 def unknown_words_error(
@@ -47,10 +45,10 @@ def unknown_words_error(
     option = next((word for word in extra if word.startswith("-")), None)
     if option is None:
         return UsageError(
-            "%s does not know what to do with %s" % (verb, _command_line(extra, "")), None, _help_command(verb)
+            "{} does not know what to do with {}".format(verb, _command_line(extra, "")), None, _help_command(verb)
         )
     name = option.partition("=")[0]
-    return UsageError("%s has no option %s" % (verb, _shortened_text(name)), None, _nearest_option(parser, verb, name))
+    return UsageError(f"{verb} has no option {_shortened_text(name)}", None, _nearest_option(parser, verb, name))
 
 
 def _innermost_parser(
@@ -61,7 +59,7 @@ def _innermost_parser(
         if isinstance(action, argparse._SubParsersAction):
             chosen = next((word for word in words if word in action.choices), None)
             if chosen is not None:
-                return action.choices[chosen], "%s %s" % (verb, chosen)
+                return action.choices[chosen], f"{verb} {chosen}"
     return parser, verb
 
 
@@ -71,7 +69,7 @@ def _nearest_option(parser: argparse.ArgumentParser, verb: str, name: str) -> st
     options = [option for action in parser._actions for option in action.option_strings if option != "--help"]
     meant = [option for option in options if option.startswith(name)] if len(name) > 2 else []
     close = meant[0] if len(meant) == 1 else nearest_word(name, options)
-    return "did you mean %s?" % close if close else _help_command(verb)
+    return f"did you mean {close}?" if close else _help_command(verb)
 
 
 def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str]) -> UsageError:
@@ -80,7 +78,7 @@ def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str])
     if start > 0 and not os.path.isfile(words[start - 1]) and not words[start - 1].startswith("-"):
         start -= 1
     if words[start].endswith(_JOB_FILES):
-        what = "%s takes one job file; what to do with %s?" % (verb, _shortened_text(extra[0]))
+        what = f"{verb} takes one job file; what to do with {_shortened_text(extra[0])}?"
         return UsageError(what, None, "inputs are set with --set inputs.NAME=VALUE")
     return UsageError("a command goes after --", None, _suggested_command(words[:start], words[start:], verb))
 
@@ -90,7 +88,7 @@ def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
     if name.endswith(_SCRIPTS):
         start = words.index(name)
         return UsageError(
-            "%s is a script, not a job file" % _shortened_text(name),
+            f"{_shortened_text(name)} is a script, not a job file",
             None,
             _suggested_command(words[1:start], words[start:]),
         )
@@ -124,7 +122,7 @@ def missing_file_error(name: str) -> NotFound:
     named = [entry for entry in there if os.path.splitext(entry)[0] == base]
     close = named[0] if named else nearest_word(base, there, _FILE_SIMILARITY)
     if close:
-        hint = "did you mean %s?" % shlex.quote(os.path.join(os.path.dirname(name), close))
+        hint = f"did you mean {shlex.quote(os.path.join(os.path.dirname(name), close))}?"
     else:
         hint = "`worldsize init` writes one, or give the command itself: worldsize run -w 1x2 -- python train.py"
     return NotFound("no such job file", _shortened_text(name), hint)
@@ -141,7 +139,7 @@ def _command_line(words: Sequence[str], program: str = "worldsize ") -> str:
 
 
 def _help_command(verb: str) -> str:
-    return "worldsize %s --help" % verb
+    return f"worldsize {verb} --help"
 
 
 def _shortened_text(text: str, most: int = _SHOWN) -> str:

@@ -71,8 +71,8 @@ def _mount(options: argparse.Namespace) -> Mount:
     share = share_of(settings.options)
     head = options.head or (share.unc() if share else "")
     if not head:
-        what = "compute %s has no share of a head node to mount" % settings.name
-        raise UsageError(what, "compute.%s.share.head" % settings.name, r"--head '\\HEAD\CcpSpoolDir\app'")
+        what = f"compute {settings.name} has no share of a head node to mount"
+        raise UsageError(what, f"compute.{settings.name}.share.head", r"--head '\\HEAD\CcpSpoolDir\app'")
     user = options.user or str(settings.options.get("user", ""))
     at = options.at or (share.node if share else "/app")
     return mount_of(head, at, user, options.owner, options.mode, options.smb)
@@ -113,9 +113,9 @@ _HEADERS = ["NODE", "SHARE", "PYTHON", "GPUS", "DRIVER", "TORCH"]
 
 
 def _node_cells(row: NodeCheck) -> list[str]:
-    trip = "no" if row.round_trip is None else "there and back in %.2f s" % row.round_trip
-    gpus = "%d × %s" % (len(row.gpus), row.gpus[0]) if row.gpus else "none"
-    torch = row.torch.get("version", "none") + (" (CUDA %s)" % row.torch["cuda"] if row.torch.get("cuda") else "")
+    trip = "no" if row.round_trip is None else f"there and back in {row.round_trip:.2f} s"
+    gpus = f"{len(row.gpus)} × {row.gpus[0]}" if row.gpus else "none"
+    torch = row.torch.get("version", "none") + (" (CUDA {})".format(row.torch["cuda"]) if row.torch.get("cuda") else "")
     if row.python is None:
         return [row.node, trip, "", "", "", ""]
     return [row.node, trip, row.python, gpus, row.driver or "", torch]
@@ -127,16 +127,16 @@ def _remarks(holds: ShareFeatures) -> list[str]:
         "links": "symbolic links: mount it with mfsymlinks",
         "hard_links": "hard links: who settles a run is decided in another way",
     }
-    return ["the share does not hold %s" % why for key, why in missing.items() if not getattr(holds, key)]
+    return [f"the share does not hold {why}" for key, why in missing.items() if not getattr(holds, key)]
 
 
 def _advice(rows: list[NodeCheck], settings: Settings) -> list[str]:
     from worldsize.service.share_check import common_gpu_count
 
-    lines = ["%s: %s" % (row.node, row.problem) for row in rows if row.problem]
+    lines = [f"{row.node}: {row.problem}" for row in rows if row.problem]
     gpus = common_gpu_count(rows)
     if gpus and settings.gpus_per_node is None:
-        lines.append("every node has %d: gpus_per_node = %d in [compute.%s]" % (gpus, gpus, settings.name))
+        lines.append(f"every node has {gpus}: gpus_per_node = {gpus} in [compute.{settings.name}]")
     if any(row.gpus and row.torch and not row.torch.get("gpus") for row in rows):
         lines.append("where torch sees none of the GPUs it is a CPU build, or does not fit the driver")
     if any(not row.problem and not row.torch for row in rows):
@@ -150,7 +150,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     if options.compute:
         found = config.compute(options.compute, "--compute")
         if found.type != _TYPE:
-            raise UsageError("compute %s is of type %s" % (found.name, found.type), "--compute", "one of type hpcpack")
+            raise UsageError(f"compute {found.name} is of type {found.type}", "--compute", "one of type hpcpack")
         return found
     ours = [compute for compute in config.computes.values() if compute.type == _TYPE]
     default = [compute for compute in ours if compute.name == config.default_compute]
@@ -158,5 +158,5 @@ def _settings(options: argparse.Namespace) -> Settings:
         return (default or ours)[0]
     if ours:
         names = ", ".join(compute.name for compute in ours)
-        raise UsageError("there are several computes of type hpcpack", "--compute", "say which: %s" % names)
+        raise UsageError("there are several computes of type hpcpack", "--compute", f"say which: {names}")
     raise NotFound("no compute of type hpcpack is configured", None, "docs/hpcpack.md says what worldsize.toml needs")

@@ -104,7 +104,7 @@ class Parser(argparse.ArgumentParser):
     verbs: Mapping[str, argparse.ArgumentParser] = {}
 
     def error(self, message: str) -> NoReturn:
-        self.exit(_fail(UsageError(message, None, "%s --help" % self.prog), 2))
+        self.exit(_fail(UsageError(message, None, f"{self.prog} --help"), 2))
 
 
 def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
@@ -161,9 +161,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _error_text(error: OSError) -> str:
     """What is written to a file of ours is caught where that is done: without a name it is our output."""
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "cannot write the output: %s" % error.strerror
+        return f"cannot write the output: {error.strerror}"
     if error.filename is not None and error.strerror:
-        return "%s: %s" % (os.fsdecode(error.filename), error.strerror)
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error)
 
 
@@ -192,7 +192,7 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
         from worldsize.cli.output import show
         from worldsize.version import VERSION
 
-        show("worldsize %s" % VERSION)
+        show(f"worldsize {VERSION}")
         return 0
     if verb is None:
         if command is not None:
@@ -201,7 +201,7 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
         return 0
     options.typed, options.words = words, command
     if command is not None and verb not in _WITH_COMMAND and getattr(options, "action", None) != "shell":
-        raise UsageError("%s takes no command after --" % verb, None, "worldsize %s --help" % verb)
+        raise UsageError(f"{verb} takes no command after --", None, f"worldsize {verb} --help")
     code: int = options.act(options)
     return code
 
@@ -215,7 +215,7 @@ def _plain_words(words: list[str]) -> list[str]:
 
 def _raise_unknown_words(parser: Parser, verb: str | None, words: list[str], extra: list[str]) -> NoReturn:
     if verb is None:
-        raise UsageError("there is no option %s" % extra[0][:60], None, "worldsize --help")
+        raise UsageError(f"there is no option {extra[0][:60]}", None, "worldsize --help")
     from worldsize.cli.hints import unknown_words_error
 
     raise unknown_words_error(parser.verbs[verb], verb, words, extra)

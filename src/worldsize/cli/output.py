@@ -50,7 +50,7 @@ def report_error(error: WorldsizeError | str) -> None:
     if isinstance(error, str):
         report_message("worldsize: " + mask_text(error))
         return
-    what = "%s: %s" % (error.where, error.what) if error.where else error.what
+    what = f"{error.where}: {error.what}" if error.where else error.what
     report(*lines_of("worldsize: " + mask_text(what)), *(["  → " + error.hint] if error.hint else []))
 
 

@@ -33,7 +33,7 @@ class ProgressLine(NoticePrinter):
 
     def step(self, what: str, done: int, total: int) -> None:
         if self._is_time():
-            self._show("%s: %s files" % (what, "%d of %d" % (done, total) if total else "%d" % done))
+            self._show("{}: {} files".format(what, f"{done} of {total}" if total else f"{done}"))
 
     def show_activity(self, what: str) -> None:
         if self._is_time():
@@ -44,7 +44,7 @@ class ProgressLine(NoticePrinter):
             return
         from worldsize.staging.content_store import bytes_text
 
-        self._show("%s: %s of %s" % (what, bytes_text(done), bytes_text(total)) if total else what)
+        self._show(f"{what}: {bytes_text(done)} of {bytes_text(total)}" if total else what)
 
     def _is_time(self) -> bool:
         return time.monotonic() >= self._next

@@ -39,7 +39,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         help="the shared directory (default: hpcpack/share)",
     )
     add("--user", metavar="USER", default="HPC\\hpcadmin", help="the administrator (default: HPC\\hpcadmin)")
-    add("--password", metavar="TEXT", help="the administrator's (default: that of $%s, or a new one)" % _PASSWORD)
+    add("--password", metavar="TEXT", help=f"the administrator's (default: that of ${_PASSWORD}, or a new one)")
     add(
         "--other-user", metavar="NAME:PASSWORD:ROLE", action="append", default=[], help="one more user; may be repeated"
     )
@@ -86,7 +86,7 @@ def simulate(options: argparse.Namespace) -> int:
     try:
         log = open_document(options.requests) if options.requests else None
     except OSError as error:
-        raise UsageError("it cannot be written: %s" % error.strerror, options.requests, "--requests FILE") from None
+        raise UsageError(f"it cannot be written: {error.strerror}", options.requests, "--requests FILE") from None
     try:
         with log or contextlib.nullcontext():
             run(asked, announce, log)
@@ -112,7 +112,7 @@ def _simulator_options(options: argparse.Namespace) -> tuple[SimulatorOptions, b
     else:
         made_up = False
     if not options.user.strip() or ":" in options.user:
-        raise UsageError("%r is no name of a user" % options.user, "--user", r"--user DOMAIN\name")
+        raise UsageError(f"{options.user!r} is no name of a user", "--user", r"--user DOMAIN\name")
     asked = SimulatorOptions(
         share=os.path.abspath(options.share),
         account=Account(options.user, given, "Administrator"),
@@ -144,7 +144,7 @@ def _require_private_output() -> None:
     kept = stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)
     if kept and (status.st_mode & 0o077 or not is_believed(status.st_uid)):
         what = "a new password would be printed to a file that others can read"
-        raise UsageError(what, "stdout", "export %s=… before, or umask 077" % _PASSWORD)
+        raise UsageError(what, "stdout", f"export {_PASSWORD}=… before, or umask 077")
 
 
 def _parse_account(text: str) -> Account:
@@ -154,22 +154,21 @@ def _parse_account(text: str) -> Account:
     password, _, role = rest.rpartition(":")
     found = next((each for each in ROLES if each.lower() == role.lower()), None)
     if not name or not password or found is None:
-        raise UsageError("a user is NAME:PASSWORD:ROLE", "--other-user", "ROLE is one of %s" % ", ".join(ROLES))
+        raise UsageError("a user is NAME:PASSWORD:ROLE", "--other-user", "ROLE is one of {}".format(", ".join(ROLES)))
     return Account(name, password, found)
 
 
 def _report_start(head: HeadNode, url: str, config: str, options: SimulatorOptions, made_up: bool) -> None:
     cluster = head.cluster
-    report("HPC Pack at %s/hpc: nodes %s; Ctrl-C ends them" % (url, ", ".join(cluster.nodes)))
+    report("HPC Pack at {}/hpc: nodes {}; Ctrl-C ends them".format(url, ", ".join(cluster.nodes)))
     for node in cluster.nodes.values():
-        report("%s is process %s" % (node.name, node.pid))
+        report(f"{node.name} is process {node.pid}")
     if not cluster.isolated:
         report(
-            "without namespaces (%s): nodes have this machine's name, and see the share at %s"
-            % (cluster.why, cluster.link)
+            f"without namespaces ({cluster.why}): nodes have this machine's name, and see the share at {cluster.link}"
         )
     if made_up:
-        show_document("export %s=%s\n" % (_PASSWORD, options.account.password))
+        show_document(f"export {_PASSWORD}={options.account.password}\n")
     show_document(config + "\n")
     sys.stdout.flush()
 
@@ -177,19 +176,19 @@ def _report_start(head: HeadNode, url: str, config: str, options: SimulatorOptio
 def _parse_count(text: str) -> int:
     number = _parse_count_or_zero(text)
     if not number:
-        raise argparse.ArgumentTypeError("%r is not a number from 1 to %d" % (text, _MOST_NODES))
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_NODES}")
     return number
 
 
 def _parse_count_or_zero(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _MOST_NODES:
-        raise argparse.ArgumentTypeError("%r is not a number from 0 to %d" % (text, _MOST_NODES))
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {_MOST_NODES}")
     return int(text)
 
 
 def _parse_port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError("%r is not a port" % text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
     return int(text)
 
 
@@ -199,7 +198,7 @@ def _parse_seconds(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number <= 3600:
-        raise argparse.ArgumentTypeError("%r is not a number of seconds" % text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return number
 
 
@@ -209,5 +208,5 @@ def _parse_days(text: str) -> float:
     except ValueError:
         number = _MOST_DAYS + 1.0
     if not -_MOST_DAYS <= number <= _MOST_DAYS:
-        raise argparse.ArgumentTypeError("%r is not a number of days" % text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
     return number

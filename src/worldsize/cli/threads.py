@@ -22,4 +22,4 @@ def threads_of(run: Run) -> int | None:
 def threads_text(threads: int | None) -> str:
     if threads is None:
         return "threads per rank: the node's cores, shared out"
-    return "%d thread%s per rank" % (threads, "" if threads == 1 else "s")
+    return "{} thread{} per rank".format(threads, "" if threads == 1 else "s")

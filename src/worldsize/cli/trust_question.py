@@ -17,13 +17,13 @@ def ask_about_project(question: TrustQuestion) -> bool | None:
     """What the person at the terminal answers; None for no answer, which is not kept, and where not all can be shown:
     more than a terminal has room for, or what looks like a secret, in whose place a command could stand."""
     path = _escaped_text(printable_text(question.path))
-    lines = ["  %s = %s" % (_escaped_text(key), _escaped_text(value)) for key, value in question.said]
+    lines = [f"  {_escaped_text(key)} = {_escaped_text(value)}" for key, value in question.said]
     hidden = next((key for key, value in question.said if _looks_secret(key, value)), None)
     if hidden or sum(map(len, lines)) > _LONGEST:
-        what = "a secret, as it seems, in %s" % _escaped_text(hidden) if hidden else "more than can be shown here"
-        report("%s sets %s: read it, then: worldsize config trust %s" % (path, what, path))
+        what = f"a secret, as it seems, in {_escaped_text(hidden)}" if hidden else "more than can be shown here"
+        report(f"{path} sets {what}: read it, then: worldsize config trust {path}")
         return None
-    report("%s is a project's file that you have not decided about. It sets:" % path)
+    report(f"{path} is a project's file that you have not decided about. It sets:")
     report(*lines)
     show_question("These decide what is executed, or where a password goes. Do you trust it? [y/N] ")
     try:
@@ -44,4 +44,4 @@ def _escaped_text(text: str) -> str:
     """All of it, and nothing that a terminal would not show as it is: directions, characters without width, blanks of
     which there are many."""
     shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-    return re.sub(" {9,}", lambda blanks: "␣×%d" % len(blanks[0]), shown)
+    return re.sub(" {9,}", lambda blanks: f"␣×{len(blanks[0])}", shown)

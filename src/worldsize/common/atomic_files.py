@@ -43,7 +43,7 @@ def storage_error(error: OSError, path: str) -> StorageError:
     """The error for people: what could not be written, why in words, and the mend."""
     why = os.strerror(error.errno) if error.errno else str(error)
     return StorageError(
-        "cannot write: %s" % why,
+        f"cannot write: {why}",
         printable_text(path),
         _HINTS.get(error.errno or 0, "check the path and its permissions"),
     )
@@ -82,7 +82,7 @@ def write_json(path: str, value: Any, private: bool = False) -> None:
 def file_server_time(directory: str) -> float:
     """The time that a file written now is dated with, in Unix seconds: a file server has a clock of its own. OSError
     where no file can be made."""
-    path = os.path.join(directory, ".time-%d-%s" % (os.getpid(), os.urandom(4).hex()))
+    path = os.path.join(directory, f".time-{os.getpid()}-{os.urandom(4).hex()}")
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         os.write(file, b"\n")
@@ -219,7 +219,7 @@ def _json(value: Any) -> bytes:
 
 
 def _write_temporary(path: str, data: bytes, private: bool = False) -> str:
-    temporary = "%s.%s.tmp" % (path, os.urandom(6).hex())
+    temporary = f"{path}.{os.urandom(6).hex()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         if not private and os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:

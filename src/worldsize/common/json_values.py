@@ -62,8 +62,8 @@ def _damage_of(path: str, error: Exception) -> DamagedRun:
     elif isinstance(error, RecursionError):
         why = "it is nested too deep"
     else:
-        why = "it lacks %s" % error if isinstance(error, KeyError) else str(error)
-    return DamagedRun("cannot be understood: %s" % why, path, _REPAIR_HINT)
+        why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+    return DamagedRun(f"cannot be understood: {why}", path, _REPAIR_HINT)
 
 
 def tuple_of(kind: type[Value], value: Any) -> Value:
@@ -73,7 +73,7 @@ def tuple_of(kind: type[Value], value: Any) -> Value:
         return kind(**{name: value[name] for name in kind._fields if name in value})  # type: ignore[attr-defined]
     if isinstance(value, (list, tuple)):
         return kind(*value[: len(kind._fields)])  # type: ignore[attr-defined]
-    raise ValueError("%.60r is no %s" % (value, kind.__name__))
+    raise ValueError(f"{value!r:.60} is no {kind.__name__}")
 
 
 def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> None:
@@ -81,7 +81,7 @@ def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> 
     version = value.get("version")
     if type(version) is int and version > known:
         raise NewerFormat(
-            "a newer worldsize wrote it (version %.20s of the format; this one reads %d)" % (version, known),
+            f"a newer worldsize wrote it (version {version!s:.20} of the format; this one reads {known})",
             path,
             _UPDATE_HINT,
         )
@@ -93,7 +93,7 @@ def require_version(value: Any, known: int, what: str) -> None:
         refuse_newer(value, known)
     version = value.get("version") if isinstance(value, dict) else None
     if type(version) is not int or version != known:
-        raise ValueError("it is no %s: its version is %.60r" % (what, version))
+        raise ValueError(f"it is no {what}: its version is {version!r:.60}")
 
 
 def check_fields(value: Value) -> Value:
@@ -105,7 +105,7 @@ def check_fields(value: Value) -> Value:
         tests = _tests[kind] = [(name, said, _test_of(said)) for name, said in kind.__annotations__.items()]
     for (name, declared, test), each in zip(tests, value):
         if not test(each):
-            raise ValueError("%s is %.60r, which is not %s" % (name, each, declared))
+            raise ValueError(f"{name} is {each!r:.60}, which is not {declared}")
     return value
 
 

@@ -33,21 +33,21 @@ else:
         def _make(cls, values):
             made = tuple.__new__(cls, values)
             if len(made) != len(cls._fields):
-                raise TypeError("%s takes %d values, not %d" % (cls.__name__, len(cls._fields), len(made)))
+                raise TypeError(f"{cls.__name__} takes {len(cls._fields)} values, not {len(made)}")
             return made
 
         def _replace(self, **changes):
             values = tuple(map(changes.pop, self._fields, self))
             if changes:
-                raise ValueError("Got unexpected field names: %r" % list(changes))
+                raise ValueError(f"Got unexpected field names: {list(changes)!r}")
             return tuple.__new__(type(self), values)
 
         def _asdict(self):
             return dict(zip(self._fields, self))
 
         def __repr__(self):
-            pairs = ("%s=%r" % pair for pair in zip(self._fields, self))
-            return "%s(%s)" % (type(self).__name__, ", ".join(pairs))
+            pairs = ("{}={!r}".format(*pair) for pair in zip(self._fields, self))
+            return "{}({})".format(type(self).__name__, ", ".join(pairs))
 
         def __getnewargs__(self):
             return tuple(self)
@@ -56,7 +56,7 @@ else:
         """All values in their order. TypeError for too many, for unknown names, and where one is missing."""
         fields, defaults = cls._fields, cls._field_defaults
         if len(given) > len(fields):
-            raise TypeError("%s takes %d values, not %d" % (cls.__name__, len(fields), len(given)))
+            raise TypeError(f"{cls.__name__} takes {len(fields)} values, not {len(given)}")
         values = list(given)
         for name in fields[len(given) :]:
             if name in named:
@@ -64,9 +64,9 @@ else:
             elif name in defaults:
                 values.append(defaults[name])
             else:
-                raise TypeError("%s lacks a value for %r" % (cls.__name__, name))
+                raise TypeError(f"{cls.__name__} lacks a value for {name!r}")
         if named:
-            raise TypeError("%s does not take %s" % (cls.__name__, ", ".join(map(repr, named))))
+            raise TypeError("{} does not take {}".format(cls.__name__, ", ".join(map(repr, named))))
         return values
 
     def _field_reader(index):

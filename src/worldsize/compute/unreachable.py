@@ -58,4 +58,4 @@ class UnreachableCompute:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise UsageError("compute %s is not asked: %s" % (self.name, self._why), None, self._hint)
+        raise UsageError(f"compute {self.name} is not asked: {self._why}", None, self._hint)

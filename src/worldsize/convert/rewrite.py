@@ -57,7 +57,7 @@ def convert_source(source: str) -> Conversion:
     """Raises cst.ParserSyntaxError for what is no Python."""
     found = survey(source)
     if found.own is not None:
-        return Conversion(source, (), "it distributes itself already (%s)" % found.own)
+        return Conversion(source, (), f"it distributes itself already ({found.own})")
     if not found.models:
         return Conversion(
             source, tuple(sorted(found.remarks)), "no optimizer was found that holds a model's parameters"
@@ -89,11 +89,11 @@ class _Rewriter(cst.CSTTransformer):
         notes = []
         for name in missing:
             line = next((number for number, text in enumerate(lines, 1) if name + " =" in text), 1)
-            notes.append((line, "call %s.sampler.set_epoch(epoch) at the beginning of each epoch" % name))
+            notes.append((line, f"call {name}.sampler.set_epoch(epoch) at the beginning of each epoch"))
         for model in self._found.models:
             for number, text in enumerate(lines, 1):
                 for word in _methods(text, model):
-                    what = "%s.%s goes past DDP, which averages after %s(…) only" % (model, word, model)
+                    what = f"{model}.{word} goes past DDP, which averages after {model}(…) only"
                     notes.append((number, what))
         return notes
 
@@ -150,7 +150,7 @@ class _Rewriter(cst.CSTTransformer):
     def _wrap(self, model: str) -> str:
         """With the names that it was given before."""
         aliases = [alias for alias in self._found.aliases.get(model, ()) if alias.startswith("self.")]
-        return _WRAP % (model, model) + "".join("%s = %s\n" % (alias, model) for alias in aliases)
+        return _WRAP % (model, model) + "".join(f"{alias} = {model}\n" for alias in aliases)
 
     def visit_For(self, node: cst.For) -> None:
         self._loops += _is_counting(node)
@@ -169,7 +169,7 @@ class _Rewriter(cst.CSTTransformer):
         if target == "_":
             target = "epoch"
             updated_node = updated_node.with_changes(target=cst.Name(target))
-        calls = [each for name in names for each in _statements("%s.sampler.set_epoch(%s)\n" % (name, target))]
+        calls = [each for name in names for each in _statements(f"{name}.sampler.set_epoch({target})\n")]
         return updated_node.with_changes(body=updated_node.body.with_changes(body=[*calls, *updated_node.body.body]))
 
     def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If:
@@ -219,10 +219,10 @@ def _with_named_dataset(statement: Any) -> Any:
     if not isinstance(dataset, cst.Call):
         return statement
     name = last_name(assign.targets[0].target) + "_dataset"
-    parts = _statements("%s = %s\n" % (name, code(dataset)))
+    parts = _statements(f"{name} = {code(dataset)}\n")
     named = statement.deep_replace(dataset, cst.Name(name))
-    again = "DistributedSampler(%s," % code(dataset)
-    text = code(named).replace(again, "DistributedSampler(%s," % name).strip()
+    again = f"DistributedSampler({code(dataset)},"
+    text = code(named).replace(again, f"DistributedSampler({name},").strip()
     after = _statements(text + "\n")[0].with_changes(trailing_whitespace=statement.trailing_whitespace)
     return cst.FlattenSentinel([parts[0].with_changes(leading_lines=statement.leading_lines), after])
 
@@ -254,13 +254,13 @@ def _with_sampler(call: cst.Call) -> cst.Call:
         return call
     kept = [arg for place, arg in enumerate(call.args) if not _is_argument(arg, "shuffle", place, 2)]
     changed = [
-        arg.with_changes(value=cst.parse_expression("%s // WORLD_SIZE" % _parenthesize(batch)))
+        arg.with_changes(value=cst.parse_expression(f"{_parenthesize(batch)} // WORLD_SIZE"))
         if batch is not None and arg.value is batch
         else arg
         for arg in kept
     ]
-    words = "%s, shuffle=%s%s" % (code(dataset), code(shuffle), "" if drop is None else ", drop_last=" + code(drop))
-    return call.with_changes(args=[*_with_commas(changed), _keyword("sampler", "DistributedSampler(%s)" % words)])
+    words = "{}, shuffle={}{}".format(code(dataset), code(shuffle), "" if drop is None else ", drop_last=" + code(drop))
+    return call.with_changes(args=[*_with_commas(changed), _keyword("sampler", f"DistributedSampler({words})")])
 
 
 def _is_argument(arg: cst.Arg, name: str, place: int, expected: int) -> bool:
@@ -269,12 +269,12 @@ def _is_argument(arg: cst.Arg, name: str, place: int, expected: int) -> bool:
 
 def _parenthesize(value: cst.BaseExpression) -> str:
     text = code(value)
-    return text if isinstance(value, (cst.Name, cst.Attribute, cst.Integer, cst.Subscript, cst.Call)) else "(%s)" % text
+    return text if isinstance(value, (cst.Name, cst.Attribute, cst.Integer, cst.Subscript, cst.Call)) else f"({text})"
 
 
 def _methods(text: str, model: str) -> list[str]:
     """Methods of a model's own that a line calls."""
     import re
 
-    words = re.findall(r"(?<![\w.])%s\.(\w+)\(" % re.escape(model), text)
+    words = re.findall(rf"(?<![\w.]){re.escape(model)}\.(\w+)\(", text)
     return [word for word in words if word not in (*_WRAPPER_ATTRIBUTES, *_STATE_METHODS)]

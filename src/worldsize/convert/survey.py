@@ -121,7 +121,7 @@ class Survey(cst.CSTVisitor):
         self.models += [model for model in models if model not in self.models]
         name = last_name(node.func)
         if name in OPTIMIZERS and not models:
-            self.remarks.append((self.line(node), "%s gets its parameters from elsewhere: wrap their model" % name))
+            self.remarks.append((self.line(node), f"{name} gets its parameters from elsewhere: wrap their model"))
         reduction = argument(node, "reduction")
         if reduction is not None and code(reduction).strip("\"'") == "sum":
             what = "the loss is a sum: DDP averages, so multiply it by WORLD_SIZE before the backward"

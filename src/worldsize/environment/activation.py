@@ -46,13 +46,13 @@ class Activation(NamedTuple):
         """The same as lines of bash; the modules apart, which are loaded earlier."""
         found = []
         if self.path:
-            found.append("export PATH=%s:$PATH" % _join_paths(self.path))
+            found.append(f"export PATH={_join_paths(self.path)}:$PATH")
         if self.library_path:
             tail = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-            found.append("export LD_LIBRARY_PATH=%s%s" % (_join_paths(self.library_path), tail))
+            found.append(f"export LD_LIBRARY_PATH={_join_paths(self.library_path)}{tail}")
         for name, value in self.variables.items():
-            found.append("unset %s" % name if value is None else "export %s=%s" % (name, shlex.quote(value)))
-        return found + [". %s" % shlex.quote(script) for script in self.scripts]
+            found.append(f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}")
+        return found + [f". {shlex.quote(script)}" for script in self.scripts]
 
     def loaded_paths(self, secrets: Collection[str] = ()) -> tuple[str, ...]:
         """What ranks would execute or load by a name of this machine; nothing of variables that hold secrets, which
@@ -119,7 +119,7 @@ def activation(
     for directory in (*spec.path, *spec.ld_library_path):
         if holds_secret(directory):
             what = "names a secret, and everybody can read the names of directories that programs are looked for in"
-            raise UsageError("%s %s" % (directory, what), "environment", "leave it out")
+            raise UsageError(f"{directory} {what}", "environment", "leave it out")
     return base._replace(
         path=(*(expand_variables(each, known) for each in spec.path), *base.path),
         library_path=tuple(expand_variables(each, known) for each in spec.ld_library_path),
@@ -156,7 +156,7 @@ def expand_variables(text: str, known: Mapping[str, str]) -> str:
         text = known.get("HOME", "~") + text[1:]
     whole = _VARIABLE.sub(value, text)
     if len(whole) > _MAX_VALUE_LENGTH:
-        raise UsageError("%.40s… is longer than a variable can be" % text, "environment", "leave something out")
+        raise UsageError(f"{text:.40}… is longer than a variable can be", "environment", "leave something out")
     return whole
 
 

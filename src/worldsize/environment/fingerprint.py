@@ -78,14 +78,14 @@ def _line_keys(line: str, depth: int) -> Iterator[str]:
             raise UsageError("requirements files include each other in a circle", printable_text(path))
         if is_remote(path):
             hint = "download it: what it says decides what is built"
-            raise UsageError("requirements are not read from an address: %s" % mask_text(path), None, hint)
+            raise UsageError(f"requirements are not read from an address: {mask_text(path)}", None, hint)
         yield kind
         for each in _read_lines(path):
             yield from _line_keys(absolute_requirement(each, os.path.dirname(path)), depth + 1)
         return
     if is_editable(text):
         hint = "leave out -e: what it holds now is installed; or name your own code with `code:`"
-        raise UsageError("an environment cannot hold what changes: %s" % mask_text(text), None, hint)
+        raise UsageError(f"an environment cannot hold what changes: {mask_text(text)}", None, hint)
     yield text
     local = local_path(text)
     if local:
@@ -123,7 +123,7 @@ def _content_digest(path: str) -> str:
         for name in sorted(files):
             status = os.lstat(os.path.join(directory, name))
             place = os.path.relpath(os.path.join(directory, name), path)
-            rows.append("%s\0%d\0%d\0" % (place, status.st_size, status.st_mtime_ns))
+            rows.append(f"{place}\0{status.st_size}\0{status.st_mtime_ns}\0")
     return digest_of("".join(rows).encode("utf-8", "surrogateescape"))
 
 
@@ -132,7 +132,7 @@ def _large_file_stamp(path: str) -> str | None:
     status = os.stat(path) if os.path.exists(path) else None
     if status is None or status.st_size < _LARGE_FILE_SIZE:
         return None
-    return "%s %d %d" % (os.path.basename(path), status.st_size, status.st_mtime_ns)
+    return f"{os.path.basename(path)} {status.st_size} {status.st_mtime_ns}"
 
 
 def _read(path: str) -> bytes:
@@ -144,5 +144,5 @@ def _read(path: str) -> bytes:
 
 def _read_error(path: str, error: OSError) -> UsageError:
     if isinstance(error, FileNotFoundError):
-        return NotFound("no such file or directory: %s" % printable_text(path), None, "mend it, or leave it out")
-    return UsageError("cannot be read: %s" % error.strerror, printable_text(path))
+        return NotFound(f"no such file or directory: {printable_text(path)}", None, "mend it, or leave it out")
+    return UsageError(f"cannot be read: {error.strerror}", printable_text(path))

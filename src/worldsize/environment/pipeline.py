@@ -70,7 +70,7 @@ def _refuse_masked(recipe: Recipe) -> None:
     hidden = [step.title for step in recipe.spec.steps if MASK in json.dumps(step._asdict())]
     hidden += [mask_text(fetch.url) for fetch in recipe.spec.fetch if MASK in json.dumps(fetch._asdict())]
     if hidden:
-        what = "the lock does not hold a secret that was a part of: %s" % hidden[0]
+        what = f"the lock does not hold a secret that was a part of: {hidden[0]}"
         raise BuildError(what, None, "let the step read a variable that is set where it is built, and lock again")
 
 
@@ -131,11 +131,11 @@ def _require_usable_rows(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[
     """BuildError for a lock of another platform, and for one whose addresses held a password: it was left out."""
     foreign = sorted({str(row["subdir"]) for row in rows if row.get("subdir")} - {"noarch", platform()})
     if foreign:
-        what = "the lock holds conda packages for %s, and this machine is %s" % (", ".join(foreign), platform())
+        what = "the lock holds conda packages for {}, and this machine is {}".format(", ".join(foreign), platform())
         raise BuildError(what, None, "lock on such a machine what it was made from: worldsize env lock")
     hidden = [row["name"] for row in rows if MASK in row["url"]]
     if hidden:
-        what = "the lock does not hold the password of the channel that %s is from" % hidden[0]
+        what = f"the lock does not hold the password of the channel that {hidden[0]} is from"
         raise BuildError(what, None, "keep it in rattler's own credentials, not in the channel's address; lock again")
     return rows
 
@@ -144,7 +144,7 @@ def _install_pip_packages(
     work: Build, uv: Uv, recipe: Recipe, before: Sequence[InstalledDistribution]
 ) -> list[dict[str, Any]]:
     if recipe.lock is not None:
-        work.report_step("pip: %d packages of the lock" % len(recipe.lock["pip"]))
+        work.report_step("pip: {} packages of the lock".format(len(recipe.lock["pip"])))
         install.install_locked(work, uv, recipe.lock)
         return install.with_installed_digests(recipe.lock, install.added_distributions(work.prefix, before))
     lines = install.requirements_of(recipe.spec, work, uv)
@@ -177,7 +177,7 @@ def mark_externally_managed(prefix: str) -> None:
     write_json(os.path.join(prefix, "conda-meta", "frozen"), {"message": what})
     library = os.path.dirname(site_packages(prefix) or "")
     if library:
-        write_text(os.path.join(library, "EXTERNALLY-MANAGED"), "[externally-managed]\nError=%s\n" % what)
+        write_text(os.path.join(library, "EXTERNALLY-MANAGED"), f"[externally-managed]\nError={what}\n")
 
 
 def _description(
@@ -196,7 +196,7 @@ def _description(
         "fingerprint": recipe.fingerprint,
         "digest": package_set_digest(conda, rows),
         "platform": platform(),
-        "python": "%d.%d" % found.version if found.version else None,
+        "python": "{}.{}".format(*found.version) if found.version else None,
         "base": os.path.realpath(found.python) if found.kind == "venv" else None,
         "upon": recipe.existing.prefix if recipe.existing else None,
         "spec": mask_tree(mask_values(non_default_fields(spec), secrets), sparing=True),

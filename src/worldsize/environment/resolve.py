@@ -38,7 +38,7 @@ def _resolve(wanted: str | Mapping[str, Any] | None, config: Config, depth: int)
         return ResolvedEnvironment(None)
     if depth > _DEEPEST:
         hint = "map it to a file, or to [environment.NAME]"
-        raise UsageError("%s leads in a circle" % wanted, "environment_map", hint)
+        raise UsageError(f"{wanted} leads in a circle", "environment_map", hint)
     if not isinstance(wanted, str):
         return _resolve_mapping(wanted)
     if is_azure_name(wanted):

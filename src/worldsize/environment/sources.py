@@ -35,23 +35,21 @@ def with_file_contents(spec: EnvironmentSpec, depth: int = 0) -> EnvironmentSpec
     if path is None:
         return spec
     if not os.path.exists(path):
-        raise NotFound("no such file or directory: %s" % printable_text(path), None, "mend it, or leave it out")
+        raise NotFound(f"no such file or directory: {printable_text(path)}", None, "mend it, or leave it out")
     if os.path.isdir(path):
         raise UsageError(
-            "%s is a directory" % printable_text(path), None, "name a file in it, or say python: for what exists"
+            f"{printable_text(path)} is a directory", None, "name a file in it, or say python: for what exists"
         )
     if path.endswith((".yml", ".yaml")):
         if depth == _DEEPEST:
-            raise UsageError(
-                "%s: more than %d files name each other" % (printable_text(path), depth), None, "mend file:"
-            )
+            raise UsageError(f"{printable_text(path)}: more than {depth} files name each other", None, "mend file:")
         return _read_yaml_spec(spec._replace(file=None), path, depth)
     if is_project(path) or is_lock(path):
         return spec
     if path.endswith((".txt", ".in")):
         return spec._replace(file=None, pip=("-r " + path, *spec.pip))
     raise UsageError(
-        "%s says nothing that is understood" % printable_text(path),
+        f"{printable_text(path)} says nothing that is understood",
         None,
         "requirements.txt, environment.yml, pyproject.toml, uv.lock, or a file of `worldsize env lock`",
     )
@@ -73,7 +71,7 @@ def read_lock(path: str) -> dict[str, Any]:
     try:
         value = read_json(path)
     except (OSError, ValueError) as error:
-        raise UsageError("cannot be read: %s" % error, printable_text(path)) from None
+        raise UsageError(f"cannot be read: {error}", printable_text(path)) from None
     if not isinstance(value, dict) or value.get("format") != LOCK_FORMAT:
         raise UsageError("is no lock file of an environment", printable_text(path), "`worldsize env lock` writes one")
     refuse_newer(value, 1, printable_text(path))
@@ -82,7 +80,7 @@ def read_lock(path: str) -> dict[str, Any]:
     for kind, needed in _PACKAGE_KEYS.items():
         rows = value.get(kind)
         if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
-            what = "is not whole: %s: expected packages with %s" % (kind, ", ".join(sorted(needed)))
+            what = "is not whole: {}: expected packages with {}".format(kind, ", ".join(sorted(needed)))
             raise UsageError(what, printable_text(path), "`worldsize env lock` writes it anew")
     return value
 
@@ -137,7 +135,7 @@ def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> Environment
             else nearest_word(key, [*ENVIRONMENT, *_CONDA_ONLY_KEYS], 0.8)
         )
         if meant:
-            report.add(item, key, "is not a key of an environment", "did you mean %r?" % meant)
+            report.add(item, key, "is not a key of an environment", f"did you mean {meant!r}?")
     read = spec_of(read_keys(known, "", ENVIRONMENT, report, ENVIRONMENT_READERS, of="an environment"))
     if "dependencies" in nodes:
         try:
@@ -170,7 +168,7 @@ def _read_text(path: str) -> str:
     try:
         return read_file(path).decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
-        raise UsageError("cannot be read: %s" % error.strerror, printable_text(path)) from None
+        raise UsageError(f"cannot be read: {error.strerror}", printable_text(path)) from None
     except UnicodeDecodeError:
         raise JobError("not UTF-8 text", printable_text(path)) from None
 

@@ -48,7 +48,7 @@ def _first_number(environ: Mapping[str, str], names: tuple[str, ...], default: i
             try:
                 return int(environ[name])
             except ValueError:
-                raise ValueError("%s is not a number: %r" % (name, environ[name][:60])) from None
+                raise ValueError(f"{name} is not a number: {environ[name][:60]!r}") from None
     return default
 
 
@@ -75,7 +75,7 @@ class OncePerNode:
         attempt = os.environ.get("WORLDSIZE_ATTEMPT", "0")
         number = OncePerNode._count
         OncePerNode._count += 1
-        return os.path.join(run_dir, "attempt-" + attempt, "once-%04d-%d" % (self.info.node_rank, number))
+        return os.path.join(run_dir, "attempt-" + attempt, f"once-{self.info.node_rank:04d}-{number}")
 
     def __bool__(self) -> bool:
         return self._mine

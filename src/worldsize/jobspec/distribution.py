@@ -105,7 +105,7 @@ def _load_entry_point(point: Any) -> Any:
     except (ImportError, AttributeError) as error:
         from worldsize.errors import JobError
 
-        what = "the distribution %s of %s cannot be loaded: %s" % (point.name, point.value, error)
+        what = f"the distribution {point.name} of {point.value} cannot be loaded: {error}"
         raise JobError(what, "distribution.type") from error
 
 
@@ -117,7 +117,7 @@ def _find_entry_points() -> Mapping[str, Any]:
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _load_own_kind(_MODULES[name], name)
 
 

@@ -94,7 +94,7 @@ def _write(head: str, value: Any, indent: str, lines: list[str]) -> None:
         lines.append(head + " |" + ("" if value.endswith("\n") else "-"))
         lines.extend(indent + line if line else "" for line in value.removesuffix("\n").split("\n"))
     else:
-        lines.append("%s %s" % (head, _scalar(value)))
+        lines.append(f"{head} {_scalar(value)}")
 
 
 def _is_block(text: str) -> bool:
@@ -127,13 +127,13 @@ def _float(value: float) -> str:
         return text
     mantissa, exponent = text.split("e")
     sign = "" if exponent[0] in "+-" else "+"
-    return "%s%se%s%s" % (mantissa, "" if "." in mantissa else ".0", sign, exponent)
+    return "{}{}e{}{}".format(mantissa, "" if "." in mantissa else ".0", sign, exponent)
 
 
 def _text(text: str) -> str:
     if _is_plain(text):
         return text
-    return '"%s"' % "".join([c if c.isprintable() and c not in '"\\' else _escape(c) for c in text])
+    return '"{}"'.format("".join([c if c.isprintable() and c not in '"\\' else _escape(c) for c in text]))
 
 
 def _is_plain(text: str) -> bool:
@@ -153,4 +153,4 @@ def _escape(character: str) -> str:
         return "\\" + character
     if character == "\n":
         return "\\n"
-    return "\\x%02x" % code if code < 256 else "\\u%04x" % code if code < 65536 else "\\U%08x" % code
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"

@@ -45,7 +45,7 @@ class BuildStep(NamedTuple):
     @property
     def title(self) -> str:
         """As it is shown and written down: without secrets."""
-        return mask_text(self.name or (self.run or "pip %s" % " ".join(self.pip)).split("\n")[0])
+        return mask_text(self.name or (self.run or "pip {}".format(" ".join(self.pip))).split("\n")[0])
 
 
 class EnvironmentSpec(NamedTuple):
@@ -167,7 +167,7 @@ def with_conda_file(spec: EnvironmentSpec, content: Mapping[str, Any], base: str
         elif isinstance(entry, Mapping) and set(entry) == {"pip"}:
             pip += [absolute_requirement(str(line), base) for line in _list(entry, "pip")]
         else:
-            raise ValueError("dependencies: expected a package or `pip:`, found %.60r" % (entry,))
+            raise ValueError(f"dependencies: expected a package or `pip:`, found {entry!r:.60}")
     variables = content.get("variables") or {}
     if not isinstance(variables, Mapping):
         raise ValueError("variables: expected names with values")
@@ -189,7 +189,7 @@ def _list(content: Mapping[str, Any], key: str) -> list[Any]:
     if found is None:
         return []
     if not isinstance(found, (list, tuple)):
-        raise ValueError("%s: expected a list" % key)
+        raise ValueError(f"{key}: expected a list")
     return list(found)
 
 

@@ -78,7 +78,7 @@ class _Names:
         replaced = re.sub(_EXPRESSION, self.value, text)
         if "${{" in re.sub(_EXPRESSION, "", text):
             begin = text.rindex("${{")
-            raise JobError("%.40r has no closing }}" % text[begin:], self.where)
+            raise JobError(f"{text[begin:]!r:.40} has no closing }}}}", self.where)
         return replaced
 
     def optional_part(self, match: Match[str]) -> str:
@@ -93,10 +93,10 @@ class _Names:
         return self.replace(inside)
 
     def value(self, match: Match[str]) -> str:
-        expression = "${{%s}}" % match[1]
+        expression = f"${{{{{match[1]}}}}}"
         kind, _, name = match[1].strip().partition(".")
         if kind == "search_space":
-            raise JobError("%.80s belongs to a sweep, which cannot be run here" % expression, self.where)
+            raise JobError(f"{expression:.80} belongs to a sweep, which cannot be run here", self.where)
         if kind not in _KINDS or not name:
             hint = "write ${{inputs.name}} or ${{outputs.name}}"
             raise self.error(expression, "is not an expression known here", hint)
@@ -104,18 +104,18 @@ class _Names:
         if name in values:
             self.length += len(values[name])
             if self.length > _LONGEST:
-                raise self.error(expression, "makes it longer than %d characters" % _LONGEST, None)
+                raise self.error(expression, f"makes it longer than {_LONGEST} characters", None)
             return values[name]
         if kind == "inputs" and name in self.absent:
             raise self.error(expression, "names an optional input without a value", "put it inside $[[ ]]")
         raise self.unknown_error(expression, kind, name)
 
     def error(self, expression: str, what: str, hint: str | None) -> JobError:
-        return JobError("%.80s %s" % (expression, what), self.where, hint)
+        return JobError(f"{expression:.80} {what}", self.where, hint)
 
     def unknown_error(self, expression: str, kind: str, name: str) -> JobError:
         from worldsize.jobspec.reading.nearest import did_you_mean
 
         names = [*self.values[kind], *(self.absent if kind == "inputs" else ())]
-        hint = did_you_mean(name, names, "the job's %s" % kind) or "the job has no %s" % kind
-        return self.error(expression, "names none of the job's %s" % kind, hint)
+        hint = did_you_mean(name, names, f"the job's {kind}") or f"the job has no {kind}"
+        return self.error(expression, f"names none of the job's {kind}", hint)

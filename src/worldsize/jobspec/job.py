@@ -194,8 +194,8 @@ def service_only_keys(job: Job) -> list[str]:
         "parent_job_name": job.parent_job_name,
     }
     for name, output in job.outputs.items():
-        found["outputs.%s.name" % name] = output.name
-        found["outputs.%s.version" % name] = output.version
+        found[f"outputs.{name}.name"] = output.name
+        found[f"outputs.{name}.version"] = output.version
     return [key for key, value in found.items() if value]
 
 
@@ -210,4 +210,4 @@ class LoadedJob(NamedTuple):
         """The place of a key, such as "job.yml:7" for "environment_variables.RANK"; of its nearest parent otherwise."""
         while path and path not in self.lines:
             path = path.rpartition(".")[0]
-        return "%s:%d" % (self.job.source, self.lines[path]) if path else self.job.source
+        return f"{self.job.source}:{self.lines[path]}" if path else self.job.source

@@ -51,7 +51,7 @@ def current_directory(origin: str) -> str:
     try:
         return os.getcwd()
     except OSError as error:
-        raise JobError("the current directory cannot be read: %s" % error.strerror, origin) from None
+        raise JobError(f"the current directory cannot be read: {error.strerror}", origin) from None
 
 
 def printable_path(path: str) -> str:

@@ -45,15 +45,15 @@ class CommandJob:
         if name not in attributes():
             from worldsize.jobspec.reading.nearest import did_you_mean
 
-            raise JobError("a job has no %.60r" % name, ORIGIN, did_you_mean(name, attributes()))
+            raise JobError(f"a job has no {name!r:.60}", ORIGIN, did_you_mean(name, attributes()))
         object.__setattr__(self, name, dict(value) if name in _DICTS and isinstance(value, dict) else value)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError("a job has no attribute %r" % name)
+        raise AttributeError(f"a job has no attribute {name!r}")
 
     def __repr__(self) -> str:
-        given = ["%s=%r" % (name, value) for name, value in vars(self).items() if value not in (None, {})]
-        return "command(%s)" % ", ".join(name for name in given if not name.startswith("environment_variables"))
+        given = [f"{name}={value!r}" for name, value in vars(self).items() if value not in (None, {})]
+        return "command({})".format(", ".join(name for name in given if not name.startswith("environment_variables")))
 
     def build(self) -> tuple[Job, list[str]]:
         """The job, and what there is to warn of. Relative paths start at the current directory.
@@ -89,7 +89,7 @@ def _as_dict(section: Any) -> dict[str, Any]:
         return dict(section._asdict())
     if section is None or isinstance(section, dict):
         return section or {}
-    raise JobError("a section is a mapping of keys, not a %s" % type(section).__name__, ORIGIN)
+    raise JobError(f"a section is a mapping of keys, not a {type(section).__name__}", ORIGIN)
 
 
 def _input(value: Any) -> Any:
@@ -98,7 +98,7 @@ def _input(value: Any) -> Any:
         return value
     path = value.path
     if path is None and value.name:
-        path = "azureml:%s%s" % (value.name, ":" + value.version if value.version else "@latest")
+        path = "azureml:{}{}".format(value.name, ":" + value.version if value.version else "@latest")
     return Input(type=value.type, path=path, description=value.description)
 
 

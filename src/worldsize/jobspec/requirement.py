@@ -67,7 +67,7 @@ def absolute_requirement(line: str, base: str) -> str:
     text = line.strip()
     option = _INCLUDE.fullmatch(text)
     if option:
-        return "%s %s" % (option[1], option[2] if "://" in option[2] else _absolute_path(option[2], base))
+        return "{} {}".format(option[1], option[2] if "://" in option[2] else _absolute_path(option[2], base))
     parts = split_requirement(text)
     if not parts.place or parts.is_address or parts.place.startswith("$"):
         return text

@@ -53,10 +53,10 @@ def _key(key: Key) -> dict[str, Any]:
 def _value(key: Key) -> dict[str, Any]:
     kind = key.kind
     if kind in ("inputs", "outputs"):
-        items = {"$ref": "#/$defs/%s" % kind[:-1]}
+        items = {"$ref": f"#/$defs/{kind[:-1]}"}
         return {"type": "object", "propertyNames": _NAMES, "additionalProperties": items}
     if kind in ("environment", "distribution"):
-        return {"$ref": "#/$defs/%s" % kind}
+        return {"$ref": f"#/$defs/{kind}"}
     if kind in ("object", "stage", "autotune"):
         return _mapping(key.keys)
     if kind == "objects":
@@ -109,6 +109,6 @@ def _bounds(key: Key) -> dict[str, float]:
 def _distribution(name: str) -> dict[str, Any]:
     """One kind: its type in any case, its keys, and whatever else Azure's own samples hold."""
     schema = _mapping(DISTRIBUTIONS[name].keys())
-    letters = "".join("[%s%s]" % (letter.upper(), letter) for letter in name)
-    schema["properties"]["type"] = {"type": "string", "pattern": "^%s$" % letters, "description": "The kind."}
+    letters = "".join(f"[{letter.upper()}{letter}]" for letter in name)
+    schema["properties"]["type"] = {"type": "string", "pattern": f"^{letters}$", "description": "The kind."}
     return {**schema, "required": ["type"], "additionalProperties": True}

@@ -64,7 +64,7 @@ def _hub(text: str) -> HubRepo:
     first, *patterns = text.split()
     found = re.fullmatch(_REPO, first)
     if found is None:
-        raise ValueError("huggingface: %.80r is no repository: write NAME, OWNER/NAME or datasets/OWNER/NAME" % first)
+        raise ValueError(f"huggingface: {first!r:.80} is no repository: write NAME, OWNER/NAME or datasets/OWNER/NAME")
     _check_plain("huggingface", first, found["name"], found["revision"])
     return HubRepo(found["kind"] or "models", found["name"], found["revision"] or "main", tuple(patterns))
 
@@ -74,25 +74,25 @@ def _torch(text: str) -> TorchRepo | str:
         return text
     found = re.fullmatch(_TORCH, text)
     if found is None:
-        raise ValueError("torch_hub: %.80r is neither OWNER/NAME:REF nor a URL" % text)
-    _check_plain("torch_hub", text, "%s/%s" % (found["owner"], found["name"]), found["ref"])
+        raise ValueError(f"torch_hub: {text!r:.80} is neither OWNER/NAME:REF nor a URL")
+    _check_plain("torch_hub", text, "{}/{}".format(found["owner"], found["name"]), found["ref"])
     return TorchRepo(found["owner"], found["name"], found["ref"])
 
 
 def _check_plain(key: str, text: str, name: str, revision: str | None) -> None:
     """Both become names of files, and parts of addresses."""
     if {"", ".", ".."}.intersection(name.split("/")):
-        raise ValueError("%s: %.80r is no repository: .. or . is no name of one" % (key, text))
+        raise ValueError(f"{key}: {text!r:.80} is no repository: .. or . is no name of one")
     if revision is not None and {"", ".", ".."}.intersection(revision.split("/")):
-        raise ValueError("%s: %.80r is no name of a revision: no part of it may be .. or . or empty" % (key, revision))
+        raise ValueError(f"{key}: {revision!r:.80} is no name of a revision: no part of it may be .. or . or empty")
 
 
 def _data(path: str, uri: str) -> StagedData:
     normal = os.path.normpath(path)
     if os.path.isabs(path) or normal.split("/")[0] == ".." or normal == "." or _CONTROL.search(path):
-        raise ValueError("data: %.80r is no relative path" % path)
+        raise ValueError(f"data: {path!r:.80} is no relative path")
     checksum = re.search(_CHECKSUM, uri)
     plain = uri[: checksum.start()] if checksum else uri
     if "#sha256" in plain:
-        raise ValueError("data.%s: #sha256= wants 64 hexadecimal digits" % path)
+        raise ValueError(f"data.{path}: #sha256= wants 64 hexadecimal digits")
     return StagedData(os.path.normpath(path), plain, checksum[1].lower() if checksum else None)

@@ -41,7 +41,7 @@ def _no_clock() -> float:
 
 
 def rank_names(nodes: Sequence[NodePlan]) -> dict[int, str]:
-    return {rank.rank: "%d:%d" % (node.node_rank, rank.rank) for node in nodes for rank in node.ranks}
+    return {rank.rank: f"{node.node_rank}:{rank.rank}" for node in nodes for rank in node.ranks}
 
 
 class Printer:
@@ -61,10 +61,10 @@ class Printer:
     def prefixes(self, ranks: tuple[int, ...]) -> tuple[str, ...]:
         """What stands before a line of these ranks, once for every time that it is printed."""
         if 1 < len(ranks) == self._shown:
-            return ("×%d: " % len(ranks),)
+            return (f"×{len(ranks)}: ",)
         if len(ranks) < 3:
             return tuple([self._names[rank] for rank in ranks])
-        return ("[%s] ×%d: " % (format_ranges(ranks), len(ranks)),)
+        return (f"[{format_ranges(ranks)}] ×{len(ranks)}: ",)
 
     def show(self, groups: list[Group]) -> None:
         """One write for all of them; what the writer raises goes to the caller."""
@@ -132,7 +132,7 @@ class LogFollower:
         if ranks is None:
             ranks = sorted([rank.rank for node in nodes for rank in node.ranks])
         if fold not in (None, *MODES):
-            raise UsageError("fold is %r" % fold, hint="one of %s" % ", ".join(MODES))
+            raise UsageError(f"fold is {fold!r}", hint="one of {}".format(", ".join(MODES)))
         self._fold = fold or ("same" if len(ranks) > 1 else "off")
         self._folder = LineFolder(ranks, self._fold, WINDOW if live else None)
         self._printer = Printer(rank_names(nodes), len(ranks), write)

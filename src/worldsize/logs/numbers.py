@@ -31,7 +31,7 @@ def _range(column: tuple[str, ...]) -> str:
     if column.count(column[0]) == len(column):
         return column[0]
     low, high = min(column, key=_value), max(column, key=_value)
-    return low if _value(low) == _value(high) else "{%s..%s}" % (low, high)
+    return low if _value(low) == _value(high) else f"{{{low}..{high}}}"
 
 
 def _value(number: str) -> float:

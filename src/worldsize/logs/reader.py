@@ -14,7 +14,7 @@ PROGRESS_EVERY = 1.0
 
 
 def log_read_error(path: str, error: OSError) -> StorageError:
-    return StorageError("cannot read the log: %s" % (error.strerror or error), where=path)
+    return StorageError(f"cannot read the log: {error.strerror or error}", where=path)
 
 
 def read_at(path: str, offset: int, size: int) -> bytes:
@@ -40,7 +40,7 @@ def file_size(path: str) -> int:
     except OSError as error:
         raise log_read_error(path, error) from error
     if not stat.S_ISREG(status.st_mode):
-        raise StorageError("cannot read the log: %s" % IRREGULAR_FILE, where=path)
+        raise StorageError(f"cannot read the log: {IRREGULAR_FILE}", where=path)
     return status.st_size
 
 

@@ -45,8 +45,8 @@ def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str |
             from worldsize.logs.text import format_ranges
 
             raise UsageError(
-                "no rank of --rank %s is on --node %s" % (rank, node),
-                hint="node %s has ranks %s" % (node, format_ranges(on_nodes)),
+                f"no rank of --rank {rank} is on --node {node}",
+                hint=f"node {node} has ranks {format_ranges(on_nodes)}",
             )
         selected &= set(on_nodes)
     return tuple(sorted(selected))
@@ -59,14 +59,14 @@ def compile_grep(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        at = "" if error.pos is None else " at position %d" % error.pos
+        at = "" if error.pos is None else f" at position {error.pos}"
         raise UsageError(
-            "not a regular expression: %s%s: %r" % (error.msg, at, pattern),
+            f"not a regular expression: {error.msg}{at}: {pattern!r}",
             where="--grep",
             hint="put a \\ before characters that are meant as they stand, such as . [ ( * + ?",
         ) from None
     except (OverflowError, RecursionError) as overflow:
-        raise UsageError("not a usable regular expression: %s" % overflow, where="--grep") from None
+        raise UsageError(f"not a usable regular expression: {overflow}", where="--grep") from None
 
 
 def _parse(spec: str, count: int, word: str) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ def _parse(spec: str, count: int, word: str) -> tuple[int, ...]:
         low = _number(first, spec, count, word)
         high = _number(last, spec, count, word) if dash else low
         if high < low:
-            raise _selection_error("%d-%d goes backwards" % (low, high), spec, count, word)
+            raise _selection_error(f"{low}-{high} goes backwards", spec, count, word)
         chosen.update(range(low, high + 1))
     return tuple(sorted(chosen))
 
@@ -84,12 +84,12 @@ def _parse(spec: str, count: int, word: str) -> tuple[int, ...]:
 def _number(text: str, spec: str, count: int, word: str) -> int:
     text = text.strip()
     if not (text.isascii() and text.isdigit()):
-        raise _selection_error("%r is not a %s" % (text, word), spec, count, word)
+        raise _selection_error(f"{text!r} is not a {word}", spec, count, word)
     if len(text) > 9 or int(text) >= count:
-        raise _selection_error("there is no %s %s" % (word, text), spec, count, word)
+        raise _selection_error(f"there is no {word} {text}", spec, count, word)
     return int(text)
 
 
 def _selection_error(what: str, spec: str, count: int, word: str) -> UsageError:
-    valid = "%ss are 0-%d" % (word, count - 1) if count > 1 else "the only %s is 0" % word
-    return UsageError(what, where="--%s %s" % (word, spec), hint="%s; write them as 0,2 or 0-3" % valid)
+    valid = f"{word}s are 0-{count - 1}" if count > 1 else f"the only {word} is 0"
+    return UsageError(what, where=f"--{word} {spec}", hint=f"{valid}; write them as 0,2 or 0-3")

@@ -71,7 +71,7 @@ def summarize_others(paths: RunPaths, ranks: Sequence[int], exclude: Collection[
         text = merge_lines([line for _, line in group])
         who = "rank" if len(group) == 1 else "ranks"
         texts.append(
-            "%s %s: %s" % (who, format_ranges([rank for rank, _ in group]), '"%s"' % text if text else "no output")
+            "{} {}: {}".format(who, format_ranges([rank for rank, _ in group]), f'"{text}"' if text else "no output")
         )
     left = sum(map(len, groups[limit:]))
-    return [*texts, "%d more ranks said something else" % left] if left else texts
+    return [*texts, f"{left} more ranks said something else"] if left else texts

@@ -16,8 +16,8 @@ BOUND = 64 * 1024
 _DIRECTIONS = (0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _TURNING = "".join(map(chr, _DIRECTIONS))
 _ESCAPED = {
-    **{code: "\\x%02x" % code for code in (*range(9), 11, 12, *range(14, 32), 127)},
-    **{code: "\\u%04x" % code for code in (*range(128, 160), *_DIRECTIONS)},
+    **{code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127)},
+    **{code: f"\\u{code:04x}" for code in (*range(128, 160), *_DIRECTIONS)},
     10: "\\n",
     13: "\\r",
 }
@@ -63,7 +63,7 @@ def escape(text: str) -> str:
 
 def escape_json(text: str) -> str:
     """The same value; JSON itself wants nothing but the control characters below blank escaped."""
-    return text.translate({code: "\\u%04x" % code for code in (*range(127, 160), *_DIRECTIONS)})
+    return text.translate({code: f"\\u{code:04x}" for code in (*range(127, 160), *_DIRECTIONS)})
 
 
 def split_message(text: str) -> list[str]:
@@ -122,7 +122,7 @@ def format_ranges(numbers: tuple[int, ...] | list[int]) -> str:
         if i + 1 < len(numbers) and numbers[i + 1] == numbers[i] + 1:
             continue
         if i - first >= 2:
-            words.append("%d-%d" % (numbers[first], numbers[i]))
+            words.append(f"{numbers[first]}-{numbers[i]}")
         else:
             words += map(str, numbers[first : i + 1])
         first = i + 1

@@ -69,11 +69,11 @@ class Array(NamedTuple):
         try:
             array = check_fields(tuple_of(cls, {**value, "values": tuple(value["values"])}))
         except (KeyError, TypeError) as error:
-            raise ValueError("not an array: %s" % error) from None
+            raise ValueError(f"not an array: {error}") from None
         if not 0 < array.elements <= MAX_ELEMENTS:
-            raise ValueError("not an array: it says that it has %r elements" % array.elements)
+            raise ValueError(f"not an array: it says that it has {array.elements!r} elements")
         if len(array.values) not in (0, array.elements):
-            raise ValueError("not an array: it has %d values for %d elements" % (len(array.values), array.elements))
+            raise ValueError(f"not an array: it has {len(array.values)} values for {array.elements} elements")
         return array
 
 
@@ -90,7 +90,7 @@ def after_file(root: str) -> str:
 
 
 def element_id(array_id: str, element: int) -> str:
-    return "%s_%d" % (array_id, element)
+    return f"{array_id}_{element}"
 
 
 def element_root(root: str, element: int) -> str:

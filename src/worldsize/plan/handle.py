@@ -47,7 +47,7 @@ def read_handles(root: str, elements: int) -> List[Any] | None:
 
     def handles(given: Any) -> List[Any]:
         if not isinstance(given, list) or len(given) != elements:
-            raise ValueError("it does not hold the handles of %d elements" % elements)
+            raise ValueError(f"it does not hold the handles of {elements} elements")
         return [handle_of(RunPaths(element_root(root, element)), each) for element, each in enumerate(given)]
 
     return read_record(handles_file(root), handles)
@@ -60,13 +60,21 @@ def handle_of(paths: RunPaths, value: Any) -> Any:
         raise ValueError("it does not say what the compute calls the run")
     for name, kind in _KINDS.items():
         if value.get(name) is not None and type(value[name]) is not kind:
-            raise ValueError("%s is %.60r, which no compute says" % (name, value[name]))
+            raise ValueError(f"{name} is {value[name]!r:.60}, which no compute says")
     if value.get("pid") is not None and value["pid"] < 1:
-        raise ValueError("pid is %d, which is no process" % value["pid"])
+        raise ValueError(
+            "pid is {}, which is no process".format(
+                value["pid"],
+            )
+        )
     if "job" in value and not _JOB.fullmatch(str(value["job"])):
-        raise ValueError("job is %.60r, which is no number of a job" % (value["job"],))
+        raise ValueError(
+            "job is {!r:.60}, which is no number of a job".format(
+                value["job"],
+            )
+        )
     if value.get("run_id", paths.run_id) != paths.run_id:
-        raise ValueError("it is the handle of another run, %.60s" % value["run_id"])
+        raise ValueError("it is the handle of another run, {!s:.60}".format(value["run_id"]))
     handle = {**value, "run_dir": paths.root}
     if "queue" in value:
         handle["queue"] = _queue(paths)

@@ -195,7 +195,7 @@ class Plan(NamedTuple):
         try:
             return tuple_of(cls, _with_tuples(value))
         except (AttributeError, KeyError, TypeError, IndexError, OverflowError) as error:
-            raise ValueError("not a plan: %s" % error) from None
+            raise ValueError(f"not a plan: {error}") from None
 
 
 def _with_tuples(value: dict[str, Any]) -> dict[str, Any]:

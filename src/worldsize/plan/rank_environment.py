@@ -82,7 +82,7 @@ class RankContext(NamedTuple):
     @property
     def nodes_cores(self) -> str:
         hosts = self.world.hosts
-        return " ".join([str(len(hosts))] + ["%s %d" % (host.name, host.cores) for host in hosts])
+        return " ".join([str(len(hosts))] + [f"{host.name} {host.cores}" for host in hosts])
 
 
 class Variable(NamedTuple):
@@ -117,7 +117,7 @@ def _hostfile(context: RankContext) -> object:
     """As DeepSpeed and Open MPI want the nodes listed."""
     plan = context.plan
     listed = plan.framework in HOSTFILE_USERS or plan.launcher in HOSTFILE_USERS
-    return "%s/attempt-%d/hostfile" % (context.run_dir, plan.attempt) if listed else None
+    return f"{context.run_dir}/attempt-{plan.attempt}/hostfile" if listed else None
 
 
 def _tf_config(context: RankContext) -> object:
@@ -197,7 +197,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("AZUREML_RUN_ID", "azureml", "the run's id", lambda c: c.plan.run_id),
     Variable("AZUREML_NODE_COUNT", "azureml", "nodes in all", lambda c: len(c.plan.nodes)),
     Variable("AZUREML_CR_NODE_RANK", "azureml", "this node", lambda c: c.node.node_rank),
-    Variable("AZUREML_PROCESS_NAME", "azureml", "rank_N", lambda c: "rank_%d" % c.rank.rank),
+    Variable("AZUREML_PROCESS_NAME", "azureml", "rank_N", lambda c: f"rank_{c.rank.rank}"),
     Variable(
         "AZ_BATCH_MASTER_NODE",
         "azureml",

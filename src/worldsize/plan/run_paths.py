@@ -68,7 +68,7 @@ class RunPaths:
         self.user_logs = at + "user_logs"
         self.inrank = at + "inrank"
         self.script = at + "inrank/script.sh"
-        self.attempt_dir = at + "attempt-%d" % attempt
+        self.attempt_dir = at + f"attempt-{attempt}"
         self.rendezvous = self.attempt_dir + "/rendezvous.json"
         self.control_socket = self.attempt_dir + "/control.sock"
         self.events_dir = self.attempt_dir + "/events"
@@ -87,27 +87,27 @@ class RunPaths:
         return os.path.basename(self.root)
 
     def events(self, node_rank: int) -> str:
-        return os.path.join(self.events_dir, "node-%04d.jsonl" % node_rank)
+        return os.path.join(self.events_dir, f"node-{node_rank:04d}.jsonl")
 
     def exit_record(self, node_rank: int) -> str:
-        return os.path.join(self.exit_dir, "node-%04d.json" % node_rank)
+        return os.path.join(self.exit_dir, f"node-{node_rank:04d}.json")
 
     def agent_log(self, node_rank: int) -> str:
-        return os.path.join(self.logs_dir, "agent-%04d.log" % node_rank)
+        return os.path.join(self.logs_dir, f"agent-{node_rank:04d}.log")
 
     def launcher_log(self, node_rank: int, launcher: str = "torchrun") -> str:
         """What a launcher itself prints, where another than the agent starts the ranks."""
-        return os.path.join(self.logs_dir, "%s-%04d.log" % (launcher, node_rank))
+        return os.path.join(self.logs_dir, f"{launcher}-{node_rank:04d}.log")
 
     def setup_log(self, node_rank: int) -> str:
         """What modules and setup print on a node, where each executes them."""
-        return "%s-%04d.log" % (self.batch_log[: -len(".log")], node_rank) if node_rank else self.batch_log
+        return "{}-{:04d}.log".format(self.batch_log[: -len(".log")], node_rank) if node_rank else self.batch_log
 
     def rank_log(self, rank: int) -> str:
-        return os.path.join(self.logs_dir, "rank-%05d.log" % rank)
+        return os.path.join(self.logs_dir, f"rank-{rank:05d}.log")
 
     def rank_error(self, rank: int) -> str:
-        return os.path.join(self.errors_dir, "rank-%05d.json" % rank)
+        return os.path.join(self.errors_dir, f"rank-{rank:05d}.json")
 
     def common_directories(self) -> list[str]:
         """Those that an array of runs has too: what its elements begin with."""

@@ -28,7 +28,7 @@ MODULE_LINES = (
 
 
 _LINES = "WORLDSIZE_LINES"
-_EVALUATE = 'eval "unset %s\n$%s"' % (_LINES, _LINES)
+_EVALUATE = f'eval "unset {_LINES}\n${_LINES}"'
 
 
 def bash_command(lines: Sequence[str], words: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
@@ -38,7 +38,7 @@ def bash_command(lines: Sequence[str], words: Sequence[str] = ()) -> tuple[list[
 
 
 def module_line(module: str) -> str:
-    return "module load %s" % shlex.quote(module)
+    return f"module load {shlex.quote(module)}"
 
 
 def setup_lines(
@@ -54,12 +54,12 @@ def setup_lines(
     return [
         'cd "$RUN/code" || exit 1',
         *MODULE_LINES,
-        'at_step() { STEP=$1; printf \'%%s\\n\' "$STEP" >|"$RUN/"%s || :; }' % at,
-        *([] if umask is None else ["at_step ''; umask %03o" % umask]),  # the file is ours
-        "trap 'code=$?; echo \"%s with code $code: $STEP\" >&2; exit $code' ERR" % FAILED_MARK,
-        *(line for what, each in zip(shown, commands) for line in ("at_step %s" % shlex.quote(what), each)),
+        f'at_step() {{ STEP=$1; printf \'%s\\n\' "$STEP" >|"$RUN/"{at} || :; }}',
+        *([] if umask is None else [f"at_step ''; umask {umask:03o}"]),  # the file is ours
+        f"trap 'code=$?; echo \"{FAILED_MARK} with code $code: $STEP\" >&2; exit $code' ERR",
+        *(line for what, each in zip(shown, commands) for line in (f"at_step {shlex.quote(what)}", each)),
         "trap - ERR",
-        'rm -f "$RUN/"%s' % at,
+        f'rm -f "$RUN/"{at}',
     ]
 
 

@@ -22,6 +22,6 @@ def tf_config(context: RankContext) -> str:
         host = context.world.hosts[node.node_rank]
         for rank in node.ranks:
             if rank.role != OUTSIDE:
-                cluster.setdefault(rank.role, []).append("%s:%d" % (host.address, host.ports[rank.local_rank]))
+                cluster.setdefault(rank.role, []).append(f"{host.address}:{host.ports[rank.local_rank]}")
     task = {"type": context.rank.role, "index": context.rank.role_index}
     return json.dumps({"cluster": cluster, "task": task, "environment": "cloud"})

@@ -115,7 +115,7 @@ def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None
     environ = os.environ if environ is None else environ
     paths, several = _find_run_or_array(run, environ)
     if several:
-        raise UsageError("%s is an array of runs" % paths.run_id, None, "open_array() opens it")
+        raise UsageError(f"{paths.run_id} is an array of runs", None, "open_array() opens it")
     return Run(paths, environ)
 
 
@@ -126,7 +126,7 @@ def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = No
     environ = os.environ if environ is None else environ
     paths, several = _find_run_or_array(run, environ)
     if not several:
-        raise UsageError("%s is no array of runs" % paths.run_id, None, "open_run() opens it")
+        raise UsageError(f"{paths.run_id} is no array of runs", None, "open_run() opens it")
     return RunArray(paths, environ)
 
 
@@ -175,7 +175,7 @@ def _job(job: object) -> Job:
         return job
     if isinstance(job, (str, os.PathLike)):
         return load_job(job)
-    raise UsageError("submit() wants a job, not %s" % type(job).__name__, None, "make one with command() or load_job()")
+    raise UsageError(f"submit() wants a job, not {type(job).__name__}", None, "make one with command() or load_job()")
 
 
 def _warn(warnings: tuple[str, ...] | list[str]) -> None:

@@ -62,8 +62,8 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
 
         return HpcPackCompute(settings, environ)
     raise ConfigError(
-        "computes of type %s cannot be used yet" % settings.type,
-        "compute.%s.type" % name,
+        f"computes of type {settings.type} cannot be used yet",
+        f"compute.{name}.type",
         "this release runs on: local, slurm, hpcpack",
     )
 
@@ -92,7 +92,7 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
         return _slurm_compute(Settings(name, "slurm"), "", environ, inside=kind == "slurm-step")
     if kind == "hpcpack":
         return _hpcpack_compute_of_run(directory, handle or {}, name, environ)
-    raise ConfigError("the run was submitted to a compute of type %s, which this release does not know" % kind)
+    raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")
 
 
 def _hpcpack_compute_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str, str]) -> Compute:
@@ -103,14 +103,14 @@ def _hpcpack_compute_of_run(directory: str, handle: Handle, name: str, environ: 
 
     danger = foreign_reason(RunPaths(directory))
     if danger is not None:
-        why = "a password is sent for no run but yours, and of its directory: %s" % danger
-        return UnreachableCompute(name, why, "whoever started it can ask: worldsize status %s" % directory)
+        why = f"a password is sent for no run but yours, and of its directory: {danger}"
+        return UnreachableCompute(name, why, f"whoever started it can ask: worldsize status {directory}")
     computes = load_config(_working_directory(), environ).computes
     fitting = [each for each in computes.values() if each.type == "hpcpack" and has_account_of(each, handle)]
     fitting.sort(key=lambda each: each.name != name)
     if not fitting:
         why = "no compute that is configured here has its head node and account (%.100s, %.100s)"
-        hint = "ask where worldsize.toml has compute %s, or put it into ~/.config/worldsize/worldsize.toml" % name
+        hint = f"ask where worldsize.toml has compute {name}, or put it into ~/.config/worldsize/worldsize.toml"
         return UnreachableCompute(name, why % (handle.get("url"), handle.get("user")), hint)
     from worldsize.compute.hpcpack.compute import HpcPackCompute
 

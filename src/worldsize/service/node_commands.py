@@ -22,7 +22,7 @@ _RUNNING = (RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
 def require_node_listing(compute: Compute) -> HasNodes:
     """The same compute. UsageError for one that does not know its nodes."""
     if "nodes" not in compute.capabilities:
-        raise UsageError("compute %s does not tell of its nodes" % compute.name)
+        raise UsageError(f"compute {compute.name} does not tell of its nodes")
     return cast(HasNodes, compute)
 
 
@@ -52,10 +52,10 @@ def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRu
     if status.state not in _RUNNING:
         why = ": " + status.message if status.message and not status.final else ""
         hint = "`worldsize list --state RUNNING` shows which do"
-        raise UsageError("%s needs a running run, and %s is %s%s" % (verb, run.id, status.state, why), None, hint)
+        raise UsageError(f"{verb} needs a running run, and {run.id} is {status.state}{why}", None, hint)
     handle = run.native()
     if handle is None:
-        raise UsageError("%s is not submitted yet" % run.id, None, "try again in a moment")
+        raise UsageError(f"{run.id} is not submitted yet", None, "try again in a moment")
     return RunningRun(run, _require_exec(run.compute), handle, _hosts(run.paths, run.plan))
 
 
@@ -85,14 +85,14 @@ def usable_nodes(compute: Compute) -> tuple[tuple[str, ...], int]:
     ours = [node for node in nodes if node.default_groups] or nodes
     names = tuple(node.name for node in ours if node.usable)
     if not names:
-        raise UsageError("compute %s has no usable node" % compute.name, None, "`worldsize nodes --all` says why")
+        raise UsageError(f"compute {compute.name} has no usable node", None, "`worldsize nodes --all` says why")
     return names, len(ours) - len(names)
 
 
 def left_out_notice(left_out: int) -> str:
     """That so many nodes cannot be used."""
-    said = "1 node is" if left_out == 1 else "%d nodes are" % left_out
-    return "%s left out: `worldsize nodes --all` says why" % said
+    said = "1 node is" if left_out == 1 else f"{left_out} nodes are"
+    return f"{said} left out: `worldsize nodes --all` says why"
 
 
 def find_newest_running(home: str, environ: Mapping[str, str], verb: str) -> RunningRun | None:
@@ -133,7 +133,7 @@ def choose_nodes(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> 
 
 def _require_exec(compute: Compute) -> CanExecute:
     if "exec" not in compute.capabilities:
-        raise UsageError("compute %s cannot execute commands on its nodes" % compute.name)
+        raise UsageError(f"compute {compute.name} cannot execute commands on its nodes")
     return cast(CanExecute, compute)
 
 

@@ -33,7 +33,7 @@ class KeyOrigins(NamedTuple):
             if path in self.options:
                 return self.options[path]
             if self.lines.get(path):
-                return "%s:%d: %s" % (self.source, self.lines[path], key)
+                return f"{self.source}:{self.lines[path]}: {key}"
             path = path.rpartition(".")[0]
         return key
 

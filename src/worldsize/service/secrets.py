@@ -71,12 +71,12 @@ def _texts(value: Any) -> list[str]:
 def check_secrets(job: Job, environ: Mapping[str, str], origins: KeyOrigins) -> list[CheckResult]:
     """What is wrong with `secrets:`."""
     found = [
-        CheckResult("error", "%s is not set here" % name, origins.of("secrets"), "export %s=… and try again" % name)
+        CheckResult("error", f"{name} is not set here", origins.of("secrets"), f"export {name}=… and try again")
         for name in job.secrets
         if name not in environ
     ]
     found += [
-        CheckResult("error", "%s stands in environment_variables, too" % name, origins.of("secrets"), "leave one out")
+        CheckResult("error", f"{name} stands in environment_variables, too", origins.of("secrets"), "leave one out")
         for name in job.secrets
         if name in job.environment_variables
     ]
@@ -103,9 +103,9 @@ def refuse_masked(job: Job) -> None:
     """UsageError for the job of a former run that has lost a secret, and was not given it again."""
     for key, value in job_tree(job).items():
         if MASK in json.dumps(value):
-            what = "holds %s where the former run had a secret, which is kept nowhere" % MASK
-            hint = "let it use a variable that `secrets` names; or give it again: --set %s=…" % key
-            raise UsageError(what, "%s: %s" % (job.source, key), hint)
+            what = f"holds {MASK} where the former run had a secret, which is kept nowhere"
+            hint = f"let it use a variable that `secrets` names; or give it again: --set {key}=…"
+            raise UsageError(what, f"{job.source}: {key}", hint)
 
 
 def split_secrets(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
@@ -128,11 +128,11 @@ def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> No
     here, or where another secret than a variable is gone; OSError."""
     if not plan.hidden or read_secrets(paths) is not None:
         return
-    rerun = "`worldsize rerun %s` makes a new run, which can be given it again" % plan.run_id
+    rerun = f"`worldsize rerun {plan.run_id}` makes a new run, which can be given it again"
     lost = ", ".join(key for key in plan.hidden if key not in VARIABLES)
     if lost:
-        raise UsageError("a secret in its %s is kept nowhere since it has ended" % lost, None, rerun)
+        raise UsageError(f"a secret in its {lost} is kept nowhere since it has ended", None, rerun)
     missing = [name for name in masked_variables(plan) if name not in environ]
     if missing:
-        raise UsageError("%s is not set here, and the run needs it" % missing[0], None, "export %s=…" % missing[0])
+        raise UsageError(f"{missing[0]} is not set here, and the run needs it", None, f"export {missing[0]}=…")
     write_secrets(paths, unmasked_variables(plan, environ))

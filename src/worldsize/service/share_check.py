@@ -62,7 +62,7 @@ class ShareRoundTrips:
         """Take the answers that are there, and ask again."""
         names = set(os.listdir(self._directory))
         for node, number in self.answered.items():
-            name = "pong-%d-%d" % (node, number)
+            name = f"pong-{node}-{number}"
             if number < ROUNDS and name in names:
                 self._take(node, os.path.join(self._directory, name))
 
@@ -77,7 +77,7 @@ class ShareRoundTrips:
         self._ask(node)
 
     def _ask(self, node: int) -> None:
-        name, words = "%d-%d" % (node, self.answered[node]), os.urandom(16).hex()
+        name, words = f"{node}-{self.answered[node]}", os.urandom(16).hex()
         part = os.path.join(self._directory, "write-" + name)
         with open(part, "w") as file:
             file.write(words)
@@ -109,11 +109,11 @@ def check_share(
     StorageError; what the compute raises."""
     if share is None or share.local is None or not os.path.isdir(share.local):
         hint = "name the directory where it is mounted here; `worldsize hpcpack share` says how to mount it"
-        raise ConfigError("this machine does not see the share", "compute.%s.share.local" % compute.name, hint)
+        raise ConfigError("this machine does not see the share", f"compute.{compute.name}.share.local", hint)
     names, left_out = usable_nodes(compute)
     if left_out:
         tell(left_out_notice(left_out))
-    directory = os.path.join(ensure_commands_directory(share.local), "check-%s" % new_command_name())
+    directory = os.path.join(ensure_commands_directory(share.local), f"check-{new_command_name()}")
     try:
         os.mkdir(directory, 0o700)
         found = probe_share_features(directory)
@@ -121,7 +121,7 @@ def check_share(
         raise storage_error(error, directory) from None
     try:
         # Not on the share: Python takes modules from its working directory, and others may have put some there.
-        words = [python, "-c", _program(), share.to_node_path(directory), str(ROUNDS), "%g" % _PATIENCE]
+        words = [python, "-c", _program(), share.to_node_path(directory), str(ROUNDS), f"{_PATIENCE:g}"]
         errands = execute_on_own_nodes(compute, words, len(names), os.sep, None, names)
         meeting = ShareRoundTrips(directory, len(names))
         try:
@@ -202,11 +202,11 @@ def _problem(said: _ProbeOutput, told: bool, wrong: bool, answered: int) -> str:
         return said.lost or "nothing was heard of it"
     if not told:
         words = said.err.decode(errors="replace").strip().splitlines()
-        return words[-1] if words else "its Python ended with code %s and said nothing" % said.code
+        return words[-1] if words else f"its Python ended with code {said.code} and said nothing"
     if wrong:
         return "what it read was not what was written here"
     if answered < ROUNDS:
-        return "it did not see what was written here within %g s" % _PATIENCE
+        return f"it did not see what was written here within {_PATIENCE:g} s"
     return ""
 
 

@@ -52,7 +52,7 @@ def ensure_agent_bundle(cache_dir: str, small: bool = False) -> str:
         )
     )
     kind = "-small" if small else ""
-    path = os.path.join(cache_dir, "agent-%s-%s%s.pyz" % (VERSION, digest_of(key.encode())[:16], kind))
+    path = os.path.join(cache_dir, f"agent-{VERSION}-{digest_of(key.encode())[:16]}{kind}.pyz")
     make_private_directory(cache_dir, follow=True)
     if not os.path.exists(path):
         write_bytes(path, _archive_bytes([(name, source) for name, source, _ in sources], small))
@@ -66,7 +66,7 @@ def ensure_bytecode(source: str, cache_dir: str) -> str:
     key = repr((VERSION, sys.implementation.cache_tag, source, status.st_mtime_ns, status.st_size))
     name = os.path.basename(source)
     make_private_directory(cache_dir, follow=True)
-    path = os.path.join(cache_dir, "%s-%s.pyc" % (name, digest_of(key.encode())[:16]))
+    path = os.path.join(cache_dir, f"{name}-{digest_of(key.encode())[:16]}.pyc")
     if not os.path.exists(path):
         with open(source, "rb") as file:
             compiled = _pyc_bytes(name, file.read())
@@ -80,7 +80,7 @@ def _sources() -> list[tuple[str, str, os.stat_result]]:
     errors = os.path.join(root, "errors.py")
     found = [("worldsize/errors.py", errors, os.stat(errors))]
     for package in _PACKAGES:
-        found += _sources_below(os.path.join(root, package), "worldsize/%s/" % package)
+        found += _sources_below(os.path.join(root, package), f"worldsize/{package}/")
     return sorted(found, key=lambda source: source[0])
 
 

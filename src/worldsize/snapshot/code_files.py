@@ -65,7 +65,7 @@ class CodeFiles:
                 self._last = (above, place)
             return os.open(name or ".", flags, dir_fd=self._last[1])
         except OSError as error:
-            _refuse_unless_gone(error, "%s/%s" % (self._root, relative) if relative else self._root)
+            _refuse_unless_gone(error, f"{self._root}/{relative}" if relative else self._root)
             return None
 
 
@@ -88,7 +88,7 @@ def _refuse_unless_gone(error: OSError, path: str) -> None:
 
 def snapshot_read_error(error: OSError, path: str) -> SnapshotError:
     return SnapshotError(
-        "cannot read it: %s" % os.strerror(error.errno or 0),
+        f"cannot read it: {os.strerror(error.errno or 0)}",
         printable_text(path),
         "make it readable, or name it in .amlignore",
     )

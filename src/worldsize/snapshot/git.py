@@ -144,7 +144,7 @@ def _require_own_settings(git_dir: str) -> None:
         danger = danger_of(status, path)
         opened = status.st_mode & stat.S_IWOTH & ~above.st_mode
         if danger and (opened or not decision_about_directory(directory, above, os.environ)):
-            raise refusal(directory, "of its %s, %s" % (name, danger))
+            raise refusal(directory, f"of its {name}, {danger}")
 
 
 def finish_git_diff(process: int, wait: bool = True) -> bool:

@@ -71,7 +71,7 @@ def _read(path: str, warnings: list[str]) -> GitIgnoreSpec:
     except IsADirectoryError:
         lines = []
     except OSError as error:
-        raise SnapshotError("cannot read it: %s" % error.strerror, printable_text(path), "mend it") from None
+        raise SnapshotError(f"cannot read it: {error.strerror}", printable_text(path), "mend it") from None
     lines = [line.rstrip("\r") for line in lines]
     for number, line in enumerate(lines):
         if not line.startswith("#") and any(part.count("*") > _MOST_STARS for part in line.split("/")):
@@ -93,7 +93,5 @@ def _valid_patterns(path: str, lines: list[str], warnings: list[str]) -> list[st
             GitIgnoreSpec.from_lines([line])
             good.append(line)
         except ValueError:
-            warnings.append(
-                "%s:%d: not a pattern, left aside: %s" % (printable_text(path), number, printable_text(line))
-            )
+            warnings.append(f"{printable_text(path)}:{number}: not a pattern, left aside: {printable_text(line)}")
     return good

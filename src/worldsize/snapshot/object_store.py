@@ -82,10 +82,10 @@ class ObjectStore:
         return digest, size
 
     def _path(self, digest: str, mode: int) -> str:
-        return "%s/%s/%s-%o" % (self.directory, digest[:2], digest, mode)
+        return f"{self.directory}/{digest[:2]}/{digest}-{mode:o}"
 
     def _open_temporary(self, mode: int) -> tuple[str, int]:
-        path = "%s/tmp-%s" % (self.directory, os.urandom(8).hex())
+        path = f"{self.directory}/tmp-{os.urandom(8).hex()}"
         return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
 
     def _write_small(self, data: bytes, mode: int) -> str:

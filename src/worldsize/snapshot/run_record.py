@@ -50,7 +50,7 @@ def make_record(
             "executable": sys.executable,
             "packages": installed_packages(sys.path),
         },
-        "platform": "%s %s %s" % (system.sysname, system.release, system.machine),
+        "platform": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
         "nodes": _nodes(job, system.nodename),
         "user": _user(environ),

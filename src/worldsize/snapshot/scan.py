@@ -108,7 +108,7 @@ class _Walk:
 
     def take_entries(self, descriptor: int, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         listing = self.listing
-        path = "%s/%s" % (listing.root, directory) if directory else listing.root
+        path = f"{listing.root}/{directory}" if directory else listing.root
         try:
             with os.scandir(descriptor) as iterator:
                 entries = list(iterator)
@@ -130,7 +130,7 @@ class _Walk:
             if rules.specs and rules.is_ignored(relative, is_directory):
                 continue
             if is_directory:
-                if "%s/%s" % (listing.root, relative) not in self.excluded:
+                if f"{listing.root}/{relative}" not in self.excluded:
                     below.append((relative, rules))
             else:
                 self.take(descriptor, entry, relative)
@@ -167,7 +167,7 @@ class _Walk:
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.EINVAL):
                 return self.warn(relative, "left out: it was replaced meanwhile")
-            raise snapshot_read_error(error, "%s/%s" % (root, relative)) from None
+            raise snapshot_read_error(error, f"{root}/{relative}") from None
         path = os.path.join(root, os.path.dirname(relative), target)
         try:
             real = self.real_path(path, owner, self.owner)
@@ -180,7 +180,7 @@ class _Walk:
         except (OSError, StorageError) as error:
             # The link in the run is this user's. It leads to the other user's link, so that a later snapshot refuses
             # it, too.
-            kept = path if is_believed(owner) else "%s/%s" % (root, relative)
+            kept = path if is_believed(owner) else f"{root}/{relative}"
             self.listing.links.append((relative, kept))
             why = error.what if isinstance(error, StorageError) else error.strerror
             real = _resolved_path(path)
@@ -190,7 +190,7 @@ class _Walk:
         """Where a link of `owner` that leads to `path` ends. StorageError where it, or a link on the way, is neither
         this user's, root's, nor that of `also`; OSError."""
         if not is_believed(owner) and owner != also:
-            raise StorageError("the link belongs to %s" % user_name(owner), path)
+            raise StorageError(f"the link belongs to {user_name(owner)}", path)
         return real_path(path, check_parents=False, also=also)
 
     def take_outside(self, relative: str, real: str, status: os.stat_result) -> None:
@@ -203,19 +203,19 @@ class _Walk:
         self.take_file(status, relative)
 
     def warn(self, relative: str, text: str, *paths: str) -> None:
-        self.listing.warnings.append("%s: %s" % (printable_text(relative), text % tuple(map(printable_text, paths))))
+        self.listing.warnings.append(f"{printable_text(relative)}: {text % tuple(map(printable_text, paths))}")
 
     def check(self) -> None:
         listing = self.listing
         count = len(listing.files) + len(listing.directories) + len(listing.links)
         if count > self.limits.files:
-            passed = "more than %s files and directories" % format(self.limits.files, ",")
+            passed = "more than {} files and directories".format(format(self.limits.files, ","))
         elif self.bytes > self.limits.bytes:
-            passed = "more than %s" % human_bytes(self.limits.bytes)
+            passed = f"more than {human_bytes(self.limits.bytes)}"
         else:
             return
         raise SnapshotError(
-            "the code is too large for a snapshot: %s; largest so far: %s" % (passed, _largest_entries(listing)),
+            f"the code is too large for a snapshot: {passed}; largest so far: {_largest_entries(listing)}",
             printable_text(listing.root),
             "name what the run does not need in .amlignore, or give the directory of the code alone: --code DIR",
         )
@@ -225,9 +225,9 @@ def human_bytes(number: int) -> str:
     size = float(number)
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
-            return "%.4g %s" % (size, unit)
+            return f"{size:.4g} {unit}"
         size /= 1024
-    return "%.4g GiB" % size
+    return f"{size:.4g} GiB"
 
 
 def _largest_entries(listing: Listing) -> str:
@@ -245,8 +245,9 @@ def _largest_entries(listing: Listing) -> str:
         if most not in worst:
             worst[-1] = most
     return ", ".join(
-        "%s (%s%s)"
-        % (printable_text(top), human_bytes(sizes[top][0]), ", %d entries" % sizes[top][1] if top[-1] == "/" else "")
+        "{} ({}{})".format(
+            printable_text(top), human_bytes(sizes[top][0]), f", {sizes[top][1]} entries" if top[-1] == "/" else ""
+        )
         for top in worst
     )
 
@@ -270,7 +271,7 @@ def _target_in_run(root: str, link: str, real: str) -> str:
     target = os.path.relpath(real, root)
     if top in RUN_DIRECTORIES and target.partition("/")[0] != top:
         target = "code/" + target
-    return os.path.relpath("%s/%s" % (root, target), os.path.dirname("%s/%s" % (root, link)))
+    return os.path.relpath(f"{root}/{target}", os.path.dirname(f"{root}/{link}"))
 
 
 def _resolved_path(path: str) -> str:

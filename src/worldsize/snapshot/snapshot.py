@@ -82,7 +82,7 @@ class _Materializer:
         listing = self.listing
         for directory in listing.directories:
             if directory not in RUN_DIRECTORIES:
-                os.mkdir("%s/%s" % (self.paths.code, directory), 0o700)
+                os.mkdir(f"{self.paths.code}/{directory}", 0o700)
         size = sum(status.st_size for _, status in listing.files)
         index = None
         if len(listing.files) >= _INDEX_FROM_FILES or size >= _INDEX_FROM_BYTES:
@@ -94,7 +94,7 @@ class _Materializer:
             else:
                 self.link(relative, status, index)
         for relative, target in listing.links:
-            os.symlink(target, "%s/%s" % (self.paths.code, relative))
+            os.symlink(target, f"{self.paths.code}/{relative}")
             self.manifest[relative] = ("link", 0, target)
         if index:
             index.save()
@@ -102,14 +102,14 @@ class _Materializer:
 
     def link(self, relative: str, status: os.stat_result, index: FileIndex | None) -> None:
         executable = is_executable(status)
-        target = "%s/%s" % (self.paths.code, relative)
+        target = f"{self.paths.code}/{relative}"
         digest = index.find_digest(relative, status) if index else None
         if digest is None or not self.objects.link(digest, executable, status.st_size, target):
             source = self.files.open_file(relative)
             if source is None:
                 return self.warn_vanished(relative)
             try:
-                name = "%s/%s" % (self.listing.root, relative)
+                name = f"{self.listing.root}/{relative}"
                 digest, size, after = self.objects.add(source, name, executable, target)
             finally:
                 os.close(source)
@@ -126,7 +126,7 @@ class _Materializer:
         executable = is_executable(status)
         try:
             target = os.open(
-                "%s/%s" % (self.paths.code, relative),
+                f"{self.paths.code}/{relative}",
                 os.O_WRONLY | os.O_CREAT | os.O_EXCL,
                 0o700 if executable else 0o600,
             )
@@ -139,7 +139,7 @@ class _Materializer:
         self.manifest[relative] = ("exec" if executable else "file", size, digest)
 
     def warn_vanished(self, relative: str) -> None:
-        self.warnings.append("%s: left out: it vanished meanwhile" % printable_text(relative))
+        self.warnings.append(f"{printable_text(relative)}: left out: it vanished meanwhile")
 
     def finish(self) -> Snapshot:
         digest = write_manifest(self.paths.manifest, self.manifest)
@@ -156,7 +156,7 @@ class FileIndex:
     """One code directory's index, in the objects directory: a cache, dropped when it cannot be read."""
 
     def __init__(self, directory: str, root: str, started_ns: int) -> None:
-        self.path = "%s/index-%s" % (directory, digest_of(os.fsencode(root)))
+        self.path = f"{directory}/index-{digest_of(os.fsencode(root))}"
         self.limit_ns = started_ns - _RACY_NS
         self.new: dict[str, _Entry] = {}
         self.old = _read_index(self.path)
@@ -210,7 +210,7 @@ class TreeDiff(NamedTuple):
 
 def tree_digest(files: ManifestFiles) -> str:
     """One name for the whole tree, whatever the order: every path, kind and content counts, sizes follow."""
-    entries = ["%s\0%s\0%s" % (path, kind, digest) for path, (kind, _, digest) in sorted(files.items())]
+    entries = [f"{path}\0{kind}\0{digest}" for path, (kind, _, digest) in sorted(files.items())]
     return digest_of(os.fsencode("\0\0".join(entries)))
 
 

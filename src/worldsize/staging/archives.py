@@ -27,7 +27,7 @@ def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLim
     try:
         (_unzip if name.lower().endswith(".zip") else _untar)(path, os.path.abspath(target), count)
     except UnsafeEntry as error:
-        raise UsageError("%s: %s" % (error.strerror, error.filename), shown, "do not trust it") from None
+        raise UsageError(f"{error.strerror}: {error.filename}", shown, "do not trust it") from None
     except OSError as error:
         if error.errno is not None:
             raise
@@ -37,7 +37,7 @@ def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLim
 
 
 def _damaged_archive_error(error: Exception, shown: str) -> UsageError:
-    return UsageError("is no archive that can be read: %s" % error, shown, "say type: uri_file")
+    return UsageError(f"is no archive that can be read: {error}", shown, "say type: uri_file")
 
 
 def _ignore_count(_: int) -> None:

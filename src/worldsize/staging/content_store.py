@@ -70,13 +70,13 @@ class ContentStore:
             while data := file.read(_CHUNK):
                 digest.update(data)
                 done += len(data)
-                self._news.transfer("%s: checksum" % what, done, total)
+                self._news.transfer(f"{what}: checksum", done, total)
         return digest.hexdigest()
 
     @contextmanager
     def hold_lock(self, path: str, what: str) -> Iterator[None]:
         """One process at a time fetches the same."""
-        lock = acquire(path + ".lock", lambda _: self._news.transfer("%s: another worldsize fetches it" % what, 0, 0))
+        lock = acquire(path + ".lock", lambda _: self._news.transfer(f"{what}: another worldsize fetches it", 0, 0))
         assert lock is not None
         try:
             yield
@@ -87,6 +87,6 @@ class ContentStore:
 def bytes_text(count: float) -> str:
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
-            return "%.3g %s" % (count, unit)
+            return f"{count:.3g} {unit}"
         count /= 1000
-    return "%.3g TB" % count
+    return f"{count:.3g} TB"

@@ -78,7 +78,7 @@ class Call(NamedTuple):
 
 def _data_set_download(call: Call) -> Download | None:
     if call.keyword("download") is True:
-        return Download("", 0, "%s(download=True)" % call.last, "data")
+        return Download("", 0, f"{call.last}(download=True)", "data")
     return None
 
 
@@ -99,7 +99,7 @@ def _hub_download(call: Call) -> Download | None:
     bare = (name or "").removeprefix("datasets/")
     if name is None or call.keyword("local_files_only") is True or (bare and call.is_local_path(bare)):
         return None
-    return Download("", 0, "%s(%s)" % (call.last, repr(bare) if bare else "…"), "huggingface", name)
+    return Download("", 0, "{}({})".format(call.last, repr(bare) if bare else "…"), "huggingface", name)
 
 
 def _torch_hub_download(call: Call) -> Download | None:
@@ -107,14 +107,14 @@ def _torch_hub_download(call: Call) -> Download | None:
         if call.keyword("source") == "local":
             return None
         name = call.first("repo_or_dir", "github") or ""
-        return Download("", 0, "%s(%s)" % (call.name, repr(name) if name else "…"), "torch_hub", name)
+        return Download("", 0, "{}({})".format(call.name, repr(name) if name else "…"), "torch_hub", name)
     if call.last in ("load_state_dict_from_url", "download_url_to_file"):
         url = call.first("url") or ""
-        return Download("", 0, "%s(…)" % call.last, "torch_hub", url)
+        return Download("", 0, f"{call.last}(…)", "torch_hub", url)
     if call.is_in_package("torchvision", "timm"):
         weights = call.keyword("pretrained") is True or isinstance(call.keyword("weights"), str)
         if weights:
-            return Download("", 0, "%s(…) with weights" % call.last, "torch_hub")
+            return Download("", 0, f"{call.last}(…) with weights", "torch_hub")
     return None
 
 
@@ -131,11 +131,11 @@ _WEB_FUNCTIONS = frozenset(
 
 def _web_download(call: Call) -> Download | None:
     if call.name in _WEB_FUNCTIONS:
-        return Download("", 0, "%s(…)" % call.name, "data")
+        return Download("", 0, f"{call.name}(…)", "data")
     if call.last == "load_data" and ".datasets." in call.name and call.is_in_package("keras", "tensorflow"):
-        return Download("", 0, "%s()" % ".".join(call.name.split(".")[-2:]), "data")
+        return Download("", 0, "{}()".format(".".join(call.name.split(".")[-2:])), "data")
     if call.name.startswith("sklearn.datasets.fetch_"):
-        return Download("", 0, "%s()" % call.last, "data")
+        return Download("", 0, f"{call.last}()", "data")
     if call.name == "wandb.init" and call.keyword("mode") not in ("offline", "disabled"):
         return Download("", 0, "wandb.init(…)", "service", "wandb")
     return None

@@ -65,7 +65,7 @@ def _imported_files(tree: ast.Module, code: str, beside: str) -> Iterator[str]:
             if node.level:
                 places = [os.path.normpath(os.path.join(beside, *[".."] * (node.level - 1)))]
             base = node.module or ""
-            names = [base, *("%s.%s" % (base, alias.name) if base else alias.name for alias in node.names)]
+            names = [base, *(f"{base}.{alias.name}" if base else alias.name for alias in node.names)]
         for name in filter(None, names):
             path = name.replace(".", os.sep)
             for candidate in (path + ".py", os.path.join(path, "__init__.py")):
@@ -101,7 +101,7 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
                 )
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
-                found[alias.asname or alias.name] = "%s.%s" % (node.module, alias.name)
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     return found
 
 

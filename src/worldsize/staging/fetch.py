@@ -153,7 +153,7 @@ class DataStore(ContentStore):
                 if not known:
                     raise
                 when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(known["fetched"]))
-                self.report_notice("%s: %s; what was fetched on %s is used" % (what, error.what, when))
+                self.report_notice(f"{what}: {error.what}; what was fetched on {when} is used")
                 version = None
             if version is None:
                 assert known is not None
@@ -221,7 +221,7 @@ class DataStore(ContentStore):
             limit.check(max(done, total))
             if not told:
                 told = True
-                self.report_notice("%s: fetching %s%s" % (what, uri, " (%s)" % bytes_text(total) if total else ""))
+                self.report_notice("{}: fetching {}{}".format(what, uri, f" ({bytes_text(total)})" if total else ""))
             self.report_transfer(what, done, total)
 
         return tick
@@ -271,4 +271,4 @@ def _to_fetched_data(value: dict[str, Any]) -> FetchedData:
 def _compare(digest: str, wanted: str | None, where: str) -> None:
     if wanted and digest != wanted.lower():
         hint = "it is another file, or was changed on its way: mend sha256 if you trust it"
-        raise UsageError("its sha256 is %s, and not %s" % (digest, wanted.lower()), where, hint)
+        raise UsageError(f"its sha256 is {digest}, and not {wanted.lower()}", where, hint)

@@ -89,7 +89,7 @@ def download(
                 left, most = list(pauses), error.done
             if not left:
                 hint = "try again: what has arrived is kept" if os.path.exists(part) else "is the network up?"
-                raise WorldsizeError("cannot be fetched: %s" % error, display_url(url), hint) from None
+                raise WorldsizeError(f"cannot be fetched: {error}", display_url(url), hint) from None
             sleep(left.pop(0))
 
 
@@ -101,11 +101,11 @@ def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses:
             data = _read_small(url, limit, headers or {})
         except _RetryableError as error:
             if not left:
-                raise WorldsizeError("cannot be fetched: %s" % error, display_url(url), "is the network up?") from None
+                raise WorldsizeError(f"cannot be fetched: {error}", display_url(url), "is the network up?") from None
             time.sleep(left.pop(0))
             continue
         if len(data) > limit:
-            raise UsageError("is larger than %d bytes" % limit, display_url(url))
+            raise UsageError(f"is larger than {limit} bytes", display_url(url))
         return data
 
 
@@ -117,9 +117,9 @@ def _read_small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
         try:
             data: bytes = answer.read(limit + 1)
         except (HTTPException, OSError) as error:
-            raise _RetryableError("the connection broke (%s)" % _error_text(error)) from None
+            raise _RetryableError(f"the connection broke ({_error_text(error)})") from None
         if len(data) <= limit and answer.length:
-            raise _RetryableError("the connection broke after %d bytes" % len(data))
+            raise _RetryableError(f"the connection broke after {len(data)} bytes")
     return data
 
 
@@ -129,7 +129,7 @@ def headers_of(url: str, headers: Mapping[str, str] | None = None) -> Mapping[st
         with _open(url, headers or {}, method="HEAD", follow=False) as answer:
             return {name.lower(): value for name, value in answer.headers.items()}
     except _RetryableError as error:
-        raise WorldsizeError("cannot be fetched: %s" % error, display_url(url), "is the network up?") from None
+        raise WorldsizeError(f"cannot be fetched: {error}", display_url(url), "is the network up?") from None
 
 
 def _try_download(
@@ -160,7 +160,7 @@ def _try_download(
 
 def _conditions(have: FileVersion | None, start: int, known: FileVersion | None) -> dict[str, str]:
     if have and have.validator and start:
-        return {"Range": "bytes=%d-" % start, "If-Range": have.validator}
+        return {"Range": f"bytes={start}-", "If-Range": have.validator}
     found = {}
     if known and known.etag:
         found["If-None-Match"] = known.etag
@@ -208,11 +208,9 @@ def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None
                 done += len(data)
                 tick(done, total)
         except (HTTPException, TimeoutError, ConnectionError) as error:
-            raise _RetryableError(
-                "the connection broke after %d bytes (%s)" % (done, _error_text(error)), done
-            ) from None
+            raise _RetryableError(f"the connection broke after {done} bytes ({_error_text(error)})", done) from None
     if total and done < total:
-        raise _RetryableError("the connection broke after %d of %d bytes" % (done, total), done)
+        raise _RetryableError(f"the connection broke after {done} of {total} bytes", done)
 
 
 def _open(
@@ -239,16 +237,16 @@ def _open(
         if not follow and error.code in (301, 302, 303, 307, 308):
             return error
         if error.code in _RETRYABLE_CODES:
-            raise _RetryableError("%d %s" % (error.code, error.reason)) from None
+            raise _RetryableError(f"{error.code} {error.reason}") from None
         if error.code == 416:
             raise _RangeError("the file has become smaller") from None
-        raise UsageError("%d %s" % (error.code, error.reason), display_url(url), _HINTS.get(error.code)) from None
+        raise UsageError(f"{error.code} {error.reason}", display_url(url), _HINTS.get(error.code)) from None
     except URLError as error:
         raise _RetryableError(_error_text(error.reason)) from None
     except (HTTPException, TimeoutError, ConnectionError) as error:
         raise _RetryableError(_error_text(error)) from None
     except ValueError as error:
-        raise UsageError("is no address: %s" % error, display_url(url)) from None
+        raise UsageError(f"is no address: {error}", display_url(url)) from None
 
 
 def _redirect_handler(follow: bool, downgrade: bool) -> Any:
@@ -259,9 +257,9 @@ def _redirect_handler(follow: bool, downgrade: bool) -> Any:
             if not follow:
                 return None
             if not url.lower().startswith(("http:", "https:")):
-                raise UsageError("leads to neither http nor https: %s" % display_url(url), display_url(asked.full_url))
+                raise UsageError(f"leads to neither http nor https: {display_url(url)}", display_url(asked.full_url))
             if not downgrade and asked.type == "https" and not url.lower().startswith("https:"):
-                what = "leads from https to http, where others could answer: %s" % display_url(url)
+                what = f"leads from https to http, where others could answer: {display_url(url)}"
                 raise UsageError(what, display_url(asked.full_url), "give the file's sha256, or another address")
             return super().redirect_request(asked, file, code, words, headers, url)
 
@@ -288,5 +286,5 @@ def without_user(url: str) -> tuple[str, str]:
     from base64 import b64encode
 
     name, _, password = user.partition(":")
-    token = b64encode(("%s:%s" % (unquote(name), unquote(password))).encode()).decode()
+    token = b64encode((f"{unquote(name)}:{unquote(password)}").encode()).decode()
     return urlunsplit(parts._replace(netloc=host)), "Basic " + token

@@ -71,7 +71,7 @@ class Hub:
         total = sum(blob.size for blob in snapshot.files.values())
         missing = [name for name in snapshot.files if not os.path.exists(snapshot.blob(self._directory, name))]
         if missing:
-            self._data.report_notice("huggingface: fetching %s (%d files)" % (repo.name, len(missing)))
+            self._data.report_notice(f"huggingface: fetching {repo.name} ({len(missing)} files)")
         done = total - sum(snapshot.files[name].size for name in missing)
         for name in missing:
             self._fetch_file(snapshot, name, self._make_tick(repo.name, done, total))
@@ -83,7 +83,7 @@ class Hub:
         return lambda done, _: self._data.report_transfer(name, before + done, total)
 
     def _query_snapshot(self, repo: HubRepo) -> HubSnapshot:
-        where = "%s/api/%s/%s/revision/%s?blobs=true" % (
+        where = "{}/api/{}/{}/revision/{}?blobs=true".format(
             self._endpoint, repo.kind, repo.name, quote(repo.revision, safe="")
         )  # fmt: skip
         try:
@@ -99,9 +99,9 @@ class Hub:
         wanted = {name: blob for name, blob in files.items() if _is_match(name, repo.patterns)}
         for name in wanted:
             if os.path.isabs(name) or ".." in name.split("/"):
-                raise UsageError("holds a file whose name leads out of it: %s" % name, display_url(where))
+                raise UsageError(f"holds a file whose name leads out of it: {name}", display_url(where))
         if not wanted:
-            raise UsageError("no file of %s matches %s" % (repo.name, " ".join(repo.patterns)), "stage.huggingface")
+            raise UsageError("no file of {} matches {}".format(repo.name, " ".join(repo.patterns)), "stage.huggingface")
         return HubSnapshot(repo, commit, wanted)
 
     def _read_known_snapshot(self, repo: HubRepo, error: WorldsizeError) -> HubSnapshot:
@@ -114,15 +114,13 @@ class Hub:
         snapshot = HubSnapshot(repo, known[0], {name: Blob(*blob) for name, blob in known[1].items()})
         if any(not os.path.exists(snapshot.blob(self._directory, name)) for name in snapshot.files):
             raise error
-        self._data.report_notice(
-            "huggingface: %s; commit %s of %s is used" % (error.what, snapshot.commit[:12], repo.name)
-        )
+        self._data.report_notice(f"huggingface: {error.what}; commit {snapshot.commit[:12]} of {repo.name} is used")
         return snapshot
 
     def _fetch_file(self, snapshot: HubSnapshot, name: str, tick: Callable[[int, int], None]) -> None:
         repo, blob = snapshot.repo, snapshot.files[name]
         kind = "" if repo.kind == "models" else repo.kind + "/"
-        url = "%s/%s%s/resolve/%s/%s" % (self._endpoint, kind, repo.name, snapshot.commit, quote(name))
+        url = f"{self._endpoint}/{kind}{repo.name}/resolve/{snapshot.commit}/{quote(name)}"
         path = snapshot.blob(self._directory, name)
         make_directories(os.path.dirname(path))
         with self._data.hold_lock(path, name):
@@ -132,7 +130,7 @@ class Hub:
             download(url, part, None, tick, self._headers)
             if _checksum(part, blob.name) != blob.name:
                 os.unlink(part)
-                raise UsageError("is not what the hub says it is (%s)" % blob.name, display_url(url), "try again")
+                raise UsageError(f"is not what the hub says it is ({blob.name})", display_url(url), "try again")
             os.chmod(part, 0o444)
             os.rename(part, path)
         os.unlink(path + ".lock")
@@ -153,7 +151,7 @@ def _parse_blob(sibling: dict[str, Any]) -> Blob:
 
 def _parse_checksum(name: object) -> str:
     if not isinstance(name, str) or not _CHECKSUM.fullmatch(name):
-        raise ValueError("is no checksum: %.80r" % name)
+        raise ValueError(f"is no checksum: {name!r:.80}")
     return name
 
 
@@ -174,7 +172,7 @@ def _checksum(path: str, name: str) -> str:
 def _hint(what: str, repo: HubRepo) -> str | None:
     if what.startswith(("401", "403")):
         return "it is private or gated, or there is none: huggingface-cli login, or set HF_TOKEN"
-    return "is there a %s, and a revision %s?" % (repo.name, repo.revision) if what.startswith("404") else None
+    return f"is there a {repo.name}, and a revision {repo.revision}?" if what.startswith("404") else None
 
 
 def _token(environ: Mapping[str, str]) -> str:

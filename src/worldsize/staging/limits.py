@@ -36,22 +36,22 @@ class SizeLimit:
 
 
 def download_limit(max_size: int | None, where: str) -> SizeLimit:
-    what = "is larger than max_size, %s" % bytes_text(max_size or 0)
+    what = f"is larger than max_size, {bytes_text(max_size or 0)}"
     return SizeLimit(max_size, where, what, "say a larger max_size if that is the file that you want")
 
 
 def unpack_limit(size: int, known: bool, max_size: int | None, where: str) -> SizeLimit:
     """Of an archive of `size` bytes; `known`: a checksum says what is in it."""
     if max_size is not None:
-        what = "unpacks to more than max_size, %s" % bytes_text(max_size)
+        what = f"unpacks to more than max_size, {bytes_text(max_size)}"
         return SizeLimit(max_size, where, what, "say a larger max_size if you trust it")
     if known:
         return SizeLimit(None, where)
     most = max(MIN_UNPACK_LIMIT, MAX_UNPACK_RATIO * size)
-    what = "unpacks to more than %s, %s" % (
+    what = "unpacks to more than {}, {}".format(
         bytes_text(most),
-        "%d times its own size" % MAX_UNPACK_RATIO
+        f"{MAX_UNPACK_RATIO} times its own size"
         if most > MIN_UNPACK_LIMIT
-        else "and was fetched as %s" % bytes_text(size),
+        else f"and was fetched as {bytes_text(size)}",
     )
     return SizeLimit(most, where, what, "if you trust it, give its sha256, or say how much it may be with max_size")

@@ -49,7 +49,7 @@ def find_missing_support(uri: str) -> MissingSupport | None:
     except ImportError as error:
         return MissingSupport(_first_line(error), _INSTALL_HINT)
     except ValueError:
-        return MissingSupport("%s:// is nothing that fsspec knows" % protocol, "download it, and name the local path")
+        return MissingSupport(f"{protocol}:// is nothing that fsspec knows", "download it, and name the local path")
     return None
 
 
@@ -74,7 +74,7 @@ class RemoteFiles:
         try:
             self._fs, self._path = url_to_fs(_to_adlfs_address(uri), skip_instance_cache=True)
         except _caught_errors(ValueError) as error:
-            raise UsageError("cannot be used: %s" % _first_line(error), display_url(uri)) from None
+            raise UsageError(f"cannot be used: {_first_line(error)}", display_url(uri)) from None
 
     def list_content(self) -> RemoteContent:
         try:
@@ -90,7 +90,7 @@ class RemoteFiles:
         files = {name[len(top) :]: each for name, each in listed.items() if name.startswith(top)}
         if not files:
             raise UsageError("no such file or folder, or an empty one", display_url(self._uri), "mend the address")
-        marks = ["%s %s" % (name, _mark(each)) for name, each in sorted(files.items())]
+        marks = [f"{name} {_mark(each)}" for name, each in sorted(files.items())]
         return RemoteContent(True, {name: int(each.get("size") or 0) for name, each in files.items()}, "\n".join(marks))
 
     def fetch(self, found: RemoteContent, target: str, tick: Tick) -> None:
@@ -108,7 +108,7 @@ class RemoteFiles:
             _check_inside(path, target)
             make_directories(os.path.dirname(path))
             try:
-                remote = "%s/%s" % (self._path.rstrip("/"), name) if name else self._path
+                remote = "{}/{}".format(self._path.rstrip("/"), name) if name else self._path
                 self._fs.get_file(remote, path, callback=Progress())
             except _caught_errors(OSError, ValueError) as error:
                 raise self._fetch_error(error) from None
@@ -118,9 +118,9 @@ class RemoteFiles:
     def _fetch_error(self, error: BaseException) -> WorldsizeError:
         if isinstance(error, PermissionError):
             return UsageError(
-                "permission denied: %s" % _first_line(error), display_url(self._uri), "are its variables set?"
+                f"permission denied: {_first_line(error)}", display_url(self._uri), "are its variables set?"
             )
-        return WorldsizeError("cannot be fetched: %s" % _first_line(error), display_url(self._uri))
+        return WorldsizeError(f"cannot be fetched: {_first_line(error)}", display_url(self._uri))
 
 
 def _to_adlfs_address(uri: str) -> str:
@@ -129,12 +129,12 @@ def _to_adlfs_address(uri: str) -> str:
 
 
 def _mark(info: Mapping[str, Any]) -> str:
-    return "%s %s" % (info.get("size"), next((str(info[name]) for name in _MARKS if info.get(name)), ""))
+    return "{} {}".format(info.get("size"), next((str(info[name]) for name in _MARKS if info.get(name)), ""))
 
 
 def _check_inside(path: str, target: str) -> None:
     if os.path.commonpath((os.path.abspath(path), os.path.abspath(target))) != os.path.abspath(target):
-        raise UsageError("holds a file whose name leads out of it: %s" % path)
+        raise UsageError(f"holds a file whose name leads out of it: {path}")
 
 
 def _caught_errors(*own: type[BaseException]) -> tuple[type[BaseException], ...]:

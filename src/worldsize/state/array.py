@@ -44,7 +44,7 @@ def array_status(array: Array, statuses: Sequence[Status]) -> Status:
     ended = max((status.ended for status in statuses if status.ended is not None), default=None)
     first = next(index for index, status in enumerate(statuses) if status.state == state)
     status = statuses[first]
-    message = "%s: %s" % (element_id(array.run_id, first), status.message) if status.message else ""
+    message = f"{element_id(array.run_id, first)}: {status.message}" if status.message else ""
     return Status(state, status.reason, status.exit_code, message, None, started, ended)
 
 

@@ -63,7 +63,7 @@ def status_of(value: dict[str, Any]) -> Status:
     )
     status = check_fields(Status(*told))
     if not status.final:
-        raise ValueError("%r is no end of a run" % status.state)
+        raise ValueError(f"{status.state!r} is no end of a run")
     if not is_code_of(status.state, status.exit_code):
-        raise ValueError("%s with the exit code %r is no end of a run" % (status.state, status.exit_code))
+        raise ValueError(f"{status.state} with the exit code {status.exit_code!r} is no end of a run")
     return status

@@ -92,7 +92,7 @@ def _ended_status(facts: AttemptFacts) -> Status:
             return _killed_status(facts)
         return _cancelled_status(facts)
     missed = sorted(node_rank for record in facts.exits for node_rank in record.without)
-    what = "went on without node %s" % ", ".join(map(str, missed)) if missed else ""
+    what = "went on without node {}".format(", ".join(map(str, missed))) if missed else ""
     warnings = tuple(warning for record in facts.exits for warning in record.warnings)
     return _final_status(facts, RunState.SUCCEEDED, None, 0, what)._replace(warnings=warnings)
 
@@ -130,14 +130,13 @@ def _absent_status(facts: AttemptFacts) -> Status:
     if facts.cancelled:
         return _cancelled_status(facts)
     if facts.observation.phase == "ended" and facts.observation.code:
-        what = facts.observation.message or "the native job ended with code %d" % facts.observation.code
+        what = facts.observation.message or f"the native job ended with code {facts.observation.code}"
         return _failed_status(
             Failure(facts.observation.reason or Reason.NODE_FAILURE, what, code=facts.observation.code), facts
         )
     missing = facts.nodes - len(facts.exits)
-    what = facts.observation.message or "it is no longer there, and %d of %d nodes left no exit record" % (
-        missing,
-        facts.nodes,
+    what = (
+        facts.observation.message or f"it is no longer there, and {missing} of {facts.nodes} nodes left no exit record"
     )
     return _final_status(facts, RunState.LOST, None, LOST_CODE, what)
 
@@ -171,7 +170,7 @@ def _failure_of(record: ExitRecord) -> Failure | None:
     """What the record says went wrong; a code that it does not explain is a failure all the same."""
     if record.failure is not None or record.code == 0 or record.stop == "cancel":
         return record.failure
-    what = "the agent of node %d ended with code %d and told no reason" % (record.node_rank, record.code)
+    what = f"the agent of node {record.node_rank} ended with code {record.code} and told no reason"
     return Failure(Reason.EXIT_CODE, what, record.node_rank, None, record.code, record.ended)
 
 
@@ -185,7 +184,7 @@ def _failed_status(failure: Failure, facts: AttemptFacts) -> Status:
 
 def _killed_status(facts: AttemptFacts) -> Status:
     reason = facts.observation.reason or Reason.SIGNAL
-    what = facts.observation.message or "ended by the scheduler: %s" % reason
+    what = facts.observation.message or f"ended by the scheduler: {reason}"
     failure = first_failure(facts.exits)
     return _final_status(facts, RunState.FAILED, reason, facts.observation.code or 1, what, failure)
 

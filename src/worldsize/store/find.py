@@ -53,7 +53,7 @@ def find_run_paths(home: str, text: str | None) -> RunPaths:
             raise NotFound("there is no run yet", printable_text(runs_link_dir(home)), "start one: `worldsize run …`")
         return _find_by_id(home, newest[0])
     if not _may_name_file(text):
-        raise NotFound("%r names no run" % text, None, "`worldsize list` shows the runs")
+        raise NotFound(f"{text!r} names no run", None, "`worldsize list` shows the runs")
     if os.sep in text or text in (os.curdir, os.pardir):
         return _find_by_path(text)
     if is_run_id(text) and os.path.lexists(os.path.join(runs_link_dir(home), text)):
@@ -90,11 +90,9 @@ def _find_by_id(home: str, run_id: str) -> RunPaths:
     if is_replaced(home, run_id):
         if not foreign_owner(paths.root):
             whose = foreign_owner(os.path.join(runs_link_dir(home), run_id))
-            raise UsageError("%s, and leads to a run of yours" % whose, run_id, "give the path of the run itself")
-        what = "the directory of %s was removed, and somebody else has made one of that name" % run_id
-        raise NotFound(
-            what, printable_text(paths.root), "worldsize status %s shows theirs" % printable_text(paths.root)
-        )
+            raise UsageError(f"{whose}, and leads to a run of yours", run_id, "give the path of the run itself")
+        what = f"the directory of {run_id} was removed, and somebody else has made one of that name"
+        raise NotFound(what, printable_text(paths.root), f"worldsize status {printable_text(paths.root)} shows theirs")
     return paths
 
 
@@ -116,12 +114,12 @@ def _find_element(home: str, text: str) -> RunPaths | None:
     try:
         array = read_array(paths.root)
     except ValueError as error:
-        raise NotFound("its array cannot be read: %s" % error, text) from None
+        raise NotFound(f"its array cannot be read: {error}", text) from None
     if array is None:
         return None
     if split[1] >= array.elements:
-        what = "%s has no element %d" % (paths.run_id, split[1])
-        raise NotFound(what, None, "they are 0 to %d" % (array.elements - 1))
+        what = f"{paths.run_id} has no element {split[1]}"
+        raise NotFound(what, None, f"they are 0 to {array.elements - 1}")
     return RunPaths(element_root(paths.root, split[1]))
 
 
@@ -141,7 +139,7 @@ def _find_by_path(text: str) -> RunPaths:
             link = error.where if isinstance(error, StorageError) else None
             what = (link and foreign_owner(link)) or str(error)
             hint = "give the path of the run itself"
-            raise UsageError("%s, and leads to a run of yours" % what, link or printable_text(text), hint) from None
+            raise UsageError(f"{what}, and leads to a run of yours", link or printable_text(text), hint) from None
     if not os.path.isfile(os.path.join(root, "plan.json")) and not is_array(RunPaths(root)):
         raise NotFound(
             "not a run directory (it holds no plan.json)",
@@ -154,8 +152,8 @@ def _find_by_path(text: str) -> RunPaths:
 def _ambiguous_error(text: str, matches: list[str]) -> UsageError:
     shown = ", ".join(matches[:_MAX_SHOWN])
     if len(matches) > _MAX_SHOWN:
-        shown += ", and %d more" % (len(matches) - _MAX_SHOWN)
-    return UsageError("%r names %d runs: %s" % (text, len(matches), shown), None, "type more of the id")
+        shown += f", and {len(matches) - _MAX_SHOWN} more"
+    return UsageError(f"{text!r} names {len(matches)} runs: {shown}", None, "type more of the id")
 
 
 def _not_found_error(text: str, ids: list[str]) -> NotFound:
@@ -166,11 +164,11 @@ def _not_found_error(text: str, ids: list[str]) -> NotFound:
     names.update((i[16:], i) for i in reversed(newest))
     nearest = [] if is_run_id(text) else difflib.get_close_matches(text, names, 1)
     if nearest:
-        hint = "did you mean %s? `worldsize list` shows the runs" % names[nearest[0]]
+        hint = f"did you mean {names[nearest[0]]}? `worldsize list` shows the runs"
     elif is_run_id(text):
         hint = "it was removed, or lies in another WORLDSIZE_HOME; `worldsize list` shows the runs"
     elif ids:
-        hint = "`worldsize list` shows the runs; the latest is %s" % ids[0]
+        hint = f"`worldsize list` shows the runs; the latest is {ids[0]}"
     else:
         hint = "there is no run yet: start one with `worldsize run …`"
-    return NotFound("no run is called %r" % text, None, hint)
+    return NotFound(f"no run is called {text!r}", None, hint)

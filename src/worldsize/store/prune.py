@@ -105,8 +105,8 @@ def _remove_run(link: str, root: str) -> None:
     require_shared_directory(os.path.dirname(root))
     danger = foreign_danger(root)
     if danger:
-        raise StorageError("is not removed: %s" % danger, root, "its link %s can be removed by hand" % link)
-    hidden = os.path.join(os.path.dirname(root), "%s%s.%s" % (_PRUNED, os.path.basename(root), os.urandom(6).hex()))
+        raise StorageError(f"is not removed: {danger}", root, f"its link {link} can be removed by hand")
+    hidden = os.path.join(os.path.dirname(root), f"{_PRUNED}{os.path.basename(root)}.{os.urandom(6).hex()}")
     os.rename(root, hidden)
     if link != root:
         os.unlink(link)

@@ -31,7 +31,7 @@ def objects_dir(runs_dir: str) -> str:
 
     One per user, since a site may name one runs_dir for all.
     """
-    return os.path.join(runs_dir, ".objects-%d" % os.getuid())
+    return os.path.join(runs_dir, f".objects-{os.getuid()}")
 
 
 def new_run_id(now: float, random: Callable[[int], bytes]) -> str:
@@ -39,10 +39,8 @@ def new_run_id(now: float, random: Callable[[int], bytes]) -> str:
     milliseconds = int(now * 1000)
     t = time.gmtime(milliseconds // 1000)
     bits = int.from_bytes(random(2), "big")
-    return "%04d%02d%02d-%02d%02d%02d-%03d%s%s%s" % (
-        t.tm_year, t.tm_mon, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, milliseconds % 1000,
-        _BASE32[bits & 31], _BASE32[bits >> 5 & 31], _BASE32[bits >> 10 & 31],
-    )  # fmt: skip
+    draw = _BASE32[bits & 31] + _BASE32[bits >> 5 & 31] + _BASE32[bits >> 10 & 31]
+    return time.strftime("%Y%m%d-%H%M%S", t) + f"-{milliseconds % 1000:03d}{draw}"
 
 
 def is_run_id(name: str) -> bool:
@@ -94,7 +92,7 @@ def create_run(
             discard_run(home, paths)
             raise storage_error(error, error.filename2 or error.filename or root) from None
         return paths
-    raise StorageError("no free run id after %d attempts" % _ATTEMPTS, target_dir, "is the machine's clock stuck?")
+    raise StorageError(f"no free run id after {_ATTEMPTS} attempts", target_dir, "is the machine's clock stuck?")
 
 
 def discard_run(home: str, paths: RunPaths) -> None:

@@ -96,7 +96,7 @@ def _is_final(row: Summary) -> bool:
 
 def _may_have_late_result(directory: str, row: Summary) -> bool:
     """Whether a run that was LOST has a record of its head by now."""
-    record = "%s/%s/attempt-0/exit/node-0000.json" % (directory, row.id)
+    record = f"{directory}/{row.id}/attempt-0/exit/node-0000.json"
     return row.state == RunState.LOST and os.path.exists(record)
 
 
@@ -115,7 +115,7 @@ def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], li
     for run_id in ids:
         row = cached.get(run_id)
         if row is None:
-            row = final_summary("%s/%s/result.json" % (directory, run_id))
+            row = final_summary(f"{directory}/{run_id}/result.json")
             if row is not None and row.id == run_id and not _may_have_late_result(directory, row):
                 found[run_id] = row
         rows[run_id] = (

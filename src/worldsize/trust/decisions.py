@@ -113,7 +113,7 @@ def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: b
     real = os.path.realpath(path)
     if trusted and _has_links_of_others(path):
         raise UsageError(
-            "a link of somebody else's leads to %s" % printable_text(real),
+            f"a link of somebody else's leads to {printable_text(real)}",
             printable_text(path),
             "if that is meant, name it",
         )
@@ -211,7 +211,7 @@ def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         why = error.strerror
     if why:
         hint = "HOME, or XDG_CONFIG_HOME, is to be a directory that only you can write to"
-        raise UsageError("what you trust cannot be kept there: %s" % why, existing, hint)
+        raise UsageError(f"what you trust cannot be kept there: {why}", existing, hint)
 
 
 def _access(status: os.stat_result, path: str) -> list[Any]:

@@ -116,7 +116,7 @@ def user_directory_in(path: str) -> str:
     except OSError:
         return path
     shared = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX and status.st_mode & _OTHERS_WRITE
-    return os.path.join(path, "runs-%d" % os.getuid()) if shared else path
+    return os.path.join(path, f"runs-{os.getuid()}") if shared else path
 
 
 def may_others_create(path: str) -> bool:
@@ -142,13 +142,13 @@ def foreign_owner(path: str) -> str | None:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
             if not is_believed(status.st_uid):
-                return "it is a link of %s" % user_name(status.st_uid)
+                return f"it is a link of {user_name(status.st_uid)}"
             status = os.stat(path)
     except OSError:
         return None
     if is_ours(status) or _is_trusted(path, status, os.environ):
         return None
-    return "it belongs to %s" % user_name(status.st_uid)
+    return f"it belongs to {user_name(status.st_uid)}"
 
 
 def is_own_directory(path: str) -> bool:
@@ -184,7 +184,7 @@ def replacement_danger(path: str) -> str | None:
     try:
         real_path(path)
     except StorageError as error:
-        return "in %s others could replace it: %s" % (error.where, error.what.rpartition(": ")[2])
+        return "in {} others could replace it: {}".format(error.where, error.what.rpartition(": ")[2])
     except OSError:
         pass
     return None
@@ -193,8 +193,8 @@ def replacement_danger(path: str) -> str | None:
 def refuse_foreign(path: str, danger: str | None, verb: str) -> None:
     """Raise UsageError if a run's directory has a `foreign_danger`."""
     if danger is not None:
-        hint = "whoever started it can do that; if you trust all that lies there: worldsize config trust %s" % path
-        raise UsageError("%s is for runs of your own: %s" % (verb, danger), path, hint)
+        hint = f"whoever started it can do that; if you trust all that lies there: worldsize config trust {path}"
+        raise UsageError(f"{verb} is for runs of your own: {danger}", path, hint)
 
 
 def make_directories(directory: str) -> None:
@@ -230,7 +230,7 @@ def remove_tree(path: str) -> None:
     try:
         status = os.fstat(directory)
         if not is_ours(status):
-            raise StorageError("is not removed: it belongs to %s" % user_name(status.st_uid), path)
+            raise StorageError(f"is not removed: it belongs to {user_name(status.st_uid)}", path)
         os.fchmod(directory, 0o700)
         for _, names, _, within in os.fwalk(".", dir_fd=directory):
             for name in names:
@@ -263,7 +263,7 @@ def path_within(root: str, path: str) -> str:
     """
     place = real_path(path, check_parents=False)
     if not place.startswith(os.path.realpath(root) + os.sep):
-        raise StorageError("it leads out of %s" % root, path)
+        raise StorageError(f"it leads out of {root}", path)
     return place
 
 
@@ -295,7 +295,7 @@ def _with_root_owner(status: os.stat_result) -> os.stat_result:
 
 def _check_private(path: str, directory: int) -> None:
     status = os.fstat(directory)
-    danger = danger_of(status, directory) if is_ours(status) else "it belongs to %s" % user_name(status.st_uid)
+    danger = danger_of(status, directory) if is_ours(status) else f"it belongs to {user_name(status.st_uid)}"
     if danger and not _is_trusted(path, status, os.environ):
         raise refusal(path, danger)
 

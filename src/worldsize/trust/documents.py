@@ -50,7 +50,7 @@ def _write(directory: int, name: str, data: bytes) -> None:
         with open(os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "wb") as file:
             file.write(data)
         return
-    part = "%s.%s.part" % (name, os.urandom(6).hex())
+    part = f"{name}.{os.urandom(6).hex()}.part"
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(part, flags, 0o666, dir_fd=directory), "wb") as file:

@@ -29,7 +29,7 @@ def user_key(environ: Mapping[str, str]) -> bytes | None:
         return None
     try:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        own = "%s-%d-%s" % (path, os.getpid(), os.urandom(4).hex())
+        own = f"{path}-{os.getpid()}-{os.urandom(4).hex()}"
         with open(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(os.urandom(_LENGTH))
         try:

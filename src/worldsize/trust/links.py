@@ -56,7 +56,7 @@ def follow_links(path: str, enter: Callable[[str], None] | None = None, also: in
 def require_link(path: str, status: os.stat_result) -> None:
     """Check a link by its own status (lstat). Raises StorageError if it is neither this user's nor root's."""
     if not is_believed(status.st_uid) and not (os.path.dirname(path) == os.sep and is_unknown(status.st_uid)):
-        raise refusal(path, "the link belongs to %s" % user_name(status.st_uid))
+        raise refusal(path, f"the link belongs to {user_name(status.st_uid)}")
 
 
 def refusal(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
@@ -67,7 +67,7 @@ def refusal(path: str, danger: str, what: str = "what lies there cannot be relie
         "name a directory of your own, or close it to others; or, if you trust all who can write there: "
         "worldsize config trust %s"
     )
-    return StorageError("%s: %s" % (what, danger), printable_text(path), hint % printable_text(path))
+    return StorageError(f"{what}: {danger}", printable_text(path), hint % printable_text(path))
 
 
 def _read_link(path: str) -> tuple[os.stat_result, str]:

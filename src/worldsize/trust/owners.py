@@ -18,11 +18,11 @@ def danger_of(status: os.stat_result, place: str | int | None = None) -> str | N
     user and root can change it. A link's own mode says nothing: pass the status of what is relied on. `place`, its path
     or descriptor: an access list there lets others than the group write, where the mode shows the group's right."""
     if not is_believed(status.st_uid):
-        return "it belongs to %s" % user_name(status.st_uid)
+        return f"it belongs to {user_name(status.st_uid)}"
     if status.st_mode & stat.S_IWOTH:
         return "everybody may write to it"
     if status.st_mode & stat.S_IWGRP and not is_private_group(status.st_gid):
-        return "the group %s may write to it" % group_name(status.st_gid)
+        return f"the group {group_name(status.st_gid)} may write to it"
     if status.st_mode & stat.S_IWGRP and place is not None and access_list(place):
         return "its access list lets others write to it"
     return None
@@ -100,7 +100,7 @@ def _is_first_group_of_one(gid: int, uid: int) -> bool:
 def is_own_process(pid: int) -> bool:
     """Whether all of a process's user ids are this user's. Who owns its files in /proc does not tell: the kernel gives
     them to root where the process wants to be unreadable. OSError where it is gone."""
-    with open("/proc/%d/status" % pid, "rb") as file:
+    with open(f"/proc/{pid}/status", "rb") as file:
         ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
     return ids == [b"%d" % os.geteuid()] * 4
 
@@ -111,9 +111,9 @@ def user_name(uid: int) -> str:
     import pwd
 
     try:
-        return "%s (uid %d)" % (pwd.getpwuid(uid).pw_name, uid)
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
     except KeyError:
-        return "uid %d" % uid
+        return f"uid {uid}"
 
 
 def group_name(gid: int) -> str:
@@ -122,4 +122,4 @@ def group_name(gid: int) -> str:
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
-        return "%d" % gid
+        return f"{gid}"

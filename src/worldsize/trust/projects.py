@@ -69,7 +69,7 @@ def read_config(path: str, limit: int) -> ConfigFile:
         others = _foreign_owner(path)
         if others:
             return ConfigFile(path, b"", others)  # whoever wrote it could else stop everybody who works below it
-        raise ConfigError("cannot be read: %s" % error.strerror, path) from None
+        raise ConfigError(f"cannot be read: {error.strerror}", path) from None
 
 
 def _foreign_owner(path: str) -> str | None:
@@ -79,7 +79,7 @@ def _foreign_owner(path: str) -> str | None:
         owner = os.lstat(path).st_uid
     except OSError:
         return "it is not there any more"
-    return None if is_believed(owner) else "it belongs to %s" % user_name(owner)
+    return None if is_believed(owner) else f"it belongs to {user_name(owner)}"
 
 
 def danger_of_file(path: str, status: os.stat_result) -> str | None:
@@ -117,7 +117,7 @@ def _danger_of_directory(path: str) -> str | None:
     there, whose relative paths would then start at that directory."""
     place = os.path.dirname(path) or "."
     danger = danger_of(os.stat(place), place)
-    return danger and "of its directory, %s" % danger
+    return danger and f"of its directory, {danger}"
 
 
 def has_authority(path: Sequence[str], value: str) -> bool:
@@ -155,7 +155,7 @@ def judge_project_file(
     """
     switch = environ.get(TRUST_VARIABLE, "")
     if switch not in ("", "0", "1"):
-        raise ConfigError("is %.20r" % switch, TRUST_VARIABLE, "0, 1, or leave it out")
+        raise ConfigError(f"is {switch!r:.20}", TRUST_VARIABLE, "0, 1, or leave it out")
     decided = True if switch == "1" else _decision(file, environ)
     if decided is not None:
         return TrustVerdict(decided, "" if decided else _exclusion(file, "you have said no to it"))
@@ -165,7 +165,7 @@ def judge_project_file(
     if not said:
         return TrustVerdict(True)
     if switch == "0":
-        return TrustVerdict(False, _exclusion(file, "%s is 0" % TRUST_VARIABLE))
+        return TrustVerdict(False, _exclusion(file, f"{TRUST_VARIABLE} is 0"))
     answer = ask(TrustQuestion(file.path, said)) if ask else None
     if answer is not None:
         _write_answer(file, answer, environ)
@@ -198,8 +198,4 @@ def _write_answer(file: ConfigFile, answer: bool, environ: Mapping[str, str]) ->
 
 
 def _exclusion(file: ConfigFile, why: str = "") -> str:
-    return "%s does not count: %s; if you trust it: worldsize config trust %s" % (
-        file.path,
-        why or file.danger,
-        file.path,
-    )
+    return f"{file.path} does not count: {why or file.danger}; if you trust it: worldsize config trust {file.path}"

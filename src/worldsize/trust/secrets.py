@@ -217,14 +217,14 @@ class _Masking:
 
     def _mask_match(self, match: re.Match[str]) -> str:
         if match["scheme"] is not None:
-            return "%s%s@" % (match["scheme"], _mask_login(match["scheme"], match["login"]))
+            return "{}{}@".format(match["scheme"], _mask_login(match["scheme"], match["login"]))
         if match["bearer"] is not None:
             return match["bearer"] + MASK
         if match["option"] is not None:
             return match["option"] + match["gap"] + self._mask_named(match["option"], match["word"])
         if match["name"] is None:
             return MASK
-        return "%s=%s" % (match["name"], self._mask_named(match["name"], match["value"]))
+        return "{}={}".format(match["name"], self._mask_named(match["name"], match["value"]))
 
     def _mask_rare(self, match: re.Match[str]) -> str:
         if match["header"] is not None:
@@ -327,7 +327,7 @@ def _mask_login(scheme: str, login: str) -> str:
     if not colon:
         return MASK if user and (is_web or _is_like_token(user)) else user
     is_token = user and ((is_web and word in _NO_PASSWORDS) or _is_like_token(user))
-    return "%s:%s" % (MASK if is_token else user, MASK)
+    return f"{MASK if is_token else user}:{MASK}"
 
 
 def _is_like_token(user: str) -> bool:

@@ -31,7 +31,7 @@ class Users:
         if other is None and self._anybody and as_user.strip():
             return Account(as_user.strip(), "")
         if other is None:
-            raise RequestRefused(403, "%s is not a user of the cluster." % as_user)
+            raise RequestRefused(403, f"{as_user} is not a user of the cluster.")
         return other
 
     def is_password_of(self, name: str, password: str) -> bool:
@@ -57,15 +57,13 @@ class Users:
 def check_may_change(user: Account, owner: str) -> None:
     """Refused: it is somebody else's job."""
     if user.role not in _ACT_AS_OTHERS and not is_same_user(user.name, owner):
-        raise RequestRefused(403, "The job belongs to %s, and %s may not change it." % (owner, user.name))
+        raise RequestRefused(403, f"The job belongs to {owner}, and {user.name} may not change it.")
 
 
 def check_may_end(user: Account, owner: str) -> None:
     """Refused: it is somebody else's job, and the user is no operator."""
     if user.role not in _END_JOBS and not is_same_user(user.name, owner):
-        raise RequestRefused(
-            403, "The job belongs to %s, and %s may not cancel, finish or requeue it." % (owner, user.name)
-        )
+        raise RequestRefused(403, f"The job belongs to {owner}, and {user.name} may not cancel, finish or requeue it.")
 
 
 def check_administrator(user: Account) -> None:

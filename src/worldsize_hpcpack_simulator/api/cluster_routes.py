@@ -48,7 +48,7 @@ def metric_history(head: HeadNode, call: Call) -> Answer:
     """A value for each minute that is over and that the simulator has seen."""
     name = next((each for each, *_ in _DEFINITIONS if each.lower() == call.path["name"].lower()), None)
     if name is None:
-        raise RequestRefused(404, "There is no metric %s." % call.path["name"])
+        raise RequestRefused(404, "There is no metric {}.".format(call.path["name"]))
     since, until = _required_date(call, "fromTime"), _required_date(call, "toTime")
     if since > until:
         raise RequestRefused(400, "fromTime is later than toTime.")
@@ -62,7 +62,7 @@ def metric_history(head: HeadNode, call: Call) -> Answer:
 def _required_date(call: Call, name: str) -> float:
     text = call.query.get(name.lower())
     if not text:
-        raise RequestRefused(400, "%s is missing." % name)
+        raise RequestRefused(400, f"{name} is missing.")
     return parse_date(text)
 
 
@@ -95,7 +95,7 @@ def job_metrics(head: HeadNode, call: Call) -> Answer:
     for state in ("Finished", "Canceled", "Failed"):
         jobs = [job.ended or now for job in head.scheduler.jobs.values() if job.state == state]
         values = [{"Key": iso_text(end), "Value": sum(1 for ended in jobs if ended <= end)} for end in ends]
-        instances.append(("Number of %s jobs" % state.lower(), values))
+        instances.append((f"Number of {state.lower()} jobs", values))
     return Answer(_metric_data("Jobs", now - _WEEK, now, instances))
 
 
@@ -107,7 +107,7 @@ def node_metrics(head: HeadNode, call: Call) -> Answer:
         raise RequestRefused(400, "metricNames is missing.")
     for name in wanted:
         if name.lower() not in known:
-            raise RequestRefused(400, "There is no metric %s; there are %s." % (name, ", ".join(_NODE_METRICS)))
+            raise RequestRefused(400, "There is no metric {}; there are {}.".format(name, ", ".join(_NODE_METRICS)))
     told = []
     for node in head.cluster.nodes.values():
         metrics = {name: _node_metric(head, node, known[name.lower()]) for name in wanted} if node.is_up else {}
@@ -144,7 +144,7 @@ def operation(head: HeadNode, call: Call) -> Answer:
     for each in head.operations:
         if each.id.lower() == call.path["id"].lower():
             return Answer(each.to_object(True))
-    raise RequestRefused(404, "There is no operation %s." % call.path["id"])
+    raise RequestRefused(404, "There is no operation {}.".format(call.path["id"]))
 
 
 def _select_operations(head: HeadNode, call: Call) -> list[Operation]:

@@ -30,7 +30,7 @@ def _body_fields(body: object) -> dict[str, object]:
 def _text_field(words: dict[str, object], name: str, default: str = "") -> str:
     value = words.get(name.lower(), default)
     if not isinstance(value, str):
-        raise RequestRefused(400, "%s is not a string." % name)
+        raise RequestRefused(400, f"{name} is not a string.")
     return value
 
 
@@ -39,12 +39,12 @@ def create_group(head: HeadNode, call: Call) -> Answer:
     words = _body_fields(call.body)
     name, text = _text_field(words, "Name").strip(), _text_field(words, "Description")
     if not name or set(name) & set(",/\\\0"):
-        raise RequestRefused(400, "%r is no name of a node group." % name)
+        raise RequestRefused(400, f"{name!r} is no name of a node group.")
     if name.lower() in map(str.lower, head.cluster.groups):
-        raise RequestRefused(409, "There is a node group %s already." % name)
+        raise RequestRefused(409, f"There is a node group {name} already.")
     _check_managed(words)
     head.cluster.groups[name] = (text, False)
-    head.log("Create node group %s" % name, call.user.name, "(cluster)", "The group was created.")
+    head.log(f"Create node group {name}", call.user.name, "(cluster)", "The group was created.")
     return Answer(_group_object(head, name))
 
 
@@ -58,7 +58,7 @@ def _changeable_group(head: HeadNode, call: Call) -> str:
     check_administrator(call.user)
     name = head.group(call)
     if head.cluster.groups[name][1]:
-        raise RequestRefused(400, "The node group %s is managed by the cluster and cannot be changed." % name)
+        raise RequestRefused(400, f"The node group {name} is managed by the cluster and cannot be changed.")
     return name
 
 
@@ -70,7 +70,7 @@ def change_group(head: HeadNode, call: Call) -> Answer:
     )
     _check_managed(words)
     if renamed.lower() != name.lower() and renamed.lower() in map(str.lower, head.cluster.groups):
-        raise RequestRefused(409, "There is a node group %s already." % renamed)
+        raise RequestRefused(409, f"There is a node group {renamed} already.")
     head.cluster.groups = {
         renamed if each == name else each: (text, False) if each == name else value
         for each, value in head.cluster.groups.items()
@@ -85,7 +85,7 @@ def delete_group(head: HeadNode, call: Call) -> Answer:
     del head.cluster.groups[name]
     for node in head.cluster.nodes.values():
         node.groups.discard(name)
-    head.log("Delete node group %s" % name, call.user.name, "(cluster)", "The group was deleted.")
+    head.log(f"Delete node group {name}", call.user.name, "(cluster)", "The group was deleted.")
     return DONE
 
 
@@ -109,7 +109,7 @@ def change_members(head: HeadNode, call: Call) -> Answer:
         raise RequestRefused(400, "GroupName is not the group of the path.")
     nodes = [head.cluster.node(each) for each in names]
     if None in nodes:
-        raise RequestRefused(400, "The node %s does not exist." % names[nodes.index(None)])
+        raise RequestRefused(400, f"The node {names[nodes.index(None)]} does not exist.")
     for node in nodes:
         if node is not None:
             (node.groups.add if operation == "add" else node.groups.discard)(name)

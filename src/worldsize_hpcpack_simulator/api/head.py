@@ -74,7 +74,7 @@ class HeadNode:
         self.pages = Pages()
         self.started = time.time()
         self.operations: list[Operation] = []
-        self.log("Start the cluster", "SYSTEM", "(cluster)", "%d nodes are online." % len(cluster.nodes))
+        self.log("Start the cluster", "SYSTEM", "(cluster)", f"{len(cluster.nodes)} nodes are online.")
 
     def log(self, name: str, operator: str, node: str, message: str) -> None:
         now = time.time()
@@ -84,14 +84,14 @@ class HeadNode:
         """Refused: 404 where there is none of this id."""
         number = _parse_id(call, "jobId")
         if number not in self.scheduler.jobs:
-            raise RequestRefused(404, "The job %d does not exist." % number)
+            raise RequestRefused(404, f"The job {number} does not exist.")
         return self.scheduler.jobs[number]
 
     def task(self, call: Call) -> tuple[Job, Task]:
         """Refused: 404 where there is none of this id."""
         job, number = self.job(call), _parse_id(call, "taskId")
         if number not in job.tasks:
-            raise RequestRefused(404, "The task %d of job %d does not exist." % (number, job.number))
+            raise RequestRefused(404, f"The task {number} of job {job.number} does not exist.")
         return job, job.tasks[number]
 
     def subtask(self, call: Call) -> tuple[Job, Task, Task]:
@@ -101,15 +101,15 @@ class HeadNode:
             return job, master, master.subtasks[number]
         if master.is_sweep and not master.subtasks:
             raise RequestRefused(
-                404, "The subtask %s.%d: the specified subtask has not been expanded yet." % (master.key, number)
+                404, f"The subtask {master.key}.{number}: the specified subtask has not been expanded yet."
             )
-        raise RequestRefused(404, "The subtask %s.%d does not exist." % (master.key, number))
+        raise RequestRefused(404, f"The subtask {master.key}.{number} does not exist.")
 
     def node(self, call: Call) -> SimulatedNode:
         """Refused: 404 where there is none of this name."""
         node = self.cluster.node(call.path["name"])
         if node is None:
-            raise RequestRefused(404, "The node %s does not exist." % call.path["name"])
+            raise RequestRefused(404, "The node {} does not exist.".format(call.path["name"]))
         return node
 
     def group(self, call: Call) -> str:
@@ -118,15 +118,15 @@ class HeadNode:
         for each in self.cluster.groups:
             if each.lower() == name.lower():
                 return each
-        raise RequestRefused(404, "The node group %s does not exist." % name)
+        raise RequestRefused(404, f"The node group {name} does not exist.")
 
 
 def _parse_id(call: Call, name: str) -> int:
     text = call.path[name]
     if not (text.isascii() and text.lstrip("-").isdigit()):
-        raise RequestRefused(400, "%r is no id." % text)
+        raise RequestRefused(400, f"{text!r} is no id.")
     if len(text) > 10:
-        raise RequestRefused(404, "%s does not exist." % text)
+        raise RequestRefused(404, f"{text} does not exist.")
     return int(text)
 
 

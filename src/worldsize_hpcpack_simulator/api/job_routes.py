@@ -58,7 +58,7 @@ def _select_jobs(head: HeadNode, call: Call) -> Sequence[Job]:
     if "JobState" in filters:
         state = canonical_name(filters["JobState"], JOB_STATES)
         if state is None:
-            raise RequestRefused(400, "There is no job state %s." % filters["JobState"])
+            raise RequestRefused(400, "There is no job state {}.".format(filters["JobState"]))
         jobs = [job for job in jobs if job.state == state]
     if "NodeGroup" in filters:
         jobs = [job for job in jobs if filters["NodeGroup"].lower() in map(str.lower, job.names("NodeGroups"))]
@@ -80,7 +80,7 @@ def check_property_names(wanted: Sequence[str], example: Job | Task) -> None:
     shown = example.to_properties()
     for name in wanted:
         if canonical_name(name, shown) is None:
-            raise RequestRefused(400, "There is no property %s." % name)
+            raise RequestRefused(400, f"There is no property {name}.")
 
 
 def create(head: HeadNode, call: Call) -> Answer:
@@ -135,9 +135,9 @@ def submit(head: HeadNode, call: Call) -> Answer:
     values = parse_properties(given, JOB, "job")
     name = values.get("UserName") or job.value("UserName") or job.owner
     if password and not head.users.is_password_of(name, password):
-        raise RequestRefused(403, "The password of %s is wrong." % name)
+        raise RequestRefused(403, f"The password of {name} is wrong.")
     if not password and not head.options.cached:
-        raise RequestRefused(403, "The credentials of %s are not cached: set UserName and Password." % name)
+        raise RequestRefused(403, f"The credentials of {name} are not cached: set UserName and Password.")
     verbs.submit(head.scheduler, job)
     values.pop("Owner", None)
     job.values.update(values)
@@ -204,5 +204,5 @@ def parse_variables(body: object) -> dict[str, str]:
     values = parse_property_list(body)
     for name in values:
         if "=" in name:
-            raise RequestRefused(400, "%r is no name of an environment variable." % name)
+            raise RequestRefused(400, f"{name!r} is no name of an environment variable.")
     return values

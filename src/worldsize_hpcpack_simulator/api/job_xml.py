@@ -21,9 +21,9 @@ def job_from_xml(scheduler: Scheduler, owner: str, text: str) -> Job:
     try:
         root = fromstring(text.strip())  # nosec B314  # of one who has logged in; expat bounds what entities grow to
     except (ParseError, ValueError) as error:
-        raise RequestRefused(400, "The job is not well-formed XML: %s." % error) from None
+        raise RequestRefused(400, f"The job is not well-formed XML: {error}.") from None
     if _name(root) != "Job":
-        raise RequestRefused(400, "The XML describes no Job but %s." % _name(root))
+        raise RequestRefused(400, f"The XML describes no Job but {_name(root)}.")
     tasks = [each for inner in root if _name(inner) == "Tasks" for each in inner if _name(each) == "Task"]
     told = [_parse_attributes(each, TASK, "task") for each in tasks]
     values = _parse_attributes(root, JOB, "job")

@@ -64,7 +64,7 @@ def _parse_choice(call: Call, name: str, known: Sequence[str]) -> str | None:
         return None
     found = canonical_name(call.query[name], known)
     if found is None:
-        raise RequestRefused(400, "There is no node %s %r." % (name, call.query[name]))
+        raise RequestRefused(400, f"There is no node {name} {call.query[name]!r}.")
     return found
 
 
@@ -79,10 +79,10 @@ def operate_node(head: HeadNode, call: Call) -> Answer:
     operation = canonical_name(call.path["operation"], OPERATIONS)
     if operation is None:
         raise RequestRefused(
-            400, "There is no operation %s; there are %s." % (call.path["operation"], ", ".join(OPERATIONS))
+            400, "There is no operation {}; there are {}.".format(call.path["operation"], ", ".join(OPERATIONS))
         )
     operate(head.cluster, node, operation)
-    head.log("%s node %s" % (operation, node.name), call.user.name, node.name, "The operation was accepted.")
+    head.log(f"{operation} node {node.name}", call.user.name, node.name, "The operation was accepted.")
     return Answer(status=202)
 
 

@@ -35,7 +35,7 @@ def _node_properties(node: SimulatedNode, head: HeadNode) -> dict[str, str]:
 def _select_properties(shown: dict[str, str], wanted: Sequence[str]) -> dict[str, str]:
     names = [canonical_name(name, shown) for name in wanted]
     if None in names:
-        raise RequestRefused(400, "There is no property %s." % wanted[names.index(None)])
+        raise RequestRefused(400, f"There is no property {wanted[names.index(None)]}.")
     return {str(name): shown[str(name)] for name in names} if wanted else shown
 
 
@@ -57,7 +57,7 @@ def _select_nodes(head: HeadNode, call: Call) -> Sequence[SimulatedNode]:
     if "NodeState" in filters:
         state = canonical_name(filters["NodeState"], STATES)
         if state is None:
-            raise RequestRefused(400, "There is no node state %s." % filters["NodeState"])
+            raise RequestRefused(400, "There is no node state {}.".format(filters["NodeState"]))
         nodes = [node for node in nodes if node.state == state]
     if "NodeGroup" in filters:
         nodes = [node for node in nodes if filters["NodeGroup"].lower() in map(str.lower, node.groups)]

@@ -64,9 +64,9 @@ def parse_number(query: Mapping[str, str], name: str, default: int, least: int) 
         number = float(text)
         value = int(number)
     except (ValueError, OverflowError):
-        raise RequestRefused(400, "%r is no number for %s." % (text, name)) from None
+        raise RequestRefused(400, f"{text!r} is no number for {name}.") from None
     if value != number or value < least:
-        raise RequestRefused(400, "%s is a whole number of at least %d, not %s." % (name, least, text))
+        raise RequestRefused(400, f"{name} is a whole number of at least {least}, not {text}.")
     return value
 
 
@@ -76,7 +76,7 @@ def parse_flag(query: Mapping[str, str], name: str, default: bool) -> bool:
     if text is None:
         return default
     if text.lower() not in ("true", "false"):
-        raise RequestRefused(400, "%s is true or false, not %r." % (name, text))
+        raise RequestRefused(400, f"{name} is true or false, not {text!r}.")
     return text.lower() == "true"
 
 
@@ -87,9 +87,9 @@ def parse_filter(text: str | None, known: Sequence[str]) -> dict[str, str]:
     for part in re.split(r"\s+and\s+", text, flags=re.IGNORECASE) if text and text.strip() else []:
         match = _CLAUSE.fullmatch(part)
         if match is None:
-            raise RequestRefused(400, "%r is no filter of the form: NAME eq VALUE." % part)
+            raise RequestRefused(400, f"{part!r} is no filter of the form: NAME eq VALUE.")
         if match[1].lower() not in names:
-            raise RequestRefused(400, "There is no filter %s; there are %s." % (match[1], ", ".join(known)))
+            raise RequestRefused(400, "There is no filter {}; there are {}.".format(match[1], ", ".join(known)))
         found[names[match[1].lower()]] = match[2].strip("'\"")
     return found
 

@@ -38,7 +38,7 @@ def list_tasks(head: HeadNode, call: Call) -> Answer:
     wanted = names_in(call.query.get("properties")) or _LISTED
     check_property_names(wanted, Task(0, 0, {}))
     page = head.pages.page(
-        "tasks of %d" % job.number,
+        f"tasks of {job.number}",
         call.query,
         lambda: [(task.number, task.instance) for task in _select_tasks(job, call)],
     )
@@ -58,7 +58,8 @@ def _select_tasks(job: Job, call: Call) -> Sequence[Task]:
         tasks += task.subtasks.values() if expanded and task.subtasks else [task]
     filters = parse_filter(call.query.get("$filter"), _FILTERS)
     states = [
-        _parse_state(name) for name in names_in("%s,%s" % (filters.get("TaskState", ""), filters.get("TaskStates", "")))
+        _parse_state(name)
+        for name in names_in("{},{}".format(filters.get("TaskState", ""), filters.get("TaskStates", "")))
     ]
     if states:
         tasks = [task for task in tasks if task.state in states]
@@ -77,7 +78,7 @@ def _select_tasks(job: Job, call: Call) -> Sequence[Task]:
 def _parse_state(name: str) -> str:
     state = canonical_name(name, TASK_STATES)
     if state is None:
-        raise RequestRefused(400, "There is no task state %s." % name)
+        raise RequestRefused(400, f"There is no task state {name}.")
     return state
 
 
@@ -92,7 +93,7 @@ def add(head: HeadNode, call: Call) -> Answer:
     job = head.job(call)
     check_may_change(call.user, job.owner)
     if job.is_over or job.state in ("Finishing", "Canceling"):
-        raise RequestRefused(400, "No task can be added to job %d in the %s state." % (job.number, job.state))
+        raise RequestRefused(400, f"No task can be added to job {job.number} in the {job.state} state.")
     values = parse_properties(parse_property_list(call.body), TASK, "task")
     return Answer(job.add(with_sweep_type(values)).number)
 
@@ -120,7 +121,7 @@ def _change(job: Job, task: Task, call: Call) -> Answer:
     check_may_change(call.user, job.owner)
     values = parse_properties(parse_property_list(call.body), TASK, "task")
     if values and task.state != "Configuring":
-        raise RequestRefused(400, "The task %s cannot be changed in the %s state." % (task.key, task.state))
+        raise RequestRefused(400, f"The task {task.key} cannot be changed in the {task.state} state.")
     task.values.update(with_sweep_type(values))
     task.touch()
     return DONE

@@ -27,7 +27,7 @@ def web_app(head: HeadNode, changed: Callable[[], None], logged: Callable[[str],
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         answer = await _answer(head, request)
-        logged("%s %s %d" % (request.method, _target(request), answer.status))
+        logged(f"{request.method} {_target(request)} {answer.status}")
         if request.method != "GET":
             changed()
         response: Response
@@ -58,11 +58,11 @@ async def _handle(head: HeadNode, request: Request) -> Answer:
     path = _path(request)
     found = find_route(path[len(BASE) :], head.options.generation) if path.lower().startswith(BASE + "/") else None
     if found is None:
-        raise RequestRefused(404, "There is nothing at %s." % request.url.path)
+        raise RequestRefused(404, f"There is nothing at {request.url.path}.")
     route, variables = found
     handler = route.methods.get(request.method)
     if handler is None:
-        message = "%s is not allowed at %s." % (request.method, request.url.path)
+        message = f"{request.method} is not allowed at {request.url.path}."
         return Answer(message, 405, {"Allow": ", ".join(route.methods)})
     query = {name.lower(): value for name, value in request.query_params.items()}
     values = {name: unquote(value) for name, value in variables.items()}
@@ -81,7 +81,7 @@ async def _read(request: Request) -> bytes:
     async for piece in request.stream():
         data += piece
         if len(data) > _LARGEST:
-            raise RequestRefused(413, "The request body is larger than %d bytes." % _LARGEST)
+            raise RequestRefused(413, f"The request body is larger than {_LARGEST} bytes.")
     return bytes(data)
 
 
@@ -91,7 +91,7 @@ def _parse_body(body: bytes, request: Request) -> object:
         return None
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind not in ("application/json", "text/json"):
-        raise RequestRefused(415, "The request body is %s; it must be application/json." % kind)
+        raise RequestRefused(415, f"The request body is {kind}; it must be application/json.")
     try:
         found: object = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):

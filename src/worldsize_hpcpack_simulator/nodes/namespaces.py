@@ -39,7 +39,7 @@ def enter_node(
     _mount("none", root, "", _PRIVATE)
     os.mkdir(root + at)
     if mounted:
-        _mount("/proc/self/fd/%d" % seen, root + at, "", _BIND | _RECURSIVE)
+        _mount(f"/proc/self/fd/{seen}", root + at, "", _BIND | _RECURSIVE)
     os.close(seen)
     if hidden:
         _mount("tmpfs", root + os.path.realpath(share), "tmpfs", 0, "size=4k,mode=755")
@@ -66,7 +66,7 @@ def _enter_namespaces() -> None:
     except PermissionError:
         user, group = os.geteuid(), os.getegid()
         _unshare(_NEW_USER | _NEW_MOUNTS | _NEW_NAME)
-        maps = {"setgroups": "deny", "uid_map": "%d %d 1" % (user, user), "gid_map": "%d %d 1" % (group, group)}
+        maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
         for file, text in maps.items():
             with open("/proc/self/" + file, "w") as proc:
                 proc.write(text)
@@ -99,13 +99,13 @@ def _write_over(root: str, name: str, text: str) -> None:
 
 
 def _hosts_text(hosts: Mapping[str, str]) -> str:
-    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost", *("%s %s" % (hosts[each], each) for each in hosts)]
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost", *(f"{hosts[each]} {each}" for each in hosts)]
     return "\n".join(lines) + "\n"
 
 
 def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     answer = _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
-    _check(answer, "mount on %s" % target)
+    _check(answer, f"mount on {target}")
 
 
 def _unshare(flags: int) -> None:
@@ -115,4 +115,4 @@ def _unshare(flags: int) -> None:
 def _check(answer: int, what: str) -> None:
     if answer:
         number = ctypes.get_errno()
-        raise OSError(number, "%s (%s)" % (os.strerror(number), what))
+        raise OSError(number, f"{os.strerror(number)} ({what})")

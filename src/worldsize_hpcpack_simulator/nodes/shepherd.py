@@ -41,7 +41,7 @@ def run_task(order: TaskOrder, line: socket.socket) -> None:
     try:
         process = _start(order)
     except OSError as error:
-        told = {"code": -1, "output": "", "trouble": "%s: %s" % (error.filename or order.directory, error.strerror)}
+        told = {"code": -1, "output": "", "trouble": f"{error.filename or order.directory}: {error.strerror}"}
     else:
         told = _watch(process, line)
     with contextlib.suppress(OSError):

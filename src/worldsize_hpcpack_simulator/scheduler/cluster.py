@@ -85,8 +85,8 @@ class Cluster:
         """With namespaces names of their own, else the addresses that every program can reach without a resolver."""
         self.nodes = {}
         for number in range(1, self.options.nodes + 1):
-            name = "cn%02d" % number if self.isolated else "127.0.0.%d" % (number + 1)
-            address = "127.0.1.%d" % number if self.isolated else name
+            name = f"cn{number:02d}" if self.isolated else f"127.0.0.{number + 1}"
+            address = f"127.0.1.{number}" if self.isolated else name
             self.nodes[name] = SimulatedNode(number, name, address, self.options)
 
     @property

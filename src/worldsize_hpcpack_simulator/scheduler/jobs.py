@@ -118,7 +118,7 @@ class Task(Item):
     @property
     def order(self) -> str:
         """What a node calls this run of it."""
-        return "%s-%d" % (self.key, self.requeues)
+        return f"{self.key}-{self.requeues}"
 
     @property
     def cores(self) -> int:
@@ -126,8 +126,8 @@ class Task(Item):
 
     @property
     def key(self) -> str:
-        text = "%d.%d" % (self.job, self.number)
-        return "%s.%d" % (text, self.instance) if self.instance else text
+        text = f"{self.job}.{self.number}"
+        return f"{text}.{self.instance}" if self.instance else text
 
     @property
     def is_sweep(self) -> bool:

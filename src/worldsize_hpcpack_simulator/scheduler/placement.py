@@ -110,20 +110,20 @@ def impossible_reason(job: Job, rooms: Sequence[NodeCapacity]) -> str:
     ]
     for name in wanted:
         if name.lower() not in known:
-            return "The node %s does not exist in this cluster." % name
+            return f"The node {name} does not exist in this cluster."
     may = eligible_nodes(job, rooms)
     needs = required_units(job, list(job.runnable_tasks()))
     outside = set(needs) - {room.name.lower() for room in may}
     if outside:
-        return "The task requires node %s, which is not among the nodes of the job." % sorted(outside)[0]
+        return f"The task requires node {sorted(outside)[0]}, which is not among the nodes of the job."
     kind = job.value("UnitType")
     least, limit = job_limits(job)
     if sum(needs.values()) > limit:
-        return "The job may have %d %s, and its tasks require more by name." % (limit, _unit_words(kind, limit))
+        return f"The job may have {limit} {_unit_words(kind, limit)}, and its tasks require more by name."
     most = sum(room.units(kind, room.cores) for room in may)
     if least > most:
         words = (least, _unit_words(kind, least), most)
-        return "The job needs at least %d %s, and the nodes that it may use have %d." % words
+        return "The job needs at least {} {}, and the nodes that it may use have {}.".format(*words)
     return ""
 
 

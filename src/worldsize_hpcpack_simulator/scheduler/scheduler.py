@@ -122,19 +122,19 @@ class Scheduler(TaskRunner):
 
     def _waiting_reason(self, job: Job) -> str:
         if job.value("HoldUntil") and parse_date(job.value("HoldUntil")) > time.time():
-            return "The job is held until %s." % job.value("HoldUntil")
+            return "The job is held until {}.".format(job.value("HoldUntil"))
         for parent in job.names("ParentJobIds"):
             if not self.jobs[int(parent)].is_over:
-                return "The job waits for job %s." % parent
+                return f"The job waits for job {parent}."
         return ""
 
     def _run(self, job: Job) -> None:
         if _is_over_limit(job):
-            self.end_job(job, "Failed", "The job ran for longer than its limit of %d seconds." % job.seconds)
+            self.end_job(job, "Failed", f"The job ran for longer than its limit of {job.seconds} seconds.")
             return
         for task in job.runnable_tasks():
             if task.state == "Running" and _is_over_limit(task):
-                self.end_task(task, "Failed", "The task ran for longer than its limit of %d seconds." % task.seconds)
+                self.end_task(task, "Failed", f"The task ran for longer than its limit of {task.seconds} seconds.")
         failed = [task for task in job.runnable_tasks() if task.state == "Failed"]
         for task in failed:
             if job.flag("FailOnTaskFailure") or task.flag("FailJobOnFailure"):
@@ -202,4 +202,4 @@ def _is_over_limit(item: Job | Task) -> bool:
 
 
 def _failure_message(task: Task) -> str:
-    return "Task %s failed: %s" % (task.key, task.message)
+    return f"Task {task.key} failed: {task.message}"

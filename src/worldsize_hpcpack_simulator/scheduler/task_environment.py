@@ -37,9 +37,11 @@ def _address_variable(task: Task, cluster: Cluster) -> dict[str, str]:
 
 def task_environment(task: Task, job: Job, home: str) -> dict[str, str]:
     """A clean environment with the job's variables, the task's, and those that HPC Pack is known to set."""
-    cores = "".join(" %s %d" % (name, count) for name, count in task.place.items())
+    cores = "".join(f" {name} {count}" for name, count in task.place.items())
     plain = {
-        "PATH": "%s:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" % os.path.join(sys.prefix, "bin"),
+        "PATH": "{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".format(
+            os.path.join(sys.prefix, "bin")
+        ),
         "HOME": home,
         "LANG": "C.UTF-8",
         "SHELL": "/bin/sh",
@@ -48,7 +50,7 @@ def task_environment(task: Task, job: Job, home: str) -> dict[str, str]:
         "CCP_JOBID": str(job.number),
         "CCP_TASKID": str(task.number),
         "CCP_TASKINSTANCEID": str(task.instance),
-        "CCP_NODES_CORES": "%d%s" % (len(task.place), cores),
+        "CCP_NODES_CORES": f"{len(task.place)}{cores}",
         "CCP_NUMCPUS": str(task.cores),
     }
     return {**plain, **job.environ, **task.environ, **own}

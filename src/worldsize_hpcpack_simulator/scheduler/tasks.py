@@ -49,11 +49,11 @@ class TaskRunner:
         if task.ending:
             end_run(task, task.ending)
         elif trouble:
-            end_run(task, "Failed", "The task could not run on node %s: %s." % (node.name, trouble))
+            end_run(task, "Failed", f"The task could not run on node {node.name}: {trouble}.")
         elif task.exit_code in _success_codes(task):
             end_run(task, "Finished")
         else:
-            end_run(task, "Failed", "The command of the task exited with code %s." % task.exit_code)
+            end_run(task, "Failed", f"The command of the task exited with code {task.exit_code}.")
 
     def handle_lost_node(self, node: SimulatedNode) -> None:
         """A node does not answer any more: what ran there failed, or runs again where that is allowed."""
@@ -67,7 +67,7 @@ class TaskRunner:
         self.changed()
 
     def _end_lost_task(self, task: Task, node: SimulatedNode) -> None:
-        why = "Node %s became unreachable while the task was running." % node.name
+        why = f"Node {node.name} became unreachable while the task was running."
         if task.nodes[0] != node.name:
             self._order_end(task, 0)
         if task.ending:

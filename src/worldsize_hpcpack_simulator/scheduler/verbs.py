@@ -14,7 +14,7 @@ def submit(scheduler: Scheduler, job: Job) -> None:
     """A job that is configured, or whose requeued tasks are; it is validated later."""
     again = job.state in ("Failed", "Canceled") and any(task.state == "Configuring" for task in job.runnable_tasks())
     if job.state != "Configuring" and not again:
-        raise _wrong_state_error("submitted", "job %d" % job.number, job.state)
+        raise _wrong_state_error("submitted", f"job {job.number}", job.state)
     for task in dict.fromkeys([*job.tasks.values(), *job.runnable_tasks()]):
         if task.state == "Configuring":
             task.enter_state("Submitted")
@@ -29,12 +29,12 @@ def cancel_job(scheduler: Scheduler, job: Job, message: str, forced: bool) -> No
     elif job.state in _ENDABLE or job.state == "Canceling":
         scheduler.end_job(job, "Canceled", message or "The job was canceled.", forced)
     else:
-        raise _wrong_state_error("canceled", "job %d" % job.number, job.state)
+        raise _wrong_state_error("canceled", f"job {job.number}", job.state)
 
 
 def finish_job(scheduler: Scheduler, job: Job, message: str) -> None:
     if job.state not in _ENDABLE:
-        raise _wrong_state_error("finished", "job %d" % job.number, job.state)
+        raise _wrong_state_error("finished", f"job {job.number}", job.state)
     scheduler.end_job(job, "Finished", message)
 
 
@@ -45,13 +45,13 @@ def requeue_job(scheduler: Scheduler, job: Job) -> None:
     elif job.state in ("Failed", "Canceled"):
         scheduler.requeue(job)
     else:
-        raise _wrong_state_error("requeued", "job %d" % job.number, job.state)
+        raise _wrong_state_error("requeued", f"job {job.number}", job.state)
 
 
 def cancel_task(scheduler: Scheduler, task: Task, message: str, forced: bool) -> None:
     """What runs of it fails; what does not is canceled, and stays so when the job is requeued."""
     if task.is_over or task.state == "Finishing":
-        raise _wrong_state_error("canceled", "task %s" % task.key, task.state)
+        raise _wrong_state_error("canceled", f"task {task.key}", task.state)
     for each in task.subtasks.values() if task.is_sweep else [task]:
         scheduler.end_task(each, "Failed", message or "The task was canceled.", forced)
         each.dismissed = each.state == "Canceled"
@@ -61,7 +61,7 @@ def cancel_task(scheduler: Scheduler, task: Task, message: str, forced: bool) ->
 
 def finish_task(scheduler: Scheduler, task: Task, message: str) -> None:
     if task.state not in ("Running", "Dispatching", "Queued"):
-        raise _wrong_state_error("finished", "task %s" % task.key, task.state)
+        raise _wrong_state_error("finished", f"task {task.key}", task.state)
     for each in task.subtasks.values() if task.is_sweep else [task]:
         scheduler.end_task(each, "Finished", message)
 
@@ -69,7 +69,7 @@ def finish_task(scheduler: Scheduler, task: Task, message: str) -> None:
 def requeue_task(task: Task, master: Task | None = None) -> None:
     """It is configured again, and queued when its job is submitted again, or soon if its job still runs."""
     if task.state not in ("Failed", "Canceled", "Queued"):
-        raise _wrong_state_error("requeued", "task %s" % task.key, task.state)
+        raise _wrong_state_error("requeued", f"task {task.key}", task.state)
     for each in (task, *task.subtasks.values()):
         if each.state in ("Failed", "Canceled", "Queued"):
             each.requeues += 1
@@ -80,4 +80,4 @@ def requeue_task(task: Task, master: Task | None = None) -> None:
 
 
 def _wrong_state_error(done: str, what: str, state: str) -> RequestRefused:
-    return RequestRefused(400, "The %s cannot be %s in the %s state." % (what, done, state))
+    return RequestRefused(400, f"The {what} cannot be {done} in the {state} state.")

@@ -349,7 +349,7 @@ class MemberChannel:
         tells why it is not. Raises ConnectionRefusedError where nobody listens."""
         if self._link is not None:
             if not self.connected and self._clock() - self._link.began > GREETING:
-                self.trouble = "what answers there has not proved within %g s that it is the run's head" % GREETING
+                self.trouble = f"what answers there has not proved within {GREETING:g} s that it is the run's head"
                 self.close()
             return False
         try:

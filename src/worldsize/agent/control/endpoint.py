@@ -53,10 +53,10 @@ def _use_descriptor(path: str, use: Callable[[str], object]) -> None:
     parent, name = os.path.split(path)
     directory = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        use("/proc/self/fd/%d/%s" % (directory, name))
+        use(f"/proc/self/fd/{directory}/{name}")
     finally:
         os.close(directory)
 
 
 def endpoint_text(endpoint: Endpoint) -> str:
-    return endpoint if isinstance(endpoint, str) else "%s:%d" % endpoint
+    return endpoint if isinstance(endpoint, str) else "{}:{}".format(*endpoint)

@@ -30,7 +30,7 @@ class MessageRelay:
 
     def with_pipes(self, plan: Plan) -> Plan:
         """`plan` with the options `source`, which the waiting program reads, and `target`, which the other writes."""
-        here = "/proc/%d/fd/" % os.getpid()
+        here = f"/proc/{os.getpid()}/fd/"
         ends = {"source": here + str(self._reading), "target": here + str(self._writing)}
         return plan._replace(options={**plan.options, **ends})
 

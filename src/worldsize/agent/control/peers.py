@@ -112,7 +112,7 @@ class HeadPeers(SoloPeers):
         silent = self._channel.silent_nodes(silence)
         for node_rank in silent:
             self._channel.drop(node_rank)
-        what = "its agent has not been heard of for %g s" % silence
+        what = f"its agent has not been heard of for {silence:g} s"
         heard = [self._handle_lost_node(node_rank, what) for node_rank in silent]
         return [each for each in heard if each is not None]
 
@@ -246,7 +246,7 @@ class MemberPeers(SoloPeers):
             return []
         self._channel.close()
         self._head_gone = True
-        return [self._head_lost_verdict("the head's agent has not been heard of for %g s" % silence)]
+        return [self._head_lost_verdict(f"the head's agent has not been heard of for {silence:g} s")]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         self._channel.send("idle", waiting=own[0], seconds=own[1])

@@ -40,7 +40,7 @@ class PortReservation:
                 self.port = port
                 self._mark = mark
                 return
-        raise RendezvousError("no free port between %d and %d on %s" % (low, high, socket.gethostname()))
+        raise RendezvousError(f"no free port between {low} and {high} on {socket.gethostname()}")
 
 
 def _candidates(ephemeral: tuple[int, int]) -> tuple[int, int]:
@@ -64,7 +64,7 @@ def _mark(port: int, key: bytes | None) -> socket.socket | None:
     mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     if sys.platform == "linux" and key is not None:
         try:
-            mark.bind("\0worldsize-%s" % blake2b(b"%d" % port, key=key, digest_size=16).hexdigest())
+            mark.bind("\0worldsize-{}".format(blake2b(b"%d" % port, key=key, digest_size=16).hexdigest()))
         except OSError:
             mark.close()
             return None

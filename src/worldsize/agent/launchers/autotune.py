@@ -15,7 +15,7 @@ from worldsize.plan.run_paths import RunPaths
 
 def order_file(paths: RunPaths, node_rank: int) -> str:
     """What a node's agent writes for its tuner: the plan as it is there, where the other nodes are."""
-    return os.path.join(paths.launch_dir, "autotune-%d.json" % node_rank)
+    return os.path.join(paths.launch_dir, f"autotune-{node_rank}.json")
 
 
 LISTENER = "WORLDSIZE_AUTOTUNE_LISTENER"

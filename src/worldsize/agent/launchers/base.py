@@ -163,9 +163,7 @@ def _write_launch_files(
 def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None:
     """`NAME slots=N` for each node, as DeepSpeed and Open MPI read it. Every node writes the same, whole."""
     names = node_names([host.name for host in world.hosts])
-    write_text(
-        paths.hostfile, "".join("%s slots=%d\n" % (name, len(node.ranks)) for name, node in zip(names, plan.nodes))
-    )
+    write_text(paths.hostfile, "".join(f"{name} slots={len(node.ranks)}\n" for name, node in zip(names, plan.nodes)))
 
 
 def needs_launch_preparation(plan: Plan) -> bool:

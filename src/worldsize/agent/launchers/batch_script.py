@@ -77,7 +77,7 @@ def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str])
         WORLDSIZE_ERROR_FILE=paths.rank_error(0) if virtual else os.path.join(paths.errors_dir, _RANK_ERROR),
     )
     if plan.ranks_umask is not None:
-        environment["SLURM_UMASK"] = "%04o" % plan.ranks_umask  # the steps of the real srun have it
+        environment["SLURM_UMASK"] = f"{plan.ranks_umask:04o}"  # the steps of the real srun have it
     if plan.inrank:
         environment["WORLDSIZE_INRANK"] = ",".join(plan.inrank)
     if plan.rehearsal:
@@ -154,11 +154,11 @@ def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: floa
     if failure is not None:
         return failure
     name = signal_name(code)
-    how = "was killed by signal %d (%s)" % (code - 128, name) if name else "ended with code %d" % code
+    how = f"was killed by signal {code - 128} ({name})" if name else f"ended with code {code}"
     reason = Reason.SIGNAL if name else Reason.EXIT_CODE
     if oom and code == 137:
         reason = Reason.OUT_OF_MEMORY
-    return Failure(reason, "the batch script %s" % how, 0, 0, code, ended)
+    return Failure(reason, f"the batch script {how}", 0, 0, code, ended)
 
 
 def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure | None:

@@ -48,7 +48,7 @@ def own_cpu_shares(ranks: int, system: str = _SYSTEM) -> tuple[tuple[int, ...], 
 
 def read_cpu_locations(cpus: Iterable[int], system: str = _SYSTEM) -> dict[int, CpuLocation]:
     numa = _numa_nodes(system)
-    return {cpu: _cpu_location(cpu, numa.get(cpu, 0), "%s/cpu/cpu%d/topology/" % (system, cpu)) for cpu in cpus}
+    return {cpu: _cpu_location(cpu, numa.get(cpu, 0), f"{system}/cpu/cpu{cpu}/topology/") for cpu in cpus}
 
 
 def _cpu_location(cpu: int, numa: int, topology: str) -> CpuLocation:
@@ -64,7 +64,7 @@ def _numa_nodes(system: str) -> dict[int, int]:
         return {}
     found = [parse_digits(name[4:]) for name in names if name.startswith("node")]
     numbers = [number for number in found if number is not None]
-    return {cpu: number for number in numbers for cpu in _parse(_read("%s/node/node%d/cpulist" % (system, number)))}
+    return {cpu: number for number in numbers for cpu in _parse(_read(f"{system}/node/node{number}/cpulist"))}
 
 
 def _read(path: str) -> str:

@@ -51,7 +51,7 @@ exit 0
 
 def directory_of(paths: RunPaths, node: NodePlan) -> str:
     """First on the launcher's PATH."""
-    return os.path.join(paths.launch_dir, "node-%d" % node.node_rank)
+    return os.path.join(paths.launch_dir, f"node-{node.node_rank}")
 
 
 def deepspeed_environment(
@@ -63,7 +63,7 @@ def deepspeed_environment(
     own.update(name for name in first if name.endswith(("RANK", "_PROCID", "_LOCALID", "_PROCESS_ID")))
     own.update(name for name in first if name.endswith("ERROR_FILE") or name == "AZUREML_PROCESS_NAME")
     environment = {name: value for name, value in first.items() if name in _NODE_VARIABLES or name not in own}
-    environment["PATH"] = "%s:%s" % (directory_of(paths, node), first["PATH"])
+    environment["PATH"] = "{}:{}".format(directory_of(paths, node), first["PATH"])
     asked = {_AUTOTUNING: autotuning} if autotuning else {}
     return {**environment, **asked, HOOK: paths.launch_dir}
 
@@ -86,7 +86,7 @@ def write_launch_files(
             for name, value in process.environment.items()
             if environment.get(name) != value and name not in _DEEPSPEED_VARIABLES
         }
-        path = os.path.join(paths.launch_dir, "rank-%d.json" % process.ranks[0])
+        path = os.path.join(paths.launch_dir, f"rank-{process.ranks[0]}.json")
         write_bytes(path, json.dumps({"environment": changed, "log": process.log}).encode())
 
 

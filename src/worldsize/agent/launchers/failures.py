@@ -108,9 +108,9 @@ def _rank_errors(plan: Plan, paths: RunPaths) -> Dict[int, Dict[str, Any]]:
 def _launcher_failure(launcher: str, node_rank: int, host: str, ended: EndedProcess) -> Failure:
     """Nobody says that it was a rank."""
     name = signal_name(ended.code)
-    how = "was killed by signal %d (%s)" % (ended.code - 128, name) if name else "ended with code %d" % ended.code
+    how = f"was killed by signal {ended.code - 128} ({name})" if name else f"ended with code {ended.code}"
     said = _last_line(ended.process.log)
-    what = "%s on node %d (%s) %s%s" % (launcher, node_rank, host, how, ": " + said if said else "")
+    what = "{} on node {} ({}) {}{}".format(launcher, node_rank, host, how, ": " + said if said else "")
     return Failure(Reason.SIGNAL if name else Reason.EXIT_CODE, what, node_rank, None, ended.code, ended.time)
 
 
@@ -119,10 +119,10 @@ def _daemon_failure(launcher: str, node_rank: int, host: str, ended: EndedProces
     others go first."""
     if ended.code in (126, 127):
         said = _last_line(ended.process.log)
-        what = "%s's daemon cannot be started on node %d (%s): %s" % (launcher, node_rank, host, said)
+        what = f"{launcher}'s daemon cannot be started on node {node_rank} ({host}): {said}"
     else:
         values = (launcher, node_rank, host, ended.code)
-        what = "%s's daemon on node %d (%s) ended with code %d (remote process exited)" % values
+        what = "{}'s daemon on node {} ({}) ended with code {} (remote process exited)".format(*values)
     return Failure(Reason.EXIT_CODE, what, node_rank, None, ended.code, ended.time)
 
 

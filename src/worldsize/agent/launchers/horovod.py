@@ -46,7 +46,7 @@ def start_rendezvous_server(plan: Plan, world: RendezvousResult, paths: RunPaths
     """Start it on the port that the ranks are told of; `rank` is the environment of one of them. Raises OSError."""
     head = world.hosts[0]
     names = node_names([host.name for host in world.hosts])
-    nodes = ",".join("%s:%d" % (name, len(node.ranks)) for name, node in zip(names, plan.nodes))
+    nodes = ",".join(f"{name}:{len(node.ranks)}" for name, node in zip(names, plan.nodes))
     environment = {**scrub(rank), "WORLDSIZE_RUN_ID": plan.run_id, "WORLDSIZE_RUN_DIR": paths.root}
     with socket.create_server((head.address, head.ports[0]), backlog=plan.world_size) as listener:
         os.set_inheritable(listener.fileno(), True)

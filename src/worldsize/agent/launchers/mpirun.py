@@ -140,7 +140,7 @@ def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
     for node, name in zip(plan.nodes, hosts):
         slots += len(node.ranks)
         if hosts[node.node_rank + 1 : node.node_rank + 2] != [name]:
-            lines.append("%s slots=%d\n" % (name, slots))
+            lines.append(f"{name} slots={slots}\n")
             slots = 0
     if len(lines) > len(set(hosts)):
         raise OSError(errno.EINVAL, "places ranks by hosts, and nodes that share one are not neighbours here")
@@ -161,7 +161,7 @@ def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], cro
         **ours,
         **plan.environment,
     }
-    environment["PATH"] = "%s:%s" % (paths.launch_dir, rank["PATH"])
+    environment["PATH"] = "{}:{}".format(paths.launch_dir, rank["PATH"])
     if os.getuid() == 0:
         environment.update(dict.fromkeys(_AS_ROOT, "1"))
     return environment

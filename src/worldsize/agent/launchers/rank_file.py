@@ -23,7 +23,7 @@ def write_rank_files(
     """One for each rank of this node, whole; `environment` is the launcher's own."""
     for process in ranks:
         lines = rank_lines(process, launcher, environment, umask)
-        path = os.path.join(paths.launch_dir, "rank-%d" % process.ranks[0])
+        path = os.path.join(paths.launch_dir, f"rank-{process.ranks[0]}")
         write_bytes(path, lines.encode(errors="surrogateescape"))
 
 
@@ -32,16 +32,16 @@ def rank_lines(process: Process, launcher: str, environment: Mapping[str, str], 
     rank = {name: value for name, value in process.environment.items() if not name.startswith(stand)}
     changed = {name: value for name, value in rank.items() if environment.get(name) != value and name.isidentifier()}
     gone = [name for name in environment if name not in rank and not name.startswith((*stand, "OMPI_", "PRTE_"))]
-    lines = ["export %s=%s" % (name, to_shell_word(value)) for name, value in changed.items()]
-    lines += ["unset %s" % name for name in gone]
-    lines.append("exec >>%s 2>&1" % to_shell_word(process.log))
+    lines = [f"export {name}={to_shell_word(value)}" for name, value in changed.items()]
+    lines += [f"unset {name}" for name in gone]
+    lines.append(f"exec >>{to_shell_word(process.log)} 2>&1")
     if umask is not None:
-        lines.append("umask %03o" % umask)
+        lines.append(f"umask {umask:03o}")
     if process.cpus:
-        lines.append("taskset -cp %s $$ >/dev/null 2>&1" % ",".join(map(str, process.cpus)))
+        lines.append("taskset -cp {} $$ >/dev/null 2>&1".format(",".join(map(str, process.cpus))))
     return "\n".join(lines) + "\n"
 
 
 def to_shell_word(text: str) -> str:
     """As one word of sh."""
-    return "'%s'" % text.replace("'", "'\\''")
+    return "'{}'".format(text.replace("'", "'\\''"))

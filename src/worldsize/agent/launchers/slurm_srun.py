@@ -26,8 +26,8 @@ _SIGNALS = {"Killed": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7,
 def srun_argv(plan: Plan, paths: RunPaths) -> tuple[str, ...]:
     nodes, each = len(plan.nodes), len(plan.nodes[0].ranks)
     return (
-        "srun", "--overlap", "--mpi=pmix", "--nodes=%d" % nodes, "--ntasks=%d" % plan.world_size,
-        "--ntasks-per-node=%d" % each, "--distribution=block", "--kill-on-bad-exit=1", "--mem=0", "--cpu-bind=none",
+        "srun", "--overlap", "--mpi=pmix", f"--nodes={nodes}", f"--ntasks={plan.world_size}",
+        f"--ntasks-per-node={each}", "--distribution=block", "--kill-on-bad-exit=1", "--mem=0", "--cpu-bind=none",
         "--input=none", "/bin/sh", "-c", _BECOME_THE_RANK, paths.launch_dir, *plan.argv,
     )  # fmt: skip
 

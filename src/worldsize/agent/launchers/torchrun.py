@@ -54,12 +54,12 @@ def torchrun_argv(
     """Rendezvous on the head's port, or where the plan says, as HPC Pack's guide starts it."""
     restarts = plan.options.get("max_restarts", 0)
     script = _rank_script(environment, restarts > 0, plan.spare > 0, plan.ranks_umask)
-    nodes = "%d:%d" % (len(plan.nodes) - plan.spare, len(plan.nodes)) if plan.spare else "%d" % len(plan.nodes)
+    nodes = f"{len(plan.nodes) - plan.spare}:{len(plan.nodes)}" if plan.spare else f"{len(plan.nodes)}"
     meeting = _static_options if plan.options.get("rdzv_backend") == "static" else _c10d_options
     return (
         plan.python, "-m", "torch.distributed.run",
-        "--nnodes=%s" % nodes, "--nproc-per-node=%d" % len(node.ranks), *meeting(plan, world, node),
-        "--local-addr=%s" % _label(world, node), "--max-restarts=%d" % restarts, "--no-python",
+        f"--nnodes={nodes}", f"--nproc-per-node={len(node.ranks)}", *meeting(plan, world, node),
+        f"--local-addr={_label(world, node)}", f"--max-restarts={restarts}", "--no-python",
         "/bin/sh", "-c", script, "sh", paths.errors_dir, paths.logs_dir, *plan.argv,
     )  # fmt: skip
 
@@ -71,8 +71,8 @@ def torchrun_environment(plan: Plan, environment: Mapping[str, str]) -> Mapping[
 
 
 def _static_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tuple[str, ...]:
-    head = "--master-addr=%s" % world.address, "--master-port=%d" % world.port
-    return "--rdzv-backend=static", "--node-rank=%d" % node.node_rank, *head
+    head = f"--master-addr={world.address}", f"--master-port={world.port}"
+    return "--rdzv-backend=static", f"--node-rank={node.node_rank}", *head
 
 
 def _c10d_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tuple[str, ...]:
@@ -84,11 +84,11 @@ def _c10d_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tuple[
         host, _, said = plan.rdzv_endpoint.partition(":")
         hosts = [number for number, each in enumerate(world.hosts) if _short_name(each.name) == _short_name(host)]
         port = parse_digits(said) or (world.port if hosts == [0] else _TORCHS_PORT)
-    how = ["is_host=%d" % (node.node_rank == hosts[0])] if hosts else []
+    how = [f"is_host={int(node.node_rank == hosts[0])}"] if hosts else []
     if plan.spare:
-        how.append("last_call_timeout=%d" % _LAST_CALL)
-    conf = ("--rdzv-conf=%s" % ",".join(how),) if how else ()
-    return "--rdzv-id=%s" % plan.run_id, "--rdzv-backend=c10d", "--rdzv-endpoint=%s:%d" % (host, port), *conf
+        how.append(f"last_call_timeout={_LAST_CALL}")
+    conf = ("--rdzv-conf={}".format(",".join(how)),) if how else ()
+    return f"--rdzv-id={plan.run_id}", "--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}", *conf
 
 
 def _short_name(name: str) -> str:
@@ -114,19 +114,21 @@ def root_cause(log: str) -> FailedRank | None:
 def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, umask: int | None) -> str:
     """What torchrun starts for each rank: it names the rank in every convention in force, gives it its own log,
     error file and umask, and becomes the command. What a rank said that is started again does not count any more."""
-    exports = ['%s="$RANK"' % name for name in _BY_RANK if name in environment]
-    exports += ['%s="$LOCAL_RANK"' % name for name in _BY_LOCAL_RANK if name in environment]
+    exports = [f'{name}="$RANK"' for name in _BY_RANK if name in environment]
+    exports += [f'{name}="$LOCAL_RANK"' for name in _BY_LOCAL_RANK if name in environment]
     exports += ['AZUREML_PROCESS_NAME="rank_$RANK"'] if "AZUREML_PROCESS_NAME" in environment else []
     if elastic:
-        exports += ['%s="$%s"' % (n, source) for source, names in _BY_WORLD.items() for n in names if n in environment]
-    return 'r=$(printf %%05d "$RANK"); log="$2/rank-$r.log"; export WORLDSIZE_ERROR_FILE="$1/rank-$r.json" %s; %s%s' % (
-        " ".join(exports),
-        _FORGET if restarts else "",
-        _BECOME_THE_COMMAND % ("" if umask is None else "umask %03o; " % umask),
+        exports += [f'{n}="${source}"' for source, names in _BY_WORLD.items() for n in names if n in environment]
+    return (
+        'r=$(printf %05d "$RANK"); log="$2/rank-$r.log"; export WORLDSIZE_ERROR_FILE="$1/rank-$r.json" {}; {}{}'.format(
+            " ".join(exports),
+            _FORGET if restarts else "",
+            _BECOME_THE_COMMAND % ("" if umask is None else f"umask {umask:03o}; "),
+        )
     )
 
 
 def _label(world: RendezvousResult, node: NodePlan) -> str:
     """torchrun numbers its nodes by sorting their addresses, so that its node ranks and ours would differ. Only the
     first one's is ever connected to; the others' stand for their place: "~" sorts after every address."""
-    return world.address if node.node_rank == 0 else "~%06d" % node.node_rank
+    return world.address if node.node_rank == 0 else f"~{node.node_rank:06d}"

@@ -107,7 +107,7 @@ def _run_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
     ignore_notices()
     os.umask(umask)
     _redirect(log)
-    set_process_title("worldsize %s" % os.path.basename(root))
+    set_process_title(f"worldsize {os.path.basename(root)}")
     return run()
 
 
@@ -153,7 +153,7 @@ class Conductor:
             if ended is not None:
                 return self._conclusion.write(dict.fromkeys(self._nodes(), ended))
             if access_of(self.paths.root) != self._access:
-                note("%s is not there any more" % self.paths.root)
+                note(f"{self.paths.root} is not there any more")
                 return 1
         if self.plan.rehearsal:
             self._isolate()
@@ -206,7 +206,7 @@ class Conductor:
                 namespaces.cut_network()
                 self.environ = {**namespaces.LOOPBACK, **self.environ}
         except OSError as error:
-            note("not isolated: %s" % error)
+            note(f"not isolated: {error}")
             return
         write_json(self.paths.isolation, self._isolated._asdict())
 
@@ -229,7 +229,7 @@ class Conductor:
         try:
             write_json(self.paths.handle, processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root))
         except OSError as error:  # a full disk ends the run, as does a run directory that is gone
-            note("no handle written: %s" % error)
+            note(f"no handle written: {error}")
         if os.path.exists(self.paths.cancel):
             self._cancel()
 

@@ -43,7 +43,7 @@ class Dependency:
             if state is None:
                 return False
             if state != RunState.SUCCEEDED and not self._any_end:
-                self.refused = "%s had SUCCEEDED, and that is %s" % (self.run_id, state)
+                self.refused = f"{self.run_id} had SUCCEEDED, and that is {state}"
                 return False
             self._roots.pop(0)
         return self.refused is None

@@ -35,7 +35,7 @@ class ResultWriter:
         try:
             write_bytes(self._spare, b"\n" * _RESULT_BYTES)
         except OSError as error:
-            note("no room for the result: %s" % error)
+            note(f"no room for the result: {error}")
 
     def write(self, lost: Mapping[int, Verdict]) -> int:
         """The result, with what is known of the nodes that left no record; the run's exit code."""
@@ -54,7 +54,7 @@ class ResultWriter:
         try:
             write_result(self.paths, result(self.plan, status), self._spare)
         except OSError as error:
-            note("no result written: %s" % error)
+            note(f"no result written: {error}")
         return status.exit_code or 0
 
     def _all_exits(self, lost: Mapping[int, Verdict]) -> tuple[ExitRecord, ...]:
@@ -75,7 +75,7 @@ def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verd
     try:
         write_json(paths.exit_record(node_rank), record.to_json())
     except OSError as error:
-        note("no exit record for node %d: %s" % (node_rank, error))
+        note(f"no exit record for node {node_rank}: {error}")
     return record
 
 
@@ -95,15 +95,15 @@ def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool 
     if cancelled:
         return Verdict(CANCEL, None)
     name = signal_name(code)
-    how = "was killed by signal %d (%s)" % (code - 128, name) if name else "failed (see logs/conductor.log)"
+    how = f"was killed by signal {code - 128} ({name})" if name else "failed (see logs/conductor.log)"
     if silent:
         how = "fell silent (stopped or hung) and was ended"
-    what = "node %d%s: its agent %s" % (node_rank, " (%s)" % host if host else "", how)
+    what = "node {}{}: its agent {}".format(node_rank, f" ({host})" if host else "", how)
     return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, code or 1, time.time()))
 
 
 def no_agent_verdict(error: OSError) -> Verdict:
-    what = "no agent could be started: %s" % error.strerror
+    what = f"no agent could be started: {error.strerror}"
     return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, None, None, 1, time.time()))
 
 
@@ -114,7 +114,7 @@ def setup_failed_verdict(what: str, code: int) -> Verdict:
 def no_head_verdict(error: Exception) -> Verdict:
     """Why not a single agent was started."""
     full = isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
-    what = "the run could not be started: %s" % error
+    what = f"the run could not be started: {error}"
     reason = Reason.STORAGE if full else Reason.RENDEZVOUS
     return Verdict(AGENT_LOST, Failure(reason, what, 0, None, 1, time.time()))
 

@@ -132,7 +132,7 @@ class RunQueue:
         while self._waiting and len(self._running) < self._at_once:
             paths = self._waiting.pop(0)
             if not self._is_unchanged(paths):
-                note("%s is not there any more" % paths.root)
+                note(f"{paths.root} is not there any more")
             elif os.path.exists(self.paths.cancel) or os.path.exists(paths.cancel):
                 self._conclude(paths, _cancelled_status())
             else:
@@ -155,7 +155,7 @@ class RunQueue:
         try:
             plan = _plan(paths)
         except (OSError, ValueError) as error:
-            note("%s: %s" % (paths.plan, error))
+            note(f"{paths.plan}: {error}")
             return
         _guard(partial(write_result, paths, result(plan, status)))
 
@@ -168,7 +168,7 @@ class RunQueue:
             hold_signals()
             pid = fork_conductor(plan, paths, self._environ)
         except (OSError, ValueError, UsageError) as error:
-            self._conclude(paths, _failed_status(Reason.STORAGE, "it could not be started: %s" % error))
+            self._conclude(paths, _failed_status(Reason.STORAGE, f"it could not be started: {error}"))
             return
         finally:
             release_signals()
@@ -195,7 +195,7 @@ def _cancelled_status() -> Status:
 
 
 def _dependency_status(why: str) -> Status:
-    return _failed_status(Reason.DEPENDENCY, "it was to start after %s" % why)
+    return _failed_status(Reason.DEPENDENCY, f"it was to start after {why}")
 
 
 def _failed_status(reason: str, what: str) -> Status:
@@ -207,4 +207,4 @@ def _guard(write: partial[Any]) -> None:
     try:
         write()
     except OSError as error:
-        note("not written: %s" % error)
+        note(f"not written: {error}")

@@ -66,7 +66,7 @@ class ConfinedDirectory:
         at its beginning alone, and no further than to the top."""
         *above, last = self._file_parts(name)
         if not text:
-            raise ImpossibleEntry("%.80s is a link to nothing" % name)
+            raise ImpossibleEntry(f"{name:.80} is a link to nothing")
         words = text.split("/")
         up = next((number for number, word in enumerate(words) if word not in ("..", ".", "")), len(words))
         if os.path.isabs(text) or ".." in words[up:] or words[:up].count("..") > len(above):
@@ -85,14 +85,14 @@ class ConfinedDirectory:
             text = os.readlink(last, dir_fd=directory) if stat.S_ISLNK(status.st_mode) else None
             directory = os.dup(directory)  # the next one that is opened closes it
         except FileNotFoundError:
-            raise ImpossibleEntry("%s is a link to what it does not hold" % name) from None
+            raise ImpossibleEntry(f"{name} is a link to what it does not hold") from None
         except OSError as error:
             raise self._with_path(error, of) from None
         try:
             if text is not None:
                 self.make_link(name, text)
             elif not stat.S_ISREG(status.st_mode):
-                raise ImpossibleEntry("%s is a link to what is no file" % name)
+                raise ImpossibleEntry(f"{name} is a link to what is no file")
             elif self._parts(name) != self._parts(of):
                 self._link(directory, last, name)
         finally:
@@ -146,13 +146,13 @@ class ConfinedDirectory:
             raise UnsafeEntry(errno.EPERM, "a name in it leads out of it", name)
         parts = () if path == "." else tuple(path.split("/"))
         if len(parts) > _DEEPEST or len(os.fsencode(self._target + "/" + path)) >= 4096:
-            raise ImpossibleEntry("%.80s… lies too deep" % name)
+            raise ImpossibleEntry(f"{name:.80}… lies too deep")
         return parts
 
     def _file_parts(self, name: str) -> Parts:
         parts = self._parts(name)
         if not parts:
-            raise ImpossibleEntry("%.80r is no name of a file" % name)
+            raise ImpossibleEntry(f"{name!r:.80} is no name of a file")
         return parts
 
     def _open(self, parts: Iterable[str], name: str, make: bool = True) -> int:
@@ -206,7 +206,7 @@ class ConfinedDirectory:
         if isinstance(error, UnsafeEntry) or not error.errno:
             return error
         if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG):
-            return ImpossibleEntry("%.80s is a directory and something else, or no name of a file" % name)
+            return ImpossibleEntry(f"{name:.80} is a directory and something else, or no name of a file")
         return OSError(error.errno, error.strerror, os.path.join(self._target, name))
 
 

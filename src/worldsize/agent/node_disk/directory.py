@@ -61,13 +61,13 @@ def ensure_own_directory(base: str) -> str:
     """
     if base in _known:
         return _known[base]
-    name = os.path.join(base, "worldsize-%d" % os.getuid())
+    name = os.path.join(base, f"worldsize-{os.getuid()}")
     try:
-        return _find_or_make([name, *("%s-%d" % (name, number) for number in range(1, _NAMES))])
+        return _find_or_make([name, *(f"{name}-{number}" for number in range(1, _NAMES))])
     except StorageError as error:
         place = error.where or name
-        trust = "if you trust all who can write there: worldsize config trust %s" % place
-        raise PermissionError(1, "%s (%s)" % (error.what, trust), place) from None
+        trust = f"if you trust all who can write there: worldsize config trust {place}"
+        raise PermissionError(1, f"{error.what} ({trust})", place) from None
 
 
 def remember_own_directory(configured: str, environ: Mapping[str, str]) -> None:
@@ -138,7 +138,7 @@ def hold_run_directory(base: str, run_id: str, attempt: int) -> HeldDirectory:
     Raises OSError if it cannot be made, PermissionError as `ensure_own_directory`.
     """
     runs = os.path.join(ensure_own_directory(base), "runs")
-    held = HeldDirectory(os.path.join(runs, "%s.%d" % (run_id, attempt)))
+    held = HeldDirectory(os.path.join(runs, f"{run_id}.{attempt}"))
     remove_stale_directories(runs, _YOUNG)
     return held
 

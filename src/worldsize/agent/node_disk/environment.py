@@ -38,7 +38,7 @@ class EnvironmentUnpacker:
     def run(self) -> None:
         """Raises OSError, Stopped."""
         if not is_sha256(self._archive.digest):
-            raise DamagedPack("the checksum of the packed environment is none: %s" % self._archive.digest)
+            raise DamagedPack(f"the checksum of the packed environment is none: {self._archive.digest}")
         place = os.path.join(self._envs, self._archive.digest[:_NAME])
         self._held = HeldDirectory(place, keeps=True)
         remove_stale_directories(self._envs, _UNUSED_DAYS * 86400.0)
@@ -83,7 +83,7 @@ def with_activation(path: str, environ: Mapping[str, str]) -> dict[str, str]:
     if not os.path.isdir(scripts):
         return own
     script = 'for each in "$1"/*.sh; do . "$each"; done >/dev/null 2>&1; exec env -0'
-    before = {**own, "CONDA_PREFIX": path, "PATH": "%s/bin:%s" % (path, environ.get("PATH", os.defpath))}
+    before = {**own, "CONDA_PREFIX": path, "PATH": "{}/bin:{}".format(path, environ.get("PATH", os.defpath))}
     done = subprocess.run(["bash", "-c", script, "bash", scripts], env=before, stdout=subprocess.PIPE)
     entries = [entry.partition(b"=") for entry in done.stdout.split(b"\0") if b"=" in entry]
     after = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}

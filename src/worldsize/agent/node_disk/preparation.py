@@ -94,7 +94,7 @@ class NodePreparation:
             self._unpacking = EnvironmentUnpacker(self._local.archive, base, self._stopped.is_set)
             self._unpacking.run()
         for copy in self._local.copies:
-            self._what = "input %s" % copy.name
+            self._what = f"input {copy.name}"
             copy_once(copy.source, os.path.join(self._held.path, copy.target), self._stopped.is_set)
 
     def _collect_notices(self, paths: RunPaths) -> list[str]:
@@ -105,7 +105,9 @@ class NodePreparation:
             found += ["not read-only: " + text for text in make_read_only(self._local.read_only, paths.root)]
         kept = self._unpacking.kept if self._unpacking else ()
         if kept:
-            found.append("%d files of the environment still name its old place: %s" % (len(kept), ", ".join(kept[:5])))
+            found.append(
+                "{} files of the environment still name its old place: {}".format(len(kept), ", ".join(kept[:5]))
+            )
         return found
 
     def _activated_environment(self, place: str | None) -> Mapping[str, str]:
@@ -122,10 +124,9 @@ class NodePreparation:
 
     def _failure_of(self, error: OSError) -> Failure:
         full = error.errno in DISK_FULL_ERRORS
-        where = "%s: " % error.filename if error.filename else ""
-        what = "node %d (%s): %s could not be made ready: %s%s" % (
-            self._node_rank, socket.gethostname(), self._what, where, error.strerror or error,
-        )  # fmt: skip
+        where = f"{error.filename}: " if error.filename else ""
+        what = f"node {self._node_rank} ({socket.gethostname()}): {self._what} could not be made ready: "
+        what += f"{where}{error.strerror or error}"
         if full:
-            what += " (let %s on the nodes name a larger disk)" % LOCAL_DIR_VARIABLE
+            what += f" (let {LOCAL_DIR_VARIABLE} on the nodes name a larger disk)"
         return Failure(Reason.STORAGE if full else Reason.ENVIRONMENT, what, self._node_rank, None, 1, time.time())

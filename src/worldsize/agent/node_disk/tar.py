@@ -27,7 +27,7 @@ class BoundedMember(tarfile.TarInfo):
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
         if self.type in _HEADERS and self.size > _LARGEST_HEADER:
-            raise tarfile.ReadError("a header of %d bytes" % self.size)
+            raise tarfile.ReadError(f"a header of {self.size} bytes")
         return super()._proc_member(archive)  # type: ignore[misc]
 
 

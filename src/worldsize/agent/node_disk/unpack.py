@@ -59,10 +59,10 @@ def unpack_environment(read: Read, digest: str, target: str, place: str) -> Unpa
             found = _MemberWriter(stream, target, place, pool).write()
             stream.drain()
         except (ValueError, KeyError, TypeError) as error:  # the last two: of its description
-            raise DamagedPack("the packed environment is damaged: %s" % error) from None
+            raise DamagedPack(f"the packed environment is damaged: {error}") from None
     if digested.hexdigest() != digest:
         raise DamagedPack(
-            "the packed environment is not the one that was packed: its sha256 is %s" % digested.hexdigest()
+            f"the packed environment is not the one that was packed: its sha256 is {digested.hexdigest()}"
         )
     return found
 
@@ -74,7 +74,7 @@ def description_of(read: Read) -> dict[str, Any]:
     if name != DESCRIPTION:
         raise ValueError("it is none of `worldsize env pack`")
     if size > _LONGEST_DESCRIPTION:
-        raise ValueError("what it says of itself has %d bytes" % size)
+        raise ValueError(f"what it says of itself has {size} bytes")
     return _parse_description(stream.take(size))
 
 
@@ -93,7 +93,7 @@ def _parse_description(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in ("kind", "prefix")):
         raise ValueError("what it says of itself is damaged")
     if value.get("version") != VERSION:
-        raise ValueError("it is of version %r, and this worldsize reads %d" % (value.get("version"), VERSION))
+        raise ValueError("it is of version {!r}, and this worldsize reads {}".format(value.get("version"), VERSION))
     return dict(value)
 
 
@@ -155,13 +155,13 @@ class _MemberWriter:
         was `made` before, as a directory, which no link can replace while threads still write what lies in it."""
         parts = name.split("/")
         if ".." in parts or not parts[0]:
-            raise ValueError("a name in it leads out of it: %s" % name)
+            raise ValueError(f"a name in it leads out of it: {name}")
         if "." in parts or "" in parts:
-            raise ValueError("is no plain name: %s" % name)
+            raise ValueError(f"is no plain name: {name}")
         if self._links and any("/".join(parts[:end]) in self._links for end in range(1, len(parts) + 1)):
-            raise ValueError("a member of it is below a link: %s" % name)
+            raise ValueError(f"a member of it is below a link: {name}")
         if made and "/".join(parts[:-1]) not in self._directories:
-            raise ValueError("no directory of it holds %s" % name)
+            raise ValueError(f"no directory of it holds {name}")
         return os.path.join(self._target, name)
 
     def _make_directory(self, name: str, mode: int) -> None:
@@ -188,7 +188,7 @@ class _MemberWriter:
             else:
                 self._write_large(path, size, mode, mtime)
         else:
-            raise ValueError("a member of an unknown kind: %s" % name)
+            raise ValueError(f"a member of an unknown kind: {name}")
 
     def _body(self, size: int) -> bytes:
         return self._stream.take(-(-size // _BLOCK) * _BLOCK)[:size]

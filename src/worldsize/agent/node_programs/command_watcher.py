@@ -68,4 +68,4 @@ def _start_command(errand: str, node_rank: int, environ: Mapping[str, str]) -> b
 
 def trouble_log(errand: str, node_rank: int) -> str:
     """Where a visit complains that cannot tell of it."""
-    return os.path.join(errand, "trouble-%04d.log" % node_rank)
+    return os.path.join(errand, f"trouble-{node_rank:04d}.log")

@@ -77,10 +77,10 @@ def _import(name: str, version: str) -> Dict[str, Any]:
     try:
         done = _run(script, name)
     except subprocess.TimeoutExpired:
-        return {"error": "its import did not end within %d s" % _PATIENCE}
+        return {"error": f"its import did not end within {_PATIENCE} s"}
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        return {"error": said[-1] if said else "its import ended with code %d" % done.returncode}
+        return {"error": said[-1] if said else f"its import ended with code {done.returncode}"}
     lines = done.stdout.decode(errors="replace").strip().splitlines()
     return {"version": lines[-1] if lines else version}
 
@@ -98,7 +98,8 @@ def _needed_glibc(installed: Dict[str, Any]) -> str:
     for name, distribution in installed.items():
         for version in _glibc_versions(distribution.read_text("WHEEL") or ""):
             newest = max(newest, (version, name))
-    return "%d.%d %s" % (*newest[0], newest[1]) if newest[1] else ""
+    (major, minor), found = newest
+    return f"{major}.{minor} {found}" if found else ""
 
 
 def _glibc_versions(wheel: str) -> List[Tuple[int, int]]:

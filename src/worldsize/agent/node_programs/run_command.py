@@ -64,7 +64,7 @@ def rank_environment(run_id: str, node: int) -> dict[str, str] | None:
     found, best = None, (False, False, -2)
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:
-            with open("/proc/%d/environ" % pid, "rb") as file:
+            with open(f"/proc/{pid}/environ", "rb") as file:
                 entries = file.read().split(b"\0") if _is_ours(pid) else []
         except OSError:
             continue
@@ -78,7 +78,7 @@ def rank_environment(run_id: str, node: int) -> dict[str, str] | None:
 
 def _is_ours(pid: int) -> bool:
     """The same check as `worldsize.trust.owners.is_own_process`, which this program, a single file, cannot import."""
-    with open("/proc/%d/status" % pid, "rb") as file:
+    with open(f"/proc/{pid}/status", "rb") as file:
         ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
     return ids == [b"%d" % os.geteuid()] * 4
 
@@ -87,7 +87,7 @@ def _gained_privileges(pid: int) -> bool:
     """Whether the process runs a program with a set-user-ID bit: its environment was chosen by whoever started it.
     Linux says so in the process's auxiliary vector (AT_SECURE, getauxval(3))."""
     try:
-        with open("/proc/%d/auxv" % pid, "rb") as file:
+        with open(f"/proc/{pid}/auxv", "rb") as file:
             entries = dict(struct.iter_unpack("@LL", file.read()))
     except (OSError, struct.error):
         return True
@@ -176,7 +176,7 @@ class CommandProcess:
             )
         except OSError as error:
             self.code = 126 if isinstance(error, (PermissionError, NotADirectoryError)) else 127
-            self.failed = "worldsize: %s: %s\n" % (error.filename or order["argv"][0], error.strerror)
+            self.failed = "worldsize: {}: {}\n".format(error.filename or order["argv"][0], error.strerror)
 
     def signal(self, number: int) -> None:
         """To its whole group; a stopped one is continued, so that TERM is heard."""
@@ -383,7 +383,7 @@ class FileTransport:
 
 
 def segment_name(node: int, segment: int) -> str:
-    return "node-%04d.%d" % (node, segment)
+    return f"node-{node:04d}.{segment}"
 
 
 def line_of(node: int, kind: str, value: object) -> bytes:
@@ -557,4 +557,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except OSError as problem:
-        sys.exit("worldsize: %s: %s" % (problem.filename, problem.strerror))
+        sys.exit(f"worldsize: {problem.filename}: {problem.strerror}")

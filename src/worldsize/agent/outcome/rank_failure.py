@@ -128,16 +128,16 @@ def rank_failure(
         code = _RAISED
     name = signal_name(code)
     if name:
-        how = "was killed by signal %d (%s)" % (code - 128, name)
+        how = f"was killed by signal {code - 128} ({name})"
         reason = Reason.OUT_OF_MEMORY if oom_killed and code == 137 else Reason.SIGNAL
     else:
-        how = "exited with code %d" % code
+        how = f"exited with code {code}"
         reason = Reason.EXIT_CODE
     if re.search(_NO_SPACE, said):
         reason = Reason.STORAGE
     elif error and str(error["type"]).rpartition(".")[2] in _MEMORY_TYPES:
         reason = Reason.OUT_OF_MEMORY
-    message = "rank %d on node %d (%s) %s" % (rank, node_rank, host, how)
+    message = f"rank {rank} on node {node_rank} ({host}) {how}"
     if error and said.strip():
         message += ": " + exception_text(error)
     raised = error["time"] or ended if error else ended
@@ -169,7 +169,7 @@ def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
 def with_storage_reason(failure: Failure, directory: str) -> Failure:
     """The same failure, laid to the full disk that `directory` lies on."""
     said = re.search(_NO_SPACE, failure.message)
-    message = failure.message if said else "%s: no space left on %s" % (failure.message, directory)
+    message = failure.message if said else f"{failure.message}: no space left on {directory}"
     return failure._replace(reason=Reason.STORAGE, message=message)
 
 
@@ -181,7 +181,7 @@ def start_failure(
     `full`: the disk that `directory` lies on has no room.
     """
     missing = isinstance(error, FileNotFoundError)
-    what = "%s: %s" % (command, error.strerror)
+    what = f"{command}: {error.strerror}"
     failure = Failure(Reason.EXIT_CODE, what, node_rank, rank, 127 if missing else 126, time.time())
     return with_storage_reason(failure, directory) if full else failure
 

@@ -71,19 +71,19 @@ def starter_lost_verdict(node_rank: int, host: str, has_keeper: bool) -> Verdict
 
 def suspended_verdict(node_rank: int, host: str, seconds: float) -> Verdict:
     """The verdict of a node whose agent did not run for longer than the other nodes wait."""
-    return lost_node_verdict(NODE_LOST, node_rank, "its agent was stopped for %.0f s" % seconds, host).verdict
+    return lost_node_verdict(NODE_LOST, node_rank, f"its agent was stopped for {seconds:.0f} s", host).verdict
 
 
 def deleted_verdict(root: str) -> Verdict:
-    return _run_verdict(DELETED, Reason.STORAGE, "the run directory was deleted (%s)" % root)
+    return _run_verdict(DELETED, Reason.STORAGE, f"the run directory was deleted ({root})")
 
 
 def storage_full_verdict(root: str) -> Verdict:
-    return _run_verdict(STORAGE, Reason.STORAGE, "no space left where the run directory lies (%s)" % root)
+    return _run_verdict(STORAGE, Reason.STORAGE, f"no space left where the run directory lies ({root})")
 
 
 def time_limit_verdict(limit: float) -> Verdict:
-    what = "the time limit of %g s (limits.timeout) was reached" % limit
+    what = f"the time limit of {limit:g} s (limits.timeout) was reached"
     return _run_verdict(TIMEOUT, Reason.TIME_LIMIT, what, TIMEOUT_CODE)
 
 
@@ -97,7 +97,7 @@ def _run_verdict(why: str, reason: str, what: str, code: int = 1) -> Verdict:
 
 def lost_node_verdict(why: str, node_rank: int, what: str, host: str = "") -> PeerVerdict:
     """That the agent of a node is gone. `host`: the machine's name, where it is known."""
-    message = "node %d%s: %s" % (node_rank, " (%s)" % host if host else "", what)
+    message = "node {}{}: {}".format(node_rank, f" ({host})" if host else "", what)
     return PeerVerdict(Verdict(why, Failure(Reason.NODE_FAILURE, message, node_rank, None, 1, time.time())))
 
 

@@ -29,7 +29,7 @@ def unshare_namespaces(flags: int) -> None:
         _call("unshare", flags)
     except PermissionError:
         _call("unshare", flags | NEW_USER)
-        maps = {"setgroups": "deny", "uid_map": "%d %d 1" % (user, user), "gid_map": "%d %d 1" % (group, group)}
+        maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
         for name, text in maps.items():
             with open("/proc/self/" + name, "w") as file:
                 file.write(text)
@@ -67,7 +67,7 @@ class OpenPath:
     @property
     def name(self) -> str:
         """Leads to it whatever has become of its path."""
-        return "/proc/self/fd/%d" % self.fd
+        return f"/proc/self/fd/{self.fd}"
 
     @property
     def path(self) -> str:
@@ -96,7 +96,7 @@ def open_below(top: str, path: str) -> OpenPath:
         place = OpenPath(following)
         if stat.S_ISLNK(os.fstat(following).st_mode) or name == os.pardir:
             place.close()
-            raise OSError(40, "%s is a link" % name)
+            raise OSError(40, f"{name} is a link")
     return place
 
 
@@ -128,7 +128,7 @@ def _open_mount_on(place: OpenPath) -> OpenPath:
 
 
 def _mount_id(place: OpenPath) -> bytes:
-    with open("/proc/self/fdinfo/%d" % place.fd, "rb") as file:
+    with open(f"/proc/self/fdinfo/{place.fd}", "rb") as file:
         return next(line for line in file if line.startswith(b"mnt_id:"))
 
 
@@ -143,8 +143,8 @@ def _call(name: str, *arguments: object) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     function = getattr(libc, name, None)
     if function is None:
-        raise OSError(38, "no %s on this system" % name)
+        raise OSError(38, f"no {name} on this system")
     function.argtypes = [ctypes.c_ulong if isinstance(each, int) else ctypes.c_char_p for each in arguments]
     if function(*arguments):
         number = ctypes.get_errno()
-        raise OSError(number, "%s: %s" % (name, os.strerror(number)))
+        raise OSError(number, f"{name}: {os.strerror(number)}")

@@ -64,11 +64,11 @@ def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mappin
     mounts.mount("tmpfs", base, "tmpfs", 0, "mode=700")
     memory = mounts.open_path(base)  # by its path it may soon be hidden
     for number, place in enumerate(places):
-        upper, work = ("%s/%s-%d" % (memory.name, name, number) for name in ("upper", "work"))
+        upper, work = (f"{memory.name}/{name}-{number}" for name in ("upper", "work"))
         os.mkdir(upper)
         os.mkdir(work)
         os.chmod(upper, os.stat(place).st_mode & 0o7777)
-        options = "lowerdir=%s,upperdir=%s,workdir=%s" % (place, upper, work)
+        options = f"lowerdir={place},upperdir={upper},workdir={work}"
         mounts.mount("overlay", place, "overlay", 0, options if os.geteuid() == 0 else options + ",userxattr")
     if os.path.isdir(_SHARED_MEMORY):  # where two nodes of one machine would meet under one name
         mounts.mount("tmpfs", _SHARED_MEMORY, "tmpfs", 0, "mode=1777")

@@ -199,12 +199,12 @@ def _children(pid: int) -> list[int]:
     """The children of each of its threads. Only our own tree is read: there may be hundreds of agents on a machine."""
     found: list[int] = []
     try:
-        threads = os.listdir("/proc/%d/task" % pid)
+        threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return found
     for thread in threads:
         try:
-            with open("/proc/%d/task/%s/children" % (pid, thread), "rb", buffering=0) as file:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
                 found += map(int, file.read().split())
         except FileNotFoundError:
             if not _kernel_lists_children():
@@ -232,7 +232,7 @@ def _children_by_parent(pid: int) -> list[int]:
 def stat_fields(pid: int) -> list[bytes] | None:
     """Fields of /proc/PID/stat after the command: [state, ppid, pgrp, …]; None for no such process."""
     try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
+        with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b") ")[2].split()
     except OSError:
         return None
@@ -251,7 +251,7 @@ def variable(pid: int, name: str) -> str:
 
 def _read(pid: int, name: str) -> str:
     try:
-        with open("/proc/%d/%s" % (pid, name), "rb") as file:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""

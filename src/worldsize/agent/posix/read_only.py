@@ -29,7 +29,7 @@ def make_read_only(paths: Sequence[str], needed: str) -> list[str]:
         try:
             _bind_read_only(path, needed)
         except OSError as error:
-            refused.append("%s: %s" % (path, error.strerror))
+            refused.append(f"{path}: {error.strerror}")
     return refused
 
 
@@ -43,7 +43,7 @@ def try_read_only(paths: Sequence[str]) -> str:
             for path in paths:
                 _bind_read_only(path)
         except OSError as error:
-            raise OSError(error.errno, "%s: %s" % (path, error.strerror)) from None
+            raise OSError(error.errno, f"{path}: {error.strerror}") from None
 
     return mounts.find_obstacle(attempt)
 
@@ -82,4 +82,4 @@ def _is_above(real: str, needed: str) -> bool:
 
 
 def _in_use_text(path: str) -> str:
-    return "%s holds the run directory" % path
+    return f"{path} holds the run directory"

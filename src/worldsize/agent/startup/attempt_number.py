@@ -38,7 +38,7 @@ def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> T
     before = read_exit(RunPaths(paths.root, attempt - 1), 0) if attempt else None
     succeeded = before is not None and before.code == 0
     if succeeded or os.path.exists(paths.result) or is_cancelled(paths):
-        ended = RunFailed("%s has ended, and is not started again" % paths.run_id)
+        ended = RunFailed(f"{paths.run_id} has ended, and is not started again")
         ended.exit_code = 0 if succeeded else 1
         raise ended
     return plan._replace(attempt=attempt), RunPaths(paths.root, attempt)

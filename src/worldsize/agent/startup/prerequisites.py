@@ -39,7 +39,7 @@ def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapp
     without one where another directory has the run's name by now."""
     why = unmet_dependency(paths)
     if why:
-        raise _record_unstarted(plan, paths, node_rank, "it was to start after %s" % why, Reason.DEPENDENCY, 1)
+        raise _record_unstarted(plan, paths, node_rank, f"it was to start after {why}", Reason.DEPENDENCY, 1)
     if not plan.setup:
         return environ
     if plan.array:
@@ -76,7 +76,7 @@ def unmet_dependency(paths: RunPaths) -> str:
                 time.sleep(_PAUSE)
                 state = _state(root, paths.root)
             if state != RunState.SUCCEEDED:
-                return "%s had SUCCEEDED, and that is %s" % (each["run"], state or "LOST")
+                return "{} had SUCCEEDED, and that is {}".format(each["run"], state or "LOST")
     return ""
 
 

@@ -43,7 +43,7 @@ def environment_after_setup(
     printed = paths.setup_log(node_rank)
     with _open_unnamed_file() as found, open(printed, "ab") as log:
         lines = setup_lines(plan.setup, os.path.basename(printed), plan_secret_values(plan), plan.ranks_umask)
-        argv, variable = bash_command([*lines, "exec env -0 >&%d" % found.fileno()])
+        argv, variable = bash_command([*lines, f"exec env -0 >&{found.fileno()}"])
         child = subprocess.Popen(
             argv,
             env={**environ, **variable, "RUN": paths.root},
@@ -66,7 +66,7 @@ def environment_after_setup(
         found.seek(0)
         entries = [entry.partition(b"=") for entry in found.read().split(b"\0") if b"=" in entry]
     if not entries:
-        raise SetupFailed("setup ended with code 0: %s" % current_step(printed), 1)
+        raise SetupFailed(f"setup ended with code 0: {current_step(printed)}", 1)
     after = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
     return {name: value for name, value in after.items() if name != "RUN" or name in environ}
 
@@ -94,4 +94,4 @@ def _failure_text(log: str, code: int) -> str:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
         lines = file.read().decode(errors="replace").split("\n")
     said = [failed for line in lines for failed in (failed_step(line),) if failed]
-    return said[-1] if said else "setup ended with code %d: %s" % (code, current_step(log))
+    return said[-1] if said else f"setup ended with code {code}: {current_step(log)}"

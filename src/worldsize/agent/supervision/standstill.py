@@ -116,8 +116,8 @@ def _ranks_text(ranks: Sequence[int]) -> str:
             spans[-1][1] = rank
         else:
             spans.append([rank, rank])
-    text = ",".join("%d" % first if first == last else "%d-%d" % (first, last) for first, last in spans)
-    return "rank%s %s" % ("" if len(ranks) == 1 else "s", text)
+    text = ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in spans)
+    return "rank{} {}".format("" if len(ranks) == 1 else "s", text)
 
 
 def _sample(paths: RunPaths, living: Mapping[int, Process], now: float) -> Sample:
@@ -146,7 +146,7 @@ def _process_activity(root: int) -> ProcessActivity:
 def _bytes_moved(pid: int) -> int:
     """Bytes; 0 where the process lets nobody know."""
     try:
-        with open("/proc/%d/io" % pid, "rb") as file:
+        with open(f"/proc/{pid}/io", "rb") as file:
             fields = file.read().split()
     except OSError:
         return 0

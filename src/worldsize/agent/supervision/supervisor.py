@@ -294,7 +294,7 @@ class Supervisor:
             self._time_limit = None
             self._decide(verdict.time_limit_verdict(self.plan.timeout or 0))
         if not self._launched and self.verdict is None and now > self._deadline:
-            missing = self._peers.missing_text(" within %g s" % self.plan.rendezvous_timeout)
+            missing = self._peers.missing_text(f" within {self.plan.rendezvous_timeout:g} s")
             self._decide(verdict.rendezvous_failed_verdict(missing))
         if now >= self._beat_at:
             self._beat(now)

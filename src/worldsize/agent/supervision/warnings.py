@@ -42,7 +42,7 @@ def node_warnings(
 def strict_failure(warnings: Sequence[RunWarning], node_rank: int) -> Failure:
     """The first warning as the failure of a run that takes none."""
     first = warnings[0]
-    return Failure(Reason.EXIT_CODE, "%s (strict: true)" % first.text, node_rank, first.rank, 1, time.time())
+    return Failure(Reason.EXIT_CODE, f"{first.text} (strict: true)", node_rank, first.rank, 1, time.time())
 
 
 def _rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]:
@@ -53,8 +53,8 @@ def _rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning
 
 
 def _exception_warning(rank: int, error: dict[str, Any]) -> RunWarning:
-    what = "rank %d left an uncaught %s" % (rank, exception_text(error) or "exception")
-    return RunWarning(EXCEPTION, "%s, and ended with 0" % what, rank)
+    what = "rank {} left an uncaught {}".format(rank, exception_text(error) or "exception")
+    return RunWarning(EXCEPTION, f"{what}, and ended with 0", rank)
 
 
 def _batch_warnings(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
@@ -68,9 +68,9 @@ def _batch_warnings(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
             continue  # a script that ends its own step by a signal means to
         failure = step.get("failure") or {}
         told.add(failure.get("rank"))
-        what = "step %s (%s) ended with code %s" % (step["step"], _short_text(step["command"]), step["code"])
+        what = "step {} ({}) ended with code {}".format(step["step"], _short_text(step["command"]), step["code"])
         why = failure.get("message")
-        yield RunWarning(STEP, "%s: %s" % (what, why) if why else what, failure.get("rank"))
+        yield RunWarning(STEP, f"{what}: {why}" if why else what, failure.get("rank"))
     for rank, error in sorted(rank_errors(paths), key=lambda each: each[0]):
         if rank not in told:
             told.add(rank)
@@ -83,7 +83,7 @@ def _batch_warnings(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
 
 
 def _leftover_warning(left: Leftover, plan: Plan) -> RunWarning:
-    who = "the batch script" if plan.batch is not None else "rank %d" % left.rank if left.rank is not None else "a rank"
+    who = "the batch script" if plan.batch is not None else f"rank {left.rank}" if left.rank is not None else "a rank"
     what = "%s ended with 0 while what it had started was still running, and was ended: %s"
     return RunWarning(LEFTOVER, what % (who, _short_text(left.words)), left.rank)
 

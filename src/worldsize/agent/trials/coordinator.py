@@ -71,8 +71,8 @@ class SearchCoordinator:
     def begin(self) -> None:
         ranks = len(self._plan.nodes[0].ranks)
         each, groups = self._options["nodes"], len(self._groups)
-        at_once = "%d at once" % groups if groups > 1 else "one after another"
-        _print_line("%d trials of %d × %d ranks, %s" % (self._search.count, each, ranks, at_once))
+        at_once = f"{groups} at once" if groups > 1 else "one after another"
+        _print_line(f"{self._search.count} trials of {each} × {ranks} ranks, {at_once}")
         for group in self._groups:
             self._start_next(group)
 
@@ -143,15 +143,15 @@ class SearchCoordinator:
             timed_out = running.why.startswith("TIME_LIMIT")
             state = MEASURED if value is not None and (running.code == 0 or timed_out) else FAILED
             if state == FAILED:
-                value, why = None, running.why or "it never told its %s" % self._options["metric"]
+                value, why = None, running.why or "it never told its {}".format(self._options["metric"])
         return Result(running.number, running.settings, state, value, seconds, why)
 
     def _print_result(self, result: Result) -> None:
-        value = "" if result.value is None else "  %s=%.6g" % (self._options["metric"], result.value)
+        value = "" if result.value is None else "  {}={:.6g}".format(self._options["metric"], result.value)
         state = "" if result.state == MEASURED else "  " + result.state
         why = ": " + result.why.splitlines()[0][:200] if result.why else ""
-        place = (result.number, self._search.count, settings_text(result.settings))
-        _print_line("trial %d/%d  %s%s%s%s" % (*place, value, state, why))
+        settings = settings_text(result.settings)
+        _print_line(f"trial {result.number}/{self._search.count}  {settings}{value}{state}{why}")
 
     def _save(self) -> None:
         """The table so far, and the best configuration: whenever the search ends, they are there."""
@@ -171,11 +171,13 @@ class SearchCoordinator:
             why = ": " + first.why.splitlines()[0] if first else ""
             number = first.number if first else 1
             log = os.path.relpath(trial_paths(self._paths, number).logs_dir, self._paths.root)
-            _print_line("no trial could be measured%s (its logs: %s)" % (why, log))
+            _print_line(f"no trial could be measured{why} (its logs: {log})")
             return 1
         name = os.path.basename(self._options["config"])
-        _print_line("best: %s  %s=%.6g" % (settings_text(best.settings), self._options["metric"], best.value or 0.0))
-        _print_line("outputs/%s holds it, outputs/%s all trials" % (name, TABLE))
+        _print_line(
+            "best: {}  {}={:.6g}".format(settings_text(best.settings), self._options["metric"], best.value or 0.0)
+        )
+        _print_line(f"outputs/{name} holds it, outputs/{TABLE} all trials")
         return 0
 
 

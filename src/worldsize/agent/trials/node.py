@@ -84,7 +84,7 @@ class SearchNode:
         return head.rendezvous._replace(token="")._asdict()
 
     def _token_of(self, number: int) -> str:
-        return derive_token(self._token, "trial %d" % number)
+        return derive_token(self._token, f"trial {number}")
 
     def take_messages(self) -> List[Dict[str, Any]]:
         """What is to be told of this node's trial since the last call."""
@@ -115,9 +115,9 @@ def base_config(paths: RunPaths, name: str) -> Mapping[str, Any]:
     try:
         value = read_json(path_within(paths.root, os.path.join(paths.code, name)))
     except ValueError as error:
-        raise OSError("%s is no JSON: %s" % (name, error)) from None
+        raise OSError(f"{name} is no JSON: {error}") from None
     except StorageError as error:
-        raise OSError("%s is not in the snapshot of the code: %s" % (name, error.what)) from None
+        raise OSError(f"{name} is not in the snapshot of the code: {error.what}") from None
     if not isinstance(value, dict):
-        raise OSError("there is no %s in the code (autotune.config says which file to vary)" % name)
+        raise OSError(f"there is no {name} in the code (autotune.config says which file to vary)")
     return value

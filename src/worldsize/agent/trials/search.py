@@ -87,10 +87,10 @@ class Search:
 
     def _reason_to_skip(self, settings: Mapping[str, Any]) -> str:
         if self._patience is not None and self._vain >= self._patience:
-            return "patience is at its end: %d in a row were no better" % self._vain
+            return f"patience is at its end: {self._vain} in a row were no better"
         for full in self._full:
             if _is_same_but_size(full, settings) and _size(settings) >= _size(full):
-                return "a micro-batch of %s was too large for the memory" % full[_MICRO_BATCH]
+                return f"a micro-batch of {full[_MICRO_BATCH]} was too large for the memory"
         return ""
 
 
@@ -124,7 +124,7 @@ def with_settings(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[
 def metric_pattern(metric: str) -> Pattern[str]:
     """A line of rank 0's with the metric: DeepSpeed's own of its throughput, or NAME=NUMBER."""
     name = "RunningAvgSamplesPerSec" if metric == "throughput" else re.escape(metric)
-    return re.compile(r"(?<![\w.])%s *= *%s(?![\w.]*\w)" % (name, _NUMBER))
+    return re.compile(rf"(?<![\w.]){name} *= *{_NUMBER}(?![\w.]*\w)")
 
 
 def metric_values(pattern: Pattern[str], lines: Iterable[str]) -> List[float]:
@@ -142,9 +142,9 @@ def table(results: Iterable[Result], metric: str) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["trial", *names, metric, "state", "seconds", "why"])
     for each in rows:
-        value = "" if each.value is None else "%.6g" % each.value
+        value = "" if each.value is None else f"{each.value:.6g}"
         said = [each.settings.get(name, "") for name in names]
-        writer.writerow([each.number, *map(_value_text, said), value, each.state, "%.1f" % each.seconds, each.why])
+        writer.writerow([each.number, *map(_value_text, said), value, each.state, f"{each.seconds:.1f}", each.why])
     return text.getvalue()
 
 
@@ -154,4 +154,4 @@ def _value_text(value: Any) -> str:
 
 def settings_text(settings: Mapping[str, Any]) -> str:
     short = {_MICRO_BATCH: "micro_batch", "zero_optimization.stage": "zero_stage"}
-    return " ".join("%s=%s" % (short.get(name, name), _value_text(value)) for name, value in settings.items())
+    return " ".join(f"{short.get(name, name)}={_value_text(value)}" for name, value in settings.items())

@@ -31,7 +31,7 @@ _OWN = ("outputs", "logs")
 
 
 def trial_paths(run: RunPaths, number: int) -> RunPaths:
-    return RunPaths(os.path.join(run.attempt_dir, "trials", "%03d" % number))
+    return RunPaths(os.path.join(run.attempt_dir, "trials", f"{number:03d}"))
 
 
 def trial_plan(plan: Plan, number: int) -> Plan:
@@ -39,7 +39,7 @@ def trial_plan(plan: Plan, number: int) -> Plan:
     said = plan.options
     search = said["search"]
     return plan._replace(
-        run_id="%s.trial-%d" % (plan.run_id, number),
+        run_id=f"{plan.run_id}.trial-{number}",
         attempt=0,
         nodes=plan.nodes[: search["nodes"]],
         launcher=said["launcher"],
@@ -145,4 +145,4 @@ class TrialAgent:
             return "its agent is gone"
         if record.failure is None:
             return ""
-        return "%s: %s" % (record.failure.reason, record.failure.message)
+        return f"{record.failure.reason}: {record.failure.message}"

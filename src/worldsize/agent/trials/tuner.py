@@ -59,7 +59,7 @@ def tune(paths: RunPaths, node_rank: int) -> int:
             return _MemberTuner(node, selector, order["port"], token).run()
         return _HeadTuner(node, selector, int(inherited), token).run()
     except OSError as error:
-        print("autotune: %s" % error, flush=True)
+        print(f"autotune: {error}", flush=True)
         return 1
 
 
@@ -103,7 +103,9 @@ class _MemberTuner:
             for key, _ in self._selector.select(_JOINING_TICK):
                 key.data()
             if time.monotonic() > deadline:
-                raise OSError("the head's tuner is not to be reached: %s" % (self._channel.trouble or "nobody answers"))
+                raise OSError(
+                    "the head's tuner is not to be reached: {}".format(self._channel.trouble or "nobody answers")
+                )
         return True
 
     def _send_messages(self, messages: Sequence[Mapping[str, Any]]) -> None:

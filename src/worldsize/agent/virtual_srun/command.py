@@ -81,7 +81,7 @@ def _size(asked: SrunOptions, allocation: Allocation) -> StepSize:
     try:
         size = step_size(asked.given, os.environ, allocation)
     except ValueError as error:
-        raise SrunError("srun: %s" % error) from None
+        raise SrunError(f"srun: {error}") from None
     for warning in size.warnings:
         print_as_srun(warning)
     return size
@@ -108,7 +108,7 @@ def _allocate_step(
                 board.add_running([task.rank for task in tasks], need if shares else {})
                 return board.create_step({}), tasks
         if not told:
-            print_as_srun("Job %s step creation temporarily disabled, retrying (Requested nodes are busy)" % _job_id())
+            print_as_srun(f"Job {_job_id()} step creation temporarily disabled, retrying (Requested nodes are busy)")
             told = True
         time.sleep(_PAUSE)
 

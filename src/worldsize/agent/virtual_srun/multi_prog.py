@@ -27,9 +27,7 @@ class Programs:
         wanted = [line for ranks, line in self._lines.items() if _has_task(ranks, task.number)]
         line = wanted[0] if wanted else self._lines.get("*")
         if line is None:
-            raise SrunError(
-                "srun: error: Configuration file %s: no program for task %d" % (self._words[0], task.number)
-            )
+            raise SrunError(f"srun: error: Configuration file {self._words[0]}: no program for task {task.number}")
         first = _first_task(next((ranks for ranks, text in self._lines.items() if text is line), "*"))
         try:
             words = shlex.split(line)
@@ -48,9 +46,9 @@ def read_programs(asked: SrunOptions) -> Programs:
         with open(name, "rb") as file:
             data = file.read(_LARGEST + 1)
     except OSError as error:
-        raise SrunError("srun: error: %s: %s" % (name, error.strerror)) from None
+        raise SrunError(f"srun: error: {name}: {error.strerror}") from None
     if len(data) > _LARGEST:
-        raise SrunError("srun: error: %s: larger than %d bytes" % (name, _LARGEST))
+        raise SrunError(f"srun: error: {name}: larger than {_LARGEST} bytes")
     text = data.decode("utf-8", "surrogateescape").replace("\\\n", " ")
     lines = {}
     for line in text.split("\n"):

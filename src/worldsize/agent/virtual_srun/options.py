@@ -64,15 +64,15 @@ def parse_srun_words(words: Sequence[str], environ: Mapping[str, str]) -> SrunOp
     read = read_options(words, srun_table())
     for word, fault, _ in read.unknown:
         text = {NO_OPTION: "unrecognized option '%s'", "has no value": "option '%s' requires an argument"}
-        raise SrunError("srun: %s" % (text.get(fault, "option '%s' doesn't allow an argument") % word), USAGE_CODE)
+        raise SrunError("srun: {}".format(text.get(fault, "option '%s' doesn't allow an argument") % word), USAGE_CODE)
     said = {option.name: option.value for option in read.options}
     options = {name: environ[source] for name, source in _FROM_ENVIRONMENT.items() if environ.get(source)}
     asked = SrunOptions({**options, **said}, said, tuple(words[read.rest :]), _remarks(said))
     for name, why in _REFUSED.items():
         if name in said:
-            raise SrunError("srun: error: worldsize: --%s: %s" % (name, why))
+            raise SrunError(f"srun: error: worldsize: --{name}: {why}")
     if ":" in words[read.rest :]:
-        raise SrunError("srun: error: worldsize: %s" % _REFUSED["het-group"])
+        raise SrunError("srun: error: worldsize: {}".format(_REFUSED["het-group"]))
     if not asked.program and not {"help", "usage", "version"} & set(said):
         raise SrunError("srun: fatal: No command given to execute.")
     return asked
@@ -82,9 +82,9 @@ def _remarks(said: Mapping[str, str | None]) -> dict[str, str]:
     found = {}
     mpi = (said.get("mpi") or "none").split("/")[-1]
     if mpi.startswith(_PMI):
-        found["mpi"] = "--mpi=%s: there is no PMI on virtual nodes; start MPI programs with mpirun" % mpi
+        found["mpi"] = f"--mpi={mpi}: there is no PMI on virtual nodes; start MPI programs with mpirun"
     idle = sorted(name for name in said if name not in _HONOURED and name not in _REFUSED and name != "mpi")
     if idle:
         names = ", ".join("--" + name for name in idle)
-        found[names] = "without effect on virtual nodes: %s" % names
+        found[names] = f"without effect on virtual nodes: {names}"
     return found

@@ -20,14 +20,14 @@ def sbcast(words: Sequence[str]) -> int:
     """What sbcast exits with."""
     names, said, faults = _read(words)
     if faults or len(names) != 2:
-        what = "option %s %s" % faults[0] if faults else "Need two file names, have %d names" % len(names)
-        sys.stderr.write("sbcast: error: %s\n" % what)
+        what = "option {} {}".format(*faults[0]) if faults else f"Need two file names, have {len(names)} names"
+        sys.stderr.write(f"sbcast: error: {what}\n")
         return 1
     source, target = names
     try:
         _copy(source, target, "force" in said, "preserve" in said)
     except OSError as error:
-        sys.stderr.write("sbcast: error: %s: %s\n" % (error.filename or target, error.strerror))
+        sys.stderr.write(f"sbcast: error: {error.filename or target}: {error.strerror}\n")
         return 1
     return 0
 
@@ -56,7 +56,7 @@ def _copy(source: str, target: str, force: bool, preserve: bool) -> None:
         except FileExistsError:
             if not force and not _is_own_file(target):
                 raise
-            beside = "%s.%d.part" % (target, os.getpid())
+            beside = f"{target}.{os.getpid()}.part"
             _make(beside, file.fileno(), preserve)
             try:
                 os.rename(beside, target)

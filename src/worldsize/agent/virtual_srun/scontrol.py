@@ -21,11 +21,11 @@ def scontrol(words: Sequence[str]) -> int:
             print(fold_hostlist(expand_hostlist(" ".join(plain[2:]))))
             return 0
     except ValueError as error:
-        sys.stderr.write("scontrol: error: %s\n" % error)
+        sys.stderr.write(f"scontrol: error: {error}\n")
         return 1
     if plain[:1] == ["show"] and what in ("job", "jobs", "jobid"):
         return _show_job(plain[2:])
-    sys.stderr.write("scontrol: error: worldsize: not on virtual nodes: scontrol %s\n" % " ".join(words))
+    sys.stderr.write("scontrol: error: worldsize: not on virtual nodes: scontrol {}\n".format(" ".join(words)))
     return 1
 
 
@@ -39,10 +39,9 @@ def _show_job(wanted: Sequence[str]) -> int:
         sys.stderr.write("slurm_load_jobs error: Invalid job id specified\n")
         return 1
     print(
-        "JobId=%s JobName=%s\n   UserId=%s(%s)\n   JobState=RUNNING Reason=None Dependency=(null)\n"
-        "   Requeue=0 Restarts=%s BatchFlag=1 ExitCode=0:0\n   Partition=%s\n   NodeList=%s\n   BatchHost=%s\n"
-        "   NumNodes=%s NumTasks=%s CPUs/Task=%s\n   WorkDir=%s\n   StdOut=%s\n"
-        % (
+        "JobId={} JobName={}\n   UserId={}({})\n   JobState=RUNNING Reason=None Dependency=(null)\n"
+        "   Requeue=0 Restarts={} BatchFlag=1 ExitCode=0:0\n   Partition={}\n   NodeList={}\n   BatchHost={}\n"
+        "   NumNodes={} NumTasks={} CPUs/Task={}\n   WorkDir={}\n   StdOut={}\n".format(
             number, _variable("SLURM_JOB_NAME"), _variable("SLURM_JOB_USER"), _variable("SLURM_JOB_UID"),
             _variable("SLURM_RESTART_COUNT") or "0", _variable("SLURM_JOB_PARTITION"), _variable("SLURM_JOB_NODELIST"),
             _variable("SLURMD_NODENAME"), _variable("SLURM_JOB_NUM_NODES"),

@@ -127,7 +127,7 @@ class StepRun:
         return True
 
     def _record_start_failure(self, task: StepTask, what: str, error: OSError, code: int) -> None:
-        print_as_srun("error: %s: %s: %s" % (task.host, what, error.strerror))
+        print_as_srun(f"error: {task.host}: {what}: {error.strerror}")
         failure = start_failure(what, task.rank, task.place, error, self._paths.root, False)
         self._failures.append(failure._replace(code=code))
         self._codes.append(code)
@@ -161,8 +161,8 @@ class StepRun:
         failure = rank_failure(task.rank, self._node(task), task.host, code, ended, error, processes_oom)
         self._failures.append(failure)
         name = signal_name(code)
-        how = name if name else "Exited with exit code %d" % code
-        print_as_srun("error: %s: task %d: %s" % (task.host, task.number, how))
+        how = name if name else f"Exited with exit code {code}"
+        print_as_srun(f"error: {task.host}: task {task.number}: {how}")
         if self._kill_on_failure:
             settle = _SETTLE if may_follow(min(self._failures, key=precedence)) else 0.0
             due = time.monotonic() + settle
@@ -190,7 +190,9 @@ class StepRun:
         self._stopped_at = time.time()
         self._kill_at = time.monotonic() + self._grace
         if self._living:
-            print_as_srun("Terminating StepId=%s.%d%s" % (os.environ.get("SLURM_JOB_ID", "0"), self._step.number, why))
+            print_as_srun(
+                "Terminating StepId={}.{}{}".format(os.environ.get("SLURM_JOB_ID", "0"), self._step.number, why)
+            )
         for pid in self._living:
             processes.signal_group(pid, signal.SIGTERM)
 
@@ -236,7 +238,7 @@ class StepRun:
 def print_as_srun(text: str) -> None:
     """On srun's standard error, in its manner."""
     try:
-        sys.stderr.write("srun: %s\n" % text)
+        sys.stderr.write(f"srun: {text}\n")
         sys.stderr.flush()
     except OSError:
         pass

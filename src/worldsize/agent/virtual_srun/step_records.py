@@ -30,7 +30,7 @@ class RunningStep(NamedTuple):
 
 
 def step_file(paths: RunPaths, step: int) -> str:
-    return os.path.join(paths.steps_dir, "step-%04d.json" % step)
+    return os.path.join(paths.steps_dir, f"step-{step:04d}.json")
 
 
 def read_steps(paths: RunPaths) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def task_environment(
         "SLURM_SRUN_COMM_HOST": allocation.hosts[0],
         "SLURM_DISTRIBUTION": (step.srun.options.get("distribution") or _default_distribution(size)).split("=")[0],
         "SLURM_TOPOLOGY_ADDR": task.host,
-        "SLURM_UMASK": "%04o" % step.umask,
+        "SLURM_UMASK": f"{step.umask:04o}",
         "SRUN_DEBUG": 3,
         "WORLDSIZE_ERROR_FILE": error_file,
     }

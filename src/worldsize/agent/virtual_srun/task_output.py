@@ -54,7 +54,7 @@ def file_name(pattern: str, step: Step, task: StepTask, environ: dict[str, str])
     job = environ.get("SLURM_JOB_ID", "0")
     values = {
         "A": environ.get("SLURM_ARRAY_JOB_ID", job), "a": environ.get("SLURM_ARRAY_TASK_ID", "4294967294"),
-        "J": "%s.%d" % (job, step.number), "j": job, "N": task.host, "n": str(task.place), "s": str(step.number),
+        "J": f"{job}.{step.number}", "j": job, "N": task.host, "n": str(task.place), "s": str(step.number),
         "t": str(task.number), "u": environ.get("SLURM_JOB_USER", ""), "x": environ.get("SLURM_JOB_NAME", ""),
     }  # fmt: skip
 

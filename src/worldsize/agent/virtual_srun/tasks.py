@@ -49,7 +49,7 @@ class StreamOpener:
     def open(self, task: StepTask) -> TaskStreams:
         log = open_log(self._paths.rank_log(task.rank))
         relays: list[OutputRelay] = []
-        label = "%*d: " % (self._width, task.number)
+        label = f"{task.number:{self._width}}: "
         stdout = self._stream(task, "output", 1, log, label, relays)
         stderr = self._stream(task, "error", 2, log, label, relays)
         if log not in (stdout, stderr):

@@ -73,7 +73,7 @@ def lock(options: argparse.Namespace) -> int:
     environment, _ = ensure_environment(options)
     description = environment.description()
     if description is None:
-        what = "%s was not built by worldsize: where its packages are from is not known" % options.spec
+        what = f"{options.spec} was not built by worldsize: where its packages are from is not known"
         raise UsageError(what, None, "name what it is made of: an environment.yml, a requirements.txt")
     text = lock_text(description)
     path = options.to or _lock_path(options.spec)
@@ -91,7 +91,7 @@ def _write(path: str, text: str) -> None:
     try:
         write_document(path, text.encode())
     except OSError as error:
-        raise StorageError("cannot write: %s" % error.strerror, path, "--to FILE writes it elsewhere") from None
+        raise StorageError(f"cannot write: {error.strerror}", path, "--to FILE writes it elsewhere") from None
 
 
 def _lock_path(spec: str) -> str:
@@ -117,7 +117,7 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
     for notice in found.notices if found else ():
         report_message("notice: " + notice)
     if found is None or (found.prefix is None and (prefix or not found.activation(environ).has_effect())):
-        raise UsageError("%s: there is nothing to build" % options.spec, None, "worldsize env build --help")
+        raise UsageError(f"{options.spec}: there is nothing to build", None, "worldsize env build --help")
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
         return found, make_ready(found, told, start)
@@ -136,7 +136,7 @@ def requested_environment(spec: str, config: Config) -> Any:
     if os.path.exists(spec):
         others = foreign_owner(spec) if os.sep not in spec else None
         if others:
-            raise UsageError("a directory here has that name, and %s" % others, spec, "./%s, if you mean it" % spec)
+            raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if you mean it")
         return os.path.abspath(spec)
     return spec
 

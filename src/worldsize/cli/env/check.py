@@ -72,13 +72,13 @@ def _show(rows: Any, problems: Any) -> None:
     for row in answered:
         said = row.said
         versions = [version_of(said, name) if version_of(said, name) is not None else "FAILS" for name in names]
-        gpus = "%d × %s" % (len(said["gpus"]), said["gpus"][0][0]) if said["gpus"] else ""
+        gpus = "{} × {}".format(len(said["gpus"]), said["gpus"][0][0]) if said["gpus"] else ""
         cells = (said["python"], said["glibc"], said["driver"], gpus, *(text or "there" for text in versions))
         alike.setdefault(cells, []).append(row.node)
     if alike:
         headers = ["NODES", "PYTHON", "GLIBC", "DRIVER", "GPUS", *names]
         show(*table([[fold_hostlist(nodes), *cells] for cells, nodes in alike.items()], headers))
     for each in problems:
-        show(*lines_of("%s: %s: %s" % (each.level, fold_hostlist(each.nodes), each.what)))
+        show(*lines_of(f"{each.level}: {fold_hostlist(each.nodes)}: {each.what}"))
         if each.mend:
             show("  → " + each.mend)

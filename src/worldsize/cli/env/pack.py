@@ -38,7 +38,7 @@ def pack(options: argparse.Namespace) -> int:
 
     environment, _ = ensure_environment(options)
     if environment.archive:
-        raise UsageError("is packed already", options.spec, "name it as it is: environment: %s" % options.spec)
+        raise UsageError("is packed already", options.spec, f"name it as it is: environment: {options.spec}")
     existing = environment.existing
     target = os.path.abspath(options.to or "")
     if os.path.isdir(target):
@@ -50,6 +50,6 @@ def pack(options: argparse.Namespace) -> int:
         told.clear()
     for notice in found.notices:
         report_message("notice: " + notice)
-    report("%d files, %s of %s" % (found.files, bytes_text(found.size), bytes_text(found.unpacked)))
+    report(f"{found.files} files, {bytes_text(found.size)} of {bytes_text(found.unpacked)}")
     show(os.path.relpath(target, current_directory()) if target.startswith(current_directory() + os.sep) else target)
     return 0

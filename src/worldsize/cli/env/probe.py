@@ -34,6 +34,6 @@ def probe_compute(options: argparse.Namespace) -> int:
     if options.output == "json":
         show_json({"compute": name, "node": found.node, "virtual_packages": list(found.virtual)})
     else:
-        show("virtual_packages = [%s]" % ", ".join('"%s"' % each for each in found.virtual))
-        report("asked of %s: environments for %s are built for this" % (found.node, name))
+        show("virtual_packages = [{}]".format(", ".join(f'"{each}"' for each in found.virtual)))
+        report(f"asked of {found.node}: environments for {name} are built for this")
     return 0

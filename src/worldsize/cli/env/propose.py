@@ -42,11 +42,11 @@ def propose_split(options: argparse.Namespace) -> int:
     from worldsize.service.environments.lookup import DEFAULT_CHANNELS
 
     if options.python and not re.fullmatch(r"\d+(\.\d+)*", options.python):
-        raise UsageError("--python: %.60r is no version" % options.python, None, "such as 3.11")
+        raise UsageError(f"--python: {options.python!r:.60} is no version", None, "such as 3.11")
     try:
         found = read_list(options.file)
     except OSError as error:
-        raise NotFound("cannot be read: %s" % error.strerror, error.filename or options.file) from None
+        raise NotFound(f"cannot be read: {error.strerror}", error.filename or options.file) from None
     config = load_current_config()
     channels = tuple(options.channel) or config.conda.get("channels") or DEFAULT_CHANNELS
     alias = config.conda.get("channel_alias")
@@ -64,6 +64,6 @@ def propose_split(options: argparse.Namespace) -> int:
         show_json({"name": name, "channels": list(channels), **proposal._asdict()})
         return 0
     for line, why in proposal.why.items():
-        report("pip: %s %s" % (mask_text(line), why))
+        report(f"pip: {mask_text(line)} {why}")
     show_document(environment_yaml(proposal, name, channels))
     return 0

@@ -40,7 +40,7 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--force", action="store_true", help="also what a run uses that has not ended")
         parser.set_defaults(act=remove)
     else:
-        parser.add_argument("--unused", metavar="AGE", default=_UNUSED, help="for so long (default: %s)" % _UNUSED)
+        parser.add_argument("--unused", metavar="AGE", default=_UNUSED, help=f"for so long (default: {_UNUSED})")
         parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
         parser.set_defaults(act=collect_garbage)
     add_output_option(parser)
@@ -116,7 +116,7 @@ def collect_garbage(options: argparse.Namespace) -> int:
     if options.output == "json":
         show_json([{"name": each.entry.name, "bytes": each.bytes, "why": each.why} for each in gone])
     else:
-        show(*("%s  %s  %.1f MB" % (each.entry.name, each.why, each.bytes / 1e6) for each in gone))
+        show(*(f"{each.entry.name}  {each.why}  {each.bytes / 1e6:.1f} MB" for each in gone))
         did = "would remove" if options.dry_run else "removed"
-        report("%s %d environment(s), %.1f MB" % (did, len(gone), freed / 1e6))
+        report(f"{did} {len(gone)} environment(s), {freed / 1e6:.1f} MB")
     return 0

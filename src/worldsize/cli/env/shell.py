@@ -36,16 +36,16 @@ def open_shell(options: argparse.Namespace) -> int:
     from worldsize.plan.setup_script import bash_command
 
     if options.words is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        hint = "without one: worldsize env shell %s -- COMMAND" % shlex.quote(options.spec)
+        hint = f"without one: worldsize env shell {shlex.quote(options.spec)} -- COMMAND"
         raise UsageError("a shell needs a terminal", None, hint)
     environment, _ = ensure_environment(options, prefix=False)
     found = environment.activation(os.environ)
     lines = [*found.module_lines(), *found.lines()]
     if options.words:
-        last = "exec %s" % shlex.join(options.words)
+        last = f"exec {shlex.join(options.words)}"
     else:
-        report("%s; leave it with exit" % (environment.prefix or "the current Python"))
-        last = "exec %s -i" % shlex.quote(os.environ.get("SHELL") or "bash")
+        report("{}; leave it with exit".format(environment.prefix or "the current Python"))
+        last = "exec {} -i".format(shlex.quote(os.environ.get("SHELL") or "bash"))
     sys.stdout.flush()
     words, variable = bash_command([*_module_setup(lines), *lines, last])
     os.execve(find_program("bash", os.environ), words, {**with_password(os.environ), **variable})

@@ -36,7 +36,7 @@ def show_environment(options: argparse.Namespace) -> int:
     else:
         _show(prefix, description)
         for each in found:
-            report("%s of %s was %s" % (each["file"], each["package"], each["what"]))
+            report("{} of {} was {}".format(each["file"], each["package"], each["what"]))
     return 1 if found or (options.verify and description is None) else 0
 
 
@@ -57,7 +57,7 @@ def _find_prefix(options: argparse.Namespace) -> tuple[str | None, dict[str, Any
             raise
     found = environment.existing
     if environment.recipe is None:
-        version = "%d.%d" % found.version if found.version else None
+        version = "{}.{}".format(*found.version) if found.version else None
         return found.prefix, {"kind": found.kind, "python": version}
     return found.prefix, read_description(found.prefix)
 
@@ -73,13 +73,13 @@ def _changed_files(prefix: str | None) -> list[dict[str, Any]]:
 
 def _show(prefix: str | None, description: dict[str, Any] | None) -> None:
     if description is None:
-        show("%s: not built" % prefix)
+        show(f"{prefix}: not built")
         return
     keys = ("name", "kind", "python", "platform", "fingerprint", "digest", "upon", "host")
     lines = [["prefix", prefix or ""], *([key, str(description[key])] for key in keys if description.get(key))]
     if description.get("took"):
-        lines.append(["took", "%.1f s" % description["took"]])
-    show(*("%-12s %s" % tuple(line) for line in lines))
+        lines.append(["took", "{:.1f} s".format(description["took"])])
+    show(*("{!s:<12} {}".format(*tuple(line)) for line in lines))
     rows = [[each["name"], each["version"], each["build"], "conda"] for each in description.get("conda", ())]
     rows += [[each["name"], each["version"], "", "pip"] for each in description.get("pip", ())]
     if rows:

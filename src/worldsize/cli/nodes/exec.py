@@ -75,12 +75,12 @@ def execute(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     if not options.words or not options.words[0]:
         words = ["--", options.run] if options.words is None and options.run else ["--", "nvidia-smi"]
-        raise UsageError("no command after --", None, "worldsize exec %s" % " ".join(words))
+        raise UsageError("no command after --", None, "worldsize exec {}".format(" ".join(words)))
     if options.all and options.world is not None:
         raise UsageError("both -w and --all say how many nodes", None, "leave one of them out")
     alone = _has_own_nodes(options)
     if alone and options.run is not None:
-        raise UsageError("both a run (%s) and nodes of their own" % options.run, None, "leave one of them out")
+        raise UsageError(f"both a run ({options.run}) and nodes of their own", None, "leave one of them out")
     if alone and options.node:
         raise UsageError("--node chooses among the nodes of a run", "--node", "without a run say how many: -w 2")
     if options.world == 0:
@@ -112,7 +112,7 @@ def _start(options: argparse.Namespace) -> tuple[tuple[int, ...], NodeCommandStr
         compute = _open_compute(options)
         if options.node or not _may_run_everywhere(compute):
             raise node_commands.no_running_run_error()
-        report("no run is running: on every node of %s" % compute.name)
+        report(f"no run is running: on every node of {compute.name}")
         return _start_on_own_nodes(options, compute, True)
     nodes = node_commands.choose_nodes(options.node, reached.run.plan, reached.hosts)
     interrupts = _Interrupts()
@@ -175,14 +175,14 @@ def _follow(
         gathered.take(said)
         if deadline is not None and not late and time.monotonic() > deadline:
             late = True
-            report("it %s after %g s: ending it" % (gathered.progress(), options.timeout))
+            report(f"it {gathered.progress()} after {options.timeout:g} s: ending it")
             errands.stop()
         if len(interrupts.heard) > told:
             told = len(interrupts.heard)
             if told > 1:
                 errands.close()
                 break
-            report("it %s: ending it (again: at once)" % gathered.progress())
+            report(f"it {gathered.progress()}: ending it (again: at once)")
             errands.stop()
     gathered.finish()
     if isinstance(output, CollectedOutput):

@@ -48,8 +48,8 @@ def show_nodes(options: argparse.Namespace) -> int:
     show(*table([row[: len(headers)] for row in rows], headers))
     unusable = [node for node in nodes if not node.usable]
     if unusable and not options.all:
-        several = "1 node starts" if len(unusable) == 1 else "%d nodes start" % len(unusable)
-        report("%s no runs: `worldsize nodes --all` says why" % several)
+        several = "1 node starts" if len(unusable) == 1 else f"{len(unusable)} nodes start"
+        report(f"{several} no runs: `worldsize nodes --all` says why")
     return 0
 
 
@@ -66,7 +66,7 @@ def _row(nodes: Sequence[ComputeNode]) -> list[str]:
     first = nodes[0]
     return [
         fold_hostlist(node.name for node in nodes),
-        "%s (%s)" % (first.state, first.note) if first.note else first.state,
+        f"{first.state} ({first.note})" if first.note else first.state,
         _gpus_text(first),
         _free_text([node.cpus for node in nodes], [node.cpus_free for node in nodes]),
         _memory_text(nodes),
@@ -77,14 +77,14 @@ def _row(nodes: Sequence[ComputeNode]) -> list[str]:
 def _gpus_text(node: ComputeNode) -> str:
     if not node.gpus:
         return "" if node.gpus is None else "none"
-    text = "%d × %s" % (node.gpus, node.gpu_type or "GPU")
-    return text if node.gpus_free is None else "%d free of %s" % (node.gpus_free, text)
+    text = "{} × {}".format(node.gpus, node.gpu_type or "GPU")
+    return text if node.gpus_free is None else f"{node.gpus_free} free of {text}"
 
 
 def _free_text(totals: Sequence[int | None], free: Sequence[int | None]) -> str:
     total = _range_text([number for number in totals if number is not None])
     left = _range_text([number for number in free if number is not None])
-    return "%s free of %s" % (left, total) if left else total
+    return f"{left} free of {total}" if left else total
 
 
 def _memory_text(nodes: Sequence[ComputeNode]) -> str:
@@ -92,8 +92,8 @@ def _memory_text(nodes: Sequence[ComputeNode]) -> str:
     free = [node.memory_free for node in nodes if node.memory_free is not None]
     if not totals:
         return ""
-    total = "%s GiB" % _range_text([_gib(number) for number in totals])
-    return "%s free of %s" % (_range_text([_gib(number) for number in free]), total) if free else total
+    total = f"{_range_text([_gib(number) for number in totals])} GiB"
+    return f"{_range_text([_gib(number) for number in free])} free of {total}" if free else total
 
 
 def _gib(mebibytes: int) -> float:
@@ -105,4 +105,4 @@ def _range_text(numbers: Sequence[float]) -> str:
     if not numbers:
         return ""
     least, most = min(numbers), max(numbers)
-    return "%g" % least if least == most else "%g-%g" % (least, most)
+    return f"{least:g}" if least == most else f"{least:g}-{most:g}"

@@ -65,20 +65,20 @@ class NodeResults:
     def failures(self) -> list[str]:
         """A line for each code but 0, and one for nodes that never told one."""
         lines = [
-            "exit code %d on %s" % (code, self._names([node for node in self.nodes if self.codes.get(node) == code]))
+            f"exit code {code} on {self._names([node for node in self.nodes if self.codes.get(node) == code])}"
             for code in sorted(set(self.codes.values()) - {0})
         ]
         lost: dict[str, list[int]] = {}
         for node in self.nodes if self.hosts else ():
             if node not in self.codes:
                 lost.setdefault(self.lost.get(node, ""), []).append(node)
-        said = ("%s: %s" % (self._names(nodes), why) if why else self._names(nodes) for why, nodes in lost.items())
-        return [*lines, *("lost before its end: %s" % each for each in said)]
+        said = (f"{self._names(nodes)}: {why}" if why else self._names(nodes) for why, nodes in lost.items())
+        return [*lines, *(f"lost before its end: {each}" for each in said)]
 
     def _names(self, nodes: Sequence[int]) -> str:
         hosts = fold_hostlist(self.hosts[node] for node in nodes if node in self.hosts)
-        text = "node%s %s" % ("" if len(nodes) == 1 else "s", format_ranges(list(nodes)))
-        return "%s (%s)" % (text, hosts) if hosts else text
+        text = "node{} {}".format("" if len(nodes) == 1 else "s", format_ranges(list(nodes)))
+        return f"{text} ({hosts})" if hosts else text
 
 
 class FoldedOutput:

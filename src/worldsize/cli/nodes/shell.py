@@ -37,8 +37,8 @@ def open_shell(options: argparse.Namespace) -> int:
     if len(nodes) > 1:
         raise UsageError("a shell is on one node", "--node", "on several at once: worldsize exec")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("a shell needs a terminal", None, "without one: worldsize exec %s -- COMMAND" % run.id)
+        raise UsageError("a shell needs a terminal", None, f"without one: worldsize exec {run.id} -- COMMAND")
     host = reached.hosts.get(nodes[0])
-    report("node %d%s of %s; leaving it leaves the run alone" % (nodes[0], " (%s)" % host if host else "", run.id))
+    report("node {}{} of {}; leaving it leaves the run alone".format(nodes[0], f" ({host})" if host else "", run.id))
     sys.stdout.flush()
     return reached.shell(nodes[0])

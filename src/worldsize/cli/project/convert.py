@@ -39,18 +39,18 @@ def convert(options: argparse.Namespace) -> int:
     try:
         converted = convert_source(source)
     except libcst.ParserSyntaxError as error:
-        raise UsageError("not Python: %s" % error.message, "%s:%d" % (path, error.raw_line)) from None
+        raise UsageError(f"not Python: {error.message}", f"{path}:{error.raw_line}") from None
     if converted.reason is not None:
-        raise UsageError("nothing to convert: %s" % converted.reason, path)
+        raise UsageError(f"nothing to convert: {converted.reason}", path)
     if options.write:
         try:
             write_document(path, converted.text.encode("utf-8", "surrogateescape"))
         except OSError as error:
-            raise UsageError("cannot be written: %s" % error.strerror, path) from None
+            raise UsageError(f"cannot be written: {error.strerror}", path) from None
     else:
         show_document("".join(_diff(path, source, converted.text)))
     for line, remark in converted.remarks:
-        report("%s:%d: left alone: %s" % (path, line, remark))
+        report(f"{path}:{line}: left alone: {remark}")
     return 0
 
 
@@ -58,7 +58,7 @@ def _read(path: str) -> str:
     try:
         return read_file(path).decode("utf-8")
     except OSError as error:
-        raise UsageError("cannot be read: %s" % error.strerror, path or "convert") from None
+        raise UsageError(f"cannot be read: {error.strerror}", path or "convert") from None
     except ValueError:
         raise UsageError("is not text in UTF-8", path) from None
 

@@ -39,7 +39,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("directory", nargs="?", default=".", metavar="DIR", help="the project (default: here)")
     parser.add_argument("-y", "--yes", action="store_true", help="take the defaults; ask nothing")
-    parser.add_argument("--force", action="store_true", help="overwrite %s and %s" % (JOB, CONFIG))
+    parser.add_argument("--force", action="store_true", help=f"overwrite {JOB} and {CONFIG}")
     parser.set_defaults(act=init)
 
 
@@ -64,7 +64,7 @@ def init(options: argparse.Namespace) -> int:
     _write(directory, options.directory, SCHEMA, _schema(), force=True)
     _write(directory, options.directory, JOB, text, options.force)
     _advise(answers)
-    report("now: worldsize run %s" % os.path.normpath(os.path.join(options.directory, JOB)))
+    report(f"now: worldsize run {os.path.normpath(os.path.join(options.directory, JOB))}")
     return 0
 
 
@@ -84,36 +84,36 @@ def _collect_answers(directory: str, cluster: SlurmCluster | None, asking: bool)
         nodes = _ask("nodes", str(nodes), _parse_positive)
         processes = _ask("processes per node", str(processes), _parse_positive)
         compute = _ask(
-            "compute (%s)" % ", ".join(_computes(cluster)), compute, lambda text: _parse_compute(text, cluster)
+            "compute ({})".format(", ".join(_computes(cluster))), compute, lambda text: _parse_compute(text, cluster)
         )
         for option in _required_options(script):
-            values[option.name] = _ask("%s, which %s requires" % (option.flag, path), "", _parse_word)
+            values[option.name] = _ask(f"{option.flag}, which {path} requires", "", _parse_word)
     return InitAnswers(script, nodes, processes, compute, values)
 
 
 def _findings(scripts: list[str], gpus: int, cluster: SlurmCluster | None) -> list[str]:
     scripts_found = ", ".join(scripts[:5]) + (", …" if len(scripts) > 5 else "") if scripts else "none"
-    found = "Slurm (%s)" % (", ".join(cluster.partitions) or "no partitions seen") if cluster else "no Slurm"
-    told = "found: scripts: %s; %d GPU%s; %s" % (scripts_found, gpus, "" if gpus == 1 else "s", found)
+    found = "Slurm ({})".format(", ".join(cluster.partitions) or "no partitions seen") if cluster else "no Slurm"
+    told = "found: scripts: {}; {} GPU{}; {}".format(scripts_found, gpus, "" if gpus == 1 else "s", found)
     return [told, "Enter takes what stands in brackets."]
 
 
 def _ask(question: str, default: str, read: Callable[[str], Answer]) -> Answer:
     """Asks until `read` takes the answer. KeyboardInterrupt when there is no more input."""
     while True:
-        show_question("%s%s: " % (question, " [%s]" % default if default else ""))
+        show_question("{}{}: ".format(question, f" [{default}]" if default else ""))
         line = sys.stdin.readline()
         if not line:
             raise KeyboardInterrupt
         try:
             return read(line.strip() or default)
         except ValueError as error:
-            report("  %s" % error)
+            report(f"  {error}")
 
 
 def _parse_script(directory: str, text: str) -> str:
     if text and not os.path.isfile(os.path.join(directory, text)):
-        raise ValueError("there is no %s in %s" % (text, directory))
+        raise ValueError(f"there is no {text} in {directory}")
     if os.path.isabs(text) or text.startswith(".."):
         raise ValueError("the script must lie in the project")
     return os.path.normpath(text) if text else ""
@@ -131,7 +131,7 @@ def _computes(cluster: SlurmCluster | None) -> list[str]:
 
 def _parse_compute(text: str, cluster: SlurmCluster | None) -> str:
     if text not in _computes(cluster):
-        raise ValueError("one of: %s" % ", ".join(_computes(cluster)))
+        raise ValueError("one of: {}".format(", ".join(_computes(cluster))))
     return text
 
 
@@ -151,7 +151,7 @@ def _check(text: str, path: str) -> None:
     try:
         parse_job(text, path)
     except JobError as error:
-        raise UsageError("no job can be made of this: %s" % error.what, error.where, "write %s by hand" % JOB) from None
+        raise UsageError(f"no job can be made of this: {error.what}", error.where, f"write {JOB} by hand") from None
 
 
 def _schema() -> str:
@@ -172,9 +172,9 @@ def _write(directory: str, shown: str, name: str, text: str, force: bool) -> boo
             with open_document(os.path.join(directory, name), new=True) as file:
                 file.write(text)
     except FileExistsError:
-        report("kept   %s" % place)
+        report(f"kept   {place}")
         return False
-    report("wrote  %s" % place)
+    report(f"wrote  {place}")
     return True
 
 
@@ -184,8 +184,8 @@ def _advise(answers: InitAnswers) -> None:
         report("no Python script was found: the job says who each rank is; put your own command in its place")
         return
     if answers.nodes * answers.processes > 1 and not script.distributed:
-        report("%s does not seem to use torch.distributed: each of its ranks would do the whole work" % script.path)
+        report(f"{script.path} does not seem to use torch.distributed: each of its ranks would do the whole work")
     missing = [option.flag for option in _required_options(script) if option.name not in answers.values]
     missing += script.positionals
     if missing:
-        report("%s wants %s: add it to the command" % (script.path, ", ".join(missing)))
+        report("{} wants {}: add it to the command".format(script.path, ", ".join(missing)))

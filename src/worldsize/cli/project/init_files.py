@@ -37,7 +37,7 @@ def job_text(name: str, script: TrainingScript | None, size: JobSize) -> str:
         "# An Azure ML commandJob: worldsize run job.yml [-w 2x4] [--set inputs.NAME=VALUE]\n",
         "type: command\n",
         dump_job(Job(display_name=name)),
-        "code: ./%s\n" % code if code else "code: .\n",
+        f"code: ./{code}\n" if code else "code: .\n",
         "\n# What each rank executes, by bash, in a snapshot of the code.\n",
         "# RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, … are set; ./outputs is kept with the run.\n",
         dump_job(Job(command=_command(script, inputs))),
@@ -45,10 +45,10 @@ def job_text(name: str, script: TrainingScript | None, size: JobSize) -> str:
     if inputs:
         parts += ["\n", dump_job(Job(inputs=inputs))]
     parts += [
-        "\ndistribution:\n  type: %s\n" % kind,
-        "  process_count_per_instance: %d   # usually the number of GPUs of a node\n" % size.processes,
-        "resources:\n  instance_count: %d   # nodes\n" % size.nodes,
-        "compute: %s\n" % size.compute,
+        f"\ndistribution:\n  type: {kind}\n",
+        f"  process_count_per_instance: {size.processes}   # usually the number of GPUs of a node\n",
+        f"resources:\n  instance_count: {size.nodes}   # nodes\n",
+        f"compute: {size.compute}\n",
     ]
     return "".join(parts)
 
@@ -77,7 +77,7 @@ def _command(script: TrainingScript | None, inputs: Mapping[str, InputValue]) ->
 def _reference(name: str, value: InputValue) -> str:
     """The exact value where bash would take the text for more than one word."""
     plain = shlex.quote(str(value)) == str(value)
-    return "${{inputs.%s}}" % name if plain else '"$WORLDSIZE_INPUT_%s"' % name.upper()
+    return f"${{{{inputs.{name}}}}}" if plain else f'"$WORLDSIZE_INPUT_{name.upper()}"'
 
 
 def _python() -> str:
@@ -98,9 +98,9 @@ def config_text(cluster: SlurmCluster | None) -> str:
     ]
     if cluster and cluster.partitions:
         others = cluster.partitions[1:]
-        beside = "      # or: %s" % ", ".join(others) if others else ""
-        lines.append('partition = "%s"%s' % (cluster.partitions[0], beside))
+        beside = "      # or: {}".format(", ".join(others)) if others else ""
+        lines.append(f'partition = "{cluster.partitions[0]}"{beside}')
     if cluster and cluster.gpus_per_node:
-        lines.append("gpus_per_node = %d" % cluster.gpus_per_node)
+        lines.append(f"gpus_per_node = {cluster.gpus_per_node}")
     lines.append('# runs_dir = "/shared/me/runs"      # a directory that all nodes see')
     return "\n".join(lines) + "\n"

@@ -62,7 +62,7 @@ def run_config_action(options: argparse.Namespace) -> int:
         rows = [[key, str(value), origin] for key, (value, origin) in settings.items()]
         show(*table(rows, ["KEY", "VALUE", "ORIGIN"]))
     else:
-        show(*("%s = %s" % (key, value) for key, (value, _) in settings.items()))
+        show(*(f"{key} = {value}" for key, (value, _) in settings.items()))
     return 0
 
 
@@ -74,12 +74,12 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
         for key in ("name", "options"):
             fields.pop(key)
         said = {key: value for key, value in fields.items() if value is not False and value not in (None, ())}
-        values.update({"compute.%s.%s" % (name, key): value for key, value in said.items()})
+        values.update({f"compute.{name}.{key}": value for key, value in said.items()})
     if config.envs_dir:
         values["envs_dir"] = config.envs_dir
     tables = {"conda": config.conda, "environment": config.environments, "environment_map": config.environment_map}
     for prefix, entries in tables.items():
-        values.update({"%s.%s" % (prefix, key): value for key, value in entries.items()})
+        values.update({f"{prefix}.{key}": value for key, value in entries.items()})
     from worldsize.trust.secrets import mask_tree
 
     values = {key: mask_tree(value, key.rpartition(".")[2]) for key, value in values.items()}

@@ -53,7 +53,7 @@ def _require_directories(request: SubmissionRequest, prepared: PlannedJob) -> No
     for path in missing:
         what = "is not there, and a script that is submitted by hand does not make it: others could, sooner"
         mode = 711 if path == user_directory_in(os.path.dirname(path)) else 700
-        raise StorageError(what, printable_text(path), "mkdir -p -m %d %s" % (mode, printable_text(path)))
+        raise StorageError(what, printable_text(path), f"mkdir -p -m {mode} {printable_text(path)}")
 
 
 def _new_id(now: float) -> str:

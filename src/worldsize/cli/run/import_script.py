@@ -51,13 +51,13 @@ def job_text(imported: ImportedJob, source: str) -> str:
     """The job file; in comments, what the script alone says."""
     from worldsize.jobspec.dump import dump_tree
 
-    lines = ["# %s as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]" % _comment_text(source)]
+    lines = [f"# {_comment_text(source)} as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]"]
     lines.append("# The script runs as it is. Keys here win over its #SBATCH lines.")
     if imported.left:
         lines.append("# In the script alone:")
     for option in imported.left:
         value = "" if option.value is None else "=" + option.value
-        lines.append("#   line %d: --%s%s" % (option.line, option.name, _comment_text(value)))
+        lines.append(f"#   line {option.line}: --{option.name}{_comment_text(value)}")
     return "\n".join([*lines, dump_tree(imported.tree)])
 
 

@@ -21,7 +21,7 @@ def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], An
     """The job that the words name, with what is to be warned of and the line of each key. UsageError, JobError."""
     if options.words is not None:
         if options.job is not None:
-            raise UsageError("both a job file (%s) and a command after --" % options.job, None, "give one of them")
+            raise UsageError(f"both a job file ({options.job}) and a command after --", None, "give one of them")
         if not options.words or not options.words[0]:
             raise UsageError("no command after --", None, "worldsize run -w 2x4 -- python train.py")
         code = os.path.abspath(os.path.join(current_directory(), options.code or ""))

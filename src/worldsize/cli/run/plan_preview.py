@@ -37,22 +37,27 @@ def preview(prepared: PlannedJob, paths: RunPaths, environ: Mapping[str, str]) -
     plan = resolve_placeholders(split_secrets(prepared.plan)[0], "<local>")
     rendered = prepared.compute.render(prepared.job, plan, paths, dict).preview
     lines = [
-        "# %s on %s: %d node(s), world size %d" % (plan.name, plan.compute, len(plan.nodes), plan.world_size),
+        f"# {plan.name} on {plan.compute}: {len(plan.nodes)} node(s), world size {plan.world_size}",
         *(["# " + rehearsal_text(plan)[2:]] if plan.rehearsal else []),
-        "# framework %s, launcher %s, conventions %s"
-        % (plan.framework, plan.launcher, ", ".join(plan.conventions or CONVENTIONS)),
-        "# threads per rank: %s; CPU binding: %s"
-        % (plan.threads or "the node's share", "per rank, by each node" if plan.bind == "node" else "none"),
-        "# stop: TERM, %g s, KILL; time limit: %s" % (plan.grace, "%g s" % plan.timeout if plan.timeout else "none"),
+        "# framework {}, launcher {}, conventions {}".format(
+            plan.framework, plan.launcher, ", ".join(plan.conventions or CONVENTIONS)
+        ),
+        "# threads per rank: {}; CPU binding: {}".format(
+            plan.threads or "the node's share", "per rank, by each node" if plan.bind == "node" else "none"
+        ),
+        "# stop: TERM, {:g} s, KILL; time limit: {}".format(
+            plan.grace, f"{plan.timeout:g} s" if plan.timeout else "none"
+        ),
         *mask_values(rendered.rstrip(), plan_secret_values(prepared.plan)).split("\n"),
         "",
-        "# the %s, in the snapshot of %s"
-        % ("batch script" if plan.batch else "command of every rank", prepared.job.code or "no code"),
+        "# the {}, in the snapshot of {}".format(
+            "batch script" if plan.batch else "command of every rank", prepared.job.code or "no code"
+        ),
         _command(plan.argv),
     ]
     if plan.environment:
         lines += ["", "# the job's variables"]
-        lines += ["%s=%s" % (name, _quote(mask(name, value))) for name, value in plan.environment.items()]
+        lines += [f"{name}={_quote(mask(name, value))}" for name, value in plan.environment.items()]
     world = RendezvousResult(_HEAD, _UNKNOWN, _hosts(prepared))
     paths = RunPaths(to_node_path(paths.root, prepared.compute.facts(prepared.job).mapped))
     shown = 0
@@ -62,10 +67,10 @@ def preview(prepared: PlannedJob, paths: RunPaths, environ: Mapping[str, str]) -
                 lines += ["", _title(plan, node, process)]
                 if process.argv != plan.argv:
                     lines.append(_with_placeholders(_command(process.argv)))
-                lines += ["%s=%s" % (name, mask(name, text)) for name, text in _variables(plan, process, environ)]
+                lines += [f"{name}={mask(name, text)}" for name, text in _variables(plan, process, environ)]
                 shown += len(process.ranks)
     if shown < plan.world_size and plan.batch is None:
-        lines += ["", "# … and %d more ranks" % (plan.world_size - shown)]
+        lines += ["", f"# … and {plan.world_size - shown} more ranks"]
     return lines
 
 
@@ -82,7 +87,7 @@ def _quote(word: str) -> str:
         return shlex.quote(word)
     from worldsize.logs.text import escape
 
-    return "$'%s'" % escape(word.replace("\\", "\\\\").replace("'", "\\'"))
+    return "$'{}'".format(escape(word.replace("\\", "\\\\").replace("'", "\\'")))
 
 
 def _hosts(prepared: PlannedJob) -> tuple[Host, ...]:
@@ -92,16 +97,16 @@ def _hosts(prepared: PlannedJob) -> tuple[Host, ...]:
         own = Host(os.uname().nodename, os.cpu_count() or 1, LOCAL_ADDRESS)
         return tuple(own._replace(ports=(_UNKNOWN,) * len(node.ranks)) for node in nodes)
     cores = prepared.compute.facts(prepared.job).cores_per_node or _UNKNOWN
-    unknown = (Host("<node %d>" % node.node_rank, cores, "<node %d>" % node.node_rank) for node in nodes)
+    unknown = (Host(f"<node {node.node_rank}>", cores, f"<node {node.node_rank}>") for node in nodes)
     return tuple(host._replace(ports=(_UNKNOWN,) * len(node.ranks)) for host, node in zip(unknown, nodes, strict=True))
 
 
 def _title(plan: Plan, node: NodePlan, process: Process) -> str:
     if plan.batch is not None:
-        return "# the batch script, once, on node 0: its srun starts %d ranks" % plan.world_size
+        return f"# the batch script, once, on node 0: its srun starts {plan.world_size} ranks"
     if plan.launcher == "torchrun":
-        return "# torchrun on node %d, for ranks %d to %d" % (node.node_rank, process.ranks[0], process.ranks[-1])
-    return "# rank %d on node %d" % (process.ranks[0], node.node_rank)
+        return f"# torchrun on node {node.node_rank}, for ranks {process.ranks[0]} to {process.ranks[-1]}"
+    return f"# rank {process.ranks[0]} on node {node.node_rank}"
 
 
 def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -118,7 +123,7 @@ def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iter
         elif name in _THREADS and plan.threads is None and before is None:
             yield name, "<the node's share of cores>"
         elif name in _PREFIXED and before and value.endswith(":" + before):
-            yield name, "%s$%s" % (value[: -len(before)], name)
+            yield name, f"{value[: -len(before)]}${name}"
         elif before != value or name in always:
             yield name, "<cores>" if value == str(_UNKNOWN) and name != "MASTER_PORT" else _with_placeholders(value)
 
@@ -127,4 +132,4 @@ def _with_placeholders(text: str) -> str:
     """With words where the port and a node's cores are not known yet."""
     if text == str(_UNKNOWN):
         return "<port>"
-    return text.replace(":%d" % _UNKNOWN, ":<port>").replace("> %d" % _UNKNOWN, "> <cores>")
+    return text.replace(f":{_UNKNOWN}", ":<port>").replace(f"> {_UNKNOWN}", "> <cores>")

@@ -70,7 +70,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--code", metavar="DIR", help="with a command after --: the code to snapshot (default: here)"
         )
-        parser.usage = "worldsize %s [options] (JOB.YML | -- COMMAND …)" % verb
+        parser.usage = f"worldsize {verb} [options] (JOB.YML | -- COMMAND …)"
         parser.set_defaults(act=run_or_submit)
     parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
     parser.add_argument(
@@ -105,7 +105,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
             action="append",
             default=[],
             metavar="RUN",
-            help="start once that run %s; may be repeated" % meaning,
+            help=f"start once that run {meaning}; may be repeated",
         )
         set_completer(after, complete_runs)
     parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
@@ -204,7 +204,7 @@ def _run_with_options(
         paths = _start(request)
         if job.virtual_gpus is not None:
             plan = Run(paths, request.environ).plan
-            report("run %s on %s%s" % (paths.run_id, plan.compute, rehearsal_text(plan)))
+            report(f"run {paths.run_id} on {plan.compute}{rehearsal_text(plan)}")
         _print_id(paths.run_id)
         return 0
     return _start_and_follow(request, options)
@@ -241,7 +241,7 @@ def _print_id(run_id: str) -> None:
         show(run_id)
         sys.stdout.flush()
     except OSError:
-        report("%s goes on (worldsize logs -f %s)" % (run_id, run_id))
+        report(f"{run_id} goes on (worldsize logs -f {run_id})")
         raise
 
 
@@ -268,8 +268,8 @@ def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -
 
     run = Run(_start(request, submitting), request.environ)
     report(
-        "run %s: %s on %s%s"
-        % (run.id, size(len(run.plan.nodes), run.plan.world_size), run.plan.compute, rehearsal_text(run.plan))
+        f"run {run.id}: {size(len(run.plan.nodes), run.plan.world_size)} on {run.plan.compute}"
+        + rehearsal_text(run.plan)
     )
     if options.detach:
         _print_id(run.id)

@@ -67,7 +67,7 @@ def check_sets(job: Job, sets: Sequence[str]) -> None:
     for setting in sets:
         section, _, name = setting.partition("=")[0].strip().partition(".")
         if section == "inputs" and name in job.matrix:
-            raise JobError("the matrix varies it", "--set inputs.%s" % name, "say --matrix %s=…" % name)
+            raise JobError("the matrix varies it", f"--set inputs.{name}", f"say --matrix {name}=…")
 
 
 def dry_run(request: SubmissionRequest, preview: Callable[[SubmissionRequest, PlannedJob, RunPaths], list[str]]) -> int:
@@ -83,13 +83,15 @@ def dry_run(request: SubmissionRequest, preview: Callable[[SubmissionRequest, Pl
         paths = RunPaths(os.path.join(runs_dir, "RUN"))
         prepared = plan_array(request, varied, paths, created, checked=True)
     secrets = [*plan_secret_values(prepared.plan), *secrets_of(varied)]
-    report("%d runs; this is the first" % len(varied))
+    report(f"{len(varied)} runs; this is the first")
     for number, values in enumerate(varied[: 2 * _SHOWN] if request.job.matrix else ()):
         report(
-            "%s: %s" % (element_id("RUN", number), values_text(mask_tree(mask_values(values, secrets), sparing=True)))
+            "{}: {}".format(
+                element_id("RUN", number), values_text(mask_tree(mask_values(values, secrets), sparing=True))
+            )
         )
     if request.job.matrix and len(varied) > 2 * _SHOWN:
-        report("… and %d more" % (len(varied) - 2 * _SHOWN))
+        report(f"… and {len(varied) - 2 * _SHOWN} more")
     show(*mask_values(preview(request, prepared, RunPaths(element_root(paths.root, 0))), secrets))
     return 0
 
@@ -104,7 +106,7 @@ def run_array(
         signals.run = RunArray(paths, request.environ)
 
     array = RunArray(start(request, submitting), request.environ)
-    report("array %s: %s" % (array.id, size_text(array)))
+    report(f"array {array.id}: {size_text(array)}")
     if options.detach:
         show(array.id)
         return 0
@@ -112,24 +114,22 @@ def run_array(
 
 
 def values_text(values: Mapping[str, Any]) -> str:
-    return " ".join("%s=%s" % item for item in values.items())
+    return " ".join("{}={}".format(*item) for item in values.items())
 
 
 def states_text(states: Mapping[str, int], stream: Any = None) -> str:
-    return ", ".join(
-        "%d %s" % (number, state_text(state, stream) if stream else state) for state, number in states.items()
-    )
+    return ", ".join(f"{number} {state_text(state, stream) if stream else state}" for state, number in states.items())
 
 
 def size_text(array: RunArray) -> str:
     common = array.array
     each = size(common.nodes, common.ranks)
-    return "%d run%s of %s on %s" % (len(array), "" if len(array) == 1 else "s", each, common.compute)
+    return "{} run{} of {} on {}".format(len(array), "" if len(array) == 1 else "s", each, common.compute)
 
 
 def element_name(array: RunArray, element: int) -> str:
     values = array.values(element)
-    return element_id(array.id, element) + (" (%s)" % values_text(values) if values else "")
+    return element_id(array.id, element) + (f" ({values_text(values)})" if values else "")
 
 
 def element_text(array: RunArray, element: int, status: Status) -> str:
@@ -181,7 +181,7 @@ def follow_array(array: RunArray, signals: FollowSignals, quiet: bool = False) -
         statuses = array.follow(progress.show)
     except DetachRequest as detached:
         progress.clear()
-        report("", "detached: %s goes on (worldsize wait %s)" % (array.id, array.id))
+        report("", f"detached: {array.id} goes on (worldsize wait {array.id})")
         return detached.code
     progress.clear()
     show_array_end(array, statuses)
@@ -190,14 +190,14 @@ def follow_array(array: RunArray, signals: FollowSignals, quiet: bool = False) -
 
 def show_array_end(array: RunArray, statuses: list[Status]) -> None:
     status = array_status(array.array, statuses)
-    took = " after %s" % duration(status.ended - status.started) if status.started and status.ended else ""
+    took = f" after {duration(status.ended - status.started)}" if status.started and status.ended else ""
     state = state_text(status.state, sys.stderr)
     used = usage_text(array.usage(_ACCOUNTING_LAG))
     told = states_text(count_states(statuses)) + ("; " + used if used else "")
-    report("array %s %s%s: %s" % (array.id, state, took, told))
+    report(f"array {array.id} {state}{took}: {told}")
     if status.state in (RunState.FAILED, RunState.LOST):
         from worldsize.cli.runs.failure import failure_lines
 
         first = next(k for k, each in enumerate(statuses) if each.state == status.state)
-        report("", "%s:" % element_name(array, first), *failure_lines(array[first], statuses[first]))
-        report("", "the others: worldsize list %s" % array.id)
+        report("", f"{element_name(array, first)}:", *failure_lines(array[first], statuses[first]))
+        report("", f"the others: worldsize list {array.id}")

@@ -42,7 +42,7 @@ class ElementOutput:
         show_log(out)
 
     def _with_element(self, element: int, line: str) -> str:
-        return '{"element": %d, %s' % (element, line[1:]) if self._json else "%d/%s" % (element, line)
+        return f'{{"element": {element}, {line[1:]}' if self._json else f"{element}/{line}"
 
 
 def show_array_logs(array: RunArray, options: argparse.Namespace, open_reader: ReaderFactory) -> int:

@@ -30,7 +30,7 @@ _EXPLAINED_WITHIN = 5.0
 
 def show_array_status(array: RunArray, options: argparse.Namespace) -> int:
     if not os.path.isdir(array.directory):
-        raise NotFound("its directory was deleted: %s" % array.directory, "array %s" % array.id)
+        raise NotFound(f"its directory was deleted: {array.directory}", f"array {array.id}")
     statuses = array.statuses()
     if options.output == "json":
         show_json(status_data(array, statuses))
@@ -61,14 +61,14 @@ def status_data(array: RunArray, statuses: Sequence[Status]) -> dict[str, Any]:
 
 def _lines(array: RunArray, statuses: Sequence[Status]) -> list[str]:
     common, now = array.array, array_status(array.array, statuses)
-    reason = " (%s)" % now.reason if now.reason else ""
-    at_once = "; at most %d at once" % common.at_once if common.at_once else ""
-    took = ", ran for %s" % duration((now.ended or time.time()) - now.started) if now.started else ""
+    reason = f" ({now.reason})" if now.reason else ""
+    at_once = f"; at most {common.at_once} at once" if common.at_once else ""
+    took = f", ran for {duration((now.ended or time.time()) - now.started)}" if now.started else ""
     lines = [
-        "%s  %s%s" % (array.id, state_text(now.state, sys.stdout), reason),
-        "%s: %s%s" % (printable_text(common.name), size_text(array), at_once),
+        f"{array.id}  {state_text(now.state, sys.stdout)}{reason}",
+        f"{printable_text(common.name)}: {size_text(array)}{at_once}",
         states_text(count_states(statuses), sys.stdout),
-        "made %s ago%s" % (duration(time.time() - common.created), took),
+        f"made {duration(time.time() - common.created)} ago{took}",
         array.directory,
     ]
     used = usage_text(array.usage())
@@ -82,7 +82,7 @@ def _failed_lines(array: RunArray, statuses: Sequence[Status]) -> list[str]:
     failed = [number for number, status in enumerate(statuses) if status.state in (RunState.FAILED, RunState.LOST)]
     lines = [element_text(array, number, statuses[number]) for number in failed[:_SHOWN]]
     if len(failed) > _SHOWN:
-        lines.append("… and %d more: worldsize list %s" % (len(failed) - _SHOWN, array.id))
+        lines.append(f"… and {len(failed) - _SHOWN} more: worldsize list {array.id}")
     return lines
 
 
@@ -93,7 +93,7 @@ def _waiting_lines(array: RunArray, statuses: Sequence[Status]) -> list[str]:
         return []
     why = wait_explanation(array[first], statuses[first], _EXPLAINED_WITHIN)
     lines = waiting_lines(why) if why else [statuses[first].message]
-    return ["%s: %s" % (element_name(array, first), lines[0]), *lines[1:]] if lines[0] else []
+    return [f"{element_name(array, first)}: {lines[0]}", *lines[1:]] if lines[0] else []
 
 
 def array_element_text(run: Run) -> str:
@@ -103,7 +103,7 @@ def array_element_text(run: Run) -> str:
         return ""
     array = RunArray(RunPaths(os.path.dirname(run.directory)), os.environ)
     values = values_text(array.values(place.element)) if os.path.exists(array_file(array.directory)) else ""
-    return "element %d of %d%s" % (place.element, place.elements, ": " + values if values else "")
+    return "element {} of {}{}".format(place.element, place.elements, ": " + values if values else "")
 
 
 def wait(array: RunArray, options: argparse.Namespace) -> int:
@@ -112,7 +112,7 @@ def wait(array: RunArray, options: argparse.Namespace) -> int:
     if options.output == "json":
         show_json(status_data(array, statuses))
     else:
-        report("%s is %s: %s" % (array.id, now.state, states_text(count_states(statuses))))
+        report(f"{array.id} is {now.state}: {states_text(count_states(statuses))}")
     if not now.final:
         return _TIMED_OUT
     return now.exit_code or 0
@@ -122,7 +122,7 @@ def cancel(array: RunArray, options: argparse.Namespace) -> int:
     before = array.look()
     if before.final:
         found = array.end_remains()
-        report("%s is %s already%s" % (array.id, before.state, "; ended %d left of it" % found if found else ""))
+        report("{} is {} already{}".format(array.id, before.state, f"; ended {found} left of it" if found else ""))
         return 0
     request_cancel(array.id, lambda: array.ask_to_end(options.now))
     return 0

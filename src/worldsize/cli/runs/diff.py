@@ -41,16 +41,16 @@ def _latest_two_hint() -> str:
     ids = list_ids(load_current_config().home, 2)
     if len(ids) < 2:
         return "worldsize diff OLD NEW"
-    return "the latest two: worldsize diff %s %s" % (ids[1], ids[0])
+    return f"the latest two: worldsize diff {ids[1]} {ids[0]}"
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
     lines = []
     for part in ("job", "environment"):
         for key, (old, new) in found[part].items():
-            lines.append("%s %s: %s → %s" % (part, key, _value_text(old), _value_text(new)))
+            lines.append(f"{part} {key}: {_value_text(old)} → {_value_text(new)}")
     for sign, kind in (("+", "added"), ("-", "removed"), ("~", "changed")):
-        lines += ["code %s %s" % (sign, path) for path in found["code"][kind]]
+        lines += [f"code {sign} {path}" for path in found["code"][kind]]
     return lines or ["no difference in job, code or environment"]
 
 

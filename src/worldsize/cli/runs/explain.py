@@ -15,8 +15,8 @@ def warnings_text(status: Status) -> str:
     """ ", but rank 0 left an uncaught ValueError: … (and 1 more)" of a run that succeeded; "" without warnings."""
     if not status.warnings:
         return ""
-    more = " (and %d more)" % (len(status.warnings) - 1) if len(status.warnings) > 1 else ""
-    return ", but %s%s" % (" ".join(lines_of(status.warnings[0].text)), more)
+    more = f" (and {len(status.warnings) - 1} more)" if len(status.warnings) > 1 else ""
+    return ", but {}{}".format(" ".join(lines_of(status.warnings[0].text)), more)
 
 
 def warning_lines(status: Status) -> list[str]:
@@ -49,11 +49,11 @@ def usage_text(usage: Usage | None) -> str:
     elif usage.cpu_hours:
         parts.append(_amount(usage.cpu_hours, "CPU"))
     if usage.cpu_efficiency is not None:
-        parts.append("CPU %.0f %% busy" % (100 * usage.cpu_efficiency))
+        parts.append(f"CPU {100 * usage.cpu_efficiency:.0f} % busy")
     return ", ".join(parts)
 
 
 def _amount(hours: float, what: str) -> str:
     if hours >= 0.1:
-        return "%s %s-hours" % ("%.1f" % hours if hours < 100 else "%.0f" % hours, what)
-    return "%.1f %s-minutes" % (60 * hours, what)
+        return "{} {}-hours".format(f"{hours:.1f}" if hours < 100 else f"{hours:.0f}", what)
+    return f"{60 * hours:.1f} {what}-minutes"

@@ -64,12 +64,12 @@ class FollowSignals:
         if self._cancels > 2:
             return
         again = " (Ctrl-C again: at once)" if self._cancels == 1 else " at once"
-        report_from_handler("", "cancelling %s%s" % (self.run.id, again))
+        report_from_handler("", f"cancelling {self.run.id}{again}")
         try:
             self.run.cancel(now=self._cancels == 2)
         except WorldsizeError as error:
             self._cancels -= 1  # the next Ctrl-C asks anew
-            report_from_handler("", "could not cancel %s" % self.run.id, *lines_of("worldsize: %s" % error))
+            report_from_handler("", f"could not cancel {self.run.id}", *lines_of(f"worldsize: {error}"))
 
     def _detach(self, number: int, _: object) -> None:
         if self.run is None:
@@ -100,13 +100,13 @@ def follow_to_end(run: Run, signals: FollowSignals, fold: str | None, quiet: boo
         follower.finish()
         show_end(run, status)
     except DetachRequest as detached:
-        report("", "detached: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
+        report("", f"detached: {run.id} goes on (worldsize logs -f {run.id})")
         return detached.code
     except BrokenPipeError:
-        report("nobody reads the output any more: %s goes on (worldsize logs -f %s)" % (run.id, run.id))
+        report(f"nobody reads the output any more: {run.id} goes on (worldsize logs -f {run.id})")
         raise
     except OSError:
-        report("%s goes on (worldsize logs -f %s)" % (run.id, run.id))
+        report(f"{run.id} goes on (worldsize logs -f {run.id})")
         raise
     return status.exit_code or 0
 
@@ -116,7 +116,7 @@ def state_reporter(run: Run) -> Callable[[Status], None]:
 
     def tell(status: Status) -> None:
         first, *more = lines_of(status.message)
-        report("run %s %s: %s" % (run.id, state_text(status.state, sys.stderr), first), *more)
+        report(f"run {run.id} {state_text(status.state, sys.stderr)}: {first}", *more)
 
     return tell
 
@@ -142,15 +142,15 @@ def _used_text(run: Run, status: Status) -> str:
 def show_end(run: Run, status: Status) -> None:
     took = ""
     if status.started and status.ended:
-        took = " after %s" % duration(status.ended - status.started)
-    reason = "" if status.reason in (None, "CANCELLED_BY_USER") else ": %s" % status.reason
+        took = f" after {duration(status.ended - status.started)}"
+    reason = "" if status.reason in (None, "CANCELLED_BY_USER") else f": {status.reason}"
     used = _used_text(run, status)
     told = (reason + ("; " if reason else ": ") + used) if used else reason
     shown = state_text(status.state, sys.stderr)
-    report("run %s %s%s%s%s%s" % (run.id, shown, took, told, rehearsal_text(run.plan), _warnings_text(status)))
+    report(f"run {run.id} {shown}{took}{told}{rehearsal_text(run.plan)}{_warnings_text(status)}")
     if status.state == RunState.SUCCEEDED:
         if _has_entries(run.paths.outputs):
-            report("outputs: %s" % run.paths.outputs)
+            report(f"outputs: {run.paths.outputs}")
     else:
         _show_failure(run, status)
     if run.plan.rehearsal:
@@ -203,5 +203,5 @@ class AttemptReader:
         if self._run.paths.attempt != self._attempt:
             self._reader.finish()
             self._attempt = self._run.paths.attempt
-            report("run %s was started again: attempt %d" % (self._run.id, self._attempt))
+            report(f"run {self._run.id} was started again: attempt {self._attempt}")
             self._reader = self._make(self._run.paths)

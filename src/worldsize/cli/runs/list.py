@@ -39,7 +39,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     add_run_argument(parser, meaning="only this run, or the elements of this array")
     parser.add_argument("-e", "--elements", action="store_true", help="the elements of arrays, each in a row")
-    parser.add_argument("-a", "--all", action="store_true", help="every run, not the newest %d" % NEWEST)
+    parser.add_argument("-a", "--all", action="store_true", help=f"every run, not the newest {NEWEST}")
     parser.add_argument("-n", metavar="N", type=parse_count, default=NEWEST, dest="count", help="the newest N")
     state = parser.add_argument("--state", metavar="STATE", help="only runs in this state")
     set_completer(state, complete_states)
@@ -54,7 +54,7 @@ def complete_states(**_: Any) -> list[str]:
 def parse_state(text: str | None) -> str | None:
     known = complete_states()
     if text is not None and text.upper() not in known:
-        raise UsageError("there is no state %s" % text, "--state", "one of %s" % ", ".join(known))
+        raise UsageError(f"there is no state {text}", "--state", "one of {}".format(", ".join(known)))
     return text.upper() if text else None
 
 
@@ -69,7 +69,7 @@ def list_runs(options: argparse.Namespace) -> int:
         headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
         show(*_colour_states(table([_row(row) for row in rows], headers), rows))
     elif wanted:
-        report("no run is %s" % wanted)
+        report(f"no run is {wanted}")
     elif options.count:
         report("no runs yet: worldsize run -w 1x2 -- python train.py")
     return 0
@@ -118,13 +118,13 @@ def _colour_states(lines: list[str], rows: list[Any]) -> list[str]:
 def _row(row: Any) -> list[str]:
     now = time.time()
     took = duration((row.ended or now) - row.started) if row.started else ""
-    size = "%dx%d" % (row.nodes, row.ranks // max(row.nodes, 1))
+    size = f"{row.nodes}x{row.ranks // max(row.nodes, 1)}"
     name, reason = row.name, row.reason or ""
     if row.states:
-        size = "%d of %s" % (sum(row.states.values()), size)
-        reason = ", ".join("%d %s" % (number, state) for state, number in row.states.items())
+        size = f"{sum(row.states.values())} of {size}"
+        reason = ", ".join(f"{number} {state}" for state, number in row.states.items())
     if row.inputs:
-        name = " ".join("%s=%s" % item for item in row.inputs.items())
+        name = " ".join("{}={}".format(*item) for item in row.inputs.items())
     age = duration(max(now - row.created, 0))
     compute = row.compute + (" (rehearsal)" if row.virtual_gpus else "")
     return [row.id, printable_text(name), row.state, reason, compute, size, age, took]

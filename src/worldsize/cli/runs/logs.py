@@ -56,7 +56,7 @@ def show_logs(options: argparse.Namespace) -> int:
     if not isinstance(run, Run):
         return _show_array(run, options)
     if options.element is not None:
-        raise UsageError("%s is no array of runs" % run.id, "--element", "leave it out")
+        raise UsageError(f"{run.id} is no array of runs", "--element", "leave it out")
     if options.follow:
         _await_plan(run)
     if options.attempt is not None:
@@ -75,14 +75,14 @@ def show_logs(options: argparse.Namespace) -> int:
 
 def _report_rehearsal(run: Run) -> None:
     if run.has_plan() and run.plan.rehearsal:
-        report("run %s on %s%s" % (run.id, run.plan.compute, rehearsal_text(run.plan)))
+        report(f"run {run.id} on {run.plan.compute}{rehearsal_text(run.plan)}")
 
 
 def _show_array(array: RunArray, options: argparse.Namespace) -> int:
     from worldsize.cli.runs.array_logs import show_array_logs
 
     if options.attempt is not None:
-        raise UsageError("is of one run", "--attempt", "name an element: %s_0" % array.id)
+        raise UsageError("is of one run", "--attempt", f"name an element: {array.id}_0")
 
     def reader(run: Run, write: Callable[[str], object]) -> LogReader:
         return AttemptReader(run, lambda paths: _open_reader(run, paths, options, write))
@@ -100,10 +100,10 @@ def _choose_attempt(run: Run, options: argparse.Namespace) -> None:
     """Raises UsageError for one that there was not."""
     last = run.paths.attempt
     if options.attempt > last:
-        attempts = "attempt 0 only" if last == 0 else "attempts 0 to %d" % last
-        raise UsageError("there was no attempt %d" % options.attempt, "--attempt", "the run had " + attempts)
+        attempts = "attempt 0 only" if last == 0 else f"attempts 0 to {last}"
+        raise UsageError(f"there was no attempt {options.attempt}", "--attempt", "the run had " + attempts)
     if options.follow and options.attempt < last:
-        raise UsageError("attempt %d is over" % options.attempt, "--attempt", "leave out -f")
+        raise UsageError(f"attempt {options.attempt} is over", "--attempt", "leave out -f")
     run.paths = RunPaths(run.paths.root, options.attempt)
 
 
@@ -131,7 +131,7 @@ def _check(options: argparse.Namespace) -> None:
     for one, other in (("raw", "grep"), ("raw", "fold"), ("raw", "output"), ("output", "fold")):
         if _is_given(options, one) and _is_given(options, other):
             names = {"output": "-o json"}
-            what = "%s and %s do not go together" % (names.get(one, "--" + one), names.get(other, "--" + other))
+            what = "{} and {} do not go together".format(names.get(one, "--" + one), names.get(other, "--" + other))
             raise UsageError(what, None, "leave one of them out")
 
 

@@ -49,7 +49,7 @@ def parse_age(text: str, where: str = "--older-than") -> float:
     """Seconds. UsageError for what is no age."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if match is None:
-        raise UsageError("%r is not an age" % text[:40], where, "a number and a unit: 30d, 12h, 90m, 45s")
+        raise UsageError(f"{text[:40]!r} is not an age", where, "a number and a unit: 30d, 12h, 90m, 45s")
     return float(match[1]) * _UNITS[match[2]]
 
 
@@ -84,16 +84,16 @@ def _remove(text: str, dry_run: bool) -> tuple[str, int]:
     refuse_foreign(run.paths.root, danger_of_run(run.paths), "prune")
     home = load_current_config().home
     if os.path.realpath(run_paths(home, run.id).root) != os.path.realpath(run.directory):
-        raise UsageError("%s is no run of %s" % (text, home), None, "the elements of an array go with the array")
+        raise UsageError(f"{text} is no run of {home}", None, "the elements of an array go with the array")
     try:
         state = run.look()
     except DamagedRun:
         state = None
     if state is not None and not state.final:
-        raise UsageError("%s is %s" % (run.id, state.state), None, "worldsize cancel %s" % run.id)
+        raise UsageError(f"{run.id} is {state.state}", None, f"worldsize cancel {run.id}")
     if isinstance(run, Run) and (state is None or (state.reason or "").startswith(Reason.DAMAGED)) and run.may_go_on():
-        what = "%s goes on, though its directory is damaged, or a newer worldsize's" % run.id
-        raise UsageError(what, None, "worldsize cancel %s, or the release that started it" % run.id)
+        what = f"{run.id} goes on, though its directory is damaged, or a newer worldsize's"
+        raise UsageError(what, None, f"worldsize cancel {run.id}, or the release that started it")
     if not dry_run and isinstance(run, Run):
         run.end_remains()
     return run.id, remove(home, run.paths, dry_run)
@@ -104,6 +104,8 @@ def _show(gone: list[tuple[str, int]], options: argparse.Namespace) -> int:
     if options.output == "json":
         show_json([{"id": run_id, "bytes": size} for run_id, size in gone])
     else:
-        show(*("%s  %d bytes" % row for row in gone))
-        report("%s %d run(s), %.1f MB" % ("would remove" if options.dry_run else "removed", len(gone), freed / 1e6))
+        show(*("{}  {} bytes".format(*row) for row in gone))
+        report(
+            "{} {} run(s), {:.1f} MB".format("would remove" if options.dry_run else "removed", len(gone), freed / 1e6)
+        )
     return 0

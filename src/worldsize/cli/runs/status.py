@@ -73,7 +73,7 @@ def show_status(options: argparse.Namespace) -> int:
         return show_array_status(run, options)
     now = run.look()
     if not os.path.isdir(run.directory):
-        raise NotFound("its directory was deleted: %s" % run.directory, "run %s" % run.id)
+        raise NotFound(f"its directory was deleted: {run.directory}", f"run {run.id}")
     if options.output == "json":
         show_json(status_data(run, now))
         return 0
@@ -111,21 +111,21 @@ def _status_lines(run: Run, now: Status) -> list[str]:
     from worldsize.cli.threads import threads_of, threads_text
     from worldsize.service.runs.compute_reports import usage, wait_explanation
 
-    reason = " (%s)" % now.reason if now.reason else ""
-    lines = ["%s  %s%s%s" % (run.id, state_text(now.state, sys.stdout), reason, warnings_text(now))]
+    reason = f" ({now.reason})" if now.reason else ""
+    lines = [f"{run.id}  {state_text(now.state, sys.stdout)}{reason}{warnings_text(now)}"]
     lines += warning_lines(now)
     if run.has_plan():
         plan = run.plan
         told = size(len(plan.nodes), plan.world_size)
-        lines.append("%s: %s on %s%s" % (printable_text(plan.name), told, plan.compute, rehearsal_text(plan)))
+        lines.append(f"{printable_text(plan.name)}: {told} on {plan.compute}{rehearsal_text(plan)}")
         if plan.array:
             from worldsize.cli.runs.array_status import array_element_text
 
             lines.append(array_element_text(run))
         lines.append(
-            "%s; %s" % (threads_text(threads_of(run)), "CPUs not bound" if plan.bind == "none" else "CPUs bound")
+            "{}; {}".format(threads_text(threads_of(run)), "CPUs not bound" if plan.bind == "none" else "CPUs bound")
         )
-        lines.append("made %s ago%s" % (duration(time.time() - plan.created), _took_text(now)))
+        lines.append(f"made {duration(time.time() - plan.created)} ago{_took_text(now)}")
         lines += ["used " + text for text in [usage_text(usage(run, now, 0.0))] if text]
     lines.append(run.directory)
     why = wait_explanation(run, now, _EXPLAINED_WITHIN)
@@ -136,7 +136,7 @@ def _status_lines(run: Run, now: Status) -> list[str]:
 def _took_text(now: Status) -> str:
     if now.started is None:
         return ""
-    return ", ran for %s" % duration((now.ended or time.time()) - now.started)
+    return f", ran for {duration((now.ended or time.time()) - now.started)}"
 
 
 def wait(options: argparse.Namespace) -> int:
@@ -153,9 +153,9 @@ def wait(options: argparse.Namespace) -> int:
         show_json(status_data(run, now, _ACCOUNTING_LAG))
     else:
         shown = rehearsal_text(run.plan) if run.has_plan() else ""
-        reason = ": %s" % now.reason if now.state == RunState.LOST and now.reason else ""
+        reason = f": {now.reason}" if now.state == RunState.LOST and now.reason else ""
         why = lines_of(now.message) if reason else []
-        report("%s is %s%s%s%s" % (run.id, now.state, reason, shown, warnings_text(now)), *why)
+        report(f"{run.id} is {now.state}{reason}{shown}{warnings_text(now)}", *why)
     if not now.final:
         return TIMED_OUT
     return now.exit_code or 0
@@ -174,7 +174,7 @@ def cancel(options: argparse.Namespace) -> int:
         return cancel_all(run, options)
     before = run.look()
     if before.final:
-        report("%s is %s already%s" % (run.id, before.state, _ended_text(run.end_remains())))
+        report(f"{run.id} is {before.state} already{_ended_text(run.end_remains())}")
         return 0
     request_cancel(run.id, lambda: run.cancel(options.now))
     return 0
@@ -184,7 +184,7 @@ def requeue(options: argparse.Namespace) -> int:
     from worldsize.service.runs.requeue import requeue as put_back
 
     run = find_run(options.run)
-    report("%s is back in the queue, as attempt %d" % (run.id, put_back(run)))
+    report(f"{run.id} is back in the queue, as attempt {put_back(run)}")
     return 0
 
 
@@ -197,11 +197,11 @@ def _end_deleted(run_id: str | None) -> bool:
         return False
     found = Run(run_paths(load_current_config().home, run_id), os.environ).end_deleted()
     if found:
-        report("the directory of %s was deleted%s" % (run_id, _ended_text(found)))
+        report(f"the directory of {run_id} was deleted{_ended_text(found)}")
     return found > 0
 
 
 def _ended_text(found: int) -> str:
     if found == 0:
         return ""
-    return "; ended %s left of it" % ("1 process that was" if found == 1 else "%d processes that were" % found)
+    return "; ended {} left of it".format("1 process that was" if found == 1 else f"{found} processes that were")

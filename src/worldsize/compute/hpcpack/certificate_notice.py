@@ -28,5 +28,5 @@ def print_certificate_notice(access: Access) -> None:
     """Before a password is asked for or sent."""
     if access.verify or access.url in _reported_urls:
         return
-    sys.stderr.write("notice: %s: %s (%s)\n" % (KEY, take_certificate_notice(access), CERTIFICATE_HINT))
+    sys.stderr.write(f"notice: {KEY}: {take_certificate_notice(access)} ({CERTIFICATE_HINT})\n")
     sys.stderr.flush()

@@ -121,7 +121,7 @@ class HeadNodeClient:
         try:
             return answer.json()
         except (ValueError, RecursionError):
-            what = "what answers is no HPC Pack head node: %s" % message_of(answer.content, "no JSON")[:100]
+            what = "what answers is no HPC Pack head node: {}".format(message_of(answer.content, "no JSON")[:100])
             raise ConfigError(what, self.access.url, "mend `url` of the compute") from None
 
     def _send_with_retries(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
@@ -159,11 +159,11 @@ class HeadNodeClient:
         except httpx.TransportError as error:
             raise connection_error(error, not isinstance(error, httpx.ProxyError), self.access) from None
         except httpx.InvalidURL as error:
-            raise ConfigError("is no address: %s" % error, self.access.url, "mend `url` of the compute") from None
+            raise ConfigError(f"is no address: {error}", self.access.url, "mend `url` of the compute") from None
         if answer.is_success:
             return answer
         message = message_of(answer.content, answer.reason_phrase)
-        raise refusal(ErrorResponse(answer.status_code, message, method, "%s %s" % (method, path)), self.access)
+        raise refusal(ErrorResponse(answer.status_code, message, method, f"{method} {path}"), self.access)
 
     def _read_response(self, http: httpx.Client, request: httpx.Request) -> httpx.Response:
         """The answer to its end, which a server could put off for ever, or never come to."""
@@ -175,7 +175,7 @@ class HeadNodeClient:
             for piece in answer.iter_bytes():
                 data += piece
                 if len(data) > _LARGEST_ANSWER:
-                    raise httpx.ReadError("the answer is larger than %d bytes" % _LARGEST_ANSWER)
+                    raise httpx.ReadError(f"the answer is larger than {_LARGEST_ANSWER} bytes")
                 if self._now() > deadline:
                     raise httpx.ReadTimeout("the answer does not come to its end")
         finally:
@@ -243,7 +243,7 @@ def tls_context(access: Access) -> ssl.SSLContext:
     except ssl.SSLError:
         what = "`ca_file` holds no certificate in PEM format"
     except OSError as error:
-        what = "`ca_file` cannot be read: %s" % error.strerror
+        what = f"`ca_file` cannot be read: {error.strerror}"
     raise ConfigError(what, access.ca_file, "`ca_file` of the compute names the certificate of the head's authority")
 
 
@@ -253,7 +253,7 @@ def _query_text(value: object) -> str:
 
 def _require_list(value: object, path: str) -> list[Any]:
     if not isinstance(value, list):
-        raise SubmitRejected("a list was expected, and not %.60r" % (value,), "GET " + path)
+        raise SubmitRejected(f"a list was expected, and not {value!r:.60}", "GET " + path)
     return value
 
 

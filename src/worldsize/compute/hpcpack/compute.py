@@ -80,15 +80,15 @@ class HpcPackCompute:
         """The compute's own table, where it said what the job did not."""
         first, _, key = (found.where or "").rpartition("hpcpack.")
         if not first and key in self._settings.options and key not in job.hpcpack:
-            return found._replace(where="compute.%s.%s" % (self.name, key))
+            return found._replace(where=f"compute.{self.name}.{key}")
         ours = found.where in ("runs_dir", "verify", "share.node", "share.local")
-        return found._replace(where="compute.%s.%s" % (self.name, found.where)) if ours else found
+        return found._replace(where=f"compute.{self.name}.{found.where}") if ours else found
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         share = self._require_share()
         asked, access = self._request_settings(job, share), access_of(self._settings)
         notes = "" if access.verify else ", its certificate not verified"
-        notes += ", on behalf of %s" % access.as_user if access.as_user else ""
+        notes += f", on behalf of {access.as_user}" if access.as_user else ""
         shown = preview(requests(asked, plan, paths), access.base, access.user, notes, plan_secret_values(plan))
         return Submission(plan, paths, shown, payload=asked)
 
@@ -140,7 +140,7 @@ class HpcPackCompute:
                 with self.head(_OBSERVE_PATIENCE, idle) as head:
                     found = iter(observations(head, ours))
             except WorldsizeError as error:
-                found = iter([Observation("unknown", message="HPC Pack: %s" % error.what)] * len(ours))
+                found = iter([Observation("unknown", message=f"HPC Pack: {error.what}")] * len(ours))
         other = Observation("unknown", message="HPC Pack: it is a job of another head node, or account")
         return [next(found) if has_account_of(self._settings, handle) else other for handle in handles]
 
@@ -159,7 +159,9 @@ class HpcPackCompute:
         with self.head(PATIENCE) as head:
             for handle in reversed(handles):
                 try:
-                    head.post("/jobs/%d/cancel" % int(handle["job"]), "worldsize cancel", forced=True if now else None)
+                    head.post(
+                        "/jobs/{}/cancel".format(int(handle["job"])), "worldsize cancel", forced=True if now else None
+                    )
                 except MissingResource:
                     pass
                 except SubmitRejected:
@@ -233,8 +235,8 @@ class HpcPackCompute:
 
     def _require_share(self) -> Share:
         if self._share is None:
-            what = "compute %s does not say where the nodes have the share" % self.name
-            raise ConfigError(what, "compute.%s.share" % self.name, "share = { head = …, node = '/app' }")
+            what = f"compute {self.name} does not say where the nodes have the share"
+            raise ConfigError(what, f"compute.{self.name}.share", "share = { head = …, node = '/app' }")
         return self._share
 
     @property

@@ -25,10 +25,10 @@ def password_of(url: str, user: str, environ: Mapping[str, str]) -> str:
     if found:
         return found
     raise ConfigError(
-        "there is no password for %s at %s" % (user, url),
+        f"there is no password for {user} at {url}",
         VARIABLE,
-        "set %s; or keep it in a keyring: keyring set %s '%s'; or start this at a terminal, and type it when asked"
-        % (VARIABLE, service_of(url), user),
+        f"set {VARIABLE}; or keep it in a keyring: keyring set {service_of(url)} '{user}'; "
+        "or start this at a terminal, and type it when asked",
     )
 
 
@@ -51,7 +51,7 @@ def with_password(environ: Mapping[str, str]) -> dict[str, str]:
 
 def service_of(url: str) -> str:
     """Under which a keyring keeps it, with the user."""
-    return "worldsize:%s" % url
+    return f"worldsize:{url}"
 
 
 def _read_keyring(url: str, user: str) -> str | None:
@@ -74,6 +74,6 @@ def _ask_at_terminal(url: str, user: str) -> str | None:
     import getpass
 
     try:
-        return getpass.getpass("password of %s at %s: " % (printable_text(user), printable_text(url))) or None
+        return getpass.getpass(f"password of {printable_text(user)} at {printable_text(url)}: ") or None
     except EOFError:
         return None

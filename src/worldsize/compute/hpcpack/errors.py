@@ -52,18 +52,18 @@ def refusal(answer: ErrorResponse, access: Access) -> WorldsizeError:
     Missing: there is no such thing; SubmitRejected: everything else, in the head's words."""
     status, message, method, where = answer
     if status == 401:
-        what = "the head node refuses %s: wrong user or password" % access.user
-        hint = "mend `user` (DOMAIN\\name), and the password: %s, the keyring, or type it again" % VARIABLE
+        what = f"the head node refuses {access.user}: wrong user or password"
+        hint = f"mend `user` (DOMAIN\\name), and the password: {VARIABLE}, the keyring, or type it again"
         return ConfigError(what, access.url, hint)
     if status in _RETRY_STATUSES:
         kind = SubmitAgain if method == "GET" or status in (429, 503) else LostAnswer
-        return kind("the head node cannot answer now: %s (%d)" % (message, status), access.url, "try again")
+        return kind(f"the head node cannot answer now: {message} ({status})", access.url, "try again")
     if status == 404:
         return MissingResource(message or "not found", where)
     if 300 <= status < 400:
-        what = "it sends us elsewhere (%d): %s" % (status, message)
+        what = f"it sends us elsewhere ({status}): {message}"
         return ConfigError(what, access.url, "`url` must be the head node's own")
-    return SubmitRejected(message or "refused with status %d" % status, where, hint_for(message))
+    return SubmitRejected(message or f"refused with status {status}", where, hint_for(message))
 
 
 def hint_for(message: str) -> str | None:
@@ -77,12 +77,12 @@ def connection_error(error: Exception, sent: bool, access: Access) -> WorldsizeE
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _certificate_error(cause, access)
         if isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME:
-            return ConfigError("no host has this name: %s" % cause.strerror, access.url, "mend `url` of the compute")
+            return ConfigError(f"no host has this name: {cause.strerror}", access.url, "mend `url` of the compute")
         cause = cause.__cause__ or cause.__context__
     words = _error_text(error)
     if sent:
-        return LostAnswer("the head node did not answer: %s" % words, access.url, "try again")
-    return SubmitAgain("the head node cannot be reached: %s" % words, access.url, "is it up, and is `url` right?")
+        return LostAnswer(f"the head node did not answer: {words}", access.url, "try again")
+    return SubmitAgain(f"the head node cannot be reached: {words}", access.url, "is it up, and is `url` right?")
 
 
 def _error_text(error: BaseException) -> str:
@@ -103,14 +103,14 @@ def _certificate_error(error: ssl.SSLCertVerificationError, access: Access) -> W
     elif code == _NOT_YET:
         what, hint = "its certificate is not valid yet", "is this machine's clock right?"
     elif code in _UNKNOWN_CA:
-        what = "its certificate is of no authority known here (%s)" % words
+        what = f"its certificate is of no authority known here ({words})"
         hint = (
             "get the certificate of its authority from its administrators (or look at it: `%s`), and name it: ca_file"
         )
         host = access.url.partition("://")[2].partition("/")[0]
         hint %= _OPENSSL % (host if ":" in host else host + ":443")
     elif code in _HOST_MISMATCH:
-        what, hint = "its certificate is for another name (%s)" % words, "`url` must use the name that it was made for"
+        what, hint = f"its certificate is for another name ({words})", "`url` must use the name that it was made for"
     else:
-        what, hint = "its certificate is not valid (%s)" % words, "ask its administrators"
+        what, hint = f"its certificate is not valid ({words})", "ask its administrators"
     return ConfigError(what, access.url, hint)

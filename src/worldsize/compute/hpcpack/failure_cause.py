@@ -40,13 +40,15 @@ def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str)
     """`share`: what the nodes call the shared directory."""
     said = job.get("errormessage", "")
     if not job.get("starttime") and not any(task.get("starttime") for task in tasks):
-        words = "HPC Pack refused the job: %s" % (said or "it says no more")
+        words = "HPC Pack refused the job: {}".format(said or "it says no more")
         return FailureCause(Reason.SUBMIT_REJECTED, words, 1)
     task = find_failed_task(said, tasks)
     if _TOO_LONG.search(said) and not (task and _first_output_line(task)):
-        return FailureCause(Reason.TIME_LIMIT, "HPC Pack: %s" % said, 124)
+        return FailureCause(Reason.TIME_LIMIT, f"HPC Pack: {said}", 124)
     if task is None:
-        return FailureCause(Reason.NODE_FAILURE, "HPC Pack: %s" % (said or "the job failed, and it says no more"), 1)
+        return FailureCause(
+            Reason.NODE_FAILURE, "HPC Pack: {}".format(said or "the job failed, and it says no more"), 1
+        )
     return _manual_cancellation(said, tasks) or _task_failure_cause(task, share)
 
 
@@ -61,7 +63,7 @@ def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> FailureCause
         known = any(pattern.search(message) for pattern in (_EXITED, _TOO_LONG, _NODE_LOST))
         by_hand = message and not known and (named or message not in said)
         if by_hand and number_of(task.get("exitcode", "")) == _CANCELLED:
-            words = "HPC Pack: the task on node %s was ended: %s" % (_node_names(task), message)
+            words = f"HPC Pack: the task on node {_node_names(task)} was ended: {message}"
             return FailureCause(Reason.CANCELLED_BY_USER, words, _CANCELLED)
     return None
 
@@ -85,12 +87,12 @@ def _task_failure_cause(task: Properties, share: str) -> FailureCause:
     code = number_of(task.get("exitcode", "")) or 0
     message, output = task.get("errormessage", ""), task.get("output", "")
     if _NODE_LOST.search(message):
-        return FailureCause(Reason.NODE_FAILURE, "HPC Pack: node %s was lost: %s" % (node, message), 1)
+        return FailureCause(Reason.NODE_FAILURE, f"HPC Pack: node {node} was lost: {message}", 1)
     if _TOO_LONG.search(message):
-        return FailureCause(Reason.TIME_LIMIT, "HPC Pack: %s" % message, 124)
+        return FailureCause(Reason.TIME_LIMIT, f"HPC Pack: {message}", 124)
     ours = [line.partition(_AGENT_PREFIX)[2] for line in output.splitlines() if _AGENT_PREFIX in line]
     if ours:
-        return FailureCause(Reason.EXIT_CODE, "node %s: %s" % (node, ours[-1]), code or 1)
+        return FailureCause(Reason.EXIT_CODE, f"node {node}: {ours[-1]}", code or 1)
     return _start_failure_cause(node, code, message, output, share)
 
 
@@ -102,18 +104,16 @@ def _start_failure_cause(node: str, code: int, message: str, output: str, share:
     if missing and not _NO_SHARE.search(output.replace(missing[0], "")):
         program = missing[1] or missing[2]
         hint = "install it there, or name another one: `python` of the compute"
-        return FailureCause(Reason.ENVIRONMENT, "node %s has no %s: %s (%s)" % (node, program, hint, said), code or 127)
+        return FailureCause(Reason.ENVIRONMENT, f"node {node} has no {program}: {hint} ({said})", code or 127)
     if _NO_SHARE.search(output) or _NO_SHARE.search(message):
         hint = "mount it there: `worldsize hpcpack share` says how"
-        what = "node %s does not see the share at %s, so its agent never started: %s (%s)" % (node, share, hint, said)
+        what = f"node {node} does not see the share at {share}, so its agent never started: {hint} ({said})"
         return FailureCause(Reason.ENVIRONMENT, what, code or 1)
     if _DENIED.search(words):
         hint = "the account that tasks run as must be able to read it"
-        what = "node %s may not read the run in %s, so its agent never started: %s (%s)" % (node, share, hint, said)
+        what = f"node {node} may not read the run in {share}, so its agent never started: {hint} ({said})"
         return FailureCause(Reason.ENVIRONMENT, what, code or 1)
-    return FailureCause(
-        Reason.EXIT_CODE, "the agent of node %s never started, or was killed: %s" % (node, said), code or 1
-    )
+    return FailureCause(Reason.EXIT_CODE, f"the agent of node {node} never started, or was killed: {said}", code or 1)
 
 
 def _first_output_line(task: Properties) -> str:

@@ -47,7 +47,7 @@ def execute(errand: NodeCommand, share: Share | None) -> NodeCommandStream:
     """On nodes of a running run. UsageError, ConfigError, StorageError."""
     seen = _require_local_share(share)
     if errand.plan is not None and not errand.plan.errands:
-        raise UsageError("the agents of %s do not look for commands" % errand.plan.run_id, None, "start it again")
+        raise UsageError(f"the agents of {errand.plan.run_id} do not look for commands", None, "start it again")
     return execute_on_run(errand, seen.to_node_path)
 
 
@@ -70,7 +70,7 @@ def execute_on_own_nodes(errand: NodeCommand, asked: RequestSettings, heads: Cli
 
 def shell(errand: NodeCommand) -> NoReturn:
     run = errand.plan.run_id if errand.plan else "RUN"
-    hint = "worldsize exec %s --node %d -- COMMAND; for a shell, ssh to the node, if you may" % (run, errand.nodes[0])
+    hint = f"worldsize exec {run} --node {errand.nodes[0]} -- COMMAND; for a shell, ssh to the node, if you may"
     raise UsageError(_NO_TERMINAL, "shell", hint)
 
 
@@ -90,9 +90,9 @@ class JobNodeStarter:
 
     def outlook(self) -> NodeOutlook:
         try:
-            return self._outlook_of(properties(self._head.get("/jobs/%d" % self._job)))
+            return self._outlook_of(properties(self._head.get(f"/jobs/{self._job}")))
         except ValueError as error:
-            raise SubmitAgain("the head node's answer is not understood: %s" % error) from None
+            raise SubmitAgain(f"the head node's answer is not understood: {error}") from None
 
     def _outlook_of(self, row: Properties) -> NodeOutlook:
         state = state_of(row.get("state", ""))
@@ -104,7 +104,7 @@ class JobNodeStarter:
             self._read_tasks(row)
         refused = None
         if state.phase == "ended" and not row.get("starttime"):
-            refused = SubmitRejected(self._failure_text(row, []), "HPC Pack job %d" % self._job)
+            refused = SubmitRejected(self._failure_text(row, []), f"HPC Pack job {self._job}")
         return NodeOutlook(gone=dict(self._gone), refused=refused)
 
     def release(self, ended: bool) -> None:
@@ -112,7 +112,7 @@ class JobNodeStarter:
         if not ended:
             try:
                 with self._heads(_HURRY) as head:
-                    head.post("/jobs/%d/cancel" % self._job, "worldsize exec has ended", forced=True)
+                    head.post(f"/jobs/{self._job}/cancel", "worldsize exec has ended", forced=True)
             except WorldsizeError:
                 pass
 
@@ -122,7 +122,7 @@ class JobNodeStarter:
         if words == self._told or time.monotonic() - self._begun < _NOTICE_AFTER:
             return ()
         self._told = words
-        return ("HPC Pack job %d %s" % (self._job, words),)
+        return (f"HPC Pack job {self._job} {words}",)
 
     def _read_tasks(self, row: Properties) -> None:
         """ValueError for a task that is none of ours."""
@@ -130,13 +130,17 @@ class JobNodeStarter:
         for task in tasks_of(self._head, self._job):
             number = number_of(task.get("name", "").rpartition("-")[2])
             if number is None or not 0 <= number < len(self._nodes):
-                raise ValueError("%.80r is no task of it" % task.get("name"))
+                raise ValueError(
+                    "{!r:.80} is no task of it".format(
+                        task.get("name"),
+                    )
+                )
             if over or task.get("state") in ENDED_TASK_STATES:
                 self._gone[self._nodes[number]] = self._failure_text(row, [task])
 
     def _failure_text(self, row: Properties, tasks: Sequence[Properties]) -> str:
         if row.get("state", "").lower() == "canceled":
-            return "HPC Pack job %d was cancelled: %s" % (self._job, row.get("errormessage") or "it says no more")
+            return "HPC Pack job {} was cancelled: {}".format(self._job, row.get("errormessage") or "it says no more")
         return find_failure_cause(row, tasks, self._share.node).words
 
 
@@ -173,6 +177,6 @@ def _requests(errand: NodeCommand, asked: RequestSettings, directory: str, name:
 
 def _require_short_line(line: str) -> str:
     if len(line) > LONGEST_LINE:
-        what = "the tasks' command line would have %d characters; HPC Pack takes %d" % (len(line), LONGEST_LINE)
+        what = f"the tasks' command line would have {len(line)} characters; HPC Pack takes {LONGEST_LINE}"
         raise ConfigError(what, "compute.share.node", "a shorter path for the share, or for `python`")
     return line

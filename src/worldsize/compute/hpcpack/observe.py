@@ -29,7 +29,7 @@ def observations(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Observ
     try:
         found = jobs_of(head, [int(handle["job"]) for handle in handles])
     except WorldsizeError as error:
-        return [Observation("unknown", message="HPC Pack: %s" % error.what)] * len(handles)
+        return [Observation("unknown", message=f"HPC Pack: {error.what}")] * len(handles)
     failed: dict[int, FailureCause] = {}
     return [_observe_job(head, handle, found[int(handle["job"])], failed) for handle in handles]
 
@@ -45,7 +45,7 @@ def _observe_job(
         try:
             failed[job] = find_failure_cause(row, tasks_of(head, job), _share_path(handle))
         except (WorldsizeError, ValueError) as error:
-            return Observation("unknown", message="HPC Pack: the job failed, and cannot say why now: %s" % error)
+            return Observation("unknown", message=f"HPC Pack: the job failed, and cannot say why now: {error}")
     why = failed[job]
     return seen._replace(reason=why.reason, message=why.words, code=why.code, over=why.reason != Reason.NODE_FAILURE)
 
@@ -53,9 +53,9 @@ def _observe_job(
 def observation(row: Properties | None, job: int, run_id: str) -> Observation:
     """What a job's properties alone tell; None: the head knows no such job."""
     if row is None:
-        return Observation("absent", message="HPC Pack knows no job %d any more" % job)
+        return Observation("absent", message=f"HPC Pack knows no job {job} any more")
     if row.get("name") not in (None, "", job_name(run_id)):
-        return Observation("absent", message="HPC Pack's job %d is another one, named %s" % (job, row["name"]))
+        return Observation("absent", message="HPC Pack's job {} is another one, named {}".format(job, row["name"]))
     state = state_of(row.get("state", ""))
     seen = Observation(state.phase, restarts=number_of(row.get("requeuecount", "")) or 0, counted=False)
     if state.phase == "queued":
@@ -63,7 +63,7 @@ def observation(row: Properties | None, job: int, run_id: str) -> Observation:
     seen = seen._replace(started=time_of(row.get("starttime", "")))
     if state.phase == "ended":
         return _end_observation(seen, row)
-    message = "" if state.words == "runs" else "HPC Pack: it %s" % state.words
+    message = "" if state.words == "runs" else f"HPC Pack: it {state.words}"
     return seen._replace(message=message, ending=state.ending)
 
 
@@ -74,29 +74,29 @@ def waiting_words(row: Properties) -> str:
     pending = row.get("pendingreason", "") or row.get("errormessage", "")
     if row.get("state", "").lower() == "queued" and not pending:
         parents = row.get("parentjobids", "")
-        pending = "for job %s to end" % parents if parents else "for free nodes"
-        return "%s %s" % (words, pending)
+        pending = f"for job {parents} to end" if parents else "for free nodes"
+        return f"{words} {pending}"
     if state.stuck:
         words += ", and will not start by itself: submit or cancel it with the cluster's own client"
-    return "%s: %s" % (words, pending) if pending else words
+    return f"{words}: {pending}" if pending else words
 
 
 def tasks_of(head: HeadNodeClient, job: int, names: Sequence[str] = TASK_PROPERTIES) -> list[Properties]:
     return [
-        row for page in head.pages("/jobs/%d/tasks" % job, properties=properties_parameter(names)) for row in rows(page)
+        row for page in head.pages(f"/jobs/{job}/tasks", properties=properties_parameter(names)) for row in rows(page)
     ]
 
 
 def _end_observation(seen: Observation, row: Properties) -> Observation:
     word, said = row["state"].lower(), row.get("errormessage", "")
     if word == "canceled":
-        message = "HPC Pack: cancelled" + (": %s" % said if said else "")
+        message = "HPC Pack: cancelled" + (f": {said}" if said else "")
         return seen._replace(reason=Reason.CANCELLED_BY_USER, code=RUN_CANCELLED_CODE, message=message, over=True)
     if word == "finished":
         if said:
-            seen = seen._replace(reason=Reason.CANCELLED_BY_USER, message="HPC Pack: finished: %s" % said)
+            seen = seen._replace(reason=Reason.CANCELLED_BY_USER, message=f"HPC Pack: finished: {said}")
         return seen._replace(code=0, over=True)
-    return seen._replace(code=1, message="HPC Pack: %s" % said, over=True)
+    return seen._replace(code=1, message=f"HPC Pack: {said}", over=True)
 
 
 def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Properties | None]:
@@ -114,7 +114,7 @@ def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Propertie
 def _read_job(head: HeadNodeClient, job: int) -> Properties | None:
     """All of its properties: which of them a head has beside those that are documented differs."""
     try:
-        return _parse_answer(properties, head.get("/jobs/%d" % job))
+        return _parse_answer(properties, head.get(f"/jobs/{job}"))
     except MissingResource:
         return None
 
@@ -137,7 +137,7 @@ def _parse_answer(read: Callable[[Any], T], value: Any) -> T:
     try:
         return read(value)
     except ValueError as error:
-        raise WorldsizeError("the head node's answer is not understood: %s" % error) from None
+        raise WorldsizeError(f"the head node's answer is not understood: {error}") from None
 
 
 def _share_path(handle: Mapping[str, Any]) -> str:

@@ -38,12 +38,12 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
             if "template" in said and head.sent == 1:  # more requests are not spent on what the head refuses itself
                 yield from _check_template(said["template"], head.get("/jobs/templates"))
     except SubmitAgain as error:
-        hint = "it is tried again for %g s when the run is submitted" % PATIENCE
-        yield CheckResult("notice", "%s: nothing was checked there" % error.what, error.where, hint)
+        hint = f"it is tried again for {PATIENCE:g} s when the run is submitted"
+        yield CheckResult("notice", f"{error.what}: nothing was checked there", error.where, hint)
     except ConfigError as error:
         yield CheckResult("error", error.what, error.where, error.hint)
     except WorldsizeError as error:
-        yield CheckResult("error", "HPC Pack: %s" % error.what, error.where, error.hint)
+        yield CheckResult("error", f"HPC Pack: {error.what}", error.where, error.hint)
 
 
 def check_account(access: Access) -> Iterator[CheckResult]:
@@ -59,18 +59,18 @@ def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Pla
     missing = [name for name in wanted if name.lower() not in known]
     for name in missing:
         hint = did_you_mean(name, [node.name for node in found])
-        yield CheckResult("error", "there is no node %s" % name, "hpcpack.nodes", hint)
+        yield CheckResult("error", f"there is no node {name}", "hpcpack.nodes", hint)
     unknown = [] if wanted else list(_check_groups(groups_of(found), said))
     yield from unknown
     if 0 < len(wanted) < len(plan.agents):
-        what = "%d nodes are named, and the run has %d" % (len(wanted), len(plan.agents))
+        what = f"{len(wanted)} nodes are named, and the run has {len(plan.agents)}"
         yield CheckResult("error", what, "hpcpack.nodes", "name as many, or more, or none")
     yield from _check_meeting_node(known, wanted, said, plan)
     named = [known[name.lower()] for name in wanted if name.lower() in known]
     if wanted and len(wanted) == len(plan.agents):
         for node in named:
             if not node.usable:
-                what = "node %s starts no tasks: %s" % (node.name, node.reason)
+                what = f"node {node.name} starts no tasks: {node.reason}"
                 yield CheckResult("error", what, "hpcpack.nodes", "name another one, or none: " + _NODES_HINT)
     elif not missing and not unknown:
         yield from _check_node_count(named if wanted else _nodes_in_groups(found, said), len(plan.agents))
@@ -81,7 +81,7 @@ def _check_groups(known: Sequence[str], said: Mapping[str, Any]) -> Iterator[Che
     for name in _wanted_groups(said):
         if name.lower() not in lowered:
             hint = did_you_mean(name, known, "groups with nodes are")
-            yield CheckResult("error", "no node is in a group %s" % name, "hpcpack.node_group", hint)
+            yield CheckResult("error", f"no node is in a group {name}", "hpcpack.node_group", hint)
 
 
 def _nodes_in_groups(found: Sequence[ComputeNode], said: Mapping[str, Any]) -> list[ComputeNode]:
@@ -114,7 +114,7 @@ def _check_node_count(may: Sequence[ComputeNode], size: int) -> Iterator[CheckRe
         )
     others = [node.name for node in usable if _LINUX not in {name.lower() for name in node.groups}]
     if others and len(others) < len(usable):
-        what = "it may come to run on %s, which %s no Linux node" % (
+        what = "it may come to run on {}, which {} no Linux node".format(
             ", ".join(others[:5]),
             "is" if len(others) == 1 else "are",
         )
@@ -127,17 +127,17 @@ def _check_meeting_node(
     host = meeting_node(said, plan)
     if host and host.lower() not in known:
         hint = did_you_mean(host, [node.name for node in known.values()])
-        yield CheckResult("error", "there is no node %s to meet on" % host, "hpcpack.rdzv_endpoint", hint)
+        yield CheckResult("error", f"there is no node {host} to meet on", "hpcpack.rdzv_endpoint", hint)
     elif host and wanted and host.lower() not in {name.lower() for name in wanted}:
-        what = "torchrun is to meet on %s, which is none of the nodes that are named" % host
-        yield CheckResult("error", what, "hpcpack.rdzv_endpoint", "name one of %s" % ", ".join(wanted))
+        what = f"torchrun is to meet on {host}, which is none of the nodes that are named"
+        yield CheckResult("error", what, "hpcpack.rdzv_endpoint", "name one of {}".format(", ".join(wanted)))
 
 
 def _check_template(wanted: str, known: Any) -> Iterator[CheckResult]:
     names = [str(name) for name in known] if isinstance(known, list) else []
     if wanted.lower() not in {name.lower() for name in names}:
         hint = did_you_mean(wanted, names, "there are")
-        yield CheckResult("error", "there is no job template %s" % wanted, "hpcpack.template", hint)
+        yield CheckResult("error", f"there is no job template {wanted}", "hpcpack.template", hint)
 
 
 _ID_PLACEHOLDER = "0" * 22
@@ -153,18 +153,18 @@ def check_share(share: Share | None, runs_dir: str | None, job: Job) -> Iterator
     if share.local is None or not os.path.isdir(share.local):
         where = share.local or "no directory that is known"
         hint = "mount it (`worldsize hpcpack share` says how), and name the directory: share.local of the compute"
-        yield CheckResult("error", "the share is not mounted here: %s" % where, "share.local", hint)
+        yield CheckResult("error", f"the share is not mounted here: {where}", "share.local", hint)
         return
     mapped = share.path_mapping()
     if runs_dir and not is_mapped(runs_dir, mapped) and not is_mapped(os.path.realpath(runs_dir), mapped):
-        what = "%s does not lie on the share (%s): no node would see the run" % (runs_dir, share.local)
+        what = f"{runs_dir} does not lie on the share ({share.local}): no node would see the run"
         yield CheckResult(
-            "error", what, "runs_dir", "leave it out: runs are kept in %s" % os.path.join(share.local, "runs")
+            "error", what, "runs_dir", "leave it out: runs are kept in {}".format(os.path.join(share.local, "runs"))
         )
     for key, path in _job_paths(job):
         if not is_mapped(path, mapped) and not is_mapped(os.path.realpath(path), mapped):
-            hint = "copy it to the share (%s), and name it there" % share.local
-            yield CheckResult("error", "%s does not lie on the share: no node would see it" % path, key, hint)
+            hint = f"copy it to the share ({share.local}), and name it there"
+            yield CheckResult("error", f"{path} does not lie on the share: no node would see it", key, hint)
     yield from _probe_directory(_nearest_directory(runs_dir or share.local))
 
 
@@ -185,10 +185,10 @@ def check_lines(asked: RequestSettings, plan: Plan, runs_dir: str) -> Iterator[C
 def _job_paths(job: Job) -> Iterator[tuple[str, str]]:
     for name, value in job.inputs.items():
         if isinstance(value, Input) and value.path and not is_remote(value.path):
-            yield "inputs.%s.path" % name, value.path
+            yield f"inputs.{name}.path", value.path
     for name, output in job.outputs.items():
         if output.path and not is_remote(output.path):
-            yield "outputs.%s.path" % name, output.path
+            yield f"outputs.{name}.path", output.path
 
 
 def _nearest_directory(directory: str) -> str:
@@ -200,22 +200,20 @@ def _nearest_directory(directory: str) -> str:
 
 def _probe_directory(directory: str) -> Iterator[CheckResult]:
     """Whether we may write there, and what of a file system its file server leaves us."""
-    probe = os.path.join(directory, ".worldsize-check-%s" % os.urandom(4).hex())
+    probe = os.path.join(directory, f".worldsize-check-{os.urandom(4).hex()}")
     file, link, hard = (os.path.join(probe, name) for name in ("file", "link", "hard"))
     try:
         os.mkdir(probe, 0o700)
     except OSError as error:
         hint = "it must be writable for you, here and on the nodes"
-        yield CheckResult("error", "the share cannot be written: %s" % error.strerror, directory, hint)
+        yield CheckResult("error", f"the share cannot be written: {error.strerror}", directory, hint)
         return
     try:
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         modes = [stat.S_IMODE(os.stat(path).st_mode) for path in (probe, file)]
         if any(mode & 0o077 for mode in modes):
-            what = (
-                "the share keeps no permissions (a directory made 0700 is %04o): who reaches it reads the run"
-                % modes[0]
-            )
+            what = f"the share keeps no permissions (a directory made 0700 is {modes[0]:04o}): "
+            what += "who reaches it reads the run"
             yield CheckResult("notice", what, directory, "give only people whom you trust an account on it")
         if not _try_call(lambda: os.symlink("file", link)):
             what = "the share knows no symbolic links: ./outputs and ./logs of the command stay in the run's code/"
@@ -223,7 +221,7 @@ def _probe_directory(directory: str) -> Iterator[CheckResult]:
         if not _try_call(lambda: os.link(file, hard)):
             yield CheckResult("notice", "the share knows no hard links: each run copies its code", directory)
     except OSError as error:
-        yield CheckResult("error", "the share cannot be written: %s" % error.strerror, directory)
+        yield CheckResult("error", f"the share cannot be written: {error.strerror}", directory)
     finally:
         for path in (link, hard, file):
             _try_call(lambda path=path: os.unlink(path))  # type: ignore[misc]

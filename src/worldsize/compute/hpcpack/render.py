@@ -85,7 +85,7 @@ class Requests(NamedTuple):
 
 def job_name(run_id: str) -> str:
     """The name of a run's job in HPC Pack. A job is found by it when the answer with its id was lost."""
-    return "worldsize %s" % run_id
+    return f"worldsize {run_id}"
 
 
 def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
@@ -129,7 +129,7 @@ def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
 
 def preview(made: Requests, base: str, user: str, notes: str = "", secrets: Collection[str] = ()) -> str:
     """All requests, in the order in which they are sent, without their secrets and the texts `secrets`."""
-    head = "# %s, as %s%s; {job} is the number that the first request answers" % (base, user, notes)
+    head = f"# {base}, as {user}{notes}; {{job}} is the number that the first request answers"
     blocks = [_block("POST /jobs", made.job, secrets)]
     blocks += [_block("POST /jobs/{job}/tasks", task, secrets) for task in made.tasks]
     return "\n".join([head, *blocks, "POST /jobs/{job}/submit"]) + "\n"
@@ -137,7 +137,7 @@ def preview(made: Requests, base: str, user: str, notes: str = "", secrets: Coll
 
 def _block(line: str, values: Properties, secrets: Collection[str]) -> str:
     shown = mask_tree(mask_values({key: str(value) for key, value in values.items()}, secrets), sparing=True)
-    return "\n".join([line, *("    %s=%s" % (key, printable_text(value)) for key, value in shown.items())])
+    return "\n".join([line, *(f"    {key}={printable_text(value)}" for key, value in shown.items())])
 
 
 def _job(asked: RequestSettings, plan: Plan) -> Properties:
@@ -166,13 +166,13 @@ def _extra_properties(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in given.items():
         instead = _PROTECTED.get(name.lower())
         if instead:
-            raise JobError("%s is not to be set here" % name, "hpcpack.job_properties.%.60s" % name, "say %s" % instead)
+            raise JobError(f"{name} is not to be set here", f"hpcpack.job_properties.{name:.60}", f"say {instead}")
         yield name, value
 
 
 def _task(share: Share, node: int, line: str, pinned: str | None) -> Properties:
     found = {
-        "Name": "node-%d" % node,
+        "Name": f"node-{node}",
         "CommandLine": line,
         "WorkDirectory": share.node,
         "MinNodes": "1",

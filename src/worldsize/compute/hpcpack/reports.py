@@ -26,7 +26,7 @@ def nodes(head: HeadNodeClient, gpus: int | None = None, metrics: bool = True) -
     try:
         return _nodes(head, gpus, metrics)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise SubmitRejected("the answer is not understood: %s" % error, "nodes of %s" % head.access.url) from None
+        raise SubmitRejected(f"the answer is not understood: {error}", f"nodes of {head.access.url}") from None
 
 
 def _nodes(head: HeadNodeClient, gpus: int | None, metrics: bool) -> list[ComputeNode]:
@@ -71,7 +71,7 @@ def _read_nodes_2019(head: HeadNodeClient, gpus: int | None) -> list[ComputeNode
             raise
         return None
     if not isinstance(found, list):
-        raise SubmitRejected("a list of nodes was expected, and not %.60r" % (found,), "GET /cluster/nodes")
+        raise SubmitRejected(f"a list of nodes was expected, and not {found!r:.60}", "GET /cluster/nodes")
     return [_node({str(name).lower(): value for name, value in each.items()}, gpus) for each in found]
 
 
@@ -84,7 +84,7 @@ def _node(said: Mapping[str, Any], gpus: int | None) -> ComputeNode:
     """ValueError for one that has no name, or none that a host can have."""
     name = str(said.get("name", ""))
     if not is_node_name(name):
-        raise ValueError("%.80r is no node's name" % name)
+        raise ValueError(f"{name!r:.80} is no node's name")
     state, health = str(said.get("state") or "Unknown"), str(said.get("health") or "")
     if not health and str(said.get("reachable", "")).lower() == "false":
         health = "Error"

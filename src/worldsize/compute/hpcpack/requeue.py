@@ -21,14 +21,14 @@ def requeue(head: HeadNodeClient, job: int, attempt: int) -> None:
     A job whose ranks have ended may still be ending, in which the head requeues none: that is waited for, 30 s at most.
     """
     try:
-        head.post("/jobs/%d/envVariables" % job, to_property_list({ATTEMPT: str(attempt)}))
+        head.post(f"/jobs/{job}/envVariables", to_property_list({ATTEMPT: str(attempt)}))
     except SubmitRejected:
         pass
     deadline = time.monotonic() + _PATIENCE
     ending = True
     while True:
         try:
-            head.post("/jobs/%d/requeue" % job)
+            head.post(f"/jobs/{job}/requeue")
             return
         except SubmitRejected:
             if not ending or time.monotonic() > deadline:
@@ -39,4 +39,4 @@ def requeue(head: HeadNodeClient, job: int, attempt: int) -> None:
 
 
 def _is_ending(head: HeadNodeClient, job: int) -> bool:
-    return state_of(properties(head.get("/jobs/%d" % job)).get("state", "")).ending
+    return state_of(properties(head.get(f"/jobs/{job}")).get("state", "")).ending

@@ -48,13 +48,13 @@ def access_of(settings: Settings) -> Access:
     said = settings.options
     for key, hint in (("url", "https://HEAD"), ("user", "DOMAIN\\\\name")):
         if not said.get(key):
-            what = "compute %s does not say `%s`" % (settings.name, key)
-            raise ConfigError(what, "compute.%s.%s" % (settings.name, key), '%s = "%s"' % (key, hint))
+            what = f"compute {settings.name} does not say `{key}`"
+            raise ConfigError(what, f"compute.{settings.name}.{key}", f'{key} = "{hint}"')
     if not said["url"].startswith("https://"):
-        what = "%s is no https address: the password would travel in the clear" % said["url"]
-        raise ConfigError(what, "compute.%s.url" % settings.name, 'url = "https://HEAD"')
+        what = "{} is no https address: the password would travel in the clear".format(said["url"])
+        raise ConfigError(what, f"compute.{settings.name}.url", 'url = "https://HEAD"')
     if "@" in said["url"].partition("://")[2].partition("/")[0]:
-        raise ConfigError("a login in an address is used nowhere", "compute.%s.url" % settings.name, NO_PASSWORD)
+        raise ConfigError("a login in an address is used nowhere", f"compute.{settings.name}.url", NO_PASSWORD)
     return Access(**{name: said[name] for name in Access._fields if name in said})
 
 

@@ -34,7 +34,7 @@ class Mount(NamedTuple):
     @property
     def credentials(self) -> str:
         """The file that holds the password: root's alone."""
-        return "/etc/worldsize%s.credentials" % self.at.replace("/", "-")
+        return "/etc/worldsize{}.credentials".format(self.at.replace("/", "-"))
 
     @property
     def options(self) -> str:
@@ -48,12 +48,12 @@ class Mount(NamedTuple):
             "file_mode": "0" + self.mode,
         }
         return ",".join(
-            [*("%s=%s" % pair for pair in said.items()), "mfsymlinks", "nosuid", "nodev", "_netdev", "nofail"]
+            [*("{}={}".format(*pair) for pair in said.items()), "mfsymlinks", "nosuid", "nodev", "_netdev", "nofail"]
         )
 
     @property
     def fstab(self) -> str:
-        return "%s %s cifs %s 0 0" % (self.share.replace(" ", "\\040"), self.at, self.options)
+        return "{} {} cifs {} 0 0".format(self.share.replace(" ", "\\040"), self.at, self.options)
 
 
 def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None, version: str) -> Mount:
@@ -61,21 +61,21 @@ def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None
     without it the name in `user`, which is what HPC Pack calls the account that it runs a person's tasks under."""
     name = share.replace("\\", "/").rstrip("/")
     if not (name.startswith("//") and name.count("/") >= 3 and name.isprintable() and "," not in name):
-        raise UsageError("%r is no share of a head node" % share, "--head", r"'\\HEAD\CcpSpoolDir\app'")
+        raise UsageError(f"{share!r} is no share of a head node", "--head", r"'\\HEAD\CcpSpoolDir\app'")
     place = at.rstrip("/")
     if not place.startswith("/") or not place.isprintable() or any(sign in place for sign in " ,\\"):
-        raise UsageError("%r is no mount point" % at, "--at", "/app")
+        raise UsageError(f"{at!r} is no mount point", "--at", "/app")
     person, _, group = (owner or user.rpartition("\\")[2]).partition(":")
     for each in (person, group):
         if each and not all(sign.isalnum() or sign in "._-" for sign in each):
-            raise UsageError("%r is no Linux account" % each, "--owner", "--owner NAME, or NAME:GROUP")
+            raise UsageError(f"{each!r} is no Linux account", "--owner", "--owner NAME, or NAME:GROUP")
     if not person or not user.isprintable():
-        raise UsageError("%r is no account" % user, "--user", r"'DOMAIN\name'")
+        raise UsageError(f"{user!r} is no account", "--user", r"'DOMAIN\name'")
     if not all(part.isdigit() for part in version.split(".")):
-        raise UsageError("%r is no version of SMB" % version, "--smb", "3.0; 2.1 for an old head node")
+        raise UsageError(f"{version!r} is no version of SMB", "--smb", "3.0; 2.1 for an old head node")
     modes = (mode or ("750" if group else "700")).lstrip("0")
     if len(modes) != 3 or not set(modes) <= set("01234567"):
-        raise UsageError("%r is no mode" % mode, "--mode", "0700, or 0750 for a group that may read")
+        raise UsageError(f"{mode!r} is no mode", "--mode", "0700, or 0750 for a group that may read")
     return Mount(name, place, user, person, group, modes, version)
 
 
@@ -91,7 +91,7 @@ def script(mount: Mount) -> str:
         "credentials": mount.credentials,
         "line": mount.fstab,
     }
-    lines = ["%s=%s" % (key, shlex.quote(value)) for key, value in values.items()]
+    lines = [f"{key}={shlex.quote(value)}" for key, value in values.items()]
     return _SCRIPT % (mount.share, mount.at, "\n".join(lines), VARIABLE)
 
 

@@ -61,13 +61,13 @@ NODES = {
 def state_of(word: str) -> HpcPackState:
     """The state's row in the table; phase "unknown" for a word that it does not hold."""
     known = {name.lower(): state for name, state in JOBS.items()}.get(word.strip().lower())
-    return known or HpcPackState("unknown", "is in state %s, which this release does not know" % (word or "?"))
+    return known or HpcPackState("unknown", "is in state {}, which this release does not know".format(word or "?"))
 
 
 def unusable_reason(state: str, health: str) -> str:
     """Why no task is started on a node; "" for one that takes tasks."""
     named = {name.lower(): why for name, why in NODES.items()}
-    why = named.get(state.lower(), "it is %s" % (state or "in no known state"))
+    why = named.get(state.lower(), "it is {}".format(state or "in no known state"))
     if why:
         return why
     unwell = {"error": "the head node cannot reach it, or it is broken", "unapproved": "it is not approved yet"}

@@ -109,7 +109,7 @@ def _add_task(head: HeadNodeClient, job: int, task: Properties, sleep: Sleep) ->
     lost = False
     for _ in range(_ROUNDS):
         try:
-            head.post("/jobs/%d/tasks" % job, to_property_list(task))
+            head.post(f"/jobs/{job}/tasks", to_property_list(task))
             return lost
         except LostAnswer as error:
             trouble, lost = error, True
@@ -126,7 +126,7 @@ def _task_names(head: HeadNodeClient, job: int) -> list[str]:
 
 def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
     """With the password only where the head says that it has none of ours."""
-    path = "/jobs/%d/submit" % job
+    path = f"/jobs/{job}/submit"
     for _ in range(_ROUNDS):
         try:
             head.post(path)
@@ -157,21 +157,21 @@ def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
         if state in ACCEPTED_STATES or started:
             return
         if state in ("Failed", "Configuring"):
-            what = "HPC Pack refused the job: %s" % (said or "it says no more")
-            raise SubmitRejected(what, "HPC Pack job %d" % job, hint_for(said))
+            what = "HPC Pack refused the job: {}".format(said or "it says no more")
+            raise SubmitRejected(what, f"HPC Pack job {job}", hint_for(said))
 
 
 def _state(head: HeadNodeClient, job: int) -> tuple[str, str, str]:
     try:
-        row = properties(head.get("/jobs/%d" % job))
+        row = properties(head.get(f"/jobs/{job}"))
     except ValueError as error:
-        raise SubmitAgain("the head node's answer is not understood: %s" % error, head.access.url) from None
+        raise SubmitAgain(f"the head node's answer is not understood: {error}", head.access.url) from None
     return row.get("state", ""), row.get("errormessage", ""), row.get("starttime", "")
 
 
 def _give_up(head: HeadNodeClient, job: int) -> None:
     try:
-        head.post("/jobs/%d/cancel" % job, "worldsize could not submit it", forced=True)
+        head.post(f"/jobs/{job}/cancel", "worldsize could not submit it", forced=True)
     except WorldsizeError:
         pass  # it was refused, or is only configured, or the head is away: it does not start by itself
 
@@ -180,4 +180,4 @@ def _job_number(answer: object, head: HeadNodeClient) -> int:
     try:
         return int(str(answer))
     except ValueError:
-        raise SubmitRejected("a job's number was expected, and not %.60r" % (answer,), head.access.url) from None
+        raise SubmitRejected(f"a job's number was expected, and not {answer!r:.60}", head.access.url) from None

@@ -28,11 +28,11 @@ def properties(value: Any) -> Properties:
     """One object as it was answered. ValueError for what is none."""
     items = value.get("Properties") if isinstance(value, dict) else value
     if not isinstance(items, list):
-        raise ValueError("not a list of properties: %.80r" % (value,))
+        raise ValueError(f"not a list of properties: {value!r:.80}")
     found = {}
     for item in items:
         if not isinstance(item, dict) or not isinstance(item.get("Name"), str):
-            raise ValueError("not a property: %.80r" % (item,))
+            raise ValueError(f"not a property: {item!r:.80}")
         found[item["Name"].lower()] = "" if item.get("Value") is None else str(item["Value"])
     return found
 
@@ -40,7 +40,7 @@ def properties(value: Any) -> Properties:
 def rows(value: Any) -> list[Properties]:
     """A list of objects as it was answered. ValueError for what is none."""
     if not isinstance(value, list):
-        raise ValueError("not a list: %.80r" % (value,))
+        raise ValueError(f"not a list: {value!r:.80}")
     return [properties(item) for item in value]
 
 

@@ -55,15 +55,16 @@ class LocalCompute:
         found = _exceeded_limits(plan) if len(plan.nodes) + plan.world_size > _ALWAYS_POSSIBLE else []
         cores = len(os.sched_getaffinity(0))
         if plan.world_size > cores:
-            what = "%d ranks share this machine's %d core%s" % (plan.world_size, cores, "" if cores == 1 else "s")
+            what = "{} ranks share this machine's {} core{}".format(plan.world_size, cores, "" if cores == 1 else "s")
             found.append(CheckResult("notice", what))
         return found
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         words = ["python3", paths.agent, paths.root, "--node-rank"]
         lines = [
-            "# %d virtual node%s on this machine, under one detached conductor;"
-            % (len(plan.nodes), "" if len(plan.nodes) == 1 else "s"),
+            "# {} virtual node{} on this machine, under one detached conductor;".format(
+                len(plan.nodes), "" if len(plan.nodes) == 1 else "s"
+            ),
             "# forked from this interpreter, each agent does what its line would do as a program",
         ]
         lines += [" ".join(map(shlex.quote, [*words, str(node.node_rank)])) for node in plan.agents]
@@ -166,14 +167,18 @@ class LocalCompute:
 
             return observe_queued(handle, said)
         if handle["host"] != socket.gethostname():
-            return Observation("unknown", message="it runs on %s" % handle["host"])
+            return Observation("unknown", message="it runs on {}".format(handle["host"]))
         if leftovers.is_alive(handle):
             return Observation("running")
         started = handle["start_time"]
         over = started is not None and not leftovers.agents(handle["pid"], started, handle["run_dir"])
-        what = "its conductor (process %d) is gone" % handle["pid"]
+        what = "its conductor (process {}) is gone".format(
+            handle["pid"],
+        )
         if over and not leftovers.has_begun(handle["run_dir"]):
-            what = "its conductor (process %d) was killed before any agent had begun" % handle["pid"]
+            what = "its conductor (process {}) was killed before any agent had begun".format(
+                handle["pid"],
+            )
             return Observation("absent", Reason.NODE_FAILURE, message=what, over=True)
         return Observation("absent", message=what, over=over)
 
@@ -191,7 +196,7 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
         found.append(CheckResult("error", what % values, "resources.instance_count", "ask for fewer, such as -w 2x2"))
     files = _finite_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     if len(plan.nodes) + OPEN_FILES > files:
-        what = "%d nodes need as many open files, and %d are allowed (ulimit -Hn)" % (len(plan.nodes), files)
+        what = f"{len(plan.nodes)} nodes need as many open files, and {files} are allowed (ulimit -Hn)"
         found.append(CheckResult("error", what, "resources.instance_count", "more processes per node, on fewer nodes"))
     return found
 

@@ -108,7 +108,7 @@ def _pids() -> Iterator[int]:
 def _environment(pid: int) -> bytes:
     """Of a process of this user's: anybody may start one with a run's id."""
     try:
-        with open("/proc/%d/environ" % pid, "rb") as file:
+        with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read() + b"\0" if is_own_process(pid) else b""
     except OSError:
         return b""
@@ -147,6 +147,6 @@ def writes_below(pid: int, directory: str) -> bool:
     """Whether the process's standard output goes to a file in the directory, as a conductor's, an agent's and a
     queue's does."""
     try:
-        return is_inside(os.readlink("/proc/%d/fd/1" % pid), directory)
+        return is_inside(os.readlink(f"/proc/{pid}/fd/1"), directory)
     except OSError:
         return False

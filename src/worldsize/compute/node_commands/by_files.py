@@ -186,7 +186,7 @@ class FileCommandStream:
         patience, if_gone = (SILENCE, _SILENCE_IF_GONE) if ear.up else (PATIENCE, _LAG_IF_GONE)
         late = self._stopped is not None and (not begun or now - self._stopped > GRACE + _OVERTIME)
         if late or ear.silence > (if_gone if why else patience):
-            ear.lost = why or "nothing was heard of it for %.0f s" % ear.silence
+            ear.lost = why or f"nothing was heard of it for {ear.silence:.0f} s"
 
     def _renew(self) -> None:
         while not self._closed.wait(_RENEW if all(ear.up for ear in self._ears) else _RENEW_FIRST):
@@ -201,7 +201,7 @@ class FileCommandStream:
             self._word = word or self._word
             self._count += 1
             try:
-                write_lease(self._directory, ("%s %d" % (self._word, self._count)).strip())
+                write_lease(self._directory, (f"{self._word} {self._count}").strip())
             except OSError:
                 pass
 
@@ -227,6 +227,6 @@ def _loss_message(ears: Sequence[NodeFileReader]) -> str:
     for ear in ears:
         reasons.setdefault(ear.lost, []).append(ear.node)
     return "; ".join(
-        "node%s %s: %s" % ("" if len(nodes) == 1 else "s", ",".join(map(str, nodes)), why)
+        "node{} {}: {}".format("" if len(nodes) == 1 else "s", ",".join(map(str, nodes)), why)
         for why, nodes in reasons.items()
     )

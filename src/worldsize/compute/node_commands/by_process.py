@@ -158,7 +158,7 @@ class ProcessCommandStream:
         self._close_stdin()
         code = self._process.wait()
         if not self._reached and not self._asked:
-            raise self._manner.on_refusal("\n".join(self._held) or "it ended with code %d and said nothing" % code)
+            raise self._manner.on_refusal("\n".join(self._held) or f"it ended with code {code} and said nothing")
 
     def _send(self, word: str) -> None:
         stdin = self._process.stdin

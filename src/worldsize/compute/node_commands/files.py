@@ -27,7 +27,7 @@ _WIDTH = 16
 def ensure_commands_directory(share: str) -> str:
     """This user's own directory for errands on a share of several users, made if it is missing: what lies in it is
     executed, and removed. StorageError where others could put something in its place."""
-    path = os.path.join(user_directory_in(share), ".exec-%d" % os.getuid())
+    path = os.path.join(user_directory_in(share), f".exec-{os.getuid()}")
     try:
         require_shared_directory(share)
         return make_private_directory(path)
@@ -54,8 +54,8 @@ def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:
 
 
 def new_command_name() -> str:
-    """A name for an errand, which no other errand has."""
-    return "%d-%s" % (time.time(), os.urandom(4).hex())
+    """A name for a node command, which no other has."""
+    return f"{int(time.time())}-{os.urandom(4).hex()}"
 
 
 def remove_command_directory(directory: str) -> None:

@@ -101,7 +101,7 @@ def find_ended_jobs(name: str, run: Callable[[Sequence[str]], str], cluster: str
                 "--allocations",
                 "--name=" + name,
                 "--starttime=now-1days",
-                "--uid=%d" % os.getuid(),
+                f"--uid={os.getuid()}",
             ]
         )
     except (SubmitAgain, SubmitRejected, ConfigError):

@@ -72,7 +72,7 @@ class AllocationCompute:
             hint = "ask for fewer, or leave the allocation's shell"
             return [CheckResult("error", what % values, "resources.instance_count", hint)]
         missing = list(preflight.check_programs(self._environ))
-        said = "it runs inside the allocation that this shell belongs to: job %s" % self._environ["SLURM_JOB_ID"]
+        said = "it runs inside the allocation that this shell belongs to: job {}".format(self._environ["SLURM_JOB_ID"])
         return missing or [*self._cluster.check_locations(job), CheckResult("notice", said)]
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
@@ -146,12 +146,12 @@ class AllocationCompute:
         job = handle["job"]
         row = query([job], self._ask)[job]
         if row.seen == UNANSWERED:
-            return Observation("unknown", message="Slurm does not answer: %s" % row.trouble)
+            return Observation("unknown", message=f"Slurm does not answer: {row.trouble}")
         if row.state not in ("RUNNING", "SUSPENDED", "COMPLETING"):
-            return Observation("absent", message="its allocation (job %s) is no more" % job, over=True)
+            return Observation("absent", message=f"its allocation (job {job}) is no more", over=True)
         if self._step(handle) is not None:
             return Observation("running")
-        return Observation("unknown", message="it has no step in job %s now; %s started it" % (job, handle["host"]))
+        return Observation("unknown", message="it has no step in job {} now; {} started it".format(job, handle["host"]))
 
     def _step(self, handle: Handle) -> str | None:
         """The id of its step, which bears the run's name."""
@@ -170,7 +170,7 @@ class AllocationCompute:
             script.write(submission.payload.script.encode("utf-8", "surrogateescape"))
             script.seek(0)
             child = subprocess.Popen(
-                ["bash", "/dev/fd/%d" % script.fileno()],
+                ["bash", f"/dev/fd/{script.fileno()}"],
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -198,7 +198,13 @@ def _element(plan: Plan) -> str:
 def _observe(handle: Handle) -> Observation:
     if is_alive(handle):
         return Observation("running")
-    return Observation("absent", message="its srun (process %d) is gone" % handle["pid"], over=True)
+    return Observation(
+        "absent",
+        message="its srun (process {}) is gone".format(
+            handle["pid"],
+        ),
+        over=True,
+    )
 
 
 def _is_here(handle: Handle) -> bool:

@@ -230,4 +230,4 @@ def _sinfo_argv(cluster: str | None) -> list[str]:
 
 
 def _format_option(columns: Iterable[str]) -> str:
-    return "--Format=" + ",".join("%s:0%s" % (column, SEPARATOR) for column in columns)
+    return "--Format=" + ",".join(f"{column}:0{SEPARATOR}" for column in columns)

@@ -95,7 +95,7 @@ def call(
         out, err = _wait_for_output(process, data, timeout, idle)
     except subprocess.TimeoutExpired:
         _kill(process)
-        what = "Slurm's %s gave no answer within %g s" % (program, timeout)
+        what = f"Slurm's {program} gave no answer within {timeout:g} s"
         raise SubmitAgain(what, program, "the cluster's controller may be busy or away; try again") from None
     except BaseException:
         _kill(process)
@@ -138,14 +138,14 @@ def run_slurm(
         return answer.out
     from worldsize.compute.slurm.errors import refusal
 
-    text = answer.err.strip() or answer.out.strip() or "it ended with code %d and said nothing" % answer.code
+    text = answer.err.strip() or answer.out.strip() or f"it ended with code {answer.code} and said nothing"
     raise refusal(argv[0], text, environ)
 
 
 def _missing_program_error(program: str, error: OSError) -> ConfigError:
     what = "not found" if isinstance(error, FileNotFoundError) else "not executable"
     return ConfigError(
-        "Slurm's %s is %s on PATH: this is no login node of a Slurm cluster" % (program, what),
+        f"Slurm's {program} is {what} on PATH: this is no login node of a Slurm cluster",
         program,
         "log in to the cluster first, or load its module (often `module load slurm`)",
     )

@@ -96,7 +96,7 @@ class SlurmCompute:
         """The compute's own table, where it said what the job did not."""
         _, _, key = (found.where or "").partition("slurm.")
         ours = key in self._settings.options or (key == "gpus_per_node" and self._settings.gpus_per_node)
-        return found._replace(where="compute.%s.%s" % (self.name, key)) if ours and key not in job.slurm else found
+        return found._replace(where=f"compute.{self.name}.{key}") if ours and key not in job.slurm else found
 
     def check_locations(self, job: Job) -> list[CheckResult]:
         """Whether the nodes will see what the run needs."""
@@ -152,7 +152,7 @@ class SlurmCompute:
         ]
         environ = without_variables(self._environ, first.plan.secrets)
         job = submit_once(argv, payload.script, name, environ, first.plan.umask)
-        jobs = ["%s_%d" % (job, element) for element in range(len(submissions))] if place else [job]
+        jobs = [f"{job}_{element}" for element in range(len(submissions))] if place else [job]
         return [
             {
                 "type": "slurm",
@@ -254,14 +254,14 @@ class SlurmCompute:
 def _array_option(place: ArrayElement | None) -> list[str]:
     if place is None:
         return []
-    most = "%%%d" % place.at_once if place.at_once else ""
-    return ["--array=0-%d%s" % (place.elements - 1, most)]
+    most = f"%{place.at_once}" if place.at_once else ""
+    return [f"--array=0-{place.elements - 1}{most}"]
 
 
 def _dependency_option(submission: Submission) -> list[str]:
     """Dependencies on other runs, beside those that the job names itself."""
     waits = [
-        "%s:%s" % ("afterany" if after.any_end else "afterok", ":".join(handle["job"] for handle in after.handles))
+        "{}:{}".format("afterany" if after.any_end else "afterok", ":".join(handle["job"] for handle in after.handles))
         for after in submission.after
         if after.handles
     ]

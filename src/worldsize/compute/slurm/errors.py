@@ -87,12 +87,12 @@ def refusal(program: str, text: str, environ: Mapping[str, str] | None = None) -
     words = error_text_of(text)
     if _NO_CLUSTER.search(text):
         return ConfigError(
-            "this machine belongs to no Slurm cluster that %s could find: %s" % (program, words),
+            f"this machine belongs to no Slurm cluster that {program} could find: {words}",
             program,
             "run this on the cluster's login node, or set SLURM_CONF to the cluster's slurm.conf",
         )
     if _UNREACHABLE.search(text):
-        return SubmitAgain("Slurm cannot be reached now: %s" % words, program, "it may be restarting; try again")
+        return SubmitAgain(f"Slurm cannot be reached now: {words}", program, "it may be restarting; try again")
     return SubmitRejected(words, program, _hint(words, environ or {}))
 
 
@@ -116,5 +116,5 @@ def _hint(words: str, environ: Mapping[str, str]) -> str | None:
     hint = next((hint for pattern, hint in _HINTS if re.search(pattern, words, re.IGNORECASE)), None)
     for key, name in _DEFAULTS_OF_SBATCH.items():
         if key in words.lower() and environ.get(name):
-            return "%s=%s of your shell is not used here: set slurm.%s" % (name, environ[name], key)
+            return f"{name}={environ[name]} of your shell is not used here: set slurm.{key}"
     return hint

@@ -164,7 +164,7 @@ def ids_of(job: str) -> Iterator[str]:
             if left == 0:
                 return
             left -= 1
-            yield "%s_%d" % (base, element)
+            yield f"{base}_{element}"
 
 
 def id_batches(jobs: Iterable[str]) -> Iterator[list[str]]:
@@ -205,10 +205,10 @@ def _element_lists(array: str, numbers: Sequence[int]) -> Iterator[str]:
     listed = ""
     for part in _ranges(numbers):
         if listed and len(listed) + len(part) > _MOST:
-            yield "%s_[%s]" % (array, listed)
+            yield f"{array}_[{listed}]"
             listed = ""
         listed += ("," if listed else "") + part
-    yield "%s_[%s]" % (array, listed)
+    yield f"{array}_[{listed}]"
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[str]:
@@ -217,7 +217,7 @@ def _ranges(numbers: Sequence[int]) -> Iterator[str]:
         if number == last + 1:
             last = number
             continue
-        yield str(first) if first == last else "%d-%d" % (first, last)
+        yield str(first) if first == last else f"{first}-{last}"
         first = last = number
 
 
@@ -230,7 +230,7 @@ def span(seconds: float) -> str:
     for size, unit in _UNITS:
         count, left = divmod(left, size)
         if count:
-            words.append("%d %s" % (count, unit))
+            words.append(f"{count} {unit}")
     return " ".join(words[:2]) or "0 s"
 
 
@@ -239,7 +239,7 @@ def signal_name(number: int) -> str:
     import signal
 
     try:
-        return "%d (%s)" % (number, signal.Signals(number).name[3:])
+        return f"{number} ({signal.Signals(number).name[3:]})"
     except ValueError:
         return str(number)
 
@@ -251,4 +251,4 @@ def user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return "uid %d" % uid
+        return f"uid {uid}"

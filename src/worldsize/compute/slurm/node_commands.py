@@ -54,9 +54,9 @@ _FATAL = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step ab
 _START_NODE_PROGRAM = "\n".join(
     (
         *TRUST_FUNCTIONS,
-        'PYTHON=$0 OWN=$2 TRUSTED=$3; usable "$4" || export %s=1' % run_command.ELSEWHERE,
+        f'PYTHON=$0 OWN=$2 TRUSTED=$3; usable "$4" || export {run_command.ELSEWHERE}=1',
         "program=$1; shift 4",
-        'require_usable "$@" || exit %d' % REPLACEABLE_EXIT_CODE,
+        f'require_usable "$@" || exit {REPLACEABLE_EXIT_CODE}',
         "has_python || PYTHON=python3",
         'choose_python "$@"',
         'exec "$PYTHON" -I -S -c "$program"',
@@ -99,9 +99,9 @@ def execute_on_own_nodes(
         timeout=errand.limit,
     )
     options = [option for option in sbatch_options(asked, plan) if option[0] not in _SBATCH_ONLY_OPTIONS]
-    words = ["--%s" % (name if value is None else "%s=%s" % (name, value)) for name, value in options]
+    words = ["--{}".format(name if value is None else f"{name}={value}") for name, value in options]
     words += ["--nodelist=" + fold_hostlist(errand.hosts.values())] if errand.hosts else []
-    argv = ["srun", *words, "--ntasks=%d" % len(errand.nodes), "--ntasks-per-node=1", *_STEP[1:]]
+    argv = ["srun", *words, f"--ntasks={len(errand.nodes)}", "--ntasks-per-node=1", *_STEP[1:]]
     return _start(
         [*argv, *_node_program_argv({"python": python}, errand)],
         _srun_environment(environ, errand),
@@ -115,8 +115,8 @@ def execute_in_allocation(errand: NodeCommand, job: str, python: str, environ: M
     run = partial(run_slurm, environ=environ)
     place = find_running_job(job, run)
     if not set(place.nodes).issuperset(errand.hosts.values()):
-        what = "not all nodes are in the allocation that this shell belongs to (job %s)" % job
-        raise UsageError(what, "--all", "say -w %d for the nodes that are" % len(place.nodes))
+        what = f"not all nodes are in the allocation that this shell belongs to (job {job})"
+        raise UsageError(what, "--all", f"say -w {len(place.nodes)} for the nodes that are")
     if len(errand.nodes) > len(place.nodes):
         what = "%d nodes are asked for, and this allocation (job %s) has %d"
         raise UsageError(what % (len(errand.nodes), job, len(place.nodes)), "-w", "ask for fewer")
@@ -144,16 +144,16 @@ def shell(handle: Handle, errand: NodeCommand, environ: Mapping[str, str]) -> in
 
 def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
     """UsageError where it does not run; SubmitAgain where Slurm does not answer."""
-    columns = ",".join("%s:0%s" % (column, SEPARATOR) for column in _COLUMNS)
+    columns = ",".join(f"{column}:0{SEPARATOR}" for column in _COLUMNS)
     try:
         text = run(["squeue", "--noheader", "--all", "--local", "--jobs=" + job, "--Format=" + columns])
     except SubmitRejected as error:
-        raise UsageError("Slurm has no job %s any more: %s" % (job, error.what), None, "has the run ended?") from None
+        raise UsageError(f"Slurm has no job {job} any more: {error.what}", None, "has the run ended?") from None
     for line in text.split("\n"):
         fields = [field.strip() for field in line.split(SEPARATOR)]
         if len(fields) == len(_COLUMNS) + 1 and state_of(fields[1]).phase == "running":
             return RunningJob(fields[0], tuple(expand_hostlist(fields[2])))
-    raise UsageError("Slurm's job %s does not run now" % job, None, "`worldsize status` says more")
+    raise UsageError(f"Slurm's job {job} does not run now", None, "`worldsize status` says more")
 
 
 def numbers_of(place: RunningJob, errand: NodeCommand) -> dict[str, int]:
@@ -167,7 +167,7 @@ def numbers_of(place: RunningJob, errand: NodeCommand) -> dict[str, int]:
         if name is None and len(nodes) == len(place.nodes):
             name = place.nodes[number]
         if name is None:
-            raise UsageError("node %d has not told its name yet" % number, None, "try again in a moment")
+            raise UsageError(f"node {number} has not told its name yet", None, "try again in a moment")
         found[name] = number
     return found
 
@@ -180,8 +180,8 @@ def step_argv(place: RunningJob, nodes: Sequence[str], version: tuple[int, int])
         "--jobid=" + place.job,
         "--overlap",
         "--nodelist=" + fold_hostlist(nodes),
-        "--nodes=%d" % count,
-        "--ntasks=%d" % count,
+        f"--nodes={count}",
+        f"--ntasks={count}",
         "--ntasks-per-node=1",
         *_STEP,
         *(["--gres=none"] if version < _GPU_SHARING_VERSION else []),

@@ -54,23 +54,23 @@ def observation(
     who            a user's name by uid
     """
     if row.seen == UNANSWERED:
-        return Observation("unknown", message="Slurm does not answer: %s" % row.trouble)
+        return Observation("unknown", message=f"Slurm does not answer: {row.trouble}")
     if row.seen == NOWHERE:
-        why = " (%s)" % row.trouble if row.trouble else ""
-        return Observation("absent", message="Slurm no longer knows job %s%s" % (row.job, why))
+        why = f" ({row.trouble})" if row.trouble else ""
+        return Observation("absent", message=f"Slurm no longer knows job {row.job}{why}")
     if name is not None and not row.may_be(name):
-        return Observation("absent", message="Slurm's job %s is another one now, named %s" % (row.job, row.name))
+        return Observation("absent", message=f"Slurm's job {row.job} is another one now, named {row.name}")
     state = state_of(row.state)
     if state.phase == "ended":
         return _end_observation(row, state, signal_before, who)
     if row.seen == ACCOUNTS:
-        what = "Slurm's queue no longer holds job %s, and its accounting has not noted the end" % row.job
+        what = f"Slurm's queue no longer holds job {row.job}, and its accounting has not noted the end"
         return Observation("absent", message=what, restarts=row.restarts, started=row.started)
     if state.phase == "queued":
         wait = wait_of(row.reason)
         stuck = state.stuck or wait.stuck
         return Observation("queued", message=waiting_words(row), restarts=row.restarts, stuck=stuck)
-    message = "" if row.state == "RUNNING" else "Slurm: it %s (%s)" % (state.words, row.state)
+    message = "" if row.state == "RUNNING" else f"Slurm: it {state.words} ({row.state})"
     ending = row.state == "COMPLETING"
     return Observation(state.phase, message=message, restarts=row.restarts, started=row.started, ending=ending)
 
@@ -79,13 +79,13 @@ def waiting_words(row: JobRow) -> str:
     """Why a queued job waits, where, and what its owner can do; with what put it back, if something did."""
     state, wait = state_of(row.state), wait_of(row.reason)
     before = _REQUEUE_TEXTS.get(row.before, "put back into the queue; ") if row.restarts else ""
-    held = " (%s)" % row.state if state.stuck else ""
-    where = " in partition %s" % row.partition if row.partition else ""
-    words = "%swaits%s %s%s" % (before, where, wait.words, held)
+    held = f" ({row.state})" if state.stuck else ""
+    where = f" in partition {row.partition}" if row.partition else ""
+    words = f"{before}waits{where} {wait.words}{held}"
     if row.dependency and row.reason.startswith("Dependency"):
         words += ": " + row.dependency
     if row.reason and row.reason not in words:
-        words += " (%s)" % row.reason
+        words += f" ({row.reason})"
     if state.stuck or wait.stuck:
         words += "; it will not start by itself"
     advice = wait.advice or ("`scontrol release JOB`" if state.stuck else "")
@@ -122,16 +122,18 @@ def _failure(row: JobRow, code: int | None, signal_before: int | None) -> tuple[
     """FAILED says only that the script did not end with 0."""
     if row.out_of_memory or row.reason in _REASONS:
         reason = Reason.OUT_OF_MEMORY if row.out_of_memory else _REASONS[row.reason]
-        return reason, "Slurm: %s, and the job failed%s" % (row.reason or "a step ran out of memory", _code_text(code))
+        return reason, "Slurm: {}, and the job failed{}".format(
+            row.reason or "a step ran out of memory", _code_text(code)
+        )
     if signal_before is not None and code in _REQUESTABLE_SIGNAL_CODES and _is_near_limit(row, signal_before):
-        return Reason.TIME_LIMIT, "Slurm: it ended%s, after %s" % (_code_text(code), _limit_text(row))
+        return Reason.TIME_LIMIT, f"Slurm: it ended{_code_text(code)}, after {_limit_text(row)}"
     reason = Reason.SIGNAL if code and code > 128 else Reason.EXIT_CODE if code else Reason.NODE_FAILURE
     why = "" if code and row.reason.startswith(_UNINFORMATIVE_REASONS) else row.reason
-    return reason, "Slurm: the job failed%s%s" % (_code_text(code), " (%s)" % why if why else "")
+    return reason, "Slurm: the job failed{}{}".format(_code_text(code), f" ({why})" if why else "")
 
 
 def _no_output_message(row: JobRow) -> str:
-    first = row.nodes if row.node_count == 1 else "the first of %s" % (row.nodes or "its nodes")
+    first = row.nodes if row.node_count == 1 else "the first of {}".format(row.nodes or "its nodes")
     what = "Slurm: %s could not open the run's batch.log, so nothing was started: does it see the run directory,"
     return (what + " and may it write there? (exit code %s)") % (first, row.exit_code)
 
@@ -143,17 +145,17 @@ def _cancellation_message(row: JobRow, who: Callable[[int], str]) -> str:
         by = " by root: an administrator, or Slurm itself"
     else:
         by = " by " + who(row.cancelled_by)
-    return "Slurm: cancelled%s%s" % (by, " (%s)" % row.reason if row.reason else "")
+    return "Slurm: cancelled{}{}".format(by, f" ({row.reason})" if row.reason else "")
 
 
 def _kill_message(row: JobRow, state: SlurmState) -> str:
     if row.state == "TIMEOUT":
-        return "Slurm: TIMEOUT after %s" % _limit_text(row)
+        return f"Slurm: TIMEOUT after {_limit_text(row)}"
     if state.reason == Reason.NODE_FAILURE:
         one = row.node_count == 1 or not row.nodes
-        what = "%s failed" % (row.nodes or "a node") if one else "one of %s failed" % row.nodes
-        return "Slurm: %s (%s)" % (what, row.state)
-    return "Slurm: it %s (%s)" % (state.words, row.state)
+        what = "{} failed".format(row.nodes or "a node") if one else f"one of {row.nodes} failed"
+        return f"Slurm: {what} ({row.state})"
+    return f"Slurm: it {state.words} ({row.state})"
 
 
 def _is_near_limit(row: JobRow, signal_before: int) -> bool:
@@ -166,10 +168,10 @@ def _is_near_limit(row: JobRow, signal_before: int) -> bool:
 def _limit_text(row: JobRow) -> str:
     """ "2 min 3 s of a limit of 2 min"."""
     ran = span(row.elapsed) if row.elapsed is not None else "its run"
-    return "%s of a limit of %s" % (ran, span(row.limit)) if row.limit else ran
+    return f"{ran} of a limit of {span(row.limit)}" if row.limit else ran
 
 
 def _code_text(code: int | None) -> str:
     if not code:
         return ""
-    return " by signal %s" % signal_name(code - 128) if code > 128 else " with code %d" % code
+    return f" by signal {signal_name(code - 128)}" if code > 128 else f" with code {code}"

@@ -75,7 +75,7 @@ def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
         return None
     number = parse_digits(str(text).rpartition(":")[2])
     if number is None:
-        raise JobError("%.40r is no number of GPUs" % text, "slurm.gpus_per_node", "write 4, or a100:4")
+        raise JobError(f"{text!r:.40} is no number of GPUs", "slurm.gpus_per_node", "write 4, or a100:4")
     return number
 
 
@@ -101,7 +101,7 @@ def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
     if "dependency" in asked:
         options.append(("dependency", asked["dependency"]))
     if "signal" in asked:
-        options.append(("signal", "%s@%d" % signal_of(asked["signal"])))
+        options.append(("signal", "{}@{}".format(*signal_of(asked["signal"]))))
     return options + list(_extra_options(asked.get("sbatch_options", {})))
 
 
@@ -110,19 +110,19 @@ def directive(option: Option) -> str:
     for a value that would make more lines of it."""
     name, value = option
     if value is not None and not value.isprintable():
-        raise JobError("holds a line break, or another character that cannot be shown", "slurm.%s" % name)
+        raise JobError("holds a line break, or another character that cannot be shown", f"slurm.{name}")
     if value is not None and not _PLAIN.fullmatch(value):
-        value = '"%s"' % value.replace("\\", "\\\\").replace('"', '\\"')
-    return "#SBATCH --%s" % (name if value is None else "%s=%s" % (name, value))
+        value = '"{}"'.format(value.replace("\\", "\\\\").replace('"', '\\"'))
+    return "#SBATCH --{}".format(name if value is None else f"{name}={value}")
 
 
 def signal_of(text: str) -> tuple[str, int]:
     """`120` and `USR1@120` as (signal, seconds before the limit)."""
     found = _SIGNAL.fullmatch(str(text).strip())
     if found is None:
-        raise JobError("%.40r is no signal" % text, "slurm.signal", "write 120 (seconds), or USR1@120")
+        raise JobError(f"{text!r:.40} is no signal", "slurm.signal", "write 120 (seconds), or USR1@120")
     if found["to"] and found["to"].upper() != "R:":
-        what = "%s asks for the batch shell, which only waits here" % found["to"]
+        what = "{} asks for the batch shell, which only waits here".format(found["to"])
         raise JobError(what, "slurm.signal", "leave it out: every rank gets the signal")
     return (found["to"] or "").upper() + (found["name"] or "TERM").upper().removeprefix("SIG"), int(found["seconds"])
 
@@ -144,10 +144,10 @@ def _time_of(plan: Plan) -> str | None:
 
 def _extra_options(given: Mapping[str, str]) -> Iterator[Option]:
     for name, value in given.items():
-        where = "slurm.sbatch_options.%.60s" % name
+        where = f"slurm.sbatch_options.{name:.60}"
         plain = name.lower().lstrip("-").replace("_", "-")
         if plain in _PROTECTED:
-            raise JobError("%s is not to be set here" % plain, where, "say %s" % _PROTECTED[plain])
+            raise JobError(f"{plain} is not to be set here", where, f"say {_PROTECTED[plain]}")
         if not _NAME.fullmatch(plain):
             raise JobError("is no long option of sbatch", where, "write its long name, such as mail-type")
         if "\n" in value:

@@ -69,7 +69,7 @@ def explain(row: JobRow, now: float) -> Explanation:
     words = waiting_words(row)
     expected = row.expected if row.expected and row.expected > now and not stuck else None
     if expected:
-        words += "; Slurm expects it to start in %s" % span(expected - now)
+        words += f"; Slurm expects it to start in {span(expected - now)}"
     return Explanation(words, expected, stuck)
 
 
@@ -127,7 +127,7 @@ def make_start_estimator(
     """A trial for this batch script: None where Slurm would refuse it, and where it does not answer."""
 
     def tried(change: Mapping[str, str]) -> StartEstimate | None:
-        argv = ["sbatch", "--test-only", *("--%s=%s" % option for option in change.items())]
+        argv = ["sbatch", "--test-only", *("--{}={}".format(*option) for option in change.items())]
         try:
             return parse_start_estimate(call(argv, environ=environ, timeout=_ESTIMATE_TIMEOUT, input=script).err)
         except (SubmitAgain, ConfigError):
@@ -148,10 +148,10 @@ def change_words(change: Mapping[str, str], wait: float) -> str:
     """ "partition short with slurm.time 60: at once"."""
     parts = []
     if "partition" in change:
-        parts.append("slurm.partition %s" % change["partition"])
+        parts.append("slurm.partition {}".format(change["partition"]))
     if "time" in change:
-        parts.append("slurm.time %s" % change["time"])
-    return "%s: %s" % (" with ".join(parts), "at once" if wait < _LEAST_GAIN else "in %s" % span(wait))
+        parts.append("slurm.time {}".format(change["time"]))
+    return "{}: {}".format(" with ".join(parts), "at once" if wait < _LEAST_GAIN else f"in {span(wait)}")
 
 
 def time_limit_text(seconds: int) -> str:
@@ -159,7 +159,7 @@ def time_limit_text(seconds: int) -> str:
     minutes, left = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
-    return ("%d-" % days if days else "") + "%02d:%02d:%02d" % (hours, minutes, left)
+    return (f"{days}-" if days else "") + f"{hours:02d}:{minutes:02d}:{left:02d}"
 
 
 def _shorter_limits(limit: int | None) -> list[int]:

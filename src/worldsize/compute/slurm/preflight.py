@@ -50,29 +50,24 @@ def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[Chec
     real = os.path.realpath(runs_dir)
     if is_node_local(runs_dir):
         hint = "set runs_dir of the compute (worldsize.toml), or WORLDSIZE_HOME, to a shared directory"
-        yield CheckResult(
-            "error", "%s is of this machine alone: no node would see the run" % runs_dir, "runs_dir", hint
-        )
+        yield CheckResult("error", f"{runs_dir} is of this machine alone: no node would see the run", "runs_dir", hint)
     elif _file_system_type(real) in _LOCAL_TYPES:
-        what = "%s lies on a local file system (%s): the nodes must see it under this path" % (
-            runs_dir,
-            _file_system_type(real),
+        what = (
+            f"{runs_dir} lies on a local file system ({_file_system_type(real)}): the nodes must see it under this path"
         )
         yield CheckResult("notice", what, "runs_dir")
     for name, path in inputs.items():
         if is_node_local(path):
-            yield CheckResult(
-                "error", "%s is of this machine alone: no node would see it" % path, "inputs.%s.path" % name
-            )
+            yield CheckResult("error", f"{path} is of this machine alone: no node would see it", f"inputs.{name}.path")
 
 
 def check_python(python: str) -> Iterator[CheckResult]:
     if os.sep not in python:
         return
     if not os.access(python, os.X_OK):
-        yield CheckResult("error", "no such interpreter: %s" % python, "python", "mend `python` of the compute")
+        yield CheckResult("error", f"no such interpreter: {python}", "python", "mend `python` of the compute")
     elif is_node_local(python) or is_node_local(os.path.dirname(python)):
-        what = "%s lies where each machine has files of its own: a node that does not see it starts no rank" % python
+        what = f"{python} lies where each machine has files of its own: a node that does not see it starts no rank"
         yield CheckResult("notice", what, "python", "name one that the nodes see: `python` of the compute")
 
 
@@ -86,11 +81,11 @@ def check_slurm(
             ["sbatch", "--test-only"], environ=environ, input="\n".join(["#!/bin/bash", *lines, "exit 0", ""])
         )
     except SubmitAgain as error:
-        yield CheckResult("notice", "not checked by Slurm: %s" % error.what)
+        yield CheckResult("notice", f"not checked by Slurm: {error.what}")
         return
     said = None if answer.code == 0 else refusal("sbatch", answer.err, environ)
     if isinstance(said, SubmitAgain):
-        yield CheckResult("notice", "not checked by Slurm: %s" % said.what)
+        yield CheckResult("notice", f"not checked by Slurm: {said.what}")
         return
     rows = _read_candidates(options, run)
     found = partition_problems(options, gpus, rows)
@@ -102,7 +97,7 @@ def check_slurm(
         what = "none of the nodes that could take it is up now (%s): it would wait for them"
         yield CheckResult("notice", what % away, "slurm")
     else:
-        yield CheckResult("error", "Slurm would refuse it: %s" % said.what, _key_of(said.what), said.hint)
+        yield CheckResult("error", f"Slurm would refuse it: {said.what}", _key_of(said.what), said.hint)
 
 
 def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
@@ -152,7 +147,7 @@ def check_grace(grace: float, run: SlurmRunner) -> Iterator[CheckResult]:
         if name.strip() == "KillWait":
             seconds = float(value.split()[0])
             if grace >= seconds:
-                what = "Slurm's KillWait ends a cancelled run after %g s, before its grace of %g s" % (seconds, grace)
+                what = f"Slurm's KillWait ends a cancelled run after {seconds:g} s, before its grace of {grace:g} s"
                 yield CheckResult("notice", what, "grace")
 
 
@@ -161,7 +156,7 @@ def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult
     secrets = plan_secret_values(plan)
     for name, value in options:
         if value and mask_text(mask_values(value, secrets)) != value:
-            what = "the option %s holds a secret: it becomes part of the batch script, which Slurm keeps" % name
+            what = f"the option {name} holds a secret: it becomes part of the batch script, which Slurm keeps"
             yield CheckResult("notice", what, "slurm", "leave it out there")
     if any(mask_text(mask_values(line, secrets)) != line for line in plan.setup):
         what = "a line of setup holds a secret: it becomes part of the batch script, which Slurm keeps"
@@ -173,7 +168,7 @@ def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
         if shutil.which(program, path=environ.get("PATH")) is None:
             hint = "log in to a login node of the cluster, or load its slurm module"
             yield CheckResult(
-                "error", "%s is not on the PATH: this is no login node of a Slurm cluster" % program, None, hint
+                "error", f"{program} is not on the PATH: this is no login node of a Slurm cluster", None, hint
             )
             return
 
@@ -214,21 +209,17 @@ def _problems_with(said: Mapping[str, str | None], gpus: int | None, row: Partit
     level, unless = ("notice", "") if "qos" in said else ("error", ", or name the slurm.qos that allows it")
     nodes, limit = _least_node_count(said.get("nodes") or "1"), limit_seconds(said.get("time") or "")
     if nodes > row.nodes:
-        what = "%d nodes are asked for, and partition %s has %d" % (nodes, row.name, row.nodes)
+        what = f"{nodes} nodes are asked for, and partition {row.name} has {row.nodes}"
         yield CheckResult("error", what, "resources.instance_count", "`worldsize nodes` shows what there is")
     elif row.max_nodes is not None and nodes > row.max_nodes:
-        what = "%d nodes are asked for, and partition %s gives one job %d" % (nodes, row.name, row.max_nodes)
-        yield CheckResult(level, what, "resources.instance_count", "ask for fewer%s" % unless)
+        what = f"{nodes} nodes are asked for, and partition {row.name} gives one job {row.max_nodes}"
+        yield CheckResult(level, what, "resources.instance_count", f"ask for fewer{unless}")
     if gpus and gpus > row.gpus_per_node:
-        what = "%d GPUs per node are asked for, and nodes of partition %s have %d" % (gpus, row.name, row.gpus_per_node)
+        what = f"{gpus} GPUs per node are asked for, and nodes of partition {row.name} have {row.gpus_per_node}"
         yield CheckResult("error", what, "slurm.gpus_per_node", "`worldsize nodes` shows what there is")
     if limit is not None and row.max_time is not None and limit > row.max_time:
-        what = "a time limit of %s is longer than partition %s allows (%s)" % (
-            span(limit),
-            row.name,
-            span(row.max_time),
-        )
-        yield CheckResult(level, what, "slurm.time", "shorten it%s" % unless)
+        what = f"a time limit of {span(limit)} is longer than partition {row.name} allows ({span(row.max_time)})"
+        yield CheckResult(level, what, "slurm.time", f"shorten it{unless}")
 
 
 def _least_node_count(nodes: str) -> int:

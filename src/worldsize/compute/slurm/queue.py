@@ -56,7 +56,7 @@ COLUMNS = (
 )
 """Columns that 20.11 to 26.05 all have; their names are compared without regard to case."""
 
-_FORMAT = ",".join("%s:0%s" % (column, SEPARATOR) for column in COLUMNS)
+_FORMAT = ",".join(f"{column}:0{SEPARATOR}" for column in COLUMNS)
 _KILLED_CODES = range(128, 256)
 
 _LAG = 5.0
@@ -111,7 +111,7 @@ def find_jobs(name: str, run: SlurmRunner, cluster: str | None = None) -> list[s
 
 def _user_option() -> str:
     """Names of jobs are seen by all, and anybody may give one of his the same."""
-    return "--user=%d" % os.getuid()
+    return f"--user={os.getuid()}"
 
 
 def queue_rows(text: str) -> Iterator[JobRow]:
@@ -155,7 +155,7 @@ def _tres(value: dict[str, str]) -> str:
     """What it holds; GPUs are only in it where AccountingStorageTRES counts them, so what it asked for is added."""
     held = "" if value["tres-alloc"] in ("(null)", "N/A") else value["tres-alloc"]
     gpus = gpus_of(value["tres-per-node"])[1] * number_of(value["numnodes"])
-    return "%s,gres/gpu=%d" % (held, gpus) if gpus and "gres/gpu" not in held else held
+    return f"{held},gres/gpu={gpus}" if gpus and "gres/gpu" not in held else held
 
 
 def _read_queue(wanted: list[str], run: SlurmRunner, cluster: str | None) -> dict[str, JobRow]:

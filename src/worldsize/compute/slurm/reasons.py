@@ -146,12 +146,12 @@ def wait_of(reason: str) -> Wait:
         return known
     for pattern, wait in _TEXTS:
         if re.search(pattern, reason, re.IGNORECASE):
-            return wait._replace(words="%s (%s)" % (wait.words, reason))
+            return wait._replace(words=f"{wait.words} ({reason})")
     first, _, rest = reason.partition(",")
     if first in REASONS:
         nodes = rest.strip().partition("UnavailableNodes:")[2]
         return REASONS[first]._replace(words=REASONS[first].words + (": " + nodes if nodes else ""))
-    return Wait("(Slurm: %s)" % reason)
+    return Wait(f"(Slurm: {reason})")
 
 
 def _limit_wait(reason: str) -> Wait | None:
@@ -163,15 +163,15 @@ def _limit_wait(reason: str) -> Wait | None:
     owner = "account" if scope.startswith("Assoc") else "QOS"
     amount = _RESOURCES.get(what.upper(), "time") + (" × minutes" if minutes else "")
     if scope == "QOSMin":
-        return Wait("with less than the least %s that its QOS takes" % amount, _CHANGE, stuck=True)
+        return Wait(f"with less than the least {amount} that its QOS takes", _CHANGE, stuck=True)
     if per in ("PerJob", "PerNode"):
         one = "node" if per == "PerNode" else "job"
-        return Wait("with more %s than its %s allows one %s" % (amount, owner, one), "ask for less", stuck=True)
+        return Wait(f"with more {amount} than its {owner} allows one {one}", "ask for less", stuck=True)
     if minutes == "Minutes" or what == "Wall":
-        return Wait("because its %s has used up its %s" % (owner, amount), "another account or QOS, or more budget")
+        return Wait(f"because its {owner} has used up its {amount}", "another account or QOS, or more budget")
     who = {"PerUser": "QOS lets you", "PerAccount": "QOS lets your account"}.get(per or "", owner + " may")
     if what.startswith(("Job", "SubmitJob")):
-        return Wait("for other jobs to end: its %s have only so many" % who)
+        return Wait(f"for other jobs to end: its {who} have only so many")
     many = "many" if amount.endswith("s") else "much"
-    words = "for other jobs to end: its %s use only so %s %s at once" % (who, many, amount)
+    words = f"for other jobs to end: its {who} use only so {many} {amount} at once"
     return Wait(words, "ask for less, or wait")

@@ -36,7 +36,7 @@ def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -
     run = partial(run_slurm, environ=environ, timeout=max(seconds, _SHORTEST_ANSWER))
     row = query([job], run)[job]
     if row.seen == UNANSWERED:
-        raise SubmitAgain("Slurm does not answer: %s" % row.trouble, "squeue")
+        raise SubmitAgain(f"Slurm does not answer: {row.trouble}", "squeue")
     if state_of(row.state).phase != "queued":
         return None
     found = pending.explain(row, time.time())

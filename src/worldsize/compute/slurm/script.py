@@ -28,7 +28,7 @@ _OWN = "An agent on the first node runs your script, whose srun starts the ranks
 _ATTEMPT = (
     "",
     "ATTEMPT=${SLURM_RESTART_COUNT:-0}   # Slurm counts how often it started the job again",
-    '[ "$ATTEMPT" = 0 ] || echo "%s$ATTEMPT"' % ATTEMPT_MARK,
+    f'[ "$ATTEMPT" = 0 ] || echo "{ATTEMPT_MARK}$ATTEMPT"',
     "# It also does that where a node fails before it could tell of the end.",
     "LAST=$RUN/attempt-$((ATTEMPT - 1))/exit/node-0000.json",
     '[ ! -e "$LAST" ] || case $(tail -c 9 "$LAST") in *\'"code":0}\') exit 0 ;; esac',
@@ -44,15 +44,17 @@ _NODE_CHECK = (
     "shift 5",
     'ALL=; all_with_python "$ABOVE" "$@" && ALL=1 || reliable "$ABOVE" &&',
     '    [ -d "$ABOVE" ] && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
-    "    exit %d   # this node does not see the run directory, or somebody else could replace it" % NO_RUN_EXIT_CODE,
+    f"    exit {NO_RUN_EXIT_CODE}   # this node does not see the run directory, or somebody else could replace it",
 )
 """On each node, before anything in the run directory is used: a name is another directory where a node does not see the
 file system that it lies on."""
 
 _FIRST_NODE_CHECK = (
     "look_here() {   # before this node uses any of it outside a step",
-    '    all_with_python "${NAMED[@]}" || { require_usable "${NAMED[@]}" && choose_python "${NAMED[@]}"; } || exit %d'
-    % REPLACEABLE_EXIT_CODE,
+    (
+        '    all_with_python "${NAMED[@]}" || { require_usable "${NAMED[@]}" && choose_python "${NAMED[@]}"; } '
+        f"|| exit {REPLACEABLE_EXIT_CODE}"
+    ),
     "}",
 )
 """Where the script starts only the step with the agents, each node looks for itself: this one does not look twice."""
@@ -125,8 +127,8 @@ def render(script: Script) -> str:
         _BASH,
         *map(directive, script.options),
         "",
-        "# %s: %d node(s), world size %d. %s"
-        % (_comment_text(plan.name), len(plan.nodes), plan.world_size, _OWN if plan.batch else _RANKS),
+        f"# {_comment_text(plan.name)}: {len(plan.nodes)} node(s), world size {plan.world_size}. "
+        + (_OWN if plan.batch else _RANKS),
         *_path_lines(script),
         _umask_line(plan),
         *_NO_OUTPUT,
@@ -149,7 +151,7 @@ def _setup_lines(plan: Plan) -> list[str]:
 
 def _umask_line(plan: Plan) -> str:
     """Whatever was made with the user's own could be another's to write to, and that decides what is started."""
-    return "umask %03o" % plan.umask
+    return f"umask {plan.umask:03o}"
 
 
 def _comment_text(text: str) -> str:
@@ -161,10 +163,10 @@ def _path_lines(script: Script) -> list[str]:
     runs = paths.root[: -len(paths.run_id) - 1]
     python = shlex.quote(script.python)
     return [
-        "RUNS=%s" % shlex.quote(runs),
-        "ID=%s" % ("%s_$SLURM_ARRAY_TASK_ID" % script.plan.array.run_id if script.plan.array else paths.run_id),
-        "PYTHON=%s" % python,
-        "NAMED=(%s)" % " ".join(map(shlex.quote, script.named)),
+        f"RUNS={shlex.quote(runs)}",
+        "ID={}".format(f"{script.plan.array.run_id}_$SLURM_ARRAY_TASK_ID" if script.plan.array else paths.run_id),
+        f"PYTHON={python}",
+        "NAMED=({})".format(" ".join(map(shlex.quote, script.named))),
         "RUN=$RUNS/$ID",
         *_runs_directory_lines(script),
     ]
@@ -200,25 +202,25 @@ def _manual_submission_lines(script: Script) -> list[str]:
         *(_code_check_lines(script.code) if script.code is not None else ()),
         'if [ "$ID" != "$FIRST" ] && ! ready; then',
         '    part() { sed -n "\\|^# begin $1\\$|,/^# end/{/^#/d;p}" "$0" | base64 -d | gzip -d; }',
-        '    ours || { mkdir -m 700 "$RUN" && "$PYTHON" -I -S -c %s "$RUN" && chmod %03o "$RUN"; } || exit 1'
-        % (shlex.quote(_REMOVE_ACCESS_LISTS), 0o777 & ~script.plan.umask),
-        '    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" %s || exit 1' % links,
+        (
+            f'    ours || {{ mkdir -m 700 "$RUN" && "$PYTHON" -I -S -c {shlex.quote(_REMOVE_ACCESS_LISTS)} "$RUN" && '
+            f'chmod {0o777 & ~script.plan.umask:03o} "$RUN"; }} || exit 1'
+        ),
+        f'    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" {links} || exit 1',
         *(['    mkdir -p "$RUN/inrank/real"'] if script.plan.batch else []),
         '    put() { ( umask 077; part "$1" >"$RUN/$1" ) || exit; }',
-        *["    put %s" % name for name in script.files if name != "plan.json"],
+        *[f"    put {name}" for name in script.files if name != "plan.json"],
         *(['    chmod u+x "$RUN/inrank/real/srun"'] if script.plan.batch else []),
     ]
     if script.code is not None:
-        lines.append(
-            '    ln -s %s/* "$RUN/code/"; rm -f "$RUN/code/outputs" "$RUN/code/logs"' % shlex.quote(script.code)
-        )
+        lines.append(f'    ln -s {shlex.quote(script.code)}/* "$RUN/code/"; rm -f "$RUN/code/outputs" "$RUN/code/logs"')
     return [
         *lines,
         '    ln -s ../outputs "$RUN/code/outputs"; ln -s ../user_logs "$RUN/code/logs"',
-        "    HANDLE=%s" % shlex.quote(_handle_json(script)),
+        f"    HANDLE={shlex.quote(_handle_json(script))}",
         '    sed "s|@JOB|$SLURM_JOB_ID|; s|@RUN|$ID|" <<<"$HANDLE" >"$RUN/handle.json"',
         '    part plan.json | sed "s|$FIRST|$ID|g" >"$RUN/plan.part" && mv "$RUN/plan.part" "$RUN/plan.json" || exit 1',
-        '    mine; [ -e %s/"$ID" ] || ln -s "$RUN" %s/' % (links, links),
+        f'    mine; [ -e {links}/"$ID" ] || ln -s "$RUN" {links}/',
         '    echo "worldsize logs -f $ID"',
         "fi",
     ]
@@ -229,8 +231,8 @@ def _code_check_lines(code: str) -> list[str]:
     code = shlex.quote(code)
     return [
         'if [ "$ID" != "$FIRST" ]; then   # what it executes is not copied',
-        '    reliable %s || { echo "worldsize: not reliable here:" %s >&2; exit 1; }' % (code, code),
-        "    NAMED+=(%s)" % code,
+        f'    reliable {code} || {{ echo "worldsize: not reliable here:" {code} >&2; exit 1; }}',
+        f"    NAMED+=({code})",
         "fi",
     ]
 
@@ -241,7 +243,7 @@ def _runs_directory_lines(script: Script) -> list[str]:
     array, above = script.plan.array is not None, _runs_root(script.plan)
     return [
         "OWN=$EUID",
-        "TRUSTED=%s" % shlex.quote(script.trusted),
+        f"TRUSTED={shlex.quote(script.trusted)}",
         "LOOK='",
         *TRUST_FUNCTIONS,
         "'",
@@ -251,7 +253,7 @@ def _runs_directory_lines(script: Script) -> list[str]:
             if script.makes_runs and not array
             else []
         ),
-        "[ -d %s ] && reliable %s ||" % (above, above),
+        f"[ -d {above} ] && reliable {above} ||",
         '    { echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1; }',
         "has_python || PYTHON=python3",
         *_FIRST_NODE_CHECK,
@@ -286,16 +288,18 @@ def _start_lines(plan: Plan) -> list[str]:
         _UNSET_JOB_VARIABLES,
         'AGENT=\'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID \'',
         "AGENT+='--attempt \"$ATTEMPT\" --starter $PPID --launcher '$$   # srun, which waits for all agents",
-        "exec srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 --cpu-bind=none \\"
-        % (nodes, nodes),
+        (
+            f"exec srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --kill-on-bad-exit=1 --mem=0 "
+            "--cpu-bind=none \\"
+        ),
         '    --mpi=none --job-name="$ID" --input=none \\',
-        *("    %s \\" % shlex.quote(word) for word in (*_node_loss_options(plan), *plan.step)),
-        '    sh -c "$LOOK$THERE$AGENT" %s' % _check_arguments(plan),
+        *(f"    {shlex.quote(word)} \\" for word in (*_node_loss_options(plan), *plan.step)),
+        f'    sh -c "$LOOK$THERE$AGENT" {_check_arguments(plan)}',
     ]
 
 
 def _check_arguments(plan: Plan) -> str:
-    return '"$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" %s "${NAMED[@]}"' % _runs_root(plan)
+    return f'"$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" {_runs_root(plan)} "${{NAMED[@]}}"'
 
 
 def _node_check_lines(plan: Plan) -> list[str]:
@@ -306,15 +310,15 @@ def _node_check_lines(plan: Plan) -> list[str]:
         "ASK=1",
         "if [[ $0 == */slurm_script ]]; then   # on the first node of a job of its own",
         "    ASK=",
-        '    for at in %s "${NAMED[@]}"; do' % _runs_root(plan),
+        f'    for at in {_runs_root(plan)} "${{NAMED[@]}}"; do',
         '        [ "$SLURM_JOB_NUM_NODES" = 1 ] || same_on_all_nodes "$at" || ASK=1',
         "    done",
         "fi",
         'if [ -n "$ASK" ]; then   # each node looks at its own before anything of them is in force',
-        "    ( %s" % _UNSET_JOB_VARIABLES,
+        f"    ( {_UNSET_JOB_VARIABLES}",
         '    srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \\',
         '        --kill-on-bad-exit=1 --mem=0 --cpu-bind=none --mpi=none --job-name="$ID" --input=none \\',
-        '        sh -c "$LOOK$THERE" %s ) ||' % _check_arguments(plan),
+        f'        sh -c "$LOOK$THERE" {_check_arguments(plan)} ) ||',
         "        exit",
         "fi",
     ]
@@ -325,9 +329,9 @@ def _node_check_lines(plan: Plan) -> list[str]:
         *_NODE_CHECK,
         _umask_line(plan),
         'LOG=$RUN/attempt-$ATTEMPT/logs/agent-$(printf %04d "$SLURM_NODEID").log',
-        'true >>"$LOG" || exit %d   # this node may not write there' % NO_RUN_EXIT_CODE,
+        f'true >>"$LOG" || exit {NO_RUN_EXIT_CODE}   # this node may not write there',
         'exec >>"$LOG" 2>&1',
-        '[ -n "$ALL" ] || { require_usable "$@" && choose_python "$@"; } || exit %d' % REPLACEABLE_EXIT_CODE,
+        f'[ -n "$ALL" ] || {{ require_usable "$@" && choose_python "$@"; }} || exit {REPLACEABLE_EXIT_CODE}',
         "'",
         *(before if _is_checked_at_once(plan) else []),
     ]
@@ -346,7 +350,7 @@ def _start_script_lines(plan: Plan) -> list[str]:
 def _embedded_files(files: Mapping[str, bytes]) -> list[str]:
     lines = ["", "# What travels: each part is base64 of gzip."]
     for name, data in files.items():
-        lines += ["# begin %s" % name, *_encode_file(data), "# end"]
+        lines += [f"# begin {name}", *_encode_file(data), "# end"]
     return lines
 
 

@@ -122,7 +122,7 @@ def _chosen_components(named: Iterable[str]) -> dict[str, str]:
 
 
 def _join_entries(found: Mapping[str, str]) -> str:
-    return "|%s|" % "|".join(found.values()) if found else ""
+    return "|{}|".format("|".join(found.values())) if found else ""
 
 
 def _path_components(path: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -138,7 +138,7 @@ def _path_components(path: str) -> Iterator[tuple[str, os.stat_result]]:
             else:
                 if stat.S_ISLNK(status.st_mode):
                     target = os.readlink(at)
-                    left.append(target if os.path.isabs(target) else "%s/%s" % (at.rpartition("/")[0], target))
+                    left.append(target if os.path.isabs(target) else "{}/{}".format(at.rpartition("/")[0], target))
                 yield at or os.sep, status
             if not at:
                 break
@@ -146,7 +146,7 @@ def _path_components(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _entry(path: str, status: os.stat_result) -> str:
-    return "%d:%d:%s:%s" % (status.st_uid, status.st_gid, stat.filemode(status.st_mode), path)
+    return f"{status.st_uid}:{status.st_gid}:{stat.filemode(status.st_mode)}:{path}"
 
 
 def _is_plain(status: os.stat_result) -> bool:

@@ -89,7 +89,7 @@ def state_of(text: str) -> SlurmState:
     """The state's row in the table; phase "unknown" for a word that it does not hold."""
     name = full_name(text)
     known = STATES.get(name)
-    return known or SlurmState("unknown", None, "is in state %s, which this release does not know" % (name or "?"))
+    return known or SlurmState("unknown", None, "is in state {}, which this release does not know".format(name or "?"))
 
 
 def _full_word(word: str) -> str:

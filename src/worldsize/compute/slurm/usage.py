@@ -32,11 +32,11 @@ class JobUsage(NamedTuple):
 
     def words(self) -> str:
         """ "2 nodes for 1 h 3 min: 16.8 GPU-hours, 33.6 CPU-hours of which 71 % were used"."""
-        parts = ["%.3g GPU-hours" % self.gpu_hours] if self.gpu_hours else []
-        used = "" if self.cpu_efficiency is None else " of which %.0f %% were used" % (100 * self.cpu_efficiency)
-        parts.append("%.3g CPU-hours%s" % (self.cpu_hours, used))
-        count = "1 node" if self.nodes == 1 else "%d nodes" % self.nodes
-        return "%s for %s: %s" % (count, span(self.elapsed), ", ".join(parts))
+        parts = [f"{self.gpu_hours:.3g} GPU-hours"] if self.gpu_hours else []
+        used = "" if self.cpu_efficiency is None else f" of which {100 * self.cpu_efficiency:.0f} % were used"
+        parts.append(f"{self.cpu_hours:.3g} CPU-hours{used}")
+        count = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        return "{} for {}: {}".format(count, span(self.elapsed), ", ".join(parts))
 
 
 def usage(

@@ -28,7 +28,7 @@ class ClobberedFile(NamedTuple):
     by: str | None
 
     def text(self) -> str:
-        return "%s of %s was %s by %s" % (self.file, self.package, self.what, self.by or "a build step")
+        return "{} of {} was {} by {}".format(self.file, self.package, self.what, self.by or "a build step")
 
 
 def read_file_stamps(prefix: str) -> FileStamps:
@@ -66,10 +66,10 @@ def refuse_clobbered(found: list[ClobberedFile], mode: str) -> None:
         return
     lines = ["  " + each.text() for each in found[:_SHOWN]]
     if len(found) > _SHOWN:
-        lines.append("  and %d more" % (len(found) - _SHOWN))
-    files = "a file" if len(found) == 1 else "%d files" % len(found)
+        lines.append(f"  and {len(found) - _SHOWN} more")
+    files = "a file" if len(found) == 1 else f"{len(found)} files"
     raise BuildError(
-        "pip changed %s of conda's:\n%s" % (files, "\n".join(lines)),
+        "pip changed {} of conda's:\n{}".format(files, "\n".join(lines)),
         None,
         "let conda or pip bring it, not both; clobber: warn takes it as it is",
     )
@@ -94,10 +94,7 @@ def _file_owners(prefix: str, since: Iterable[InstalledDistribution]) -> dict[st
     for each in since:
         site = os.path.dirname(each.path)
         for file, _ in record_rows(each.path):
-            found[os.path.relpath(os.path.normpath(os.path.join(site, file)), prefix)] = "%s %s" % (
-                each.name,
-                each.version,
-            )
+            found[os.path.relpath(os.path.normpath(os.path.join(site, file)), prefix)] = f"{each.name} {each.version}"
     return found
 
 

@@ -78,7 +78,7 @@ def install(
     is not here; UsageError for a prefix that pip has touched.
     """
     refuse_pip_packages(work.prefix)
-    work.report_step("conda: reading channels" if rows is None else "conda: %d packages of the lock" % len(rows))
+    work.report_step("conda: reading channels" if rows is None else f"conda: {len(rows)} packages of the lock")
     order = source.order("install", specs=list(specs), rows=rows and list(rows), prefix=work.prefix)
     found: list[dict[str, Any]] = ask_rattler(work, order, environ)
     _mask_addresses(work.prefix)
@@ -90,7 +90,7 @@ def _mask_addresses(prefix: str) -> None:
     for record in conda_packages(prefix):
         url = record.get("url")
         if isinstance(url, str) and mask_channel(url) != url:
-            path = os.path.join(prefix, "conda-meta", "%(name)s-%(version)s-%(build)s.json" % record)
+            path = os.path.join(prefix, "conda-meta", "{name}-{version}-{build}.json".format(**record))
             write_json(path, {**record, "url": mask_channel(url)})
 
 
@@ -146,24 +146,26 @@ def _solver_error(ended: ProgramResult, said: str, work: Build, order: dict[str,
     if code == rattler_process.BAD_SPEC:
         return UsageError(said, "conda", "write it as conda does: numpy, pytorch=2.4, cudnn>=9")
     if code == rattler_process.UNSOLVABLE:
-        return UnsolvableError("conda: %s" % said, None, _solving_hint(order))
+        return UnsolvableError(f"conda: {said}", None, _solving_hint(order))
     if code == rattler_process.UNREACHABLE:
         hint = "mend the channel's address, or its credentials; a mirror: channel_alias in worldsize.toml"
-        return BuildError("conda: a channel cannot be read: %s" % said, None, hint)
-    return BuildError("conda %s%s" % (exit_text(code), ": " + said if said else ""), None, failure_hint(work, ended))
+        return BuildError(f"conda: a channel cannot be read: {said}", None, hint)
+    return BuildError(
+        "conda {}{}".format(exit_text(code), ": " + said if said else ""), None, failure_hint(work, ended)
+    )
 
 
 def _solving_hint(order: dict[str, Any]) -> str:
-    has = ", ".join("%s=%s" % (name, version) for name, version, _ in order["virtual"] or ())
+    has = ", ".join(f"{name}={version}" for name, version, _ in order["virtual"] or ())
     what = "it was asked of %s%s; ask for other versions, or move a package to `pip:`"
-    return what % (", ".join(order["shown"]), " for nodes with %s" % has if has else "")
+    return what % (", ".join(order["shown"]), f" for nodes with {has}" if has else "")
 
 
 def refuse_pip_packages(prefix: str) -> None:
     """UsageError where pip has installed something that conda does not know of: each would break the other's."""
     touched = packages_from_pip(prefix)
     if touched:
-        what = "pip has installed %s there, and conda may not change it any more" % ", ".join(touched[:5])
+        what = "pip has installed {} there, and conda may not change it any more".format(", ".join(touched[:5]))
         raise UsageError(what, prefix, "say what is to be in it, and build it anew: conda first, then pip")
 
 
@@ -187,7 +189,10 @@ def with_python(specs: Sequence[str], version: str | None) -> list[str]:
     if version is None:
         return ["python", *specs]
     exact = version[0].isdigit()
-    return ["python %s.*" % version.removesuffix(".*") if exact else "python %s" % version.replace(" ", ""), *specs]
+    return [
+        "python {}.*".format(version.removesuffix(".*")) if exact else "python {}".format(version.replace(" ", "")),
+        *specs,
+    ]
 
 
 def _name(spec: str) -> str:

@@ -98,7 +98,7 @@ def _specs(order: dict[str, Any]) -> list[Any]:
         try:
             found.append(MatchSpec(text))
         except InvalidMatchSpecError as error:
-            raise RattlerError(BAD_SPEC, "%r is no conda package: %s" % (text, error)) from None
+            raise RattlerError(BAD_SPEC, f"{text!r} is no conda package: {error}") from None
     return found
 
 
@@ -109,7 +109,7 @@ async def _solve(order: dict[str, Any]) -> list[Any]:
     from rattler.exceptions import GatewayError, SolverError
 
     specs = _specs(order)
-    print_message("solving %d packages of %s" % (len(specs), ", ".join(order["shown"])))
+    print_message("solving {} packages of {}".format(len(specs), ", ".join(order["shown"])))
     try:
         return await solve(
             _channels(order),
@@ -179,7 +179,7 @@ def _refuse_files_outside(prefix: str) -> None:
         if outside:
             name = record[: -len(".json")]
             raise RattlerError(
-                NOT_INSTALLED, "%s has a file that leads out of the environment: %s" % (name, next(iter(outside)))
+                NOT_INSTALLED, f"{name} has a file that leads out of the environment: {next(iter(outside))}"
             )
 
 
@@ -208,12 +208,12 @@ def _reporter(total: int) -> Any:
         linked = 0
 
         def on_populate_cache_start(self, operation: int, package_name: str) -> int:
-            print_message("fetching %s" % package_name)
+            print_message(f"fetching {package_name}")
             return operation
 
         def on_link_complete(self, index: int) -> None:
             self.linked += 1
-            print_message("linked %d of %d packages" % (self.linked, total))
+            print_message(f"linked {self.linked} of {total} packages")
 
     return Reporter()  # type: ignore[abstract]  # whose methods have bodies
 
@@ -260,7 +260,7 @@ def main() -> int:
     try:
         import rattler  # noqa: F401
     except ImportError as error:
-        print_message("py-rattler cannot be imported: %s" % error)
+        print_message(f"py-rattler cannot be imported: {error}")
         return NO_RATTLER
     try:
         result = asyncio.run(execute_order(order))

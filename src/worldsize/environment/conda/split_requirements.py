@@ -82,12 +82,12 @@ def parse_requirement(line: str) -> RequirementLine:
     name, extras, versions, marker = match[1], match[2], (match[3] or "").replace(" ", ""), match[4]
     if extras or marker:
         return RequirementLine(
-            line, name, why="has %s, which conda does not know" % ("extras" if extras else "a condition")
+            line, name, why="has {}, which conda does not know".format("extras" if extras else "a condition")
         )
     if "+" in versions:
         return RequirementLine(line, name, why="is of an index of its own")
     conda = CONDA_NAMES.get(normalized_name(name), normalized_name(name))
-    return RequirementLine(line, name, ("%s %s" % (conda, versions.replace("===", "=="))).strip())
+    return RequirementLine(line, name, ("{} {}".format(conda, versions.replace("===", "=="))).strip())
 
 
 def propose(
@@ -103,18 +103,18 @@ def propose(
     had = versions([each.spec or "" for each in asked]) if asked else {}
     conda = [each for each in asked if each.spec in had]
     why.update({each.line: "is in none of the channels" for each in asked if each.spec not in had})
-    base = ["python %s.*" % python] if python else ["python"]
+    base = [f"python {python}.*"] if python else ["python"]
     while conda:
         said = trial([*base, *(each.spec or "" for each in conda)])
         if said is None:
             break
         if trial(base) is not None:
-            raise UsageError("the channels have no %s" % base[0], None, "another --python, or another --channel")
+            raise UsageError(f"the channels have no {base[0]}", None, "another --python, or another --channel")
         blamed = _find_misfit(conda, said, base, trial)
         conda.remove(blamed)
         why[blamed.line] = "does not fit with the others"
     pip = [each.line for each in found if each not in conda]
-    specs = ["python=%s" % python if python else "python", *(_to_conda_spec(each.spec or "") for each in conda)]
+    specs = [f"python={python}" if python else "python", *(_to_conda_spec(each.spec or "") for each in conda)]
     return Proposal(tuple(specs), tuple(pip), why)
 
 
@@ -123,7 +123,7 @@ def _find_misfit(
 ) -> RequirementLine:
     """The one to leave out: the first without which the others fit; of several bad ones the last that is complained
     of."""
-    named = [each for each in conda if re.search(r"(?<![\w-])%s(?![\w-])" % re.escape(_name(each)), said)]
+    named = [each for each in conda if re.search(rf"(?<![\w-]){re.escape(_name(each))}(?![\w-])", said)]
     candidates = named or list(conda)
     for each in reversed(candidates):
         if trial([*base, *(other.spec or "" for other in conda if other is not each)]) is None:
@@ -142,13 +142,13 @@ def _to_conda_spec(spec: str) -> str:
 
 def environment_yaml(proposal: Proposal, name: str, channels: Sequence[str]) -> str:
     """An environment file that conda reads too."""
-    lines = ["name: %s" % name, "channels:", *("- %s" % each for each in channels), "dependencies:"]
-    lines += ["- %s" % _yaml_scalar(each) for each in proposal.conda]
+    lines = [f"name: {name}", "channels:", *(f"- {each}" for each in channels), "dependencies:"]
+    lines += [f"- {_yaml_scalar(each)}" for each in proposal.conda]
     if proposal.pip:
-        lines += ["- pip:", *("  - %s" % _yaml_scalar(each) for each in proposal.pip)]
+        lines += ["- pip:", *(f"  - {_yaml_scalar(each)}" for each in proposal.pip)]
     return "\n".join(lines) + "\n"
 
 
 def _yaml_scalar(text: str) -> str:
     plain = re.fullmatch(r"[A-Za-z_/][A-Za-z0-9_./=<>~!,+-]*", text) and not text.endswith(("-", ":"))
-    return text if plain else '"%s"' % text.replace("\\", "\\\\").replace('"', '\\"')
+    return text if plain else '"{}"'.format(text.replace("\\", "\\\\").replace('"', '\\"'))

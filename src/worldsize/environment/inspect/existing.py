@@ -48,7 +48,7 @@ def find_by_name(
         found = inspect_prefix(own[name])
         if found is None:
             what, hint = explain_missing_python(own[name])
-            raise NotFound("environment %s: %s" % (os.path.basename(own[name]), what), None, hint)
+            raise NotFound(f"environment {os.path.basename(own[name])}: {what}", None, hint)
         return found
     for prefix in _candidate_prefixes(name, environ):
         found = inspect_prefix(prefix)
@@ -104,8 +104,8 @@ def explain_missing_python(prefix: str) -> tuple[str, str]:
     """Of one of ours that was whole, and has no Python any more: what there was, and the mend."""
     path = os.path.join(prefix, "bin", "python")
     target = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else path
-    mend = "bring it back; or worldsize env remove %s: its next use builds it anew" % os.path.basename(prefix)
-    return "its Python is gone: %s" % target, mend
+    mend = f"bring it back; or worldsize env remove {os.path.basename(prefix)}: its next use builds it anew"
+    return f"its Python is gone: {target}", mend
 
 
 def python_version(prefix: str) -> tuple[int, int] | None:
@@ -128,11 +128,11 @@ def _environment_at(path: str) -> ExistingEnvironment:
         return _environment_of_python(path)
     if not os.path.isdir(path):
         hint = "mend it: a directory with bin/python in it, or an interpreter"
-        raise NotFound("no such environment: %s" % printable_text(path), None, hint)
+        raise NotFound(f"no such environment: {printable_text(path)}", None, hint)
     found = inspect_prefix(path)
     if found is None:
         raise NotFound(
-            "%s holds no bin/python, so it is no environment" % printable_text(path), None, "name its directory"
+            f"{printable_text(path)} holds no bin/python, so it is no environment", None, "name its directory"
         )
     return found
 
@@ -145,9 +145,9 @@ def _environment_of_python(path: str) -> ExistingEnvironment:
         return found
     version = name.removeprefix("python")
     raise UsageError(
-        "%s is not what `python` means in its directory" % printable_text(path),
+        f"{printable_text(path)} is not what `python` means in its directory",
         None,
-        "say the version, python: %s; or name a virtual or conda environment" % (version or "3.11"),
+        "say the version, python: {}; or name a virtual or conda environment".format(version or "3.11"),
     )
 
 
@@ -202,8 +202,8 @@ def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, st
     bases = list(_conda_roots(environ)) if name == "base" else []
     others = [prefix for prefix in (*_candidate_prefixes(name, environ), *bases) if inspect_prefix(prefix)]
     if others:
-        what = "there is an environment %.60r at %s, which somebody else could have put there" % (name, others[0])
-        raise NotFound(what, None, "give its path; or worldsize config trust %s" % others[0])
+        what = f"there is an environment {name!r:.60} at {others[0]}, which somebody else could have put there"
+        raise NotFound(what, None, f"give its path; or worldsize config trust {others[0]}")
     known = dict.fromkeys(own)
     for directory in _environment_directories(environ):
         try:
@@ -212,5 +212,5 @@ def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, st
             continue
     known.update(dict.fromkeys(os.path.basename(path) for path in _read_conda_registry(environ)))
     if not known:
-        return NotFound("there is no environment %.60r" % name, None, "name a file, a path, or [environment.NAME]")
-    return NotFound("there is no environment %.60r" % name, None, did_you_mean(name, known, "there are"))
+        return NotFound(f"there is no environment {name!r:.60}", None, "name a file, a path, or [environment.NAME]")
+    return NotFound(f"there is no environment {name!r:.60}", None, did_you_mean(name, known, "there are"))

@@ -104,7 +104,7 @@ def record_digest(path: str) -> str | None:
     )
     if not rows:
         return None
-    text = "\n".join("%s %s" % row for row in rows)
+    text = "\n".join("{} {}".format(*row) for row in rows)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -122,8 +122,8 @@ def conda_packages(prefix: str) -> list[dict[str, Any]]:
 def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, Any]]) -> str:
     """Names the package set: the same packages, byte for byte, give the same; where they lie does not count."""
     keys = ("name", "version", "build", "sha256")
-    rows = ["conda %s %s %s %s" % tuple(each.get(key) for key in keys) for each in conda]
-    rows += ["pip %s %s %s" % (normalized_name(each["name"]), each["version"], each.get("digest")) for each in pip]
+    rows = ["conda {} {} {} {}".format(*tuple(each.get(key) for key in keys)) for each in conda]
+    rows += ["pip {} {} {}".format(normalized_name(each["name"]), each["version"], each.get("digest")) for each in pip]
     return hashlib.sha256("\n".join(sorted(rows)).encode()).hexdigest()
 
 
@@ -136,8 +136,8 @@ def _url(path: str) -> str | None:
     if not isinstance(url, str):
         return None
     if isinstance(source, dict):
-        url = "%s+%s@%s" % (source.get("vcs"), url, source.get("commit_id"))
-    return mask_text("%s#subdirectory=%s" % (url, within) if within else url)
+        url = "{}+{}@{}".format(source.get("vcs"), url, source.get("commit_id"))
+    return mask_text(f"{url}#subdirectory={within}" if within else url)
 
 
 def mask_addresses(prefix: str, masked: Callable[[str], str]) -> None:

@@ -17,7 +17,7 @@ def platform() -> str:
     """conda's name for this machine's: linux-64."""
     system = os.uname()
     name = "osx" if system.sysname == "Darwin" else system.sysname.lower()
-    return "%s-%s" % (name, _PLATFORMS.get(system.machine, system.machine))
+    return f"{name}-{_PLATFORMS.get(system.machine, system.machine)}"
 
 
 def glibc_version() -> str | None:
@@ -43,7 +43,7 @@ def machine_versions() -> list[str]:
     """What stands for this machine's virtual packages where nobody named any: cheap, and enough to tell machines
     apart. The solver itself asks rattler."""
     found = {"glibc": glibc_version(), "driver": driver_version()}
-    return ["%s %s" % item for item in found.items() if item[1]]
+    return ["{} {}".format(*item) for item in found.items() if item[1]]
 
 
 def all_virtual_packages(said: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -66,5 +66,5 @@ def parse_virtual_package(text: str) -> tuple[str, str, str]:
     """Name, version and build of "__cuda=12.4". UsageError for what is no virtual package."""
     found = _VIRTUAL.fullmatch(text.strip())
     if not found:
-        raise UsageError("%.60r is no virtual package" % text, "virtual_packages", "write __cuda=12.4 or __glibc=2.28")
+        raise UsageError(f"{text!r:.60} is no virtual package", "virtual_packages", "write __cuda=12.4 or __glibc=2.28")
     return found[1], found[2] or "0", found[3] or "0"

@@ -71,7 +71,7 @@ def parse_node_report(node: str, code: int, out: str, err: str) -> NodeReport:
             if isinstance(said, dict) and "python" in said:
                 return NodeReport(node, said)
     last = err.strip().splitlines()
-    return NodeReport(node, None, code, last[-1] if last else "it said nothing, and ended with code %d" % code)
+    return NodeReport(node, None, code, last[-1] if last else f"it said nothing, and ended with code {code}")
 
 
 def find_problems(rows: Sequence[NodeReport], gpus_per_node: int | None) -> list[NodeProblem]:
@@ -97,20 +97,20 @@ def _node_problems(row: NodeReport, gpus_per_node: int | None) -> _Findings:
         return
     version = tuple(map(int, re.findall(r"\d+", said["python"])[:2]))
     if version < OLDEST_PYTHON:
-        what = "Python %s is too old: agents need %d.%d" % (said["python"], *OLDEST_PYTHON)
+        what = "Python {} is too old: agents need {}.{}".format(said["python"], *OLDEST_PYTHON)
         yield "error", what, "name a newer one: `python` of the compute, or of the environment"
         return
     yield from _glibc_problems(said)
     for name, found in said["imports"].items():
         if "error" in found:
-            yield "error", "%s cannot be imported: %s" % (name, found["error"]), _import_hint(found["error"], name)
+            yield "error", "{} cannot be imported: {}".format(name, found["error"]), _import_hint(found["error"], name)
     yield from _gpu_problems(said, gpus_per_node)
 
 
 def _glibc_problems(said: Mapping[str, Any]) -> _Findings:
     needed, _, name = said["needs_glibc"].partition(" ")
     if said["glibc"] and needed and version_numbers(said["glibc"]) < version_numbers(needed):
-        what = "glibc %s is older than %s was built for (%s)" % (said["glibc"], name, needed)
+        what = "glibc {} is older than {} was built for ({})".format(said["glibc"], name, needed)
         yield "error", what, "an older version of it, or conda's, or a container image"
 
 
@@ -136,14 +136,14 @@ def _gpu_problems(said: Mapping[str, Any], gpus_per_node: int | None) -> _Findin
         return
     if cuda and not here:
         level = "error" if gpus_per_node else "notice"
-        yield level, "torch is built for CUDA %s, and this node has no driver" % cuda, "is it a node with a GPU?"
+        yield level, f"torch is built for CUDA {cuda}, and this node has no driver", "is it a node with a GPU?"
         return
     needed = oldest_driver(cuda) if cuda else ""
     if needed and driver and version_numbers(driver) < version_numbers(needed):
-        what = "driver %s is too old for torch's CUDA %s, which needs %s" % (driver, cuda, needed)
+        what = f"driver {driver} is too old for torch's CUDA {cuda}, which needs {needed}"
         yield "error", what, "a torch for an older CUDA, or a newer driver"
     elif not torch["available"]:
-        what = "torch sees no GPU, though there is a driver (%s)" % (driver or "unknown")
+        what = "torch sees no GPU, though there is a driver ({})".format(driver or "unknown")
         yield "error", what, "is a GPU asked for, and CUDA_VISIBLE_DEVICES not empty?"
     for name, capability in (each[:2] for each in said["gpus"]):
         yield from _architecture_problems(name, capability, torch["built_for"])
@@ -183,9 +183,9 @@ def _differences(rows: Sequence[NodeReport]) -> list[NodeProblem]:
             if version is not None:
                 by_version.setdefault(version, []).append(row.node)
         if len(by_version) > 1:
-            said = "; ".join("%s on %s" % (version, ", ".join(nodes)) for version, nodes in by_version.items())
+            said = "; ".join("{} on {}".format(version, ", ".join(nodes)) for version, nodes in by_version.items())
             nodes = tuple(node for each in by_version.values() for node in each)
-            found.append(NodeProblem("error", nodes, "%s is not the same everywhere: %s" % (name, said)))
+            found.append(NodeProblem("error", nodes, f"{name} is not the same everywhere: {said}"))
     return found
 
 

@@ -39,13 +39,13 @@ def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]
     for step in spec.steps:
         if step.pip:
             found.update(_fetch_step_archives(work, step, active, cache))
-    key = digest_of("\n".join(sorted("%s %s" % item for item in found.items())).encode())[:20]
+    key = digest_of("\n".join(sorted("{} {}".format(*item) for item in found.items())).encode())[:20]
     directory = os.path.join(cache, "sources", key)
     make_directories(directory)
     for name, path in found.items():
         target = os.path.join(directory, name)
         if not os.path.exists(target):
-            part = "%s.%s.part" % (target, os.urandom(4).hex())
+            part = f"{target}.{os.urandom(4).hex()}.part"
             os.link(path, part)
             os.replace(part, target)
     return directory
@@ -61,8 +61,8 @@ def _fetch_step_archives(work: Build, step: BuildStep, active: Mapping[str, str]
     packages = _resolve_packages(work, step, wanted, names, {**active, **own})
     missing = names - {normalized_name(each["name"]) for each in packages if "sdist" in each}
     if missing:
-        what = "the index has no source archive of %s" % ", ".join(sorted(missing))
-        raise BuildError("%s: %s" % (step.title, what), None, "build where it can be downloaded: build_on: login")
+        what = "the index has no source archive of {}".format(", ".join(sorted(missing)))
+        raise BuildError(f"{step.title}: {what}", None, "build where it can be downloaded: build_on: login")
     _install_dependencies(work, step, packages, names, active)
     archives = [each["sdist"] for each in packages if normalized_name(each["name"]) in names]
     return dict(download_to_cache(work, each["url"], each["hashes"].get("sha256"), cache) for each in archives)
@@ -92,7 +92,7 @@ def _resolve_packages(
     ]
     words += [word for name in sorted(names) for word in ("--no-binary", name)]
     uv = Uv(work, environ)
-    text = uv("%s: looking up sources" % step.title, *words, *step.options, "--constraints", constraints, path)
+    text = uv(f"{step.title}: looking up sources", *words, *step.options, "--constraints", constraints, path)
     found: list[dict[str, Any]] = tomllib.loads(text).get("packages", [])
     return found
 
@@ -103,7 +103,7 @@ def _install_dependencies(
     """What the compiled packages need when they are used."""
     there = {normalized_name(each.name) for each in installed_distributions(work.prefix)}
     lines = [
-        "%s==%s" % (each["name"], each["version"])
+        "{}=={}".format(each["name"], each["version"])
         for each in packages
         if normalized_name(each["name"]) not in names | there and "version" in each
     ]
@@ -125,7 +125,7 @@ def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, enviro
     or is not what its checksum says."""
     for each in wanted:
         if each.when and not is_condition_met(each.when, environ):
-            work.report_step("%s is left out: only with %s" % (display_url(each.url), each.when))
+            work.report_step(f"{display_url(each.url)} is left out: only with {each.when}")
             continue
         _store_download(work, each, download_to_cache(work, each.url, each.sha256, cache, _max_size(each))[1], cache)
 
@@ -134,14 +134,14 @@ def download_to_cache(
     work: Build, url: str, sha256: str | None, cache: str, max_size: int | None = None
 ) -> tuple[str, str]:
     """The name and the path of a file, which is kept in `cache`. BuildError."""
-    work.report_step("fetching %s" % display_url(url))
+    work.report_step(f"fetching {display_url(url)}")
     try:
         local = url.removeprefix("file://")
         found = DataStore(os.path.join(cache, "downloads"), _DownloadProgress(work)).fetch(
             local, sha256=sha256, max_size=max_size
         )
     except WorldsizeError as error:
-        raise BuildError("fetch: %s" % error.what, error.where, error.hint) from None
+        raise BuildError(f"fetch: {error.what}", error.where, error.hint) from None
     return file_name(url), found.path
 
 
@@ -153,7 +153,9 @@ class _DownloadProgress:
         self._work.report_step(text)
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        self._work.report_progress("%s: %s%s" % (what, bytes_text(done), " of %s" % bytes_text(total) if total else ""))
+        self._work.report_progress(
+            "{}: {}{}".format(what, bytes_text(done), f" of {bytes_text(total)}" if total else "")
+        )
 
 
 def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:
@@ -161,7 +163,7 @@ def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> No
     require_shared_directory(target, make=False)
     os.makedirs(target, exist_ok=True)
     require_shared_directory(target)
-    mark = os.path.join(cache, "unpacked", "%s-%s.json" % (wanted.sha256[:16], os.path.basename(target)))
+    mark = os.path.join(cache, "unpacked", f"{wanted.sha256[:16]}-{os.path.basename(target)}.json")
     known = (read_json(mark) or {}) if wanted.to else {}
     if known.get("target") == target and all(_is_ours(os.path.join(target, top)) for top in known["names"]):
         return
@@ -190,15 +192,15 @@ def _max_size(wanted: FetchStep) -> int | None:
 
 def _unpack(path: str, name: str, target: str, limit: SizeLimit) -> list[str]:
     """The names that the archive has put into `target`. Nothing of the same name may be there already."""
-    aside = os.path.join(target, ".worldsize-%s" % os.urandom(6).hex())
+    aside = os.path.join(target, f".worldsize-{os.urandom(6).hex()}")
     try:
         called = name.removesuffix(_WHEEL) + ".zip" if name.endswith(_WHEEL) else name
         unpack_archive(path, called, aside, name, limit)
         names = sorted(os.listdir(aside))
         there = [each for each in names if os.path.lexists(os.path.join(target, each))]
         if there:
-            what = "%s is there already, and is not what %s holds" % (os.path.join(target, there[0]), name)
-            raise BuildError("fetch: %s" % what, None, "move it away, or name another directory with to:")
+            what = f"{os.path.join(target, there[0])} is there already, and is not what {name} holds"
+            raise BuildError(f"fetch: {what}", None, "move it away, or name another directory with to:")
         for each in names:
             os.rename(os.path.join(aside, each), os.path.join(target, each))
         return names
@@ -211,6 +213,6 @@ def _unpack(path: str, name: str, target: str, limit: SizeLimit) -> list[str]:
 def _copy(path: str, target: str) -> None:
     import shutil
 
-    part = "%s.%s.part" % (target, os.urandom(4).hex())
+    part = f"{target}.{os.urandom(4).hex()}.part"
     shutil.copyfile(path, part)
     os.replace(part, target)

@@ -36,8 +36,8 @@ def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later
     wanted = [each for each in spec.prerequisites if toolchain.tool_of(each) not in later]
     found = toolchain.problems(wanted, environ)
     if found:
-        what = "a prerequisite is missing" if len(found) == 1 else "%d prerequisites are missing" % len(found)
-        raise BuildError("%s on %s:\n  %s" % (what, os.uname().nodename, "\n  ".join(found)))
+        what = "a prerequisite is missing" if len(found) == 1 else f"{len(found)} prerequisites are missing"
+        raise BuildError("{} on {}:\n  {}".format(what, os.uname().nodename, "\n  ".join(found)))
 
 
 def run_steps(
@@ -52,12 +52,10 @@ def run_steps(
     done = []
     for number, step in enumerate(spec.steps, 1):
         if step.when and not toolchain.is_condition_met(step.when, active):
-            work.report_step(
-                "build %d of %d: %s is left out: only with %s" % (number, len(spec.steps), step.title, step.when)
-            )
+            work.report_step(f"build {number} of {len(spec.steps)}: {step.title} is left out: only with {step.when}")
             done.append({"name": work.mask(step.title), "left_out": step.when})
             continue
-        work.report_step("build %d of %d: %s" % (number, len(spec.steps), step.title))
+        work.report_step(f"build {number} of {len(spec.steps)}: {step.title}")
         done.append(_run_step(work, step, active, cache, sources))
     return done
 
@@ -113,7 +111,7 @@ def _compile(
     def heard(line: str) -> None:
         if _COMPILES.match(line):
             built.append(line.strip().split(" ")[1])
-        work.report_progress("%s: %s" % (step.title, _masked_line(work, line)))
+        work.report_progress(f"{step.title}: {_masked_line(work, line)}")
 
     uv = _ObservedUv(work, environ, heard)
     options = [*(word for name in names for word in ("--no-binary", name)), *step.options]
@@ -128,7 +126,7 @@ def _compile(
     )
     now = {(each.name, each.version) for each in installed_distributions(work.prefix)}
     new = sorted(now - {(each.name, each.version) for each in before})
-    return {"key": key, "tools": tools, "compiled": built, "installed": ["%s %s" % each for each in new]}
+    return {"key": key, "tools": tools, "compiled": built, "installed": ["{} {}".format(*each) for each in new]}
 
 
 class _ObservedUv(Uv):
@@ -158,9 +156,9 @@ def with_new_names(variables: Mapping[str, str], wanted: Sequence[str]) -> tuple
         return found, None
     value = found.pop(_OLD)
     if _NEW in found:
-        return found, "%s is left out: %s=%s says it" % (_OLD, _NEW, found[_NEW])
+        return found, f"{_OLD} is left out: {_NEW}={found[_NEW]} says it"
     found[_NEW] = value
-    return found, "%s=%s is the old spelling of %s=%s, which is set" % (_OLD, value, _NEW, value)
+    return found, f"{_OLD}={value} is the old spelling of {_NEW}={value}, which is set"
 
 
 def _is_old(requirement: str) -> bool:
@@ -175,7 +173,7 @@ def _cache_source_directory(requirement: str, cache: str) -> str:
     digest = _content_digest(requirement)
     place = os.path.join(cache, "sources", digest, os.path.basename(os.path.abspath(requirement)))
     if not os.path.isdir(place):
-        part = "%s.%s.part" % (os.path.dirname(place), os.urandom(4).hex())
+        part = f"{os.path.dirname(place)}.{os.urandom(4).hex()}.part"
         copy = os.path.join(part, os.path.basename(place))
         shutil.copytree(requirement, copy, symlinks=True, ignore=_ignored_names)
         if _content_digest(copy) != digest:
@@ -200,7 +198,7 @@ def _content_digest(root: str) -> str:
             path = os.path.join(directory, name)
             if os.path.isfile(path):
                 with open(path, "rb") as file:
-                    rows.append("%s %s" % (os.path.relpath(path, root), digest_of(file.read())))
+                    rows.append(f"{os.path.relpath(path, root)} {digest_of(file.read())}")
     return digest_of("\n".join(rows).encode("utf-8", "surrogateescape"))[:20]
 
 
@@ -224,7 +222,7 @@ def index_lines(work: Build) -> list[str]:
 def _python_version(work: Build) -> str:
     found = inspect_prefix(work.prefix)
     version = found.version if found else None
-    return "%d.%d" % version if version else "%d.%d" % sys.version_info[:2]
+    return "{}.{}".format(*version) if version else "{}.{}".format(*sys.version_info[:2])
 
 
 def _masked_line(work: Build, line: str) -> str:

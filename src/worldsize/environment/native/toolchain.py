@@ -71,7 +71,9 @@ def tool_of(wanted: str) -> str:
     """The tool that a prerequisite is about, by the name that it has here. UsageError for what is none."""
     parsed = _WANTED.fullmatch(wanted.strip())
     if not parsed:
-        raise UsageError("%.60r is no prerequisite" % wanted, "prerequisites", "write gcc>=7.2, mpi, cuda or a program")
+        raise UsageError(
+            f"{wanted!r:.60} is no prerequisite", "prerequisites", "write gcc>=7.2, mpi, cuda or a program"
+        )
     return _ALIASES.get(parsed[1], parsed[1])
 
 
@@ -109,15 +111,15 @@ def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
     mend = _HINTS.get(tool, "install it, or load a module that has it")
     found = find_tool(name, environ)
     if found is None:
-        what = "no CUDA driver on this machine" if tool == "cuda" else "%s is not here" % name
-        return "%s (%s)" % (what, mend)
+        what = "no CUDA driver on this machine" if tool == "cuda" else f"{name} is not here"
+        return f"{what} ({mend})"
     if version is None:
         return None
     if found.version is None:
-        return "%s does not tell its version, and %s is wanted" % (name, wanted)
+        return f"{name} does not tell its version, and {wanted} is wanted"
     if _COMPARE[sign](version_numbers(found.version), version_numbers(version)):
         return None
-    return "%s is %s, and %s is wanted (%s)" % (name, found.version, wanted, mend)
+    return f"{name} is {found.version}, and {wanted} is wanted ({mend})"
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
@@ -151,7 +153,7 @@ def _nccl(environ: Mapping[str, str]) -> Tool | None:
                 text = file.read()
         except OSError:
             continue
-        parts = [re.search(r"#define\s+NCCL_%s\s+(\d+)" % name, text) for name in ("MAJOR", "MINOR", "PATCH")]
+        parts = [re.search(rf"#define\s+NCCL_{name}\s+(\d+)", text) for name in ("MAJOR", "MINOR", "PATCH")]
         return Tool("nccl", ".".join(part[1] for part in parts if part) or None)
     return None
 

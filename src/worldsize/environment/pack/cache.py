@@ -32,11 +32,11 @@ def environment_of_pack(path: str) -> ExistingEnvironment:
         with open(open_regular_file(path), "rb") as file:
             value = description_of(file.read)
     except FileNotFoundError:
-        raise NotFound("no such packed environment: %s" % printable_text(path)) from None
+        raise NotFound(f"no such packed environment: {printable_text(path)}") from None
     except OSError as error:
-        raise UsageError("cannot be read: %s" % error.strerror, path) from None
+        raise UsageError(f"cannot be read: {error.strerror}", path) from None
     except ValueError as error:
-        raise UsageError("is no packed environment: %s" % error, path, "worldsize env pack makes one") from None
+        raise UsageError(f"is no packed environment: {error}", path, "worldsize env pack makes one") from None
     version = value.get("python")
     if not isinstance(version, list) or len(version) != 2 or not all(isinstance(each, int) for each in version):
         return ExistingEnvironment(ENVIRONMENT_MARK, str(value["kind"]), None)
@@ -64,13 +64,13 @@ def pack_once(found: ExistingEnvironment, path: str, news: TransferProgress) -> 
     """The environment packed as `path`, unless it is there; one packs, others wait. UsageError, StorageError."""
     if os.path.exists(path):
         return describe_pack(path)
-    what = "packing %s" % os.path.basename(found.prefix)
-    lock = acquire(path + ".lock", lambda _: news.transfer("another worldsize is %s" % what, 0, 0))
+    what = f"packing {os.path.basename(found.prefix)}"
+    lock = acquire(path + ".lock", lambda _: news.transfer(f"another worldsize is {what}", 0, 0))
     assert lock is not None
     try:
         if os.path.exists(path):
             return describe_pack(path)
-        news.notice("%s, once, for the nodes' own disks" % what)
+        news.notice(f"{what}, once, for the nodes' own disks")
         made = pack(found, path, lambda done, total: news.transfer(what, done, total))
         _write_note(made)
         for each in made.notices:

@@ -45,7 +45,7 @@ def entries_below(root: str, name: str, left_out: frozenset[str]) -> Iterator[Pa
         with os.scandir(directory) as scanned:
             found = sorted(scanned, key=lambda entry: entry.name)
     except OSError as error:
-        raise UsageError("cannot be read: %s" % error.strerror, directory) from None
+        raise UsageError(f"cannot be read: {error.strerror}", directory) from None
     for each in found:
         if each.name in left_out or each.name.endswith(_TEMPORARY):
             continue
@@ -115,9 +115,9 @@ def _conda_padding(prefix: str) -> dict[str, int]:
 def portability_notices(found: ExistingEnvironment, base: str | None) -> Iterator[str]:
     """What nodes must have beside, since it is not in the file."""
     if found.kind == "venv" and base is None:
-        yield "its Python is the system's (%s): the nodes must have it too" % os.path.realpath(found.python)
+        yield f"its Python is the system's ({os.path.realpath(found.python)}): the nodes must have it too"
     for name, where in _editable_installs(found.prefix):
-        yield "%s is installed from %s, which is not packed: the nodes must see it there" % (name, where)
+        yield f"{name} is installed from {where}, which is not packed: the nodes must see it there"
 
 
 def _editable_installs(prefix: str) -> Iterator[tuple[str, str]]:

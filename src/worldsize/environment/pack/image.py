@@ -47,7 +47,7 @@ def enroot_address(image: str) -> str:
     first, slash, rest = name.partition("/")
     if "#" in name or not slash or not (set(first) & set(".:") or first == "localhost"):
         return name
-    return "%s#%s" % (first, rest)
+    return f"{first}#{rest}"
 
 
 def has_password(image: str) -> bool:
@@ -69,7 +69,7 @@ def apptainer_command(
 
 def pyxis_options(image: str, binds: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
     """Of the srun that starts the agents."""
-    mounts = ",".join("%s:%s" % (bind, bind) for bind in _outermost_directories(binds))
+    mounts = ",".join(f"{bind}:{bind}" for bind in _outermost_directories(binds))
     return ("--container-image=" + image, "--container-mounts=" + mounts, "--no-container-mount-home", *options)
 
 
@@ -92,7 +92,7 @@ def pull_image(image: str, runtime: str, program: str, store: ContentStore, envi
     def fill(part: str) -> None:
         os.makedirs(part, 0o700)
         target = os.path.join(part, "image" + ending)
-        store.report_notice("fetching the container image %s" % mask_text(image))
+        store.report_notice(f"fetching the container image {mask_text(image)}")
         words = [program, "import", "-o", target, "docker://" + name] if runtime == PYXIS else []
         _run(words or [program, "pull", target, name], image, environ)
 
@@ -106,8 +106,8 @@ def _run(argv: Sequence[str], image: str, environ: Mapping[str, str]) -> None:
             argv, env=environ, cwd=os.sep, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
     except OSError as error:
-        raise UsageError("cannot be fetched: %s: %s" % (argv[0], error.strerror), mask_text(image)) from None
+        raise UsageError(f"cannot be fetched: {argv[0]}: {error.strerror}", mask_text(image)) from None
     if done.returncode:
         said = mask_text(done.stderr.strip() or done.stdout.strip())[-_MAX_MESSAGE_LENGTH:]
-        what = "cannot be fetched: %s said:\n%s" % (os.path.basename(argv[0]), said)
+        what = f"cannot be fetched: {os.path.basename(argv[0])} said:\n{said}"
         raise UsageError(what, mask_text(image), "mend its name")

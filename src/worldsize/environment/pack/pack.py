@@ -63,7 +63,7 @@ def pack(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         holders = list(filter(None, pool.map(lambda entry: holder(entry, found, base), entries)))
         description = _description(found, base, entries, with_conda_padding(found, holders), total)
-        part = "%s.%s.part" % (target, os.urandom(6).hex())
+        part = f"{target}.{os.urandom(6).hex()}.part"
         try:
             digest, size = _write(part, entries, description, total, pool, tick, found, base)
             os.replace(part, target)

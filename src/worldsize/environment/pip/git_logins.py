@@ -132,7 +132,7 @@ class GitLogins:
         if others:
             what = "holds a password, in %s***@%s: %s would be started with it, for everybody on the machine to read"
             program = others[2] or "git"
-            hint = "leave it out there, and let %s know it by its own means" % program
+            hint = f"leave it out there, and let {program} know it by its own means"
             raise UsageError("a requirement " + what % (others[1], others[3], program), None, hint)
         return _LOGIN.sub(self._take_login, full) if has_login(full) else line
 
@@ -145,7 +145,7 @@ class GitLogins:
         helpers: dict[tuple[str, str], str] = {}
         hosts: dict[str, set[str]] = {}
         for host, path, user, password in self._found:
-            at = "credential.%s%s." % (host, path)
+            at = f"credential.{host}{path}."
             if password is None:
                 said.append((at + "username", user))
                 continue
@@ -154,17 +154,17 @@ class GitLogins:
             hosts.setdefault(host, set()).add(helper)
         for host, those in hosts.items():
             if len(those) == 1:
-                said.append(("credential.%s.helper" % host, those.pop()))
+                said.append((f"credential.{host}.helper", those.pop()))
         found: dict[str, str] = {}
         for number, (user, password) in enumerate(helpers):
-            found["WORLDSIZE_GIT_USER_%d" % number] = user
-            found["WORLDSIZE_GIT_PASSWORD_%d" % number] = password
+            found[f"WORLDSIZE_GIT_USER_{number}"] = user
+            found[f"WORLDSIZE_GIT_PASSWORD_{number}"] = password
         if found:
             found["GIT_TERMINAL_PROMPT"] = self._environ.get("GIT_TERMINAL_PROMPT", "0")
         count = self._environ.get("GIT_CONFIG_COUNT", "")
         first = int(count) if count.isdecimal() else 0
         for number, (key, value) in enumerate(said, first):
-            found["GIT_CONFIG_KEY_%d" % number], found["GIT_CONFIG_VALUE_%d" % number] = key, value
+            found[f"GIT_CONFIG_KEY_{number}"], found[f"GIT_CONFIG_VALUE_{number}"] = key, value
         return {**found, "GIT_CONFIG_COUNT": str(first + len(said))}
 
     def _strip_file(self, path: str, directory: str, depth: int) -> str:
@@ -176,7 +176,7 @@ class GitLogins:
         if lines == said:
             return path
         name = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-        copy = os.path.join(directory, "git-%s-%s" % (name, os.path.basename(path)))
+        copy = os.path.join(directory, f"git-{name}-{os.path.basename(path)}")
         with open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", **_TEXT) as file:
             file.write("".join(line + "\n" for line in lines))
         return copy
@@ -188,7 +188,7 @@ class GitLogins:
         if _INCLUDES.search(line) and (include is None or _UNREADABLE.search(include[1])):
             hint = "one option a line, and the path as it is: -r FILE"
             raise UsageError(
-                "a line includes a file in a way that is not followed here: %s" % mask_text(line), None, hint
+                f"a line includes a file in a way that is not followed here: {mask_text(line)}", None, hint
             )
         links = _LINKS.fullmatch(line)
         if links and "://" not in links[2]:
@@ -207,7 +207,7 @@ class GitLogins:
         if depth >= _DEEPEST or is_remote(include[1]) or is_project(include[1]):
             return line
         stripped = self._strip_file(include[1], directory, depth + 1)
-        return line if stripped == include[1] else "%s %s" % (include[0], stripped)
+        return line if stripped == include[1] else f"{include[0]} {stripped}"
 
     def _take_login(self, address: re.Match[str]) -> str:
         if not _is_git_address(address):
@@ -216,9 +216,9 @@ class GitLogins:
         name, colon, word = said.partition(":")
         user, password = unquote(name), unquote(word) if colon else None
         if any(ord(each) < 32 for each in user + (password or "")):
-            raise UsageError("a user or password of git holds a control character", "%s***@%s%s" % (start, host, path))
+            raise UsageError("a user or password of git holds a control character", f"{start}***@{host}{path}")
         place = path.rpartition("@")[0] if "@" in path else path
         masked = MASK in (user, password)  # of a lock, which holds none: git's own helpers may know it
         if (user or password) and not masked:
-            self._found.setdefault(Login("%s://%s" % (scheme.lower(), host), place, user, password))
+            self._found.setdefault(Login(f"{scheme.lower()}://{host}", place, user, password))
         return start + host + path

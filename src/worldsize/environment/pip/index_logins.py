@@ -78,7 +78,7 @@ class IndexLogins:
         own = environ.get("NETRC") or os.path.join(environ.get("HOME", ""), ".netrc")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             for host, (user, password) in self._found.items():
-                file.write("machine %s login %s password %s\n" % (host, _quote(user), _quote(password)))
+                file.write(f"machine {host} login {_quote(user)} password {_quote(password)}\n")
             file.write(_text_of(own))
         return {**found, "NETRC": path}
 
@@ -86,13 +86,13 @@ class IndexLogins:
         for address in _ADDRESS.findall(text):
             scheme, _, place = address.lower().partition("://")
             server = place.rpartition("@")[2].removesuffix(":443" if scheme == "https" else ":80")
-            self._servers.setdefault(_host("%s://%s" % (scheme, server)), set()).add("%s %s" % (scheme, server))
+            self._servers.setdefault(_host(f"{scheme}://{server}"), set()).add(f"{scheme} {server}")
 
     def _refuse_shared_hosts(self) -> None:
         """netrc knows hosts, and no ports: another server there would be sent what is not meant for it."""
         for host in self._found:
             if len(self._servers.get(host, ())) > 1:
-                what = "two servers at one host, %s, and one of them with a login: pip would send it to both" % host
+                what = f"two servers at one host, {host}, and one of them with a login: pip would send it to both"
                 raise UsageError(what, "stage.pip", "leave one out, or use a keyring")
 
     def _take_login(self, address: re.Match[str]) -> str:
@@ -101,7 +101,7 @@ class IndexLogins:
         name, _, word = said.partition(":")
         login = unquote(name), unquote(word)
         if self._found.setdefault(host, login) != login:
-            what = "two logins for one host: %s" % host
+            what = f"two logins for one host: {host}"
             raise UsageError(what, "stage.pip", "pip can be told one: leave the other out, or use a keyring")
         return start + rest
 
@@ -167,13 +167,13 @@ def _host(address: str) -> str:
     try:
         return urlsplit(address).hostname or ""
     except ValueError:
-        raise UsageError("no address of a package index: %s" % address, "stage.pip", "mend it") from None
+        raise UsageError(f"no address of a package index: {address}", "stage.pip", "mend it") from None
 
 
 def _quote(word: str) -> str:
     if any(ord(each) < 32 for each in word):
         raise UsageError("a user or password of an index holds a control character", "stage.pip")
-    return '"%s"' % re.sub(r'(["\\])', r"\\\1", word)
+    return '"{}"'.format(re.sub(r'(["\\])', r"\\\1", word))
 
 
 def _text_of(path: str) -> str:

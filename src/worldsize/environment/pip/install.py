@@ -101,7 +101,7 @@ def make_includes_absolute(work: Build, lines: Iterable[str]) -> list[str]:
         if include is None or is_project(include[1]):
             found.append(line)
         else:
-            found.append("%s %s" % (include[0], _make_include_absolute(work, include[1])))
+            found.append(f"{include[0]} {_make_include_absolute(work, include[1])}")
     return found
 
 
@@ -112,7 +112,7 @@ def _make_include_absolute(work: Build, path: str) -> str:
     moved = [new for old, new in zip(said, absolute, strict=True) if old != new and parse_include(old) is None]
     if not moved and [parse_include(line) for line in there] == [parse_include(line) for line in absolute]:
         return path
-    name = "included-%s-%s" % (digest_of(path.encode("utf-8", "surrogateescape"))[:8], os.path.basename(path))
+    name = "included-{}-{}".format(digest_of(path.encode("utf-8", "surrogateescape"))[:8], os.path.basename(path))
     return write_input(work, name, there)
 
 
@@ -137,7 +137,7 @@ def install_layer(
     )
     said = uv.read_messages("looking at what is there", *words)
     found = [
-        "%s @ %s" % (name, url or bare_url) if url or bare_url else "%s==%s" % (name, version)
+        f"{name} @ {url or bare_url}" if url or bare_url else f"{name}=={version}"
         for sign, name, version, url, bare_url in _PLANNED_CHANGE.findall(said)
         if sign == "+"
     ]
@@ -147,7 +147,7 @@ def install_layer(
 
 
 def pins(found: Iterable[InstalledDistribution]) -> list[str]:
-    return ["%s==%s" % (each.name, each.version) for each in found]
+    return [f"{each.name}=={each.version}" for each in found]
 
 
 def write_input(work: Build, name: str, lines: Iterable[str]) -> str:
@@ -216,7 +216,7 @@ def _parse_hashes(text: str) -> dict[str, list[str]]:
     found = {}
     for package in tomllib.loads(text).get("packages", ()):
         files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
-        hashes = {"%s:%s" % item for each in files for item in each.get("hashes", {}).items()}
+        hashes = {"{}:{}".format(*item) for each in files for item in each.get("hashes", {}).items()}
         found[normalized_name(package["name"])] = sorted(hashes)
     return found
 
@@ -232,7 +232,7 @@ def install_locked(work: Build, uv: Uv, lock: Mapping[str, Any]) -> None:
 
 
 def _pin(row: Mapping[str, Any]) -> str:
-    return "%s @ %s" % (row["name"], row["url"]) if row["url"] else "%s==%s" % (row["name"], row["version"])
+    return "{} @ {}".format(row["name"], row["url"]) if row["url"] else "{}=={}".format(row["name"], row["version"])
 
 
 def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDistribution]) -> list[dict[str, Any]]:
@@ -242,12 +242,14 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
     wrong = [name for name in {*rows, *here} if name not in rows or name not in here]
     wrong += [name for name in rows if name in here and here[name].version != rows[name]["version"]]
     if wrong:
-        raise BuildError("not what the lock says: %s" % ", ".join(sorted(set(wrong))), None, "was the index changed?")
+        raise BuildError(
+            "not what the lock says: {}".format(", ".join(sorted(set(wrong)))), None, "was the index changed?"
+        )
     for name, row in rows.items():
         url = row.get("url") or ""
         exact = local_directories([url]) or re.search(r"\.whl(?:[?#].*)?$", url)  # what is built of others may differ
         if exact and row["digest"] not in (None, here[name].digest):
-            what = "%s is not what was locked: the sources have changed since, in %s" % (row["name"], url)
+            what = "{} is not what was locked: the sources have changed since, in {}".format(row["name"], url)
             raise BuildError(what, None, "bring it back, or lock anew: worldsize env lock")
     return [{**row, "digest": here[name].digest} for name, row in rows.items()]
 

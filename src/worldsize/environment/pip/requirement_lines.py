@@ -36,7 +36,7 @@ def read_lines(path: str) -> list[str]:
     found: list[str] = []
     goes_on = False
     for number, line in enumerate(lines, 1):
-        _refuse_ambiguous(line, "%s:%d" % (printable_text(path), number))
+        _refuse_ambiguous(line, f"{printable_text(path)}:{number}")
         comment = _ONLY_COMMENT.match(line) is not None
         ends = comment or not line.endswith("\\")
         text = " " + line if comment else line if ends else line.strip("\\")
@@ -72,6 +72,6 @@ def _decode(data: bytes, path: str) -> str:
         if coding and coding[1].lower().replace(b"_", b"-") not in _PLAIN:
             named = coding[1].decode("ascii", "replace")
             raise UsageError(
-                "says that it is in %s, which uv does not read" % named, printable_text(path), "save it as UTF-8"
+                f"says that it is in {named}, which uv does not read", printable_text(path), "save it as UTF-8"
             )
     return data.decode("utf-8", "surrogateescape")

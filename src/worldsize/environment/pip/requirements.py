@@ -45,16 +45,16 @@ def local_path(line: str) -> str | None:
     if path[:5].lower() == "file:":
         found = _FILE.match(path)
         if found is None:
-            raise UsageError("an address of a file that is not followed here: %s" % shown, None, "file:///PATH")
+            raise UsageError(f"an address of a file that is not followed here: {shown}", None, "file:///PATH")
         return unquote(found[1])
     if not path or parts.is_address:
         return None
     if not path.startswith("/") or "#" in path:
         hint = "write the path from / on, with nothing behind it"
-        raise UsageError("a path that is not followed here: %s" % shown, None, hint)
+        raise UsageError(f"a path that is not followed here: {shown}", None, hint)
     if parts.after.startswith(";"):
         hint = "with a space before the semicolon"
-        raise UsageError("a path that ends in one way for pip, and in another for uv: %s" % shown, None, hint)
+        raise UsageError(f"a path that ends in one way for pip, and in another for uv: {shown}", None, hint)
     return path
 
 
@@ -220,12 +220,12 @@ def _git_requirement(name: str, source: dict[str, Any], marker: str) -> str:
     revision = source.get("rev") or source.get("tag") or source.get("branch")
     within = source.get("subdirectory")
     markers = [each.strip() for each in (marker, str(source.get("marker") or "")) if each.strip()]
-    return "%s @ git+%s%s%s%s" % (
+    return "{} @ git+{}{}{}{}".format(
         name,
         source["git"].removeprefix("git+"),
-        "@%s" % revision if revision else "",
-        "#subdirectory=%s" % within if within else "",
-        " ; " + " and ".join("(%s)" % each for each in markers) if markers else "",
+        f"@{revision}" if revision else "",
+        f"#subdirectory={within}" if within else "",
+        " ; " + " and ".join(f"({each})" for each in markers) if markers else "",
     )
 
 
@@ -256,7 +256,7 @@ def toml_text_lines(path: str) -> list[str]:
             return [line for name, item in value.items() for line in texts(item, name)]
         if isinstance(value, list):
             return [line for item in value for line in texts(item, key)]
-        return ['%s = "%s"' % (key, value)] if isinstance(value, str) else []
+        return [f'{key} = "{value}"'] if isinstance(value, str) else []
 
     return texts(_read_toml(path), "")
 

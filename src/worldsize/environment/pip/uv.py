@@ -111,9 +111,7 @@ class Uv:
         for word in given:
             if mask_channel(word) != word:
                 hint = "put it into a list of requirements, or into variables: UV_INDEX, UV_FIND_LINKS"
-                raise BuildError(
-                    "a login on a command line, for everybody to read: %s" % mask_channel(word), what, hint
-                )
+                raise BuildError(f"a login on a command line, for everybody to read: {mask_channel(word)}", what, hint)
         environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
         try:
             argv = [self.program, *given, *_COMMON]
@@ -132,7 +130,7 @@ class Uv:
             if word in files or (given and given[-1] in _FILE_OPTIONS and not is_project(word)):
                 word = self._strip_list(word)
             elif sign and option in _FILE_OPTIONS:
-                word = "%s=%s" % (option, self._strip_list(value))
+                word = f"{option}={self._strip_list(value)}"
             given.append(self._logins.strip_line(word))
         return given
 
@@ -151,7 +149,7 @@ class Uv:
         try:
             copy = write_isolated_copy(directory, apart)
         except OSError as error:
-            raise BuildError("cannot be read: %s" % error.strerror, error.filename) from None
+            raise BuildError(f"cannot be read: {error.strerror}", error.filename) from None
         return self(what, "export", *words, "--project", copy, cwd=copy)
 
     def read_messages(self, what: str, *words: str) -> str:
@@ -177,18 +175,18 @@ class Uv:
     def _hint(self, error: BuildError, constrained: bool) -> str | None:
         if _NO_SOLUTION in error.what and constrained:
             theirs = "conda installed" if os.path.isdir(os.path.join(self._work.prefix, "conda-meta")) else "is there"
-            return "%s; pip may not change what %s: move a package to where it fits" % (error.hint, theirs)
+            return f"{error.hint}; pip may not change what {theirs}: move a package to where it fits"
         if _NO_PROJECT in error.what:
-            return "%s; its dependencies would stand in a [project] table" % error.hint
+            return f"{error.hint}; its dependencies would stand in a [project] table"
         if any(each in error.what for each in _NO_NETWORK):
-            return "%s; is the package index reachable from here? UV_INDEX_URL names another" % error.hint
+            return f"{error.hint}; is the package index reachable from here? UV_INDEX_URL names another"
         return error.hint
 
 
 def _split_short_options(words: Sequence[str]) -> Iterator[str]:
     """Short options each in a word of its own, and before its value: -qrFILE is -q -r FILE."""
     for word in words:
-        if not re.fullmatch("-[%s]*(?:[%s](?s:.*))?" % (_SHORT_SWITCHES, _SHORT_OPTIONS), word):
+        if not re.fullmatch(f"-[{_SHORT_SWITCHES}]*(?:[{_SHORT_OPTIONS}](?s:.*))?", word):
             yield word
             continue
         left = word[1:]
@@ -249,7 +247,7 @@ class _UvProgress:
 
     def __call__(self, line: str) -> None:
         if _PROGRESS_LINE.match(line):
-            self._work.report_progress("%s: %s" % (self._what, line.strip()))
+            self._work.report_progress(f"{self._what}: {line.strip()}")
 
 
 def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
@@ -258,8 +256,8 @@ def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
     said = uv.read_messages("making a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
     unfit = _UNFIT.search(said)
     if unfit and not asked:
-        what = "the project wants Python %s, and %s is %s" % (unfit[2], python, unfit[1])
-        raise BuildError(what, None, 'say which: python: "%s"' % unfit[2])
+        what = f"the project wants Python {unfit[2]}, and {python} is {unfit[1]}"
+        raise BuildError(what, None, f'say which: python: "{unfit[2]}"')
 
 
 def make_layer(uv: Uv, prefix: str, upon: ExistingEnvironment) -> None:
@@ -272,7 +270,7 @@ def make_layer(uv: Uv, prefix: str, upon: ExistingEnvironment) -> None:
     if own is None or below is None:
         raise BuildError("has no site-packages to build upon", upon.prefix)
     with open(os.path.join(own, "_worldsize_upon.pth"), "w", encoding="utf-8") as file:
-        file.write("import site; site.addsitedir(%r)\n" % below)
+        file.write(f"import site; site.addsitedir({below!r})\n")
 
 
 def install(

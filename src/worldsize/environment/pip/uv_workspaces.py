@@ -40,10 +40,10 @@ def _refuse_foreign(path: str, environ: Mapping[str, str]) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise BuildError("cannot be read: %s" % error.strerror, path) from None
+        raise BuildError(f"cannot be read: {error.strerror}", path) from None
     if danger and not trusted:
-        what = "uv would take from it where packages come from, and %s" % danger
-        raise BuildError(what, path, "if you trust it: worldsize config trust %s" % path)
+        what = f"uv would take from it where packages come from, and {danger}"
+        raise BuildError(what, path, f"if you trust it: worldsize config trust {path}")
 
 
 def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:

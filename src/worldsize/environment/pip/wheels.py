@@ -43,8 +43,9 @@ def make_wheels(
     def fill(part: str) -> None:
         os.makedirs(part, 0o700)
         data.report_notice(
-            "pip: fetching wheels for %s"
-            % mask_text(mask_values(", ".join(requirements), secrets))[:_MAX_MESSAGE_LENGTH]
+            "pip: fetching wheels for {}".format(
+                mask_text(mask_values(", ".join(requirements), secrets))[:_MAX_MESSAGE_LENGTH]
+            )
         )
         _run_pip(_pip_command(python, environ), requirements, part, environ, secrets)
         for name in os.listdir(part):
@@ -77,7 +78,7 @@ def _run_pip(
         shutil.rmtree(given, ignore_errors=True)
     if done.returncode:
         said = mask_text(mask_values(done.stderr.strip() or done.stdout.strip(), secrets))[-_MAX_MESSAGE_LENGTH:]
-        raise UsageError("pip could not fetch them:\n%s" % said, "stage.pip", "mend the requirements")
+        raise UsageError(f"pip could not fetch them:\n{said}", "stage.pip", "mend the requirements")
 
 
 def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
@@ -86,7 +87,7 @@ def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
         return [python, "-m", "pip"]
     if _is_runnable([sys.executable, "-m", "pip", "--version"], environ):
         return [sys.executable, "-m", "pip", "--python", python]
-    hint = "install pip there: %s -m ensurepip, or `uv pip install pip`" % python
+    hint = f"install pip there: {python} -m ensurepip, or `uv pip install pip`"
     raise UsageError("neither the job's Python nor worldsize's has pip", "stage.pip", hint)
 
 
@@ -111,7 +112,7 @@ def _tags(python: str, environ: Mapping[str, str]) -> str:
         argv = [python, "-c", _TAGS_PROGRAM]
         return subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, cwd=os.sep).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError("the job's Python does not run: %s" % error, python) from None
+        raise UsageError(f"the job's Python does not run: {error}", python) from None
 
 
 def _contents(requirements: Sequence[str]) -> list[bytes]:
@@ -124,5 +125,5 @@ def _contents(requirements: Sequence[str]) -> list[bytes]:
                 with open(named[1].strip(), "rb") as file:
                     found.append(file.read())
             except OSError as error:
-                raise UsageError("cannot be read: %s" % error.strerror, named[1].strip()) from None
+                raise UsageError(f"cannot be read: {error.strerror}", named[1].strip()) from None
     return found

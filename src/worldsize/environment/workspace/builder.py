@@ -66,7 +66,7 @@ class Build:
         """The same, and the log."""
         self.report_progress(what)
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write("==> %s %s\n" % (time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
+            log.write("==> {} {}\n".format(time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
 
     def mask(self, text: str) -> str:
         """Without secrets, and these `secrets`."""
@@ -200,4 +200,4 @@ def _wait_message(note: dict[str, Any]) -> str:
     """For those who wait."""
     if not note:
         return "waiting for its builder"
-    return "waiting for process %s on %s: %s" % (note.get("pid"), note.get("host"), note.get("step"))
+    return "waiting for process {} on {}: {}".format(note.get("pid"), note.get("host"), note.get("step"))

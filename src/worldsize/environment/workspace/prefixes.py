@@ -49,7 +49,7 @@ class PrefixEntry(NamedTuple):
 def prefix_path(envs_dir: str, label: str, fingerprint: str) -> str:
     """Where the environment of this fingerprint lies, and no other."""
     fit = _UNFIT.sub("-", label).strip("-.")[:_LONGEST] or "env"
-    return os.path.join(envs_dir, "%s-%s" % (fit, fingerprint[:16]))
+    return os.path.join(envs_dir, f"{fit}-{fingerprint[:16]}")
 
 
 def lock_path(prefix: str) -> str:
@@ -77,11 +77,11 @@ def read_description(prefix: str) -> dict[str, Any] | None:
         raise storage_error(error, path) from None
     if value is None:
         return None
-    hint = "worldsize env remove %s builds it anew at its next use" % os.path.basename(prefix)
+    hint = f"worldsize env remove {os.path.basename(prefix)} builds it anew at its next use"
     try:
         require_version(value, DESCRIPTION_VERSION, "description of an environment")
     except NewerFormat as error:
-        raise NewerFormat(error.what, path, "%s; %s" % (error.hint, hint)) from None
+        raise NewerFormat(error.what, path, f"{error.hint}; {hint}") from None
     except ValueError:
         raise WorldsizeError("this worldsize cannot read what it says of itself", path, hint) from None
     return dict(value)

@@ -59,7 +59,7 @@ def run(
     ended = execute(work, argv, environ, what, heard, cwd, logged=logged)
     if ended.code:
         raise BuildError(
-            "%s %s%s" % (what, exit_text(ended.code), _last_lines_text(ended.last)), None, failure_hint(work, ended)
+            f"{what} {exit_text(ended.code)}{_last_lines_text(ended.last)}", None, failure_hint(work, ended)
         )
     return ended.out
 
@@ -81,7 +81,7 @@ def execute(
             try:
                 process = _start(work, argv, environ, cwd, order is not None)
             except OSError as error:
-                raise BuildError("%s: %s cannot be executed: %s" % (what, argv[0], error.strerror)) from None
+                raise BuildError(f"{what}: {argv[0]} cannot be executed: {error.strerror}") from None
         for number in held:
             signal.raise_signal(number)
         out, last = _read_streams(process, work, heard, order, logged)
@@ -182,7 +182,7 @@ def run_bash(
     script = [
         "exec 3>&1 1>&2",
         *(MODULE_LINES if wanted else ()),
-        "trap 'code=$?; echo \"%s with code $code: $BASH_COMMAND\" >&2; exit $code' ERR" % FAILED_MARK,
+        f"trap 'code=$?; echo \"{FAILED_MARK} with code $code: $BASH_COMMAND\" >&2; exit $code' ERR",
         *lines,
     ]
     argv, variable = bash_command(script)
@@ -193,7 +193,7 @@ def with_modules(work: Build, modules: Sequence[str], environ: Mapping[str, str]
     """`environ` as it is once the modules are loaded. BuildError names the one that cannot be."""
     if not modules:
         return dict(environ)
-    work.report_step("loading modules: %s" % ", ".join(modules))
+    work.report_step("loading modules: {}".format(", ".join(modules)))
     return environ_after(work, [module_line(module) for module in modules], environ, "loading modules")
 
 
@@ -206,7 +206,7 @@ def environ_after(work: Build, lines: Sequence[str], environ: Mapping[str, str],
 
 def exit_text(code: int) -> str:
     name = signal_name(128 - code) if code < 0 else None
-    return "was killed by signal %d (%s)" % (-code, name) if name else "failed with code %d" % code
+    return f"was killed by signal {-code} ({name})" if name else f"failed with code {code}"
 
 
 def failure_hint(work: Build, ended: ProgramResult) -> str:
@@ -220,7 +220,7 @@ def failure_hint(work: Build, ended: ProgramResult) -> str:
 
 
 def log_hint(work: Build) -> str:
-    return "all of it: %s" % work.log_path
+    return f"all of it: {work.log_path}"
 
 
 def _last_lines_text(last: Sequence[str]) -> str:

@@ -86,7 +86,7 @@ class FilePatches:
         """Where this rank writes what belongs at `place`."""
         own = self._beside.get(place)
         if own is None:
-            own = self._beside[place] = os.path.join(self._own_directory(), "%d" % len(self._beside))
+            own = self._beside[place] = os.path.join(self._own_directory(), f"{len(self._beside)}")
             if "r" in mode and os.path.exists(place):
                 with opened(place, "rb") as source, opened(own, "wb") as target:
                     target.write(source.read())
@@ -148,7 +148,7 @@ class FilePatches:
 
     def _announce(self, name: str, count: int) -> None:
         if self._training.used:
-            self._world.store.set("worldsize/saved/%s" % name, str(count))
+            self._world.store.set(f"worldsize/saved/{name}", str(count))
 
     def _await(self, name: str) -> None:
         """Until rank 0 has written what this rank has not, as often as it would have been written here."""
@@ -157,7 +157,7 @@ class FilePatches:
             return
         import time
 
-        key = "worldsize/saved/%s" % name
+        key = f"worldsize/saved/{name}"
         self._world.store.wait([key])
         while int(self._world.store.get(key)) < count:
             time.sleep(0.05)
@@ -177,7 +177,7 @@ class FilePatches:
         if not self._directory:
             import tempfile
 
-            self._directory = tempfile.mkdtemp(prefix="worldsize-rank-%d-" % self._training.rank)
+            self._directory = tempfile.mkdtemp(prefix=f"worldsize-rank-{self._training.rank}-")
             self._sweep_later()
         return self._directory
 

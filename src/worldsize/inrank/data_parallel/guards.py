@@ -125,7 +125,7 @@ class _StepChecks:
     def _refuse_without_batches(self, what: str, count: int, patience: int) -> None:
         if count >= patience and not any(self._parts.training.counts.values()):
             raise refusal(
-                "after %d %s no batch has been shared out: every rank would do the same work" % (count, what),
+                f"after {count} {what} no batch has been shared out: every rank would do the same work",
                 "share each batch out: `x, y = worldsize.shard(x, y)`, after `import worldsize`",
             )
 
@@ -135,8 +135,8 @@ class _StepChecks:
         if device is not None and not self._normalising.is_synced_on(device):
             parts.models.stale = True
             training.notice(
-                "BatchNorm sees a rank's slice of each batch, %d samples (%s=1 in the job's variables: all %d)"
-                % (training.batch.local, SYNC_VARIABLE, training.batch.total)
+                f"BatchNorm sees a rank's slice of each batch, {training.batch.local} samples "
+                f"({SYNC_VARIABLE}=1 in the job's variables: all {training.batch.total})"
             )
 
     def _compare(self, optimizer: Any) -> None:

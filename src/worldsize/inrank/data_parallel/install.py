@@ -71,7 +71,7 @@ def take_part(batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
     parts.models.equalise_new()
     total = size_of(batch, dim)
     if total is None:
-        raise refusal("what is to be shared out differs in dimension %d" % dim, "give tensors of one batch")
+        raise refusal(f"what is to be shared out differs in dimension {dim}", "give tensors of one batch")
     training.counts["shards"] += 1
     if total % training.size:
         training.samples += total

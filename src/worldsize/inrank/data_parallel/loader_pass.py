@@ -113,25 +113,26 @@ class LoaderPass:
         self._counts = LoopCounts(frame)
         if self._counts.lines:
             self._training.notice(
-                "%s: what the loop counts of its batches is added up over the ranks when it ends; before, it is of "
-                "rank 0's slices: %s" % (frame.f_code.co_filename, ", ".join(self._counts.lines))
+                "{}: what the loop counts of its batches is added up over the ranks when it ends; before, it is of "
+                "rank 0's slices: {}".format(frame.f_code.co_filename, ", ".join(self._counts.lines))
             )
         sizes = printed_sizes(frame.f_code, frame.f_lineno)
         if sizes:
             self._training.notice(
-                "%s: what the loop says of its batches' sizes, and by them, is of rank 0's slices: %s"
-                % (frame.f_code.co_filename, ", ".join(sizes))
+                "{}: what the loop says of its batches' sizes, and by them, is of rank 0's slices: {}".format(
+                    frame.f_code.co_filename, ", ".join(sizes)
+                )
             )
 
     def _notice_missed_batch(self) -> None:
         self._training.notice(
-            "a batch of %s was cut into slices and not trained with: what is counted of it is of a slice"
-            % self._location()
+            f"a batch of {self._location()} was cut into slices and not trained with: "
+            "what is counted of it is of a slice"
         )
 
     def _location(self) -> str:
         code, line, _ = self.site
-        return "%s:%d" % (code.co_filename, line) if code is not None else "the loader"
+        return f"{code.co_filename}:{line}" if code is not None else "the loader"
 
     def draw_own(self, draw: Callable[[], Any]) -> Any:
         """The next batch; of a stream under `scale`, this rank's of the next ones, one for each."""
@@ -182,8 +183,8 @@ class LoaderPass:
         parts, counts = self._parts, self._training.counts
         if counts["whole"] and not counts["sliced"]:
             self._training.notice(
-                "no batch divided by %d ranks: each went whole to every rank, which is right, but no faster"
-                % self._training.size
+                f"no batch divided by {self._training.size} ranks: each went whole to every rank, which is right, "
+                "but no faster"
             )
         parts.streams.use(False)
         parts.streams.use_shared_python()

@@ -61,7 +61,7 @@ def printed_sizes(code: Any, line: int) -> list[str]:
     sayings = [node for statement in loop.body for node in ast.walk(statement) if _is_output(node)]
     sizes: list[Any] = [node for saying in sayings for node in ast.walk(saying) if _is_size(node)]
     found = [(node, name.id) for node in sizes for name in ast.walk(node) if isinstance(name, ast.Name)]
-    return list(dict.fromkeys("size of %s (line %d)" % (name, node.lineno) for node, name in found if name in taken))
+    return list(dict.fromkeys(f"size of {name} (line {node.lineno})" for node, name in found if name in taken))
 
 
 @lru_cache(maxsize=None)
@@ -108,7 +108,7 @@ def _called_name(node: ast.AST) -> str:
 def _dotted_name(node: ast.expr) -> str:
     """A name, or an attribute of one; nothing for anything else."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return "%s.%s" % (node.value.id, node.attr)
+        return f"{node.value.id}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 

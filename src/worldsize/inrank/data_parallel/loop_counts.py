@@ -29,7 +29,7 @@ class LoopCounts:
     def __init__(self, frame: Any) -> None:
         self.code = frame.f_code
         found = counted_variables(frame.f_code, frame.f_lineno)
-        self.lines = ["%s (line %d)" % (name, line) for name, line, _ in found]
+        self.lines = [f"{name} (line {line})" for name, line, _ in found]
         self._means = {name for name, _, mean in found if mean}
         self._last = {name: value for name, _, _ in found for value in (_read(frame, name),) if value is not None}
         self._added: dict[str, Any] = dict.fromkeys(self._last, 0)

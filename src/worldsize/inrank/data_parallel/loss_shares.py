@@ -48,16 +48,17 @@ class LossShares:
     def _check_reading(self, reading: LossReading) -> None:
         if reading.bent and self._training.mode == "split":
             raise refusal(
-                "the loss is not a sum or a mean over its batch (%s of one), so slices of a batch do not add up to it"
-                % reading.bent[0],
-                "take the %s of each sample's loss, or use --data-parallel=scale" % reading.bent[0],
+                f"the loss is not a sum or a mean over its batch ({reading.bent[0]} of one), "
+                "so slices of a batch do not add up to it",
+                f"take the {reading.bent[0]} of each sample's loss, or use --data-parallel=scale",
             )
         if reading.sums:
             self._training.notice("the loss is a sum over its batch: gradients are added over the ranks")
         if reading.opaque:
             self._training.notice(
-                "the loss's last steps could not be looked into (%s): it is taken as a mean over the batch"
-                % ", ".join(sorted(set(reading.opaque)))
+                "the loss's last steps could not be looked into ({}): it is taken as a mean over the batch".format(
+                    ", ".join(sorted(set(reading.opaque)))
+                )
             )
 
     def _weigh(self, pairs: list[tuple[Any, Any]], handles: list[Any]) -> None:

@@ -55,7 +55,7 @@ class Communicator:
         from datetime import timedelta
 
         minutes = _VALUE_MINUTES if kind == "values" else _MINUTES
-        store = torch.distributed.PrefixStore("worldsize/%s" % kind, self.store)
+        store = torch.distributed.PrefixStore(f"worldsize/{kind}", self.store)
         return torch.distributed.ProcessGroupGloo(store, self.rank, self.size, timedelta(minutes=minutes))
 
     def _nccl(self, kind: str) -> Any:
@@ -66,7 +66,7 @@ class Communicator:
             or not torch.distributed.is_nccl_available()
         ):
             return self._gloo("shared-" + kind)
-        store = torch.distributed.PrefixStore("worldsize/%s" % kind, self.store)
+        store = torch.distributed.PrefixStore(f"worldsize/{kind}", self.store)
         return torch.distributed.ProcessGroupNCCL(
             store, self.rank, self.size, torch.distributed.ProcessGroupNCCL.Options()
         )
@@ -75,9 +75,9 @@ class Communicator:
         import socket
 
         device = torch.cuda.get_device_properties(torch.cuda.current_device())
-        mine = "%s %s" % (socket.gethostname(), getattr(device, "uuid", torch.cuda.current_device()))
-        self.store.set("worldsize/device/%d" % self.rank, mine)
-        everyone = {self.store.get("worldsize/device/%d" % rank) for rank in range(self.size)}
+        mine = "{} {}".format(socket.gethostname(), getattr(device, "uuid", torch.cuda.current_device()))
+        self.store.set(f"worldsize/device/{self.rank}", mine)
+        everyone = {self.store.get(f"worldsize/device/{rank}") for rank in range(self.size)}
         return len(everyone) == self.size
 
     def add_up(self, tensor: Any, kind: str | None = None) -> Any:

@@ -27,7 +27,7 @@ def write(training: Training) -> None:
     try:
         mode = os.stat(os.path.dirname(directory)).st_mode & 0o777  # whatever the rank's umask is
         os.makedirs(directory, mode, exist_ok=True)
-        path = os.path.join(directory, "rank-%05d.json" % training.rank)
+        path = os.path.join(directory, f"rank-{training.rank:05d}.json")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode & 0o666), "w") as file:
             json.dump(told, file)
     except OSError:

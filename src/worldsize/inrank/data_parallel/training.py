@@ -58,13 +58,13 @@ class Training:
         if text not in self.said:
             self.said.add(text)
             if self.rank == 0:
-                sys.stderr.write("worldsize: data parallel: %s\n" % text)
+                sys.stderr.write(f"worldsize: data parallel: {text}\n")
                 sys.stderr.flush()
 
 
 def refusal(what: str, hint: str, place: str | None = None) -> ScriptRefused:
     """`raise refuse(…)`: with the line of the user's script that led here."""
-    return ScriptRefused("%s: %s\n  -> %s" % (place or user_location(), what, hint))
+    return ScriptRefused(f"{place or user_location()}: {what}\n  -> {hint}")
 
 
 def user_frame(depth: int = 1) -> Any:
@@ -77,7 +77,7 @@ def user_frame(depth: int = 1) -> Any:
 
 def user_location() -> str:
     frame = user_frame(2)
-    return "%s:%d" % (frame.f_code.co_filename, frame.f_lineno) if frame is not None else "the script"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the script"
 
 
 _known_files: dict[str, bool] = {}

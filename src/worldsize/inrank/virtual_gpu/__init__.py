@@ -17,7 +17,7 @@ def on_torch(torch: Any) -> None:
     """Changes `torch`, which has just been imported, for this process and all that it forks. RuntimeError for an old
     one."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 2):
-        raise RuntimeError("worldsize rehearsal: virtual GPUs need torch 2.2, and this is %s" % torch.__version__)
+        raise RuntimeError(f"worldsize rehearsal: virtual GPUs need torch 2.2, and this is {torch.__version__}")
     from . import install
 
     install.install_all()

@@ -61,7 +61,7 @@ def _functions(owner: Any, names: str) -> list[Any]:
 
 
 _ALL = [
-    *_functions(torch.Tensor, " ".join("__%s__" % name for name in _OPERATORS.split(" "))),
+    *_functions(torch.Tensor, " ".join(f"__{name}__" for name in _OPERATORS.split(" "))),
     *_functions(torch.Tensor, _BOTH),
     *_functions(torch, _BOTH),
     *_functions(torch, _TORCH),
@@ -69,5 +69,5 @@ _ALL = [
 ]
 CHECKS: dict[Any, Any] = {
     **dict.fromkeys(_ALL, check_same_device),
-    **{getattr(F, "conv%s%dd" % (kind, dim)): _check_convolution for kind in ("", "_transpose") for dim in (1, 2, 3)},
+    **{getattr(F, f"conv{kind}{dim}d"): _check_convolution for kind in ("", "_transpose") for dim in (1, 2, 3)},
 }

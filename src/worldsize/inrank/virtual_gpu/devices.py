@@ -122,7 +122,7 @@ def index_of(device: Any, optional: bool = True) -> int:
     if device is None or not isinstance(device, int):
         if device is None and optional:
             return current_index()
-        raise ValueError("Expected a torch.device with a specified index or an integer, but got:%s" % device)
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
     return current_index() if device < 0 else int(device)
 
 

@@ -121,7 +121,7 @@ def _patch_default_types() -> None:
 
     def set_default_tensor_type(kind: Any) -> None:
         """The old way to make every new tensor on the GPU."""
-        named = "%s.%s" % (getattr(kind, "__module__", ""), getattr(kind, "__name__", ""))
+        named = "{}.{}".format(getattr(kind, "__module__", ""), getattr(kind, "__name__", ""))
         text = kind if isinstance(kind, str) else named
         if not text.startswith("torch.cuda."):
             function_mode.DefaultDevice.index = None
@@ -194,8 +194,8 @@ def _patch_attention() -> None:
     call_after_import("torch.nn.attention", of_module)
     torch.backends.cuda.sdp_kernel = choice
     for name in ("flash", "mem_efficient", "math", "cudnn"):
-        if hasattr(torch.backends.cuda, "enable_%s_sdp" % name):
-            setattr(torch.backends.cuda, "enable_%s_sdp" % name, cuda_devices.do_nothing)
+        if hasattr(torch.backends.cuda, f"enable_{name}_sdp"):
+            setattr(torch.backends.cuda, f"enable_{name}_sdp", cuda_devices.do_nothing)
 
 
 def _patch_distributed() -> None:

@@ -21,7 +21,7 @@ MEMORY_MIB = 81920
 
 
 def _uuid(index: int) -> str:
-    return "GPU-%08d-0000-0000-0000-000000000000" % index
+    return f"GPU-{index:08d}-0000-0000-0000-000000000000"
 
 
 FIELDS: Dict[str, Tuple[str, Callable[[int], object]]] = {
@@ -38,8 +38,8 @@ FIELDS: Dict[str, Tuple[str, Callable[[int], object]]] = {
     "pstate": ("", lambda index: "P0"),
     "persistence_mode": ("", lambda index: "Enabled"),
     "mig.mode.current": ("", lambda index: "Disabled"),
-    "pci.bus_id": ("", lambda index: "00000000:%02X:00.0" % (index + 1)),
-    "gpu_bus_id": ("", lambda index: "00000000:%02X:00.0" % (index + 1)),
+    "pci.bus_id": ("", lambda index: f"00000000:{index + 1:02X}:00.0"),
+    "gpu_bus_id": ("", lambda index: f"00000000:{index + 1:02X}:00.0"),
     "timestamp": ("", lambda index: time.strftime("%Y/%m/%d %H:%M:%S.000")),
     "memory.total": ("MiB", lambda index: MEMORY_MIB),
     "memory.used": ("MiB", lambda index: 0),
@@ -70,7 +70,7 @@ def main(words: Sequence[str]) -> int:
     try:
         sys.stdout.write(_answer(words))
     except Mistake as mistake:
-        sys.stdout.write("%s\n" % mistake)
+        sys.stdout.write(f"{mistake}\n")
         return 2
     return 0
 
@@ -80,10 +80,10 @@ def _answer(words: Sequence[str]) -> str:
     if "-h" in options or "--help" in options:
         return (__doc__ or "nvidia-smi of a rehearsal") + "\n"
     if "--help-query-gpu" in options:
-        return "".join('"%s"\n' % name for name in FIELDS)
+        return "".join(f'"{name}"\n' for name in FIELDS)
     gpus = _choose_gpus(options.get("-i") or options.get("--id") or "")
     if "-L" in options or "--list-gpus" in options:
-        return "".join("GPU %d: %s (UUID: %s)\n" % (index, NAME, _uuid(index)) for index in gpus)
+        return "".join(f"GPU {index}: {NAME} (UUID: {_uuid(index)})\n" for index in gpus)
     if "--query-gpu" in options:
         return _query_text(options["--query-gpu"], options.get("--format", ""), gpus)
     if "--query-compute-apps" in options:
@@ -102,12 +102,12 @@ def _parse_options(words: Sequence[str]) -> Dict[str, str]:
         name, sign, value = rest.pop(0).partition("=")
         if name in _WITH_VALUE:
             if not sign and not rest:
-                raise Mistake('Option "%s" needs a value' % name)
+                raise Mistake(f'Option "{name}" needs a value')
             found[name] = value if sign else rest.pop(0)
         elif name in _WITHOUT_VALUE:
             found[name] = ""
         else:
-            raise Mistake("nvidia-smi of a rehearsal does not know %s (docs/rehearsal.md)" % name)
+            raise Mistake(f"nvidia-smi of a rehearsal does not know {name} (docs/rehearsal.md)")
     return found
 
 
@@ -130,7 +130,7 @@ def _query_text(fields: str, form: str, gpus: Sequence[int]) -> str:
     names = [name.strip() for name in fields.split(",")]
     for name in names:
         if name not in FIELDS:
-            raise Mistake('Field "%s" is not a valid field to query.' % name)
+            raise Mistake(f'Field "{name}" is not a valid field to query.')
     lines = []
     if "noheader" not in forms:
         lines.append(", ".join(map(_title, names)))
@@ -141,22 +141,22 @@ def _query_text(fields: str, form: str, gpus: Sequence[int]) -> str:
 
 def _title(name: str) -> str:
     unit = FIELDS[name][0]
-    return "%s [%s]" % (name, unit) if unit else name
+    return f"{name} [{unit}]" if unit else name
 
 
 def _value(name: str, index: int, bare: bool) -> str:
     unit, value = FIELDS[name]
-    return "%s %s" % (value(index), unit) if unit and not bare else str(value(index))
+    return f"{value(index)} {unit}" if unit and not bare else str(value(index))
 
 
 def _table(gpus: Sequence[int]) -> str:
-    edge = "+%s+\n" % ("-" * 89)
+    edge = "+{}+\n".format("-" * 89)
     lines = [time.strftime("%a %b %d %H:%M:%S %Y\n"), edge]
-    title = "NVIDIA-SMI of a worldsize rehearsal     Driver %s     CUDA Version: %s" % (DRIVER, CUDA)
-    lines.append("| %-87s |\n" % title)
-    lines += [edge, "| %-42s | %-20s | %-19s |\n" % ("GPU  Name", "Memory-Usage", "GPU-Util")]
+    title = f"NVIDIA-SMI of a worldsize rehearsal     Driver {DRIVER}     CUDA Version: {CUDA}"
+    lines.append(f"| {title!s:<87} |\n")
+    lines += [edge, "| {!s:<42} | {!s:<20} | {!s:<19} |\n".format("GPU  Name", "Memory-Usage", "GPU-Util")]
     for index in gpus:
-        lines.append("| %3d  %-37s | %6dMiB / %6dMiB | %18d%% |\n" % (index, NAME, 0, MEMORY_MIB, 0))
+        lines.append(f"| {index:3}  {NAME:<37} | {0:6}MiB / {MEMORY_MIB:6}MiB | {0:18}% |\n")
     return "".join([*lines, edge])
 
 

@@ -118,7 +118,7 @@ def _check_world(said: Any) -> None:
     if asked > world:
         raise RuntimeError(messages.WORLD % (asked, world))
     on_node = max(gpus, int(os.environ.get("WORLDSIZE_LOCAL_WORLD_SIZE", "1")))
-    place = "%s:%s" % (address, port)
+    place = f"{address}:{port}"
     if node and asked > on_node and address.startswith(_LOOPBACK) and place != os.environ.get("WORLDSIZE_HEAD"):
         raise RuntimeError(messages.LOOPBACK % (int(os.environ.get("WORLDSIZE_RANK", "0")), node, place))
 

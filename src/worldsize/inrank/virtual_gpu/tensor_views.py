@@ -44,8 +44,8 @@ def _repr(func: Any, args: Any, kwargs: Any) -> str:
     for before in (", dtype=", ", grad_fn=", ", requires_grad="):
         at = text.rfind(before)
         if at > 0 and "]" not in text[at:]:
-            return "%s, device='cuda:%d'%s" % (text[:at], mark, text[at:])
-    return "%s, device='cuda:%d')" % (text[:-1], mark)
+            return f"{text[:at]}, device='cuda:{mark}'{text[at:]}"
+    return f"{text[:-1]}, device='cuda:{mark}')"
 
 
 def _numpy(func: Any, args: Any, kwargs: Any) -> Any:

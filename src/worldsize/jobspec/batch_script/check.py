@@ -38,7 +38,7 @@ class Finding(NamedTuple):
 def script_launches(script: BatchScript, asked: AllocationRequest) -> list[Launch]:
     if not script.is_shell:
         return []
-    allocation = Allocation(tuple("node%d" % index for index in range(asked.nodes)), asked.cpus)
+    allocation = Allocation(tuple(f"node{index}" for index in range(asked.nodes)), asked.cpus)
     unsaid = dict.fromkeys(ONLY_IF_REQUESTED, "")
     return find_launches(script.text, {**unsaid, **allocation_variables(script, asked)}, allocation)
 
@@ -62,7 +62,7 @@ def max_tasks_per_node(found: Sequence[Launch], asked: AllocationRequest) -> int
 
 def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Finding]:
     if launch.refusal:
-        yield Finding(launch.line, "srun refuses this: %s" % launch.refusal.removeprefix("error: "))
+        yield Finding(launch.line, "srun refuses this: {}".format(launch.refusal.removeprefix("error: ")))
         return
     torchrun = torchrun_of(launch)
     if torchrun is not None:
@@ -70,7 +70,7 @@ def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Finding]:
     elif launch.by == "srun" and launch.may_train:
         yield from _check_ranks(launch)
     elif launch.by == "mpirun" and launch.tasks and launch.tasks > sum(asked.tasks):
-        what = "mpirun -np %d, but the allocation has %d tasks" % (launch.tasks, sum(asked.tasks))
+        what = f"mpirun -np {launch.tasks}, but the allocation has {sum(asked.tasks)} tasks"
         yield Finding(launch.line, what, "leave -np out, or write -np $SLURM_NTASKS")
     yield from _check_address(launch, torchrun)
 
@@ -95,7 +95,7 @@ def _check_world(found: Sequence[Launch]) -> Iterator[Finding]:
             continue
         first = those[0]
         what = "WORLD_SIZE is %s, but line %d starts %s"
-        started = "one process" if worlds[0] == 1 else "%s processes" % worlds[0]
+        started = "one process" if worlds[0] == 1 else f"{worlds[0]} processes"
         hint = "export WORLD_SIZE=$SLURM_NTASKS" if first.by == "srun" else "put srun before it"
         if torchrun_of(first):
             hint = "leave it out: torchrun sets it"
@@ -117,7 +117,7 @@ def _check_ranks(launch: Launch) -> Iterator[Finding]:
         if variable is None or ranks is None or ranks < 2:
             continue
         what = "%s is %s for all %d tasks of line %d: the batch script sets it once, before srun starts them"
-        hint = "set it in the task: srun bash -c 'export %s=$%s; exec …'" % (name, source)
+        hint = f"set it in the task: srun bash -c 'export {name}=${source}; exec …'"
         yield Finding(variable.line, what % (name, variable.value or "empty", launch.tasks, launch.line), hint)
 
 
@@ -138,23 +138,23 @@ def _check_torchrun(launch: Launch, torchrun: Torchrun, asked: AllocationRequest
         yield Finding(line, *_wrong_starts(launch, nnodes, starts, asked))
     if torchrun.per_node and asked.gpus and torchrun.per_node > asked.gpus:
         what = "torchrun starts %d processes on a node, but each node has %d GPU%s"
-        hint = "--nproc_per_node=%d, or share them: --set share_gpus=true" % asked.gpus
+        hint = f"--nproc_per_node={asked.gpus}, or share them: --set share_gpus=true"
         yield Finding(line, what % (torchrun.per_node, asked.gpus, "" if asked.gpus == 1 else "s"), hint)
     same = parse_digits(torchrun.node_rank) is not None and torchrun.backend in (None, "static")
     if launch.by == "srun" and same and launch.nodes is not None and launch.nodes > 1:
-        what = "every node's torchrun gets --node_rank=%s: the batch script expands it once" % torchrun.node_rank
+        what = f"every node's torchrun gets --node_rank={torchrun.node_rank}: the batch script expands it once"
         hint = "srun bash -c 'torchrun --node_rank=$SLURM_NODEID …', or --rdzv_backend=c10d, which needs none"
         yield Finding(line, what, hint)
 
 
 def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: AllocationRequest) -> tuple[str, str]:
-    times = "once" if starts == 1 else "%d times" % starts
+    times = "once" if starts == 1 else f"{starts} times"
     if launch.by != "srun":
-        return "torchrun waits for %d nodes, but runs on the first one alone" % nnodes, "put srun before it"
+        return f"torchrun waits for {nnodes} nodes, but runs on the first one alone", "put srun before it"
     if nnodes == asked.nodes:
-        what = "torchrun waits for %d node%s, but srun starts it %s" % (nnodes, "" if nnodes == 1 else "s", times)
+        what = "torchrun waits for {} node{}, but srun starts it {}".format(nnodes, "" if nnodes == 1 else "s", times)
         return what, "one torchrun per node: #SBATCH --ntasks-per-node=1"
-    what = "torchrun --nnodes=%d, but srun starts it %s, on %s node(s)" % (nnodes, times, launch.nodes)
+    what = f"torchrun --nnodes={nnodes}, but srun starts it {times}, on {launch.nodes} node(s)"
     return what, "write --nnodes=$SLURM_NNODES"
 
 
@@ -164,5 +164,5 @@ def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: AllocationR
     alone = [launch for launch in found if not launch.by and os.path.basename(launch.program[0]).startswith("python")]
     others = any(word in script.text for word in ("srun", "mpirun", "mpiexec", "torchrun", "torch.distributed", "ssh"))
     if tasks > 1 and alone and not others:
-        what = "starts one process on the first node; the allocation is for %d tasks" % tasks
+        what = f"starts one process on the first node; the allocation is for {tasks} tasks"
         yield Finding(alone[0].line, what, "put srun before it, and every task starts one")

@@ -57,7 +57,7 @@ def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[
         try:
             text = script_text(path)
         except OSError as error:
-            raise JobError("cannot read the batch script: %s" % error.strerror, source) from None
+            raise JobError(f"cannot read the batch script: {error.strerror}", source) from None
     script = parse_script(text, source)
     _refuse_faults(script, source)
     return script, tuple(_format_remark(remark, source) for remark in script.remarks)
@@ -106,10 +106,10 @@ def job_of_script(script: BatchScript, source: str) -> Job:
     array = parse_sbatch_array(script, source)
     processes = _processes(script, own)
     if own.nodes * processes > MAX_RANKS:
-        raise JobError("%d ranks are more than the limit of %d" % (own.nodes * processes, MAX_RANKS), source)
+        raise JobError(f"{own.nodes * processes} ranks are more than the limit of {MAX_RANKS}", source)
     if array and len(array.indices) > MAX_ELEMENTS:
-        what = "%d runs are more than the limit of %d" % (len(array.indices), MAX_ELEMENTS)
-        raise JobError("--array: " + what, "%s:%s" % (source, script.line("array")), "submit them in parts")
+        what = f"{len(array.indices)} runs are more than the limit of {MAX_ELEMENTS}"
+        raise JobError("--array: " + what, "{}:{}".format(source, script.line("array")), "submit them in parts")
     return Job(
         batch_script=script.text,
         resources=Resources(own.nodes),
@@ -132,12 +132,12 @@ def _refuse_faults(script: BatchScript, source: str) -> None:
     texts = [_format_remark(fault, source) for fault in script.faults]
     if len(texts) == 1:
         fault = script.faults[0]
-        raise JobError(fault.what, "%s:%d" % (source, fault.line), fault.hint)
-    raise JobError("%d problems:\n  %s" % (len(texts), "\n  ".join(texts)))
+        raise JobError(fault.what, f"{source}:{fault.line}", fault.hint)
+    raise JobError("{} problems:\n  {}".format(len(texts), "\n  ".join(texts)))
 
 
 def _format_remark(remark: Remark, source: str) -> str:
-    return "%s:%d: %s%s" % (source, remark.line, remark.what, " (%s)" % remark.hint if remark.hint else "")
+    return "{}:{}: {}{}".format(source, remark.line, remark.what, f" ({remark.hint})" if remark.hint else "")
 
 
 def _lines(script: BatchScript) -> dict[str, int]:

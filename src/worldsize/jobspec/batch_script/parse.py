@@ -91,19 +91,19 @@ def parse_script(text: str, source: str) -> BatchScript:
     """Raises JobError, with file and line, for what sbatch would not take for a batch script at all."""
     if not text.startswith("#!"):
         what = "not a batch script: its first line must name the interpreter"
-        raise JobError(what, "%s:1" % source, "begin it with #!/bin/bash")
+        raise JobError(what, f"{source}:1", "begin it with #!/bin/bash")
     if "\r\n" in text:
         first = text.count("\n", 0, text.index("\r\n")) + 1
-        raise JobError("DOS line ends, which sbatch refuses", "%s:%d" % (source, first), "dos2unix %s" % source)
+        raise JobError("DOS line ends, which sbatch refuses", f"{source}:{first}", f"dos2unix {source}")
     if "\0" in text:
         raise JobError("holds a NUL byte, which sbatch refuses", source)
     try:
         size = len(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError as error:
-        where = "%s:%d" % (source, text.count("\n", 0, error.start) + 1)
+        where = "{}:{}".format(source, text.count("\n", 0, error.start) + 1)
         raise JobError("holds a character that cannot be encoded", where) from None
     if size > MAX_BYTES:
-        raise JobError("larger than %d bytes, which is Slurm's limit" % MAX_BYTES, source)
+        raise JobError(f"larger than {MAX_BYTES} bytes, which is Slurm's limit", source)
     lines = text.removesuffix("\n").split("\n")
     body = _first_command_line(lines)
     options: list[SbatchOption] = []
@@ -113,7 +113,7 @@ def parse_script(text: str, source: str) -> BatchScript:
             _read_line(line, number, options, faults)
     interpreter = tuple(re.split("[ \t]+", lines[0][2:].strip(" \t"), maxsplit=1)) if lines[0][2:].strip() else ()
     if not interpreter:
-        raise JobError("its first line names no interpreter", "%s:1" % source, "begin it with #!/bin/bash")
+        raise JobError("its first line names no interpreter", f"{source}:1", "begin it with #!/bin/bash")
     foreign = tuple(option for option in options if option.name not in sbatch_table().takes)
     return BatchScript(text, interpreter, tuple(options), body, tuple(_remarks(lines, body)), tuple(faults), foreign)
 
@@ -130,7 +130,7 @@ def _read_line(line: str, number: int, options: list[SbatchOption], faults: list
     try:
         words = split_words(line[len(MAGIC) :])
     except ValueError as error:
-        faults.append(Remark(number, "%s in %s" % (error, line.strip())))
+        faults.append(Remark(number, f"{error} in {line.strip()}"))
         return
     while words:
         read = read_options(words, sbatch_table())
@@ -139,7 +139,7 @@ def _read_line(line: str, number: int, options: list[SbatchOption], faults: list
         for word, fault, at in read.unknown:
             foreign = _foreign_option(word, number) if fault == NO_OPTION else None
             if foreign is None:
-                faults.append(Remark(number, "sbatch: %.200s %s" % (word, fault), _odd_blank_hint(word)))
+                faults.append(Remark(number, f"sbatch: {word:.200} {fault}", _odd_blank_hint(word)))
                 continue
             if "=" not in word and at + 1 == read.rest and words:
                 foreign, taken = foreign._replace(value=words.pop(0)), True
@@ -149,9 +149,9 @@ def _read_line(line: str, number: int, options: list[SbatchOption], faults: list
     if words:
         rest = " ".join(words)
         het = rest == "hetjob"
-        what = "a part of a heterogeneous job, which cannot be run" if het else "is no option: %.200s" % rest
+        what = "a part of a heterogeneous job, which cannot be run" if het else f"is no option: {rest:.200}"
         hint = None if het else _odd_blank_hint(rest) or "write -- before its name"
-        faults.append(Remark(number, "%s %s" % (MAGIC, what), hint))
+        faults.append(Remark(number, f"{MAGIC} {what}", hint))
 
 
 def _odd_blank_hint(text: str) -> str | None:
@@ -159,7 +159,7 @@ def _odd_blank_hint(text: str) -> str | None:
     odd = next((character for character in text if character.isspace() and character not in BLANKS), None)
     if odd is None:
         return None
-    return "U+%04X (%s) is no blank: write a space" % (ord(odd), unicodedata.name(odd, "a control character"))
+    return "U+{:04X} ({}) is no blank: write a space".format(ord(odd), unicodedata.name(odd, "a control character"))
 
 
 def _foreign_option(word: str, line: int) -> SbatchOption | None:
@@ -175,7 +175,7 @@ def option_hint(name: str) -> str | None:
     from worldsize.jobspec.reading.nearest import nearest_word
 
     close = nearest_word(name, sbatch_table().takes)
-    return "did you mean --%s?" % close if close else None
+    return f"did you mean --{close}?" if close else None
 
 
 def split_words(text: str) -> list[str]:
@@ -209,7 +209,7 @@ def split_words(text: str) -> list[str]:
             word.append(character)
             begun = True
     if quote:
-        raise ValueError("no closing %s" % quote)
+        raise ValueError(f"no closing {quote}")
     if begun:
         words.append("".join(word))
     return words
@@ -219,11 +219,9 @@ def _remarks(lines: Sequence[str], body: int) -> list[Remark]:
     found = []
     for number, line in enumerate(lines, 1):
         if line.startswith(MAGIC) and number > body:
-            what = "after the first command (line %d), so Slurm ignores it: %s" % (body, line.strip()[:60])
-            found.append(Remark(number, what, "move it above line %d" % body))
+            what = f"after the first command (line {body}), so Slurm ignores it: {line.strip()[:60]}"
+            found.append(Remark(number, what, f"move it above line {body}"))
         elif number > 1 and not line.startswith(MAGIC) and _ALMOST_OPTION.match(line):
-            what = "a comment, not an option of sbatch: %s" % line.strip()[:60]
-            found.append(
-                Remark(number, what, "an option's line begins with %s, without blanks before or in it" % MAGIC)
-            )
+            what = f"a comment, not an option of sbatch: {line.strip()[:60]}"
+            found.append(Remark(number, what, f"an option's line begins with {MAGIC}, without blanks before or in it"))
     return found

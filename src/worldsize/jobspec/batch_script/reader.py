@@ -61,7 +61,7 @@ def _distribution(nodes: dict[str, YamlNode], values: dict[str, Any], own: Job) 
 def _read_script_text(node: YamlNode, value: str, report: Problems) -> tuple[str, str, str] | None:
     """The script, its file (none for a text), and the name of the place where its lines are counted."""
     if value.startswith("#!"):
-        return value, "", "%s: %s" % (node.origin, _KEY)
+        return value, "", f"{node.origin}: {_KEY}"
     if "\n" in value.strip():
         what = "is not a batch script: its first line must name the interpreter"
         report.add(node, _KEY, what, "begin it with #!/bin/bash")
@@ -73,7 +73,7 @@ def _read_script_text(node: YamlNode, value: str, report: Problems) -> tuple[str
     try:
         text = script_text(path)
     except OSError as error:
-        what = "cannot read the batch script %s: %s" % (printable_path(path), error.strerror)
+        what = f"cannot read the batch script {printable_path(path)}: {error.strerror}"
         report.add(node, _KEY, what, "its path starts at the job file's directory; a text begins with #!")
         return None
     return text, path, os.path.join(os.path.dirname(node.origin), printable_path(value))

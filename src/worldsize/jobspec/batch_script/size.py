@@ -68,7 +68,7 @@ def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequ
     if nodes is None:
         nodes = len(read.names("nodelist")) or (-(-tasks // per_node) if tasks and per_node else 1)
     if nodes > MAX_NODES:
-        raise JobError("%d nodes are more than the limit of %d" % (nodes, MAX_NODES), read.origin("ntasks"))
+        raise JobError(f"{nodes} nodes are more than the limit of {MAX_NODES}", read.origin("ntasks"))
     per_gpu = read.number("ntasks-per-gpu")
     if tasks is None and per_node is None and per_gpu and gpus:
         per_node = per_gpu * gpus
@@ -79,7 +79,7 @@ def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequ
         share, left = divmod(tasks, nodes)
         shares = tuple(share + (index < left) for index in range(nodes))
     if sum(shares) > MAX_RANKS:
-        what = "%d tasks are more than the limit of %d" % (sum(shares), MAX_RANKS)
+        what = f"{sum(shares)} tasks are more than the limit of {MAX_RANKS}"
         raise JobError(what, read.origin("ntasks-per-node", "ntasks-per-gpu", "gpus-per-node", "ntasks", "nodes"))
     said = tasks is not None or per_node is not None
     return AllocationRequest(shares, said, read.number("cpus-per-task"), gpus, read.seconds())
@@ -93,8 +93,10 @@ def parse_sbatch_array(script: BatchScript, source: str) -> SbatchArray | None:
     text, percent, limit = (option.value or "").partition("%")
     found, at_once = _parse_indices(text), parse_digits(limit) if percent else None
     if not found or (percent and not at_once):
-        what = "--array=%s is no list of at most %d indices" % (printable_text("%.40s" % option.value), _MAX_INDICES)
-        raise JobError(what, "%s:%d" % (source, option.line))
+        what = "--array={} is no list of at most {} indices".format(
+            printable_text(f"{option.value!s:.40}"), _MAX_INDICES
+        )
+        raise JobError(what, f"{source}:{option.line}")
     return SbatchArray(tuple(sorted(set(found))), at_once)
 
 
@@ -155,9 +157,9 @@ class _SizeReader:
     def _number_within(self, name: str, text: str, most: int, otherwise: str) -> int:
         number = parse_digits(text)
         if number and number > most:
-            raise self._value_error(name, "more than the limit of %d" % most)
+            raise self._value_error(name, f"more than the limit of {most}")
         if not number:
-            raise self._value_error(name, otherwise if not text.isdigit() else "no number from 1 to %d" % most)
+            raise self._value_error(name, otherwise if not text.isdigit() else f"no number from 1 to {most}")
         return number
 
     def count(self, name: str) -> int | None:
@@ -176,7 +178,7 @@ class _SizeReader:
 
     def check_gpus(self, gpus: int, name: str) -> int:
         if gpus > _MAX_GPUS:
-            raise self._value_error(name, "more than %d GPUs on a node" % _MAX_GPUS)
+            raise self._value_error(name, f"more than {_MAX_GPUS} GPUs on a node")
         return gpus
 
     def check_memory(self) -> None:
@@ -200,13 +202,13 @@ class _SizeReader:
         except (ValueError, OverflowError):
             raise self._value_error("time", "no time limit") from None
         if seconds is not None and seconds > 60 * _MAX_MINUTES:
-            raise self._value_error("time", "longer than %d minutes" % _MAX_MINUTES)
+            raise self._value_error("time", f"longer than {_MAX_MINUTES} minutes")
         return seconds
 
     def origin(self, *names: str) -> str:
         """Where the last said of these options stands."""
-        return "%s:%s" % (self._source, self._script.line(*names))
+        return f"{self._source}:{self._script.line(*names)}"
 
     def _value_error(self, name: str, what: str, hint: str | None = None) -> JobError:
-        text = printable_text("%.40s" % self._script.value(name))
-        return JobError("--%s=%s is %s" % (name, text, what), self.origin(name), hint)
+        text = printable_text(f"{self._script.value(name)!s:.40}")
+        return JobError(f"--{name}={text} is {what}", self.origin(name), hint)

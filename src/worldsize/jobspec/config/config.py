@@ -97,4 +97,4 @@ class Config(NamedTuple):
         from worldsize.jobspec.reading.nearest import did_you_mean
 
         origin = where if name else self.default_origin
-        raise NotFound("there is no compute %.60r" % wanted, origin, did_you_mean(wanted, self.computes, "there are"))
+        raise NotFound(f"there is no compute {wanted!r:.60}", origin, did_you_mean(wanted, self.computes, "there are"))

@@ -31,7 +31,7 @@ def flatten(table: str, node: YamlNode, report: Problems) -> dict[tuple[str, ...
         for name, item in entries.items():
             if not _NAME.fullmatch(name):
                 hint = "use letters, digits, '-', '_' and '.'"
-                report.add(item, "environment.%s" % name[:60], "is not an environment's name", hint)
+                report.add(item, f"environment.{name[:60]}", "is not an environment's name", hint)
     return {(table, name): item for name, item in entries.items()}
 
 
@@ -42,7 +42,7 @@ def read_tables(settings: dict[tuple[str, ...], YamlNode], report: Problems) -> 
     conda: dict[str, Any] = {}
     for (table, name), node in settings.items():
         report.base = os.path.dirname(node.origin)
-        path = "%s.%s" % (table, name)
+        path = f"{table}.{name}"
         if table == "environment":
             environments[name] = read_environment(node, path, _ANY, report)
         elif table == "environment_map":

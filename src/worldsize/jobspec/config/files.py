@@ -144,14 +144,14 @@ def _parse_toml(config: ConfigFile) -> YamlNode:
         import tomli as tomllib
     file, data = config.path, config.data
     if len(data) > MAX_BYTES:
-        raise ConfigError("larger than %d bytes, so not a configuration" % MAX_BYTES, file)
+        raise ConfigError(f"larger than {MAX_BYTES} bytes, so not a configuration", file)
     try:
         text = data.decode("utf-8-sig")
         tables = tomllib.loads(text)
         root = to_node(tables, file, error=ConfigError)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError("not UTF-8 text", "%s:%d" % (file, line)) from None
+        raise ConfigError("not UTF-8 text", f"{file}:{line}") from None
     except RecursionError:
         raise ConfigError("nested too deep", file) from None
     except tomllib.TOMLDecodeError as error:
@@ -164,9 +164,9 @@ def _parse_toml(config: ConfigFile) -> YamlNode:
 def _toml_error(message: str, file: str) -> ConfigError:
     place = _POSITION.search(message)
     if not place:
-        return ConfigError("not TOML: %s" % message, file)
-    what = "not TOML, column %s: %s" % (place[2], message[: place.start()].rstrip())
-    return ConfigError(what, "%s:%s" % (file, place[1]))
+        return ConfigError(f"not TOML: {message}", file)
+    what = f"not TOML, column {place[2]}: {message[: place.start()].rstrip()}"
+    return ConfigError(what, f"{file}:{place[1]}")
 
 
 def _key_lines(text: str) -> dict[tuple[str, ...], int]:
@@ -208,7 +208,7 @@ def _flatten(root: YamlNode, report: Problems) -> Settings:
             settings[(name,)] = node
             continue
         for compute, table in (mapping_of(node, name, report) or {}).items():
-            path = "compute.%s" % compute[:60]
+            path = f"compute.{compute[:60]}"
             if not _NAME.fullmatch(compute):
                 report.add(table, path, "is not a compute's name", "use letters, digits, '-' and '_'")
                 continue
@@ -220,14 +220,14 @@ def _flatten(root: YamlNode, report: Problems) -> Settings:
 
 def _read_compute(name: str, settings: Settings, report: Problems) -> ComputeSettings:
     entries = {path[2]: node for path, node in settings.items() if path[:2] == ("compute", name) and len(path) == 3}
-    path = "compute.%s" % name
+    path = f"compute.{name}"
     values: dict[str, Any] = {"type": LOCAL} if name == LOCAL else {}
     for key, node in entries.items():
         report.base = os.path.dirname(node.origin)
         if key in COMPUTE_KEYS:
             values.update(read_keys({key: node}, path, COMPUTE_KEYS, report))
     if "type" not in values and "type" not in entries:
-        hint = "one of: %s" % ", ".join(TYPES)
+        hint = "one of: {}".format(", ".join(TYPES))
         report.add(settings[("compute", name)], path + ".type", "is missing", hint)
     if name == LOCAL and values["type"] != LOCAL:
         report.add(entries["type"], path + ".type", "is always local", "give the compute another name")
@@ -259,6 +259,6 @@ def _with_type_options(
 def _refuse_unknown(path: str, entries: dict[str, YamlNode], known: Keys, kind: str, report: Problems) -> None:
     for key, node in entries.items():
         if key not in known:
-            what = "is not a key of a %s compute" % kind
+            what = f"is not a key of a {kind} compute"
             hint = NO_PASSWORD if kind == "hpcpack" and "pass" in key.lower() else None
-            report.add(node, "%s.%s" % (path, key[:60]), what, hint or did_you_mean(key, {**COMPUTE_KEYS, **known}))
+            report.add(node, f"{path}.{key[:60]}", what, hint or did_you_mean(key, {**COMPUTE_KEYS, **known}))

@@ -46,7 +46,7 @@ def ignore_unknown_keywords(kind: Kind) -> Kind:
         if unknown:
             import warnings
 
-            what = "%s has no %s: ignored" % (cls.__name__, ", ".join(sorted(unknown)))
+            what = "{} has no {}: ignored".format(cls.__name__, ", ".join(sorted(unknown)))
             warnings.warn(what, stacklevel=2)
         return exact(cls, *values, **{name: value for name, value in named.items() if name not in unknown})
 

@@ -62,7 +62,7 @@ class PyTorchDistribution(NamedTuple):
             said["rdzv_backend"] = self.rdzv_backend
         if said and self.launcher != "torchrun":
             raise _plan_error(
-                "%s: torchrun's alone" % ", ".join(said).replace("min_nodes", "nodes"), "launcher: torchrun"
+                "{}: torchrun's alone".format(", ".join(said).replace("min_nodes", "nodes")), "launcher: torchrun"
             )
         if instances > 1 and "rdzv_backend" in said and len(said) > 1:
             what = "with static rendezvous each node would start its own ranks again, and not the others'"
@@ -74,11 +74,11 @@ def _min_nodes(nodes: str, instances: int) -> int:
     """MIN of "MIN:MAX", or of one number for both."""
     found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,7}))?", nodes.strip())
     if found is None or not 0 < int(found[1]) <= int(found[2] or found[1]):
-        raise _plan_error("%.40r is no range of nodes" % nodes, "write MIN:MAX, such as 1:2", "nodes")
+        raise _plan_error(f"{nodes!r:.40} is no range of nodes", "write MIN:MAX, such as 1:2", "nodes")
     least, most = int(found[1]), int(found[2] or found[1])
     if not least <= instances <= most:
-        what = "nodes is %s, but the run starts on %d" % (nodes, instances)
-        raise _plan_error(what, "resources.instance_count: %d" % most, "nodes")
+        what = f"nodes is {nodes}, but the run starts on {instances}"
+        raise _plan_error(what, f"resources.instance_count: {most}", "nodes")
     return least
 
 

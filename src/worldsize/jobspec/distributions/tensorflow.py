@@ -46,7 +46,9 @@ class TensorFlowDistribution(NamedTuple):
         if ranks < instances:
             from worldsize.errors import PlanError
 
-            what = "%d task%s on %d nodes would leave some without any" % (ranks, "" if ranks == 1 else "s", instances)
+            what = "{} task{} on {} nodes would leave some without any".format(
+                ranks, "" if ranks == 1 else "s", instances
+            )
             raise PlanError(what, "distribution.worker_count", "ask for fewer nodes, or for more workers")
         trainers = ("chief",) * self.chief + ("worker",) * (self.worker_count or instances)
         others = ("ps",) * self.parameter_server_count + ("evaluator",) * self.evaluator

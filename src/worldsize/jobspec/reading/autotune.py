@@ -38,11 +38,11 @@ def with_trials(arrangement: Arrangement, said: Mapping[str, Any]) -> Arrangemen
     instances = len(arrangement.nodes)
     each = said.get("nodes", instances)
     if instances % each:
-        what = "%d nodes cannot be shared out to trials of %d" % (instances, each)
+        what = f"{instances} nodes cannot be shared out to trials of {each}"
         raise PlanError(what, "autotune.nodes", "take a divisor of the run's nodes")
     search = {name: said.get(name, default) for name, default in _DEFAULTS.items()}
     if os.path.isabs(search["config"]) or ".." in search["config"].split("/"):
-        what = "%r does not lie in the code by its name" % search["config"]
+        what = "{!r} does not lie in the code by its name".format(search["config"])
         raise PlanError(what, "autotune.config", "name a file of the code: conf/ds_config.json")
     trials = trial_settings(said.get("search") or _SEARCH, said.get("trials"))
     options = {
@@ -63,7 +63,7 @@ def trial_settings(search: Mapping[str, Sequence[Any]], most: int | None) -> lis
         values[MICRO_BATCH] = tuple(sorted(values.pop(MICRO_BATCH), key=_size))
     count = prod(map(len, values.values()))
     if most is None and count > MAX_TRIALS:
-        raise PlanError("%d combinations to try" % count, "autotune.search", "say how many with autotune.trials")
+        raise PlanError(f"{count} combinations to try", "autotune.search", "say how many with autotune.trials")
     combinations = (dict(zip(values, each, strict=True)) for each in product(*values.values()))
     if most is None or count <= most:
         return list(combinations)
@@ -82,6 +82,6 @@ def _with_deepspeed_tuning(arrangement: Arrangement) -> Arrangement:
         what = "DeepSpeed's own autotuning is a part of its launcher"
         raise PlanError(what, "autotune.by", "let the command be: deepspeed train.py …")
     if len(arrangement.nodes) > 1:
-        what = "on %d nodes, DeepSpeed's own autotuning needs ssh and pdsh" % len(arrangement.nodes)
+        what = f"on {len(arrangement.nodes)} nodes, DeepSpeed's own autotuning needs ssh and pdsh"
         raise PlanError(what, "autotune.by", "take one node, or leave it out: worldsize needs neither")
     return arrangement._replace(options={**arrangement.options, "autotuning": "tune"})

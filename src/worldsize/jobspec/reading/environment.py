@@ -105,11 +105,11 @@ def _read_requirements(node: YamlNode, path: str, key: Key, report: Problems) ->
 def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list[dict[str, Any]] | None:
     """The downloads."""
     if not isinstance(node.value, list):
-        report.add(node, path, "expected a list, found %s" % value_description(node))
+        report.add(node, path, f"expected a list, found {value_description(node)}")
         return None
     found = []
     for index, item in enumerate(node.value):
-        where = "%s[%d]" % (path, index)
+        where = f"{path}[{index}]"
         count = len(report.problems)
         values = read_object(item, where, key, report)
         if values is None or len(report.problems) > count:
@@ -132,7 +132,7 @@ def _read_build(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
         return read_object(node, path, key, report)
     found: list[Any] = []
     for index, item in enumerate(node.value):
-        where = "%s[%d]" % (path, index)
+        where = f"{path}[{index}]"
         if not isinstance(item.value, dict):
             found.append(read_text(item, where, Key("text", "", blank=False), report))
             continue

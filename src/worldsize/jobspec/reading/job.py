@@ -51,11 +51,11 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
 def _is_command_job(nodes: dict[str, YamlNode], report: Problems) -> bool:
     kind = nodes.get("type")
     if kind is not None and isinstance(kind.value, str) and kind.value.lower() != "command":
-        report.add(kind, "type", "a %.40s job cannot be run here" % kind.value, "only command jobs can")
+        report.add(kind, "type", f"a {kind.value:.40} job cannot be run here", "only command jobs can")
         return False
     for name, other in (("jobs", "pipeline"), ("trial", "sweep")):
         if name in nodes and "command" not in nodes:
-            report.add(nodes[name], name, "a %s job cannot be run here" % other, "only command jobs can")
+            report.add(nodes[name], name, f"a {other} job cannot be run here", "only command jobs can")
             return False
     return True
 
@@ -63,14 +63,14 @@ def _is_command_job(nodes: dict[str, YamlNode], report: Problems) -> bool:
 def _check_name(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> None:
     name = values.get("name")
     if name is not None and not _JOB_NAME.fullmatch(name):
-        what = "%.60r is not a job's name" % name
+        what = f"{name!r:.60} is not a job's name"
         report.add(nodes["name"], "name", what, "use letters, digits, '-', '_' and '.', at most 255 of them")
 
 
 def _check_command(node: YamlNode, nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> None:
     given = [name for name in ("command", "argv", "batch_script") if name in nodes]
     if len(given) > 1:
-        report.add(nodes[given[-1]], given[-1], "stands beside %s" % given[0], "keep one of them")
+        report.add(nodes[given[-1]], given[-1], f"stands beside {given[0]}", "keep one of them")
     elif not given or nodes[given[0]].value is None:
         report.add(nodes[given[0]] if given else node, "command", "is missing", "say what each rank executes")
     elif given == ["argv"] and "argv" in values and not (values["argv"] and values["argv"][0]):
@@ -85,7 +85,7 @@ def _check_ranks(nodes: dict[str, YamlNode], job: Job, report: Problems) -> None
         key = "process_count_per_instance"
         path = join("distribution", key) if key in job.distribution._fields else "distribution"
         node = nodes["distribution"] if "distribution" in nodes else nodes["batch_script"]
-        report.add(node, path, "%d ranks are more than the limit of %d" % (ranks, MAX_RANKS))
+        report.add(node, path, f"{ranks} ranks are more than the limit of {MAX_RANKS}")
 
 
 def read_distribution(node: YamlNode, path: str, report: Problems) -> Distribution | None:
@@ -97,7 +97,7 @@ def read_distribution(node: YamlNode, path: str, report: Problems) -> Distributi
         return None
     kind = nodes.get("type")
     if kind is None or kind.value is None:
-        hint = "one of: %s" % ", ".join(DISTRIBUTIONS)
+        hint = "one of: {}".format(", ".join(DISTRIBUTIONS))
         report.add(kind or node, join(path, "type"), "is missing", hint)
         return None
     name = read_text(kind, join(path, "type"), Key("text", "", choices=kind_names(kind.text)), report)
@@ -107,7 +107,7 @@ def read_distribution(node: YamlNode, path: str, report: Problems) -> Distributi
     known = {key: item for key, item in nodes.items() if key in keys}
     for key, item in nodes.items():
         if key not in keys and key != "type":
-            report.warn(item, join(path, key), "is not a key of %s; ignored" % name)
+            report.warn(item, join(path, key), f"is not a key of {name}; ignored")
     return DISTRIBUTIONS[name](**read_keys(known, path, keys, report))
 
 
@@ -144,7 +144,7 @@ def _read_input(node: YamlNode, path: str, report: Problems) -> InputValue | Non
     if isinstance(value, (bool, int, float)):
         return value
     if not isinstance(value, dict):
-        found = "found %s" % value_description(node)
+        found = f"found {value_description(node)}"
         report.add(node, path, "expected a literal or a mapping with a path, " + found)
         return None
     count = len(report.problems)

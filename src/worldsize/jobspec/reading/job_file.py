@@ -25,7 +25,7 @@ def load_job(path: str) -> LoadedJob:
         data = _read(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise JobError("cannot read the job file: %s" % reason, printable_path(path)) from None
+        raise JobError(f"cannot read the job file: {reason}", printable_path(path)) from None
     return parse_job(data, path)
 
 
@@ -61,7 +61,7 @@ def parse_job(data: str | bytes, filename: str) -> LoadedJob:
 
 def _decode(data: str | bytes, origin: str) -> str:
     if len(data) > MAX_BYTES:
-        raise JobError("larger than %d bytes, so not a job file" % MAX_BYTES, origin)
+        raise JobError(f"larger than {MAX_BYTES} bytes, so not a job file", origin)
     if isinstance(data, str):
         text = data.removeprefix("\ufeff")
     else:
@@ -69,7 +69,7 @@ def _decode(data: str | bytes, origin: str) -> str:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise JobError("not UTF-8 text (byte %d)" % error.start, "%s:%d" % (origin, line)) from None
+            raise JobError(f"not UTF-8 text (byte {error.start})", f"{origin}:{line}") from None
     if "\0" in text:
         raise JobError("a binary file, not a job file", origin)
     return text
@@ -79,6 +79,6 @@ def _collect_lines(node: YamlNode, path: str, lines: dict[str, int]) -> None:
     if not isinstance(node.value, dict):
         return
     for name, item in node.value.items():
-        key = "%s.%s" % (path, name) if path else name
+        key = f"{path}.{name}" if path else name
         lines[key] = item.line
         _collect_lines(item, key, lines)

@@ -44,15 +44,13 @@ def read_matrix(node: YamlNode, path: str, key: Key, report: Problems) -> dict[s
 def _read_values(node: YamlNode, path: str, report: Problems) -> Iterator[Literal]:
     if not isinstance(node.value, list) or not node.value:
         found = "an empty list" if node.value == [] else value_description(node)
-        report.add(node, path, "expected a list of values, found %s" % found, "such as [0.1, 0.01]")
+        report.add(node, path, f"expected a list of values, found {found}", "such as [0.1, 0.01]")
         return
     for index, item in enumerate(node.value):
         value = item.text if item.value is None and item.loose and item.text else item.value
         fault = text_fault(value) if isinstance(value, str) else None
         if fault or not isinstance(value, (str, int, float, bool)):
-            report.add(
-                item, "%s[%d]" % (path, index), fault or "expected a literal, found %s" % value_description(item)
-            )
+            report.add(item, f"{path}[{index}]", fault or f"expected a literal, found {value_description(item)}")
         else:
             yield value
 
@@ -88,7 +86,7 @@ def _combination_count(matrix: Mapping[str, Sequence[Literal]]) -> int:
 
 
 def _limit_problem(number: int) -> tuple[str, str]:
-    return "%d runs are more than the limit of %d" % (number, MAX_ELEMENTS), "submit them in parts"
+    return f"{number} runs are more than the limit of {MAX_ELEMENTS}", "submit them in parts"
 
 
 def with_matrix(job: Job, settings: Iterable[str], declare: bool) -> Job:
@@ -101,9 +99,9 @@ def with_matrix(job: Job, settings: Iterable[str], declare: bool) -> Job:
     inputs = dict(job.inputs)
     for setting in settings:
         name, equals, text = setting.partition("=")
-        name, where = name.strip(), "--matrix %s" % name.strip()[:60]
+        name, where = name.strip(), f"--matrix {name.strip()[:60]}"
         if not equals or not name.isidentifier() or not name.isascii():
-            raise JobError("%.60r varies no input" % setting, "--matrix", "write NAME=V1,V2, such as lr=0.1,0.01")
+            raise JobError(f"{setting!r:.60} varies no input", "--matrix", "write NAME=V1,V2, such as lr=0.1,0.01")
         report = Problems()
         matrix[name] = tuple(_read_values(_read_value_list(text, where), "", report))
         report.check()
@@ -112,7 +110,7 @@ def with_matrix(job: Job, settings: Iterable[str], declare: bool) -> Job:
     changed = job._replace(matrix=matrix, inputs=inputs)
     for name in matrix:
         for what, hint in _find_input_problems(changed, name):
-            raise JobError(what, "--matrix %s" % name, hint)
+            raise JobError(what, f"--matrix {name}", hint)
     number = _combination_count(matrix)
     if number > MAX_ELEMENTS:
         what, hint = _limit_problem(number)
@@ -124,7 +122,7 @@ def _read_value_list(text: str, where: str) -> YamlNode:
     if text.lstrip().startswith("["):
         return read_setting(text.strip(), where)
     if "'" in text or '"' in text:
-        return read_setting("[%s]" % text, where)
+        return read_setting(f"[{text}]", where)
     parts = text.split(",")
     if not all(part.strip() for part in parts):
         raise JobError("a value is empty", where, "write empty text as ''")
@@ -153,7 +151,7 @@ def _is_iterable(values: object) -> bool:
 def with_count(job: Job, count: int, where: str = "--count") -> Job:
     """JobError for none, for too many, and beside a matrix."""
     if not 1 <= count <= MAX_ELEMENTS:
-        raise JobError("is %d, must be 1 to %d" % (count, MAX_ELEMENTS), where)
+        raise JobError(f"is {count}, must be 1 to {MAX_ELEMENTS}", where)
     if job.matrix:
         raise JobError("stands beside a matrix", where, "vary one input more, such as repeat=1,2,3")
     return job._replace(count=count)

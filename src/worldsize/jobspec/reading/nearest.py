@@ -19,7 +19,7 @@ def did_you_mean(word: str, valid: Iterable[str], otherwise: str = "one of") -> 
     choices = list(valid)
     close = nearest_word(word, choices)
     if close:
-        return "did you mean %r?" % close
+        return f"did you mean {close!r}?"
     if not choices:
         return None
-    return "%s: %s" % (otherwise, ", ".join(choices)) if len(choices) <= 40 else None
+    return "{}: {}".format(otherwise, ", ".join(choices)) if len(choices) <= 40 else None

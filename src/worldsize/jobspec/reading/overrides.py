@@ -19,14 +19,14 @@ def with_world(job: Job, world: str, where: str = "-w") -> Job:
     first, cross, second = world.strip().replace("X", "x").replace("×", "x").partition("x")
     if not _is_count(first) or (cross and not _is_count(second)):
         hint = "write nodes x processes per node, such as 2x4, or nodes alone"
-        raise JobError("%.40r is not a world" % world, where, hint)
+        raise JobError(f"{world!r:.40} is not a world", where, hint)
     nodes, processes = int(first), int(second) if cross else None
     if nodes < 1 or processes == 0:
-        raise JobError("%s has no ranks" % world.strip(), where, "nodes and processes per node start at 1")
+        raise JobError(f"{world.strip()} has no ranks", where, "nodes and processes per node start at 1")
     changed = job if processes is None else _with_processes(job, processes, where)
     count = changed.distribution.world_size(nodes) if changed.distribution else nodes
     if count > MAX_RANKS:
-        raise JobError("%d ranks are more than the limit of %d" % (count, MAX_RANKS), where)
+        raise JobError(f"{count} ranks are more than the limit of {MAX_RANKS}", where)
     return changed._replace(resources=job.resources._replace(instance_count=nodes))
 
 
@@ -41,7 +41,7 @@ def _with_processes(job: Job, processes: int, where: str) -> Job:
 
         return job._replace(distribution=PlainDistribution(processes))
     if processes_per_instance(distribution) is None:
-        what = "a %s job lays out roles, so processes per node cannot be set" % distribution.type
+        what = f"a {distribution.type} job lays out roles, so processes per node cannot be set"
         raise JobError(what, where, "set the nodes alone, such as -w 2")
     return job._replace(distribution=distribution._replace(process_count_per_instance=processes))
 
@@ -78,4 +78,4 @@ def apply_overrides(job: Job, settings: Iterable[str], warnings: list[str] | Non
 def override_origins(settings: Iterable[str]) -> dict[str, str]:
     """The YAML paths that `settings` set, each with its place for messages."""
     names = [setting.partition("=")[0].strip() for setting in settings]
-    return {name: "--set %s" % name for name in names}
+    return {name: f"--set {name}" for name in names}

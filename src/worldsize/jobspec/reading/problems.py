@@ -19,8 +19,8 @@ class Problem(NamedTuple):
 
     @property
     def line(self) -> str:
-        text = "%s: %s" % (self.path, self.what) if self.path else self.what
-        return "%s: %s%s" % (self.where, text, "; " + self.hint if self.hint else "")
+        text = f"{self.path}: {self.what}" if self.path else self.what
+        return "{}: {}{}".format(self.where, text, "; " + self.hint if self.hint else "")
 
 
 class Problems:
@@ -47,12 +47,12 @@ class Problems:
             return
         first = problems[0]
         if len(problems) == 1:
-            what = "%s: %s" % (first.path, first.what) if first.path else first.what
+            what = f"{first.path}: {first.what}" if first.path else first.what
             raise self.error(what, first.where, first.hint)
         lines = [problem.line for problem in problems[:MAX_LISTED]]
         if len(problems) > MAX_LISTED:
-            lines.append("and %d more" % (len(problems) - MAX_LISTED))
-        raise self.error("%d problems\n  %s" % (len(problems), "\n  ".join(lines)), first.where)
+            lines.append(f"and {len(problems) - MAX_LISTED} more")
+        raise self.error("{} problems\n  {}".format(len(problems), "\n  ".join(lines)), first.where)
 
 
 def _path_to_show(node: YamlNode, path: str) -> str:

@@ -19,8 +19,8 @@ def with_setting(root: YamlNode, setting: str) -> YamlNode:
     name, equals, text = setting.partition("=")
     name = name.strip()
     if not equals or not name:
-        raise JobError("%.60r is not a setting" % name, "--set", "write key=value, such as inputs.lr=0.1")
-    where = "--set %s" % name[:100]
+        raise JobError(f"{name!r:.60} is not a setting", "--set", "write key=value, such as inputs.lr=0.1")
+    where = f"--set {name[:100]}"
     path = _split_key(name, where)
     _check_declared(root, path, where)
     if path[0] == "command" and "argv" in root.value:
@@ -38,7 +38,7 @@ def _split_key(name: str, where: str) -> list[str]:
         raise JobError("not a key", where, "write key=value, such as inputs.lr=0.1")
     if first not in JOB:
         keys: Keys = JOB
-        raise JobError("%.60r is not a key of a job" % first, where, did_you_mean(first, keys))
+        raise JobError(f"{first!r:.60} is not a key of a job", where, did_you_mean(first, keys))
     return path
 
 
@@ -49,14 +49,16 @@ def _check_declared(root: YamlNode, path: list[str], where: str) -> None:
     section = root.value.get(path[0])
     names = list(section.value) if section and isinstance(section.value, dict) else []
     if path[1] not in names:
-        what = "the job has no %s %.60r" % (path[0][:-1], path[1])
+        what = f"the job has no {path[0][:-1]} {path[1]!r:.60}"
         raise JobError(what, where, did_you_mean(path[1], names, "it has"))
 
 
 def _with_leaf(node: YamlNode, path: list[str], leaf: YamlNode, where: str) -> YamlNode:
     children: dict[str, YamlNode] = node.value if isinstance(node.value, dict) else {}
     if node.value is not None and not isinstance(node.value, dict):
-        raise JobError("%s is %s, which has no keys" % (where[len("--set ") :].rpartition(".")[0], node.kind), where)
+        raise JobError(
+            "{} is {}, which has no keys".format(where[len("--set ") :].rpartition(".")[0], node.kind), where
+        )
     head, rest = path[0], path[1:]
     child = _with_leaf(children.get(head, leaf._replace(value=None)), rest, leaf, where) if rest else leaf
     return node._replace(value={**children, head: child})

@@ -24,7 +24,7 @@ def read_stage(node: YamlNode, path: str, key: Key, report: Problems) -> dict[st
         return None
     if "data" in values:
         for name in filter(lambda name: is_malformed(values["data"][name]), values["data"]):
-            report.add(node, "%s.data.%s" % (path, name), "is no address that can be read")
+            report.add(node, f"{path}.data.{name}", "is no address that can be read")
             return None
         values["data"] = {name: absolute_path(uri, report.base) for name, uri in values["data"].items()}
     try:

@@ -27,7 +27,7 @@ class YamlNode(NamedTuple):
 
     @property
     def where(self) -> str:
-        return "%s:%d" % (self.origin, self.line) if self.line else self.origin
+        return f"{self.origin}:{self.line}" if self.line else self.origin
 
     @property
     def kind(self) -> str:
@@ -40,7 +40,7 @@ class YamlNode(NamedTuple):
         for type_, name in _KINDS:
             if isinstance(value, type_):
                 return name
-        return "a %s object" % type(value).__name__
+        return f"a {type(value).__name__} object"
 
 
 _KINDS: tuple[tuple[type, str], ...] = (
@@ -55,7 +55,7 @@ _KINDS: tuple[tuple[type, str], ...] = (
 def to_node(value: Any, origin: str, depth: int = 0, error: type[UsageError] = JobError) -> YamlNode:
     """A Python value as a Node. Raises `error` for keys that are no text and for structures without an end."""
     if depth > MAX_DEPTH:
-        raise error("nested more than %d deep" % MAX_DEPTH, origin)
+        raise error(f"nested more than {MAX_DEPTH} deep", origin)
     if hasattr(value, "_asdict"):
         value = {name: item for name, item in value._asdict().items() if item is not None}
     if isinstance(value, dict):
@@ -87,7 +87,7 @@ def _digits(value: int, origin: str, error: type[UsageError]) -> str:
 def _dict_of_nodes(value: dict[Any, Any], origin: str, depth: int, error: type[UsageError]) -> dict[str, YamlNode]:
     for key in value:
         if not isinstance(key, str):
-            raise error("the key %.40r is not text" % (key,), origin, "write it in quotes")
+            raise error(f"the key {key!r:.40} is not text", origin, "write it in quotes")
     return {str.__str__(key): to_node(item, origin, depth + 1, error) for key, item in value.items()}
 
 
@@ -104,4 +104,4 @@ def value_description(node: YamlNode) -> str:
     """The value's kind, with the value itself where it is a short scalar."""
     if node.value is None or isinstance(node.value, (list, dict)) or not node.text or len(node.text) > 40:
         return node.kind
-    return "%s (%s)" % (repr(node.value) if isinstance(node.value, str) else node.text, node.kind)
+    return f"{repr(node.value) if isinstance(node.value, str) else node.text} ({node.kind})"

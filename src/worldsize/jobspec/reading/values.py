@@ -13,7 +13,7 @@ from worldsize.jobspec.reading.tree import YamlNode, plain_value, value_descript
 
 
 def join(path: str, name: str) -> str:
-    return "%s.%s" % (path, name) if path else name
+    return f"{path}.{name}" if path else name
 
 
 def read_text(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
@@ -21,7 +21,7 @@ def read_text(node: YamlNode, path: str, key: Key, report: Problems) -> str | No
     if not isinstance(value, str):
         if not (node.loose and node.text):
             hint = "write it in quotes" if isinstance(value, (bool, int, float)) else None
-            report.add(node, path, "expected text, found %s" % value_description(node), hint)
+            report.add(node, path, f"expected text, found {value_description(node)}", hint)
             return None
         value = node.text
     return _check_text(value, node, path, key, report)
@@ -30,7 +30,7 @@ def read_text(node: YamlNode, path: str, key: Key, report: Problems) -> str | No
 def read_as_text(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
     if not isinstance(node.value, (str, bool, int, float)):
         hint = 'write "" for empty text' if node.value is None else None
-        report.add(node, path, "expected text, found %s" % node.kind, hint)
+        report.add(node, path, f"expected text, found {node.kind}", hint)
         return None
     return _check_text(node.value if isinstance(node.value, str) else node.text, node, path, key, report)
 
@@ -48,7 +48,7 @@ def _check_text(text: str, node: YamlNode, path: str, key: Key, report: Problems
     for choice in key.choices:
         if text.lower() == choice.lower():
             return choice
-    what = "%.60r is none of the values allowed" % text
+    what = f"{text!r:.60} is none of the values allowed"
     report.add(node, path, what, did_you_mean(text, key.choices))
     return None
 
@@ -69,16 +69,16 @@ def read_number(node: YamlNode, path: str, key: Key, report: Problems) -> float 
     whole = key.kind == "int"
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         hint = "write it without quotes" if isinstance(value, str) and value.strip().isdigit() else None
-        report.add(node, path, "expected a %snumber, found %s" % ("whole " * whole, value_description(node)), hint)
+        report.add(node, path, "expected a {}number, found {}".format("whole " * whole, value_description(node)), hint)
         return None
     number: float = value
     low, high, above = key.minimum, key.maximum, key.above
     if number != number or (low is not None and number < low) or (above is not None and number <= above):
-        least = "at least %g" % low if low is not None else "more than %g" % (above or 0)
-        report.add(node, path, "is %s, must be %s" % (node.text, least))
+        least = f"at least {low:g}" if low is not None else f"more than {above or 0:g}"
+        report.add(node, path, f"is {node.text}, must be {least}")
         return None
     if high is not None and number > high:
-        report.add(node, path, "is %s, must be at most %d" % (node.text[:40], high))
+        report.add(node, path, f"is {node.text[:40]}, must be at most {int(high)}")
         return None
     return number
 
@@ -86,7 +86,7 @@ def read_number(node: YamlNode, path: str, key: Key, report: Problems) -> float 
 def read_flag(node: YamlNode, path: str, key: Key, report: Problems) -> bool | None:
     if isinstance(node.value, bool):
         return node.value
-    report.add(node, path, "expected true or false, found %s" % value_description(node))
+    report.add(node, path, f"expected true or false, found {value_description(node)}")
     return None
 
 
@@ -100,9 +100,9 @@ def read_path(node: YamlNode, path: str, key: Key, report: Problems) -> str | No
 
 def read_texts(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
     if not isinstance(node.value, list):
-        report.add(node, path, "expected a list of texts, found %s" % value_description(node))
+        report.add(node, path, f"expected a list of texts, found {value_description(node)}")
         return None
-    items = [read_text(item, "%s[%d]" % (path, index), key, report) for index, item in enumerate(node.value)]
+    items = [read_text(item, f"{path}[{index}]", key, report) for index, item in enumerate(node.value)]
     return tuple(item for item in items if item is not None)
 
 
@@ -148,7 +148,7 @@ def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[
 def mapping_of(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode] | None:
     if isinstance(node.value, dict):
         return node.value
-    report.add(node, path, "expected a mapping of keys, found %s" % value_description(node))
+    report.add(node, path, f"expected a mapping of keys, found {value_description(node)}")
     return None
 
 
@@ -184,7 +184,7 @@ def read_keys(
     for name, node in nodes.items():
         key = keys.get(name)
         if key is None:
-            what = "is not a key of %s" % (path or of)
+            what = f"is not a key of {path or of}"
             report.add(node, join(path, name[:60]), what, did_you_mean(name, keys))
         elif node.value is not None:
             value = readers[key.kind](node, join(path, name), key, report)

@@ -32,10 +32,10 @@ class _Loader(yaml.SafeLoader):
         self.count += 1
         if self.depth > MAX_DEPTH + 2:
             raise yaml.composer.ComposerError(
-                problem="nested more than %d deep" % MAX_DEPTH, problem_mark=self.get_mark()
+                problem=f"nested more than {MAX_DEPTH} deep", problem_mark=self.get_mark()
             )
         if self.count > MAX_NODES:
-            raise yaml.composer.ComposerError(problem="more than %d values" % MAX_NODES, problem_mark=self.get_mark())
+            raise yaml.composer.ComposerError(problem=f"more than {MAX_NODES} values", problem_mark=self.get_mark())
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -50,10 +50,10 @@ def parse_yaml(text: str, origin: str, loose: bool = False) -> YamlNode:
         raise _syntax_error(error, origin) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        what = "a character that YAML does not allow: %r" % chr(error.character)
-        raise JobError(what, "%s:%d" % (origin, line)) from None
+        what = f"a character that YAML does not allow: {chr(error.character)!r}"
+        raise JobError(what, f"{origin}:{line}") from None
     except (ValueError, OverflowError):
-        raise JobError("not YAML: an escape that is no character", "%s:%d" % (origin, loader.line + 1)) from None
+        raise JobError("not YAML: an escape that is no character", f"{origin}:{loader.line + 1}") from None
     if root is None:
         return YamlNode(None, "", origin, 1, loose)
     return _TreeBuilder(loader, origin, loose).node(root)
@@ -62,12 +62,12 @@ def parse_yaml(text: str, origin: str, loose: bool = False) -> YamlNode:
 def _syntax_error(error: yaml.MarkedYAMLError, origin: str) -> JobError:
     mark = error.problem_mark or error.context_mark
     problem = error.problem or "not YAML"
-    place = "%s:%d" % (origin, mark.line + 1) if mark else origin
+    place = f"{origin}:{mark.line + 1}" if mark else origin
     if "expected a single document" in (error.context or ""):
         return JobError("a second document begins here", place, "one file holds one job")
-    column = ", column %d" % (mark.column + 1) if mark else ""
+    column = f", column {mark.column + 1}" if mark else ""
     hint = "YAML is indented with spaces, not tabs" if "'\\t'" in problem else None
-    return JobError("not YAML%s: %s" % (column, problem), place, hint)
+    return JobError(f"not YAML{column}: {problem}", place, hint)
 
 
 class _TreeBuilder:
@@ -83,7 +83,7 @@ class _TreeBuilder:
     def node(self, item: yaml.Node) -> YamlNode:
         self.count += 1
         if self.count > MAX_NODES:
-            raise self.error(item, "its aliases expand to more than %d values" % MAX_NODES)
+            raise self.error(item, f"its aliases expand to more than {MAX_NODES} values")
         if isinstance(item, yaml.ScalarNode):
             return self.scalar(item)
         if any(item is other for other in self.open):
@@ -97,7 +97,7 @@ class _TreeBuilder:
         return YamlNode(value, text, self.origin, 0 if self.loose else item.start_mark.line + 1, self.loose)
 
     def error(self, item: yaml.Node, what: str, hint: str | None = None) -> JobError:
-        return JobError(what, "%s:%d" % (self.origin, item.start_mark.line + 1), hint)
+        return JobError(what, f"{self.origin}:{item.start_mark.line + 1}", hint)
 
     def scalar(self, item: yaml.ScalarNode) -> YamlNode:
         return self.make_node(scalar_value(self.loader, item, self.origin), item.value, item)
@@ -108,7 +108,7 @@ class _TreeBuilder:
 
     def check_tag(self, item: yaml.Node, expected: str) -> None:
         if item.tag != _TAG + expected:
-            raise self.error(item, "the tag %s is not allowed" % _short_tag(item.tag), "a job holds plain values only")
+            raise self.error(item, f"the tag {_short_tag(item.tag)} is not allowed", "a job holds plain values only")
 
     def mapping(self, item: yaml.Node) -> dict[str, YamlNode]:
         self.check_tag(item, "map")
@@ -122,7 +122,7 @@ class _TreeBuilder:
             name = self.key(key)
             line = key.start_mark.line + 1
             if name in own:
-                raise self.error(key, "the key %.60r stands twice: here and on line %d" % (name, lines[name]))
+                raise self.error(key, f"the key {name!r:.60} stands twice: here and on line {lines[name]}")
             lines[name] = line
             own[name] = self.node(value)._replace(line=0 if self.loose else line)
         return {**merged, **own}
@@ -143,23 +143,25 @@ class _TreeBuilder:
             raise self.error(item, "a key that is not text")
         value = scalar_value(self.loader, item, self.origin)
         if not isinstance(value, str):
-            raise self.error(item, "the key %.40s is not text" % (item.value or "(nothing)"), "write it in quotes")
+            raise self.error(
+                item, "the key {!s:.40} is not text".format(item.value or "(nothing)"), "write it in quotes"
+            )
         return value
 
 
 def scalar_value(loader: Any, item: yaml.ScalarNode, origin: str) -> Any:
     """A scalar's value by its tag, as YAML 1.1's safe types go; dates stay text."""
     tag = item.tag
-    where = "%s:%d" % (origin, item.start_mark.line + 1) if item.start_mark else origin
+    where = f"{origin}:{item.start_mark.line + 1}" if item.start_mark else origin
     if tag in _TEXT_TAGS:
         return item.value
     kind = tag[len(_TAG) :] if tag.startswith(_TAG) else ""
     if kind not in ("null", "bool", "int", "float"):
-        raise JobError("the tag %s is not allowed" % _short_tag(tag), where, "a job holds plain values only")
+        raise JobError(f"the tag {_short_tag(tag)} is not allowed", where, "a job holds plain values only")
     try:
         value = getattr(loader, "construct_yaml_" + kind)(item)
     except (ValueError, KeyError, IndexError, OverflowError):
-        what = "%.40s is not a value of the type %s" % (item.value, kind)
+        what = f"{item.value!s:.40} is not a value of the type {kind}"
         raise JobError(what, where, "write it in quotes if it is text") from None
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise JobError("a number of more than 300 digits", where, "write it in quotes")

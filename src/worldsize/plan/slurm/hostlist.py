@@ -38,7 +38,7 @@ def expand_hostlist(text: str) -> list[str]:
         for part in parts:
             count *= len(part)
         if len(names) + count > MAX_NAMES:
-            raise ValueError("%r stands for more than %d nodes" % (_shorten(text), MAX_NAMES))
+            raise ValueError(f"{_shorten(text)!r} stands for more than {MAX_NAMES} nodes")
         names.extend(_product(parts))
         if position == len(text):
             break
@@ -87,12 +87,12 @@ def _parse_name(text: str, position: int) -> tuple[list[list[str]], int]:
             parts.append(part)
             count *= len(part)
             if count > MAX_NAMES:
-                raise ValueError("%r stands for more than %d nodes" % (_shorten(text), MAX_NAMES))
+                raise ValueError(f"{_shorten(text)!r} stands for more than {MAX_NAMES} nodes")
         else:
             raise _hostlist_error(text, position)
         length += max(map(len, parts[-1]))
         if length > _LONGEST_NAME:
-            raise ValueError("%r holds a name of more than %d characters" % (_shorten(text), _LONGEST_NAME))
+            raise ValueError(f"{_shorten(text)!r} holds a name of more than {_LONGEST_NAME} characters")
     if not parts:
         raise _hostlist_error(text, position)
     return parts, position
@@ -109,8 +109,8 @@ def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
         if int(last) < int(first) or (_is_padded(last) and len(last) != len(first)):
             raise _hostlist_error(text, position)
         if len(found) + int(last) - int(first) >= MAX_NAMES:
-            raise ValueError("%r stands for more than %d nodes" % (_shorten(text), MAX_NAMES))
-        found.extend("%0*d" % (len(first), number) for number in range(int(first), int(last) + 1))
+            raise ValueError(f"{_shorten(text)!r} stands for more than {MAX_NAMES} nodes")
+        found.extend(f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1))
         position = match.end() + 1
         end = text[match.end() : position]
         if end == "]":
@@ -140,7 +140,7 @@ class _Group(NamedTuple):
     def text(self) -> str:
         if len(self.numbers) == 1:
             return self.name(self.numbers[0])
-        return "%s[%s]%s" % (self.prefix, ",".join(self._ranges()), self.suffix)
+        return "{}[{}]{}".format(self.prefix, ",".join(self._ranges()), self.suffix)
 
     def _ranges(self) -> Iterator[str]:
         first = last = self.numbers[0]
@@ -151,13 +151,13 @@ class _Group(NamedTuple):
             last = number
 
     def _digits(self, number: int) -> str:
-        return "%0*d" % (self.width, number)
+        return f"{number:0{self.width}d}"
 
 
 def _split_all(names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     for name in dict.fromkeys(names):
         if not is_node_name(name):
-            raise ValueError("%r is no node's name" % _shorten(name))
+            raise ValueError(f"{_shorten(name)!r} is no node's name")
         host, dot, domain = name.partition(".")
         pieces = _NUMBER.split(host)
         if len(pieces) < 3 or len(pieces[-2]) > 18:
@@ -189,7 +189,7 @@ def _natural_key(name: str) -> list[tuple[int, int, str]]:
 
 
 def _hostlist_error(text: str, position: int) -> ValueError:
-    return ValueError("%r is no list of nodes (at character %d)" % (_shorten(text), position + 1))
+    return ValueError(f"{_shorten(text)!r} is no list of nodes (at character {position + 1})")
 
 
 def _shorten(text: str) -> str:

@@ -32,4 +32,4 @@ def _short_name(name: str) -> str:
 
 
 def _loopback_address(number: int) -> str:
-    return "127.%d.%d.%d" % (number >> 16 & 255, number >> 8 & 255, number & 255)
+    return f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"

@@ -67,20 +67,18 @@ def step_count(options: Options, environ: Mapping[str, str], allocation: Allocat
     if tasks is None:
         tasks = nodes * (per_node or 1)
     if tasks > MAX_STEP_TASKS:
-        raise ValueError(
-            "error: worldsize: %d tasks are more than the limit of %d for a step" % (tasks, MAX_STEP_TASKS)
-        )
+        raise ValueError(f"error: worldsize: {tasks} tasks are more than the limit of {MAX_STEP_TASKS} for a step")
     if nodes > tasks:
-        warnings.append("Warning: can't run %d processes on %d nodes, setting nnodes to %d" % (tasks, nodes, tasks))
+        warnings.append(f"Warning: can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}")
         nodes = tasks
     if per_node and nodes * per_node != tasks and "ntasks" not in options:
         warnings.append(
-            "Warning: can't honor --ntasks-per-node set to %d which doesn't match the requested tasks %d with the"
-            " number of requested nodes %d. Ignoring --ntasks-per-node." % (per_node, tasks, nodes)
+            f"Warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the requested tasks {tasks} "
+            f"with the number of requested nodes {nodes}. Ignoring --ntasks-per-node."
         )
         per_node = None
     if nodes > len(allocation.hosts):
-        raise ValueError("error: Only allocated %d nodes asked for %d" % (len(allocation.hosts), nodes))
+        raise ValueError(f"error: Only allocated {len(allocation.hosts)} nodes asked for {nodes}")
     return StepCount(nodes, tasks, per_node, tuple(warnings))
 
 
@@ -99,7 +97,7 @@ def _parse_number(text: str | None, name: str) -> int | None:
         return None
     number = parse_digits(text.strip())
     if not number:
-        raise ValueError('error: Invalid numeric value "%.40s" for --%s.' % (text, name))
+        raise ValueError(f'error: Invalid numeric value "{text:.40}" for --{name}.')
     return number
 
 
@@ -107,7 +105,7 @@ def _expand_names(text: str | None) -> list[str]:
     try:
         return expand_hostlist(text or "")
     except ValueError as error:
-        raise ValueError("error: %s" % error) from None
+        raise ValueError(f"error: {error}") from None
 
 
 def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple[int, ...]:
@@ -118,14 +116,14 @@ def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple
     strangers = [name for name in wanted if name not in there]
     if strangers:
         raise ValueError(
-            "error: Unable to create step: Requested node configuration is not available (%s)" % strangers[0]
+            f"error: Unable to create step: Requested node configuration is not available ({strangers[0]})"
         )
     start = parse_digits((options.get("relative") or "0").strip())
     if start is None:
-        raise ValueError('error: Invalid numeric value "%.40s" for --relative.' % options.get("relative"))
+        raise ValueError('error: Invalid numeric value "{!s:.40}" for --relative.'.format(options.get("relative")))
     free = [index for index, host in enumerate(hosts) if index >= start and host not in unwanted]
     if nodes > len(free):
-        raise ValueError("error: Only allocated %d nodes asked for %d" % (len(free), nodes))
+        raise ValueError(f"error: Only allocated {len(free)} nodes asked for {nodes}")
     first = [index for index in free if hosts[index] in wanted]
     others = [index for index in free if hosts[index] not in wanted]
     return tuple(sorted((first + others)[:nodes]))
@@ -161,4 +159,4 @@ def format_counts(counts: Sequence[int]) -> str:
             runs[-1][1] += 1
         else:
             runs.append([count, 1])
-    return ",".join("%d(x%d)" % (count, times) if times > 1 else "%d" % count for count, times in runs)
+    return ",".join(f"{count}(x{times})" if times > 1 else f"{count}" for count, times in runs)

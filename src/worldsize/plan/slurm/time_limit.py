@@ -17,7 +17,7 @@ def limit_seconds(text: str | None) -> float | None:
     parts = [parse_digits(part) for part in [*([days] if dash else []), *clock.split(":")]]
     numbers = [part for part in parts if part is not None]
     if len(numbers) < len(parts) or len(numbers) > 3 + bool(dash):
-        raise ValueError("%.40r is no time limit" % text)
+        raise ValueError(f"{text!r:.40} is no time limit")
     if not dash:
         numbers = [0, *(numbers if len(numbers) == 3 else [0, *numbers])]
     number_of_days, hours, minutes, seconds = [*numbers, 0, 0][:4]

@@ -40,7 +40,7 @@ def _check_python(prefix: str) -> None:
     not built anew at once, since nodes may still have that interpreter."""
     if inspect_prefix(prefix) is None:
         what, hint = explain_missing_python(prefix)
-        raise BuildError(what, "environment %s" % os.path.basename(prefix), hint)
+        raise BuildError(what, f"environment {os.path.basename(prefix)}", hint)
 
 
 def _build(
@@ -58,18 +58,18 @@ def _build(
 
     name = os.path.basename(prefix)
     began = time.monotonic()
-    progress.notice("building the environment %s" % name)
+    progress.notice(f"building the environment {name}")
     config, compute = environment.config, environment.compute
     elsewhere = recipe.spec.build_on == "compute"
     steps = make_remote_steps(config, compute, recipe.environ, start) if elsewhere else run_steps_locally
     work = partial(make_environment, recipe=recipe, steps=steps)
     abandoned = partial(end_abandoned_run, config, recipe.environ)
     try:
-        ours = ensure_built(prefix, work, lambda what: progress.show_activity("%s: %s" % (name, what)), abandoned)
+        ours = ensure_built(prefix, work, lambda what: progress.show_activity(f"{name}: {what}"), abandoned)
     except WorldsizeError as error:
-        error.where = error.where or "environment %s" % name
+        error.where = error.where or f"environment {name}"
         raise
-    progress.notice("%s %s in %.0f s" % (name, "is built" if ours else "is there", time.monotonic() - began))
+    progress.notice("{} {} in {:.0f} s".format(name, "is built" if ours else "is there", time.monotonic() - began))
     return ours
 
 
@@ -89,7 +89,7 @@ def record_environment(environment: Environment, paths: RunPaths, secrets: Colle
     if found:
         from worldsize.environment.inspect.installed import installed_distributions
 
-        value["python"] = "%d.%d" % found.version if found.version else None
+        value["python"] = "{}.{}".format(*found.version) if found.version else None
         value["pip"] = [{"name": each.name, "version": each.version} for each in installed_distributions(found.prefix)]
     write_json(paths.environment, value)
 

@@ -90,11 +90,11 @@ def _execute_order(
     )
     run = start(wanted)
     work.left["run"] = run.id
-    work.report_step("build steps wait for a node of %s: run %s" % (compute, run.id))
+    work.report_step(f"build steps wait for a node of {compute}: run {run.id}")
     _follow(run, work)
     found: list[dict[str, Any]] | None = read_json(result)
     if found is None:
-        raise BuildError("the run left no result", "run %s" % run.id, "worldsize logs %s" % run.id)
+        raise BuildError("the run left no result", f"run {run.id}", f"worldsize logs {run.id}")
     return found
 
 
@@ -105,7 +105,7 @@ def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
     return Job(
         command=command_text(argv),
         argv=argv,
-        display_name="build %s" % os.path.basename(prefix),
+        display_name=f"build {os.path.basename(prefix)}",
         environment_variables={"PYTHONPATH": import_path()},
         slurm={"gpus_per_node": "1"} if wants_gpu else {},
         source="env build",
@@ -127,8 +127,8 @@ def _follow(run: Run, work: Build) -> None:
     if status.state != RunState.SUCCEEDED:
         lines = [line for line in last_lines(run.paths.rank_log(0), _LAST_LINES) if line.strip()]
         what = "\n  ".join(lines) or status.message or status.state
-        hint = "worldsize logs %s; the nodes have to see %s and %s" % (run.id, work.prefix, sys.executable)
-        raise BuildError("the build steps failed:\n  %s" % what, "run %s" % run.id, hint)
+        hint = f"worldsize logs {run.id}; the nodes have to see {work.prefix} and {sys.executable}"
+        raise BuildError(f"the build steps failed:\n  {what}", f"run {run.id}", hint)
 
 
 def _make_reporter(run: Run, work: Build) -> Callable[[], bool]:
@@ -157,8 +157,8 @@ def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[
         run.wait(_PATIENCE)
     except (WorldsizeError, TimeoutError) as error:
         if isinstance(error, TimeoutError):
-            what = "an earlier build goes on, and cannot be ended: run %s" % note["run"]
-            raise BuildError(what, None, "worldsize cancel %s" % note["run"]) from None
+            what = "an earlier build goes on, and cannot be ended: run {}".format(note["run"])
+            raise BuildError(what, None, "worldsize cancel {}".format(note["run"])) from None
 
 
 def _end(run: Run) -> None:

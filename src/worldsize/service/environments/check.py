@@ -106,7 +106,7 @@ def _collect_rows(asked: NodeCommandStream, count: int) -> list[NodeReport]:
     for node in range(count):
         name = hosts.get(node, str(node))
         if node not in codes:
-            rows.append(NodeReport(name, None, 1, "it was lost: %s" % (notes[-1] if notes else "it told no end")))
+            rows.append(NodeReport(name, None, 1, "it was lost: {}".format(notes[-1] if notes else "it told no end")))
             continue
         out, err = (texts[node][kind].decode(errors="replace") for kind in ("out", "err"))
         rows.append(parse_node_report(name, codes[node], out, err))

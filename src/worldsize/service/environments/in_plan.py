@@ -24,7 +24,7 @@ def find_job_environment(
     try:
         found = find_environment(job.environment, config, compute, environ, secrets=job.secrets)
     except WorldsizeError as error:
-        what = error.what if not error.where else "%s: %s" % (error.where, error.what)
+        what = error.what if not error.where else f"{error.where}: {error.what}"
         return None, [CheckResult("error", what, at, error.hint)]
     if found is None:
         return None, []
@@ -44,10 +44,10 @@ def unusable_reason(environment: Environment, facts: ComputeFacts) -> str | None
     if not facts.mapped:
         elsewhere = not facts.shared_host and environment.spec.distribute in ("auto", "shared")
         alone = elsewhere and is_node_local(prefix)
-        return "%s is of this machine alone: no node would see it" % prefix if alone else None
+        return f"{prefix} is of this machine alone: no node would see it" if alone else None
     if is_mapped(prefix, facts.mapped) and to_node_path(prefix, facts.mapped) == prefix:
         return None
-    return "the nodes would not find it as %s: an environment holds its own path" % prefix
+    return f"the nodes would not find it as {prefix}: an environment holds its own path"
 
 
 def with_activation(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path: tuple[str, ...]) -> Plan:

@@ -25,7 +25,7 @@ def _envs_dir(config: Config, settings: Settings) -> str:
     if settings.envs_dir or config.envs_dir:
         return settings.envs_dir or config.envs_dir or ""
     if settings.own_runs_dir:
-        return os.path.join(settings.own_runs_dir, ".envs-%d" % os.getuid())
+        return os.path.join(settings.own_runs_dir, f".envs-{os.getuid()}")
     return os.path.join(config.home, "envs")
 
 

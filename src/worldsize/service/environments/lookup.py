@@ -125,7 +125,7 @@ def _refuse_conda(existing: ExistingEnvironment) -> None:
 
     if existing.kind == "conda":
         refuse_pip_packages(existing.prefix)
-    what = "%s exists, and conda packages cannot be added to it" % existing.prefix
+    what = f"{existing.prefix} exists, and conda packages cannot be added to it"
     raise UsageError(what, None, "say all of its packages with conda:, or the additional ones with pip:")
 
 
@@ -183,10 +183,8 @@ def _unknown_node_notices(recipe: Recipe, settings: Settings, compute: str) -> t
         return ()
     from worldsize.environment.inspect.machine import driver_version, glibc_version
 
-    has = "glibc %s, %s" % (glibc_version(), "a GPU driver" if driver_version() else "no GPU driver")
-    return (
-        "conda chooses for what this machine has (%s): worldsize env probe --compute %s asks a node" % (has, compute),
-    )
+    has = "glibc {}, {}".format(glibc_version(), "a GPU driver" if driver_version() else "no GPU driver")
+    return (f"conda chooses for what this machine has ({has}): worldsize env probe --compute {compute} asks a node",)
 
 
 def _machine_key(recipe: Recipe) -> dict[str, Any]:
@@ -240,7 +238,7 @@ def _image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
     if spec.image is None:
         return ()
     if spec.needs_build or spec.existing_python:
-        return ("the container image %s is not used: what is in the environment is built without it" % spec.image,)
+        return (f"the container image {spec.image} is not used: what is in the environment is built without it",)
     return ()
 
 

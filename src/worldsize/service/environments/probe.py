@@ -51,9 +51,9 @@ def probe(compute: Compute) -> ProbeResult:
         if line.startswith("{"):
             said = json.loads(line)
             pairs = (("__glibc", said["glibc"]), ("__cuda", said["cuda"]))
-            return ProbeResult(said["host"], tuple("%s=%s" % pair for pair in pairs if pair[1]))
+            return ProbeResult(said["host"], tuple("{}={}".format(*pair) for pair in pairs if pair[1]))
     last = err.strip().splitlines()
-    raise WorldsizeError("a node of %s did not tell what it has" % compute.name, None, last[-1] if last else None)
+    raise WorldsizeError(f"a node of {compute.name} did not tell what it has", None, last[-1] if last else None)
 
 
 def _collect_output(asked: NodeCommandStream) -> tuple[str, str]:

@@ -116,11 +116,11 @@ def check_image(plan: Plan, job: Job, image: str, request: SubmissionRequest) ->
 
 def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime | None, key: str) -> CheckResult | None:
     if runtime is None:
-        what = "the image %s needs Apptainer or Singularity, or Pyxis on Slurm: none is here" % mask_text(image)
+        what = f"the image {mask_text(image)} needs Apptainer or Singularity, or Pyxis on Slurm: none is here"
         hint = 'say which the nodes have, `container = "apptainer"` of the compute; or "none", to run without the image'
         return CheckResult("error", what, key, hint)
     if runtime.kind == NONE:
-        what = "the image %s is not used: the compute has no containers" % mask_text(image)
+        what = f"the image {mask_text(image)} is not used: the compute has no containers"
         return CheckResult("notice", what, key)
     if job.batch_script is not None:
         what = "a batch script's own srun starts its ranks: it can name the image itself"
@@ -129,12 +129,12 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
         what = "launcher: torchrun would run outside of the image"
         return CheckResult("error", what, key, "launcher: direct, or torchrun in the command")
     if runtime.kind == PYXIS and container_image.has_password(image):
-        what = "enroot takes no password in an image's address: %s" % mask_text(image)
+        what = f"enroot takes no password in an image's address: {mask_text(image)}"
         return CheckResult(
             "error", what, key, "leave it out, and put it into ~/.config/enroot/.credentials on the nodes"
         )
     if container_image.is_file(image) and not os.path.exists(os.path.expanduser(image)):
-        return CheckResult("error", "no such image: %s" % mask_text(image), key)
+        return CheckResult("error", f"no such image: {mask_text(image)}", key)
     return None
 
 
@@ -150,7 +150,7 @@ def fetch_image(request: SubmissionRequest, dry: PlannedJob, progress: Progress)
         return request
     program = which("enroot" if runtime.kind == PYXIS else runtime.program, path=request.environ.get("PATH"))
     if program is None:
-        progress.notice("environment.image: the nodes fetch %s themselves: nothing here can" % image)
+        progress.notice(f"environment.image: the nodes fetch {image} themselves: nothing here can")
         return request
     store = DataStore(data_directory(request.config, dry.plan.compute), progress)
     try:
@@ -159,7 +159,7 @@ def fetch_image(request: SubmissionRequest, dry: PlannedJob, progress: Progress)
         )
     except UsageError as error:
         at = request.origins.of("environment.image")
-        raise UsageError("%s: %s" % (error.where, error.what), at, error.hint) from None
+        raise UsageError(f"{error.where}: {error.what}", at, error.hint) from None
 
 
 def _fetch_environ(request: SubmissionRequest, dry: PlannedJob) -> dict[str, str]:

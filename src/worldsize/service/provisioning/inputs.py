@@ -29,7 +29,7 @@ def data_directory(config: Config, compute: str) -> str:
     if settings.data_dir:
         return require_reliable_directory(settings.data_dir, make=False)
     if settings.own_runs_dir:
-        return require_reliable_directory(os.path.join(settings.own_runs_dir, ".data-%d" % os.getuid()), make=False)
+        return require_reliable_directory(os.path.join(settings.own_runs_dir, f".data-{os.getuid()}"), make=False)
     return require_reliable_directory(os.path.join(config.home, "data"), make=False)
 
 
@@ -48,9 +48,9 @@ def fetch_inputs(request: SubmissionRequest, dry: PlannedJob, progress: Progress
             if is_remote(value.path):
                 folder = value.type == "uri_folder"
                 most = bytes_of(value.max_size) if value.max_size else None
-                found[name] = data.fetch(value.path, folder, value.sha256, "inputs.%s" % name, most)
+                found[name] = data.fetch(value.path, folder, value.sha256, f"inputs.{name}", most)
             else:
-                data.verify(value.path, value.sha256 or "", "inputs.%s" % name)
+                data.verify(value.path, value.sha256 or "", f"inputs.{name}")
         except WorldsizeError as error:
             raise _error_at_input(error, request, name) from None
     return request._replace(fetched=found)
@@ -107,7 +107,7 @@ def _data_inputs(job: Job) -> Iterator[tuple[str, Input]]:
 def _error_at_input(error: WorldsizeError, request: SubmissionRequest, name: str) -> WorldsizeError:
     """The same error, at the input's place in the job."""
     said = next((key for key in ("max_size", "sha256") if key in error.what), "path")
-    key = "inputs.%s.%s" % (name, said)
-    what = "%s: %s" % (error.where, error.what) if error.where else error.what
+    key = f"inputs.{name}.{said}"
+    what = f"{error.where}: {error.what}" if error.where else error.what
     kind = type(error) if isinstance(error, UsageError) else WorldsizeError
     return kind(what, request.origins.of(key), error.hint)

@@ -51,7 +51,7 @@ def fetch_staging(request: SubmissionRequest, dry: PlannedJob, progress: Progres
             staging_spec_of(dry.job.stage), directory, data, python, request.environ, programs, secrets
         )
     except WorldsizeError as error:
-        what = "%s: %s" % (error.where, error.what) if error.where else error.what
+        what = f"{error.where}: {error.what}" if error.where else error.what
         what = mask_values(what, secrets)
         kind = UsageError if isinstance(error, UsageError) else WorldsizeError
         raise kind(what, request.origins.of("stage"), error.hint) from None
@@ -91,15 +91,15 @@ def check_downloads(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 def _notices(missing: Sequence[Download], origins: KeyOrigins) -> Iterator[CheckResult]:
     for each in missing:
-        where = "%s:%d" % (each.file, each.line) if each.file else origins.of("command")
-        what = "%s would fail: the nodes reach no network" % each.what
+        where = f"{each.file}:{each.line}" if each.file else origins.of("command")
+        what = f"{each.what} would fail: the nodes reach no network"
         yield CheckResult("notice", what, where, _hint_of(each))
 
 
 def _remaining_notices(more: Sequence[Download]) -> list[CheckResult]:
     if not more:
         return []
-    return [CheckResult("notice", "%d more downloads would fail on the nodes" % len(more), more[0].file)]
+    return [CheckResult("notice", f"{len(more)} more downloads would fail on the nodes", more[0].file)]
 
 
 def _hint_of(download: Download) -> str:
@@ -111,10 +111,10 @@ def _is_staged(download: Download, stage: StagingSpec) -> bool:
     if download.kind == "pip":
         return bool(stage.wheels)
     if download.kind == "huggingface":
-        names = {repo.name if repo.kind == "models" else "%s/%s" % repo[:2] for repo in stage.hub}
+        names = {repo.name if repo.kind == "models" else "{}/{}".format(*repo[:2]) for repo in stage.hub}
         return download.name in names if download.name else bool(names)
     if download.kind == "torch_hub":
-        names = {"%s/%s" % repo[:2] for repo in stage.torch} | set(stage.checkpoints)
+        names = {"{}/{}".format(*repo[:2]) for repo in stage.torch} | set(stage.checkpoints)
         return download.name.partition(":")[0] in names or download.name in names if download.name else bool(names)
     return download.kind == "data" and bool(stage.data)
 

@@ -88,7 +88,7 @@ def _make_pack(
     found = environment.existing
     if environment.recipe is not None:
         return pack_once(found, found.prefix + SUFFIX, progress)
-    name = "%s-%s%s" % (os.path.basename(found.prefix), content_key(found.prefix), SUFFIX)
+    name = f"{os.path.basename(found.prefix)}-{content_key(found.prefix)}{SUFFIX}"
     directory = os.path.join(data_directory(request.config, dry.plan.compute), "packs")
     make_private_directory(directory)
     return pack_once(found, os.path.join(directory, name), progress)

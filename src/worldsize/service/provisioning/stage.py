@@ -99,7 +99,7 @@ def write_staging_directory(
 def _path_in_staging(part: str, name: str) -> str:
     """UsageError for a name that leads out, whoever let it pass: it holds what a job or a server says."""
     if not name or os.path.isabs(name) or ".." in name.split("/"):
-        raise UsageError("a name leads out of what is staged: %.80r" % name, "stage")
+        raise UsageError(f"a name leads out of what is staged: {name!r:.80}", "stage")
     return os.path.join(part, name)
 
 
@@ -110,7 +110,7 @@ def _variables(stage: StagingSpec, path: str) -> dict[str, str]:
         found.update(OFFLINE, HF_HOME=home, HF_HUB_CACHE=os.path.join(home, "hub"))
         found.update(HUGGINGFACE_HUB_CACHE=found["HF_HUB_CACHE"])
         for name in ("datasets", "modules", "assets"):  # which the libraries write
-            found["HF_%s_CACHE" % name.upper()] = os.path.join(DIRECTORY_MARK, "huggingface", name)
+            found[f"HF_{name.upper()}_CACHE"] = os.path.join(DIRECTORY_MARK, "huggingface", name)
     if stage.torch or stage.checkpoints:
         found["TORCH_HOME"] = os.path.join(path, "torch")
     if stage.wheels:
@@ -127,10 +127,15 @@ def _fetch_hub(stage: StagingSpec, directory: str, data: DataStore, environ: Map
 
 
 def _snapshot_links(found: HubSnapshot, directory: str) -> _StagingPart:
-    place = "huggingface/hub/%s/" % found.folder
-    links = {"%ssnapshots/%s/%s" % (place, found.commit, name): found.blob(directory, name) for name in found.files}
+    place = f"huggingface/hub/{found.folder}/"
+    links = {f"{place}snapshots/{found.commit}/{name}": found.blob(directory, name) for name in found.files}
     refs = {} if found.repo.revision == found.commit else {place + "refs/" + found.repo.revision: found.commit}
-    said = {"%s/%s@%s" % found.repo[:3]: {"commit": found.commit, "files": {n: b.name for n, b in found.files.items()}}}
+    said = {
+        "{}/{}@{}".format(*found.repo[:3]): {
+            "commit": found.commit,
+            "files": {n: b.name for n, b in found.files.items()},
+        }
+    }
     return _StagingPart(links, refs, said)
 
 
@@ -139,17 +144,17 @@ def _fetch_torch(stage: StagingSpec, data: DataStore, environ: Mapping[str, str]
     trusted = []
     for repo in stage.torch:
         ref = repo.ref or _default_branch(repo, environ)
-        url = "%s/%s/%s/zipball/%s" % (_github_url(environ), repo.owner, repo.name, ref)
-        archive = data.fetch(url, what="torch_hub: %s/%s" % repo[:2])
+        url = f"{_github_url(environ)}/{repo.owner}/{repo.name}/zipball/{ref}"
+        archive = data.fetch(url, what="torch_hub: {}/{}".format(*repo[:2]))
         folder = data.unpack(archive, repo.name + ".zip", repo.name).path
         tops = os.listdir(folder)
         if len(tops) != 1:
-            what = "no archive of a repository: it holds %d directories, and not one" % len(tops)
+            what = f"no archive of a repository: it holds {len(tops)} directories, and not one"
             raise UsageError(what, archive.uri, "does the repository exist, and its branch?")
-        name = "%s_%s_%s" % (repo.owner, repo.name, ref.replace("/", "_"))
-        said = {"%s/%s:%s" % (repo.owner, repo.name, ref): {"url": archive.uri, "sha256": archive.sha256}}
+        name = "{}_{}_{}".format(repo.owner, repo.name, ref.replace("/", "_"))
+        said = {f"{repo.owner}/{repo.name}:{ref}": {"url": archive.uri, "sha256": archive.sha256}}
         found.append(_StagingPart({"torch/hub/" + name: os.path.join(folder, tops[0])}, {}, said))
-        trusted.append("%s_%s" % repo[:2])
+        trusted.append("{}_{}".format(*repo[:2]))
     if trusted:
         found.append(_StagingPart({}, {"torch/hub/trusted_list": "\n".join(trusted) + "\n"}, {}))
     return found + [_fetch_checkpoint(url, data) for url in stage.checkpoints]
@@ -157,10 +162,10 @@ def _fetch_torch(stage: StagingSpec, data: DataStore, environ: Mapping[str, str]
 
 def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
     """torch names checkpoints after the beginning of their checksum."""
-    fetched = data.fetch(url, what="torch_hub: %s" % file_name(url))
+    fetched = data.fetch(url, what=f"torch_hub: {file_name(url)}")
     named = _HASH.search(file_name(url))
     if named and not (fetched.sha256 or "").startswith(named[1]):
-        what = "its sha256 is %s, and does not begin as its name says" % fetched.sha256
+        what = f"its sha256 is {fetched.sha256}, and does not begin as its name says"
         raise UsageError(what, fetched.uri, "it was changed on its way, or is another file")
     said = {fetched.uri: {"sha256": fetched.sha256}}
     return _StagingPart({"torch/hub/checkpoints/" + file_name(url): fetched.path}, {}, said)
@@ -169,7 +174,7 @@ def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
 def _default_branch(repo: TorchRepo, environ: Mapping[str, str]) -> str:
     """As torch.hub finds it: main where there is one, else master."""
     try:
-        read("%s/%s/%s/tree/main/" % (_github_url(environ), repo.owner, repo.name), 64 << 20)
+        read(f"{_github_url(environ)}/{repo.owner}/{repo.name}/tree/main/", 64 << 20)
     except UsageError:
         return "master"
     return "main"
@@ -182,7 +187,7 @@ def _github_url(environ: Mapping[str, str]) -> str:
 def _fetch_data(stage: StagingSpec, data: DataStore) -> list[_StagingPart]:
     found = []
     for each in stage.data:
-        fetched = data.fetch(each.uri, sha256=each.sha256, what="data: %s" % each.path)
+        fetched = data.fetch(each.uri, sha256=each.sha256, what=f"data: {each.path}")
         said = {"data/" + each.path: {"uri": fetched.uri, "sha256": fetched.sha256}}
         found.append(_StagingPart({"data/" + each.path: fetched.path}, {}, said))
     return found

@@ -37,7 +37,7 @@ class RunArray(Sequence[Run]):
         self._foreign = None if self._own else foreign_reason(paths)
 
     def __repr__(self) -> str:
-        return "RunArray(%r)" % self.id
+        return f"RunArray({self.id!r})"
 
     @property
     def id(self) -> str:
@@ -55,7 +55,7 @@ class RunArray(Sequence[Run]):
                 self._array = read_array(self.paths.root)
             except OSError as error:
                 raise WorldsizeError(
-                    "cannot be read: %s" % (error.strerror or error), array_file(self.paths.root)
+                    f"cannot be read: {error.strerror or error}", array_file(self.paths.root)
                 ) from None
         if self._array is None:
             raise NotFound("it is no array of runs (yet)", self.paths.root)
@@ -70,7 +70,7 @@ class RunArray(Sequence[Run]):
             return [self[number] for number in range(*element.indices(len(self)))]
         number = element + len(self) if element < 0 else element
         if not 0 <= number < len(self):
-            raise IndexError("%s has no element %r: they are 0 to %d" % (self.id, element, len(self) - 1))
+            raise IndexError(f"{self.id} has no element {element!r}: they are 0 to {len(self) - 1}")
         return Run(RunPaths(element_root(self.paths.root, number)), self._environ)
 
     def __iter__(self) -> Iterator[Run]:
@@ -156,9 +156,9 @@ class RunArray(Sequence[Run]):
         statuses = self.follow(lambda _: None, timeout)
         status = array_status(self.array, statuses)
         if not status.final:
-            raise TimeoutError("array %s is still %s after %g s" % (self.id, status.state, timeout or 0))
+            raise TimeoutError(f"array {self.id} is still {status.state} after {timeout or 0:g} s")
         if check and status.state != RunState.SUCCEEDED:
-            raise RunFailed(status.message or status.state, status.exit_code or 1, "array %s" % self.id)
+            raise RunFailed(status.message or status.state, status.exit_code or 1, f"array {self.id}")
         return status.state
 
     def cancel(self, now: bool = False) -> Status:
@@ -207,6 +207,6 @@ class RunArray(Sequence[Run]):
         """The run that `text` numbers. UsageError for what is none of them."""
         number = parse_digits(text)
         if number is None or number >= len(self):
-            raise UsageError("%s has no element %.40s" % (self.id, text), None, "they are 0 to %d" % (len(self) - 1))
+            raise UsageError(f"{self.id} has no element {text:.40}", None, f"they are 0 to {len(self) - 1}")
         run: Run = self[number]
         return run

@@ -87,7 +87,7 @@ class ArrayElements:
         try:
             return read_handles(self._paths.root, self._array.elements)
         except OSError as error:
-            what = "cannot be read: %s" % (error.strerror or error)
+            what = f"cannot be read: {error.strerror or error}"
             raise WorldsizeError(what, handles_file(self._paths.root)) from None
 
     def pending_elements(self) -> list[PendingElement]:

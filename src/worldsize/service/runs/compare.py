@@ -40,7 +40,7 @@ def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
         return {prefix: value}
     flat: dict[str, Any] = {}
     for key, item in value.items():
-        flat.update(_flatten(item, "%s.%s" % (prefix, key) if prefix else str(key)))
+        flat.update(_flatten(item, f"{prefix}.{key}" if prefix else str(key)))
     return flat
 
 

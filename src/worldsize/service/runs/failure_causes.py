@@ -43,7 +43,7 @@ def with_cause(paths: RunPaths, status: Status, cancelled: bool) -> Status:
     batch = _batch_lines(paths)
     ended = [found for line in batch for found in (_ENDED_BY_SLURM.match(line),) if found]
     if ended and (status.state != RunState.FAILED or status.reason in _UNINFORMATIVE_REASONS) and not cancelled:
-        return _with_failure(status, _SLURM_REASONS[ended[0][2]], "Slurm: %s" % ended[0][1])
+        return _with_failure(status, _SLURM_REASONS[ended[0][2]], f"Slurm: {ended[0][1]}")
     return status if status.state == RunState.CANCELLED else _with_logged_cause(paths, status, batch)
 
 
@@ -53,7 +53,7 @@ def _with_logged_cause(paths: RunPaths, status: Status, batch: list[str]) -> Sta
         return _with_failure(status, Reason.ENVIRONMENT, setup[-1])
     memory = [found[1] for line in batch for found in (_MEMORY.match(line),) if found]
     if memory:
-        return _with_failure(status, Reason.OUT_OF_MEMORY, "Slurm: %s" % memory[0])
+        return _with_failure(status, Reason.OUT_OF_MEMORY, f"Slurm: {memory[0]}")
     if ranks_start_time(paths) is not None:
         return status
     step = current_step(paths.batch_log)
@@ -62,9 +62,9 @@ def _with_logged_cause(paths: RunPaths, status: Status, batch: list[str]) -> Sta
 
 def _with_setup_failure(status: Status, step: str) -> Status:
     if status.reason is not None and status.reason not in _UNINFORMATIVE_REASONS:
-        return _with_failure(status, status.reason, "%s, at this line of setup: %s" % (status.message, step))
-    code = " with code %d" % status.exit_code if status.state == RunState.FAILED and status.exit_code else ""
-    return _with_failure(status, Reason.ENVIRONMENT, "setup ended the run%s: %s" % (code, step))
+        return _with_failure(status, status.reason, f"{status.message}, at this line of setup: {step}")
+    code = f" with code {status.exit_code}" if status.state == RunState.FAILED and status.exit_code else ""
+    return _with_failure(status, Reason.ENVIRONMENT, f"setup ended the run{code}: {step}")
 
 
 def _with_start_failure(paths: RunPaths, status: Status, batch: list[str]) -> Status:
@@ -76,19 +76,19 @@ def _with_start_failure(paths: RunPaths, status: Status, batch: list[str]) -> St
         what = "no rank was started: no space left where the run directory lies (%s)"
         return _with_failure(status, Reason.STORAGE, what % paths.root)
     if found and (found.certain or status.reason in _UNINFORMATIVE_REASONS):
-        return _with_failure(status, found.reason, "no rank was started: %s" % found.words)
+        return _with_failure(status, found.reason, f"no rank was started: {found.words}")
     said = [line for line in batch if line.startswith(_SRUN)][:1]
     said = said or ([] if status.state == RunState.LOST else batch[-1:])
     if status.started is not None or not said:
         return status
-    return _with_failure(status, status.reason or Reason.EXIT_CODE, "no rank was started: %s" % said[-1].strip())
+    return _with_failure(status, status.reason or Reason.EXIT_CODE, f"no rank was started: {said[-1].strip()}")
 
 
 def with_ending_cause(paths: RunPaths, status: Status) -> Status:
     """`status` of a run whose nodes Slurm still waits for, with why it ends where no agent could start on one of them:
     Slurm takes up to SlurmdTimeout to give such a node up."""
     found = _find_start_failure(paths, _batch_lines(paths)) if status.started is None else None
-    return status._replace(message="%s. %s" % (found.words, status.message)) if found and found.certain else status
+    return status._replace(message=f"{found.words}. {status.message}") if found and found.certain else status
 
 
 def _batch_lines(paths: RunPaths) -> list[str]:
@@ -133,7 +133,7 @@ def find_start_failure(batch: Sequence[str], log: Callable[[int], Sequence[str]]
     for line in batch:
         killed, match = _KILLED.match(line), _EXITED.match(line)
         if killed is not None:
-            return StartFailure(Reason.NODE_FAILURE, "the agent on %s was killed (SIGKILL)" % killed[1], False)
+            return StartFailure(Reason.NODE_FAILURE, f"the agent on {killed[1]} was killed (SIGKILL)", False)
         if match is not None:
             return _agent_exit_failure(
                 match[1], int(match[3]), batch, [line for line in log(int(match[2])) if line.strip()]
@@ -150,19 +150,19 @@ def _unreached_failure(why: dict[str, str]) -> StartFailure:
 def _agent_exit_failure(node: str, code: int, batch: Sequence[str], said: Sequence[str]) -> StartFailure:
     if code == NO_RUN_EXIT_CODE:
         shell = [match[1] for match in map(_SHELL.match, batch) if match and "agent-" in match[1]]
-        what = "%s does not see the run directory, or may not write there: is its file system mounted?" % node
-        return StartFailure(Reason.ENVIRONMENT, " ".join([what, *("(%s)" % words for words in shell[:1])]))
+        what = f"{node} does not see the run directory, or may not write there: is its file system mounted?"
+        return StartFailure(Reason.ENVIRONMENT, " ".join([what, *(f"({words})" for words in shell[:1])]))
     if code == REPLACEABLE_EXIT_CODE:
         return StartFailure(
             Reason.ENVIRONMENT,
-            "; ".join(_agent_words(said)) or "somebody else could replace what ranks execute on %s" % node,
+            "; ".join(_agent_words(said)) or f"somebody else could replace what ranks execute on {node}",
         )
     if code in _NO_PROGRAM and said:
         shown = _SHELL.match(said[-1])
         what = "%s cannot start the agent: %s (another interpreter: `python` of the compute)"
         return StartFailure(Reason.ENVIRONMENT, what % (node, shown[1] if shown else said[-1]))
     return StartFailure(
-        Reason.EXIT_CODE, ": ".join(["the agent on %s ended with code %d" % (node, code), *_agent_words(said)]), False
+        Reason.EXIT_CODE, ": ".join([f"the agent on {node} ended with code {code}", *_agent_words(said)]), False
     )
 
 

@@ -56,7 +56,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
     if failure.rank is not None:
         error = read_error(paths, failure.rank, plan.environment.get("TORCHELASTIC_ERROR_FILE"))
         data["exception"] = error and masked.exception(error)
-        said = "%(type)s: %(message)s" % data["exception"] if data["exception"] else ""
+        said = "{type}: {message}".format(**data["exception"]) if data["exception"] else ""
         data["hint"] = hint_for(said, plan.rehearsal is not None)
         data["last_lines"] = masked.lines(last_lines(paths.rank_log(failure.rank), _LAST_LINES))
     elif ranks_start_time(paths) is None:
@@ -99,20 +99,20 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
         lines += ["", "what to do: " + data["hint"]]
     if data["last_lines"]:
         rank = data["rank"]
-        whose = "before the ranks" if rank is None else "of rank %d" % rank
+        whose = "before the ranks" if rank is None else f"of rank {rank}"
         log = paths.setup_log(data["node_rank"] or 0) if rank is None else paths.rank_log(rank)
-        lines += ["", "last lines %s (%s):" % (whose, log)]
+        lines += ["", f"last lines {whose} ({log}):"]
         lines += ["  | " + line for line in data["last_lines"]]
     if data["others"]:
         lines += ["", "the others:"]
         lines += ["  " + line for line in data["others"]]
     if data["rank"] is not None:
-        lines += ["", "all of it: worldsize logs %s --rank %d" % (run_id, data["rank"])]
+        lines += ["", "all of it: worldsize logs {} --rank {}".format(run_id, data["rank"])]
     return [without_colours(line) for line in lines]
 
 
 def _exception_lines(exception: dict[str, Any], code: str) -> list[str]:
-    said = ("%s: %s" % (exception["type"], exception["message"])).strip(": ")
+    said = ("{}: {}".format(exception["type"], exception["message"])).strip(": ")
     frames = exception["frames"]
     own = [frame for frame in frames if frame["file"].startswith(code)] or frames
     where = [_frame_text(frame, code) for frame in reversed(own[-_FRAMES:])]
@@ -122,11 +122,11 @@ def _exception_lines(exception: dict[str, Any], code: str) -> list[str]:
 
 
 def _frame_text(frame: dict[str, Any], code: str) -> str:
-    place = "  %s:%s in %s" % (frame["file"].removeprefix(code + "/"), frame["line"], frame["function"])
-    return "%s    %s" % (place, frame["code"]) if frame["code"] else place
+    place = "  {}:{} in {}".format(frame["file"].removeprefix(code + "/"), frame["line"], frame["function"])
+    return "{}    {}".format(place, frame["code"]) if frame["code"] else place
 
 
 def _shorten(line: str) -> str:
     """The line's beginning, and how much of it is left out."""
     left = len(line[_LINE:].encode(errors="replace"))
-    return "%s… (%d more bytes)" % (line[:_LINE], left) if left else line
+    return f"{line[:_LINE]}… ({left} more bytes)" if left else line

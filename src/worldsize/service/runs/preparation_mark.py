@@ -17,7 +17,7 @@ def mark_preparing(paths: RunPaths) -> None:
     """This process prepares the run. A link that leads nowhere: whole or not there, and one call to the system; a file
     where there are no links."""
     pid = os.getpid()
-    mark = "%d:%s:%s" % (pid, processes.start_time(pid), os.uname().nodename)
+    mark = f"{pid}:{processes.start_time(pid)}:{os.uname().nodename}"
     try:
         os.symlink(mark, paths.preparing)
     except OSError:

@@ -29,19 +29,19 @@ def requeue(run: Run) -> int:
     stays as it was."""
     run.refuse_foreign("requeue")
     status = run.look()
-    rerun = "`worldsize rerun %s` makes a new run of the same job and code" % run.id
+    rerun = f"`worldsize rerun {run.id}` makes a new run of the same job and code"
     if status.state not in (*_ENDED, *_ON_ITS_WAY):
         hint = rerun if status.final else "it starts by itself, or `worldsize status` says why not"
-        raise UsageError("%s is %s" % (run.id, status.state), None, hint)
+        raise UsageError(f"{run.id} is {status.state}", None, hint)
     handle = run.native()
     if handle is None or "requeue" not in run.compute.capabilities:
-        raise UsageError("the compute of %s puts no run back into a queue" % run.id, None, rerun)
+        raise UsageError(f"the compute of {run.id} puts no run back into a queue", None, rerun)
     place = array_of(run.paths)
     if place and os.path.exists(RunPaths(place[0]).cancel):
-        raise UsageError("the array that %s belongs to was cancelled" % run.id, None, rerun)
+        raise UsageError(f"the array that {run.id} belongs to was cancelled", None, rerun)
     seen = run.compute.observe([handle])[0]
     if seen.phase == "unknown":
-        raise SubmitAgain(seen.message or "the compute does not say how it is", "run %s" % run.id, "try again")
+        raise SubmitAgain(seen.message or "the compute does not say how it is", f"run {run.id}", "try again")
     attempt = max(seen.restarts if seen.counted else 0, run.paths.attempt) + 1
     ask = cast(CanRequeue, run.compute).requeue
     try:

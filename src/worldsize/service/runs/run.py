@@ -31,7 +31,7 @@ class RunOutput:
         self.path = path
 
     def __repr__(self) -> str:
-        return "RunOutput(%r, %r)" % (self.name, self.path)
+        return f"RunOutput({self.name!r}, {self.path!r})"
 
 
 class RunOutputs(Mapping[str, RunOutput]):
@@ -50,7 +50,7 @@ class RunOutputs(Mapping[str, RunOutput]):
     def __getattr__(self, name: str) -> RunOutput:
         output: RunOutput | None = self.__dict__.get("_outputs", {}).get(name)
         if output is None:
-            raise AttributeError("the run has no output called %r" % name)
+            raise AttributeError(f"the run has no output called {name!r}")
         return output
 
     def __iter__(self) -> Iterator[str]:
@@ -73,7 +73,7 @@ class Run:
         self._foreign = None if self._own else foreign_reason(self.paths)
 
     def __repr__(self) -> str:
-        return "Run(%r)" % self.id
+        return f"Run({self.id!r})"
 
     @property
     def id(self) -> str:
@@ -90,7 +90,7 @@ class Run:
             try:
                 self._plan = run_status.read_plan(self.paths)
             except OSError as error:
-                raise WorldsizeError("cannot be read: %s" % (error.strerror or error), self.paths.plan) from None
+                raise WorldsizeError(f"cannot be read: {error.strerror or error}", self.paths.plan) from None
         if self._plan is None:
             raise NotFound("the run has no plan (yet)", self.paths.root, "it is being prepared, or was interrupted")
         return self._plan
@@ -122,11 +122,11 @@ class Run:
             return run_status.damaged_status(self.paths, error)
         except OSError as error:
             if os.path.isdir(self.paths.root):
-                raise WorldsizeError("cannot be read: %s" % error.strerror, error.filename or self.paths.root) from None
+                raise WorldsizeError(f"cannot be read: {error.strerror}", error.filename or self.paths.root) from None
             return self._deleted_status()
 
     def _deleted_status(self) -> Status:
-        return Status(RunState.LOST, exit_code=1, message="its run directory was deleted: %s" % self.paths.root)
+        return Status(RunState.LOST, exit_code=1, message=f"its run directory was deleted: {self.paths.root}")
 
     @property
     def compute(self) -> Compute:
@@ -162,9 +162,9 @@ class Run:
         """The final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
         status = self.follow(lambda: False, timeout)
         if not status.final:
-            raise TimeoutError("run %s is still %s after %g s" % (self.id, status.state, timeout or 0))
+            raise TimeoutError(f"run {self.id} is still {status.state} after {timeout or 0:g} s")
         if check and status.state != RunState.SUCCEEDED:
-            raise RunFailed(status.message or status.state, status.exit_code or 1, "run %s" % self.id)
+            raise RunFailed(status.message or status.state, status.exit_code or 1, f"run {self.id}")
         return status.state
 
     def logs(self, rank: int | None = None) -> str:
@@ -174,7 +174,7 @@ class Run:
 
         if rank is not None:
             if not 0 <= rank < self.plan.world_size:
-                raise UsageError("there is no rank %r" % rank, None, "ranks are 0 to %d" % (self.plan.world_size - 1))
+                raise UsageError(f"there is no rank {rank!r}", None, f"ranks are 0 to {self.plan.world_size - 1}")
             return read_text(self.paths.rank_log(rank))
         texts: list[str] = []
         LogFollower(self.paths, self.plan.nodes, None, "off", None, texts.append, time.monotonic, live=False).finish()

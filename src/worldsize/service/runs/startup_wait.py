@@ -26,7 +26,7 @@ def _setup_message(paths: RunPaths, nodes: int) -> str:
         log = paths.setup_log(node_rank)
         step = current_step(log) if os.path.basename(log) + STEP_SUFFIX in there else ""
         if step:
-            return "node %d executes setup: %s" % (node_rank, step)
+            return f"node {node_rank} executes setup: {step}"
     return ""
 
 
@@ -50,4 +50,4 @@ def _unjoined_message(paths: RunPaths, nodes: int) -> str:
     from worldsize.logs.text import format_ranges
 
     which = "node" if len(missing) == 1 else "nodes"
-    return "the head waits for the agent of %s %s" % (which, format_ranges(missing))
+    return f"the head waits for the agent of {which} {format_ranges(missing)}"

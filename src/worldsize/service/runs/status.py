@@ -116,7 +116,7 @@ def fold_observation(
     if current.attempt > paths.attempt:  # the scheduler takes it for the next one, which has not begun
         paths = current
         if observation.ending:
-            what = "put back into the queue, once its former start has ended (%s)" % observation.message
+            what = f"put back into the queue, once its former start has ended ({observation.message})"
             observation = observation._replace(phase="queued", message=what)
     elif observation.phase == "ended" and observation.restarts < paths.attempt and _is_recent(paths.attempt_dir):
         observation = Observation("queued", message="on its way back into the queue")  # what ended was the one before
@@ -234,8 +234,8 @@ def _has_begun(paths: RunPaths) -> bool:
 def damaged_status(paths: RunPaths, error: Exception) -> Status:
     """The status of a run of which nothing more can be said, for that reason; it may go on all the same."""
     file = error.where if isinstance(error, DamagedRun) else None
-    reason = "%s: %s" % (Reason.DAMAGED, os.path.relpath(file, paths.root)) if file else Reason.DAMAGED
-    what = str(error) if isinstance(error, NewerFormat) else "its run directory is damaged: %s" % error
+    reason = f"{Reason.DAMAGED}: {os.path.relpath(file, paths.root)}" if file else Reason.DAMAGED
+    what = str(error) if isinstance(error, NewerFormat) else f"its run directory is damaged: {error}"
     return Status(RunState.LOST, reason, LOST_CODE, what)
 
 

@@ -59,7 +59,7 @@ def with_script(plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
 def virtual_host(index: int) -> str:
     """The name of a virtual node: an address of this machine alone, which every program can reach without asking for
     a name."""
-    return "127.0.%d.%d" % (index // 254, index % 254 + 1)
+    return f"127.0.{index // 254}.{index % 254 + 1}"
 
 
 def _cpus(script: BatchScript, asked: AllocationRequest, facts: ComputeFacts) -> int:

@@ -28,12 +28,12 @@ def _dependency_on(paths: RunPaths, environ: Mapping[str, str], any_end: bool) -
     for run, status in _element_statuses(paths, environ):
         if status.final:
             if status.state != RunState.SUCCEEDED and not any_end:
-                what = "%s is %s, so this run would never start" % (run.run_id, status.state)
-                raise UsageError(what, "--after", "start that one again, or say --after-any %s" % paths.run_id)
+                what = f"{run.run_id} is {status.state}, so this run would never start"
+                raise UsageError(what, "--after", f"start that one again, or say --after-any {paths.run_id}")
             continue
         handle = read_native(run)
         if handle is None:
-            raise UsageError("%s is not submitted yet" % run.run_id, "--after", "try again in a moment")
+            raise UsageError(f"{run.run_id} is not submitted yet", "--after", "try again in a moment")
         roots.append(run.root)
         handles.append(handle)
     return RunDependency(paths.run_id, tuple(handles), tuple(roots), any_end)

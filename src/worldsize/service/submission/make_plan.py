@@ -180,7 +180,7 @@ def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]
         return setup
     import shlex
 
-    return ("export PATH=%s:$PATH" % ":".join(map(shlex.quote, path)), *setup)
+    return ("export PATH={}:$PATH".format(":".join(map(shlex.quote, path))), *setup)
 
 
 def _setup_lines(job: Job, facts: ComputeFacts) -> tuple[str, ...]:
@@ -271,9 +271,9 @@ def _refuse_data_parallel(job: Job, framework: str, launcher: str) -> None:
     if job.data_parallel is None:
         return
     if job.batch_script is not None or framework not in ("none", "pytorch") or launcher != "direct":
-        other = "a batch script" if job.batch_script is not None else "%s, started by %s" % (framework, launcher)
+        other = "a batch script" if job.batch_script is not None else f"{framework}, started by {launcher}"
         raise PlanError(
-            "data_parallel is for a torch script whose ranks we start, and this is %s" % other,
+            f"data_parallel is for a torch script whose ranks we start, and this is {other}",
             "data_parallel",
             "leave it out, or run the script itself: worldsize run -w 2x4 --data-parallel -- python train.py",
         )
@@ -285,7 +285,7 @@ def _refuse_shared_gpus(job: Job, facts: ComputeFacts, processes: int) -> None:
         return
     if gpus or job.visible_devices:
         raise PlanError(
-            "%d processes per node, but a node has %d GPU%s" % (processes, gpus, "" if gpus == 1 else "s"),
+            "{} processes per node, but a node has {} GPU{}".format(processes, gpus, "" if gpus == 1 else "s"),
             "distribution.process_count_per_instance",
-            "one process per GPU: ask for %d, or set share_gpus: true" % max(gpus, 1),
+            f"one process per GPU: ask for {max(gpus, 1)}, or set share_gpus: true",
         )

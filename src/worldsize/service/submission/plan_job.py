@@ -46,9 +46,9 @@ def _plan_job(request: SubmissionRequest, paths: RunPaths, created: float, check
     compute = open_compute(request.config, name, request.environ)
     if job.virtual_gpus is not None and "local" not in compute.capabilities:
         raise PlanError(
-            "virtual GPUs are for virtual nodes, and those of %s are real" % name,
+            f"virtual GPUs are for virtual nodes, and those of {name} are real",
             "virtual_gpus",
-            "worldsize rehearse runs the job on this machine; without virtual_gpus it runs on %s" % name,
+            f"worldsize rehearse runs the job on this machine; without virtual_gpus it runs on {name}",
         )
     if not checked:  # what is shown, to be submitted by hand, lies there as what is submitted does
         runs_dir = request.config.computes[name].own_runs_dir or os.path.join(request.config.home, "runs")
@@ -168,15 +168,15 @@ def _python_path(request: SubmissionRequest, compute: str, facts: ComputeFacts) 
 
 
 def format_notice(notice: CheckResult) -> str:
-    text = "%s: %s" % (notice.where, notice.what) if notice.where else notice.what
-    return "%s (%s)" % (text, notice.hint) if notice.hint else text
+    text = f"{notice.where}: {notice.what}" if notice.where else notice.what
+    return f"{text} ({notice.hint})" if notice.hint else text
 
 
 def _problems_error(errors: Sequence[CheckResult]) -> UsageError:
     first = errors[0]
     if len(errors) == 1:
         return UsageError(first.what, first.where, first.hint)
-    lines = ["%d problems:" % len(errors)]
+    lines = [f"{len(errors)} problems:"]
     lines += ["  " + format_notice(error) for error in errors]
     return UsageError("\n".join(lines))
 
@@ -187,5 +187,5 @@ def check_dependencies(request: SubmissionRequest, prepared: PlannedJob) -> None
     able = "after" in prepared.compute.capabilities
     for after in request.after:
         if not able or any(handle["type"] != kind for handle in after.handles):
-            what = "%s is where a run that goes to %s cannot wait for it" % (after.run_id, prepared.plan.compute)
-            raise UsageError(what, "--after", "wait here: worldsize wait %s && worldsize run …" % after.run_id)
+            what = f"{after.run_id} is where a run that goes to {prepared.plan.compute} cannot wait for it"
+            raise UsageError(what, "--after", f"wait here: worldsize wait {after.run_id} && worldsize run …")

@@ -39,7 +39,7 @@ def preflight(
 def _launcher(plan: Plan, compute: Compute) -> list[CheckResult]:
     if plan.launcher != "srun" or "steps" in compute.capabilities:
         return []
-    what = "%s has no srun to start MPI ranks" % plan.compute
+    what = f"{plan.compute} has no srun to start MPI ranks"
     return [CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs no ssh either")]
 
 
@@ -50,7 +50,7 @@ def _autotune(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResult]:
     name = plan.options["search"]["config"]
     if job.code and os.path.isfile(os.path.join(job.code, name)):
         return []
-    what = "there is no %s in %s" % (name, job.code or "the code: the job names none")
+    what = "there is no {} in {}".format(name, job.code or "the code: the job names none")
     return [
         CheckResult("error", what, origins.of("autotune"), "autotune.config says which JSON file of the code to vary")
     ]
@@ -105,9 +105,9 @@ def _code(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     if _is_remote(job.code):
         what, hint = "code must be a local directory here", "clone it, and name the directory"
     elif os.path.exists(job.code):
-        what, hint = "%s is not a directory" % job.code, "name the directory that holds the script"
+        what, hint = f"{job.code} is not a directory", "name the directory that holds the script"
     else:
-        what, hint = "no such directory: %s" % job.code, "mend `code:`, which is relative to the job file"
+        what, hint = f"no such directory: {job.code}", "mend `code:`, which is relative to the job file"
         if origins.of("code") == "--code":
             hint = "mend --code, which is relative to the current directory"
     return [CheckResult("error", what, origins.of("code"), hint)]
@@ -132,7 +132,7 @@ def _script(job: Job, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...]) 
     hint = "the command runs in the snapshot of `code:`; name the script relative to it"
     if job.code is None:
         hint = "say `code: .` to have the job file's directory snapshotted, and run there"
-    return [CheckResult("error", "script not found: %s (looked in %s)" % (script, looked), origins.of("command"), hint)]
+    return [CheckResult("error", f"script not found: {script} (looked in {looked})", origins.of("command"), hint)]
 
 
 def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
@@ -147,7 +147,7 @@ def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
         if build.get("path") and build.get("dockerfile_path"):
             named["environment.build.dockerfile_path"] = os.path.join(build["path"], build["dockerfile_path"])
     return [
-        CheckResult("error", "no such file or directory: %s" % path, origins.of(key), "mend it, or leave it out")
+        CheckResult("error", f"no such file or directory: {path}", origins.of(key), "mend it, or leave it out")
         for key, path in named.items()
         if isinstance(path, str) and not _is_remote(path) and not os.path.exists(path)
     ]
@@ -173,8 +173,8 @@ def _remote_outputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     return [
         CheckResult(
             "notice",
-            "only Azure ML honours %s: it is written to outputs/%s of the run" % (output.path, name),
-            origins.of("outputs.%s.path" % name),
+            f"only Azure ML honours {output.path}: it is written to outputs/{name} of the run",
+            origins.of(f"outputs.{name}.path"),
         )
         for name, output in job.outputs.items()
         if output.path and _is_remote(output.path)
@@ -197,10 +197,11 @@ def _rank_variables(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResu
     return [
         CheckResult(
             "error",
-            "%s is a rank variable: the plan makes it %s, the job %s" % (name, expected, wanted[name]),
+            f"{name} is a rank variable: the plan makes it {expected}, the job {wanted[name]}",
             origins.of("environment_variables." + name),
-            "leave it out: %s"
-            % ("no one value is right for every rank" if expected == UNSET else "every rank gets the right value"),
+            "leave it out: {}".format(
+                "no one value is right for every rank" if expected == UNSET else "every rank gets the right value"
+            ),
         )
         for name, expected in contradictions(plan, wanted)
     ]
@@ -210,5 +211,5 @@ def _service_only_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     found = []
     keys = service_only_keys(job)
     if keys:
-        found.append(CheckResult("notice", "kept, but only Azure ML honours: %s" % ", ".join(keys)))
+        found.append(CheckResult("notice", "kept, but only Azure ML honours: {}".format(", ".join(keys))))
     return found

@@ -59,30 +59,30 @@ def option_origin(job: Job, key: str) -> str | None:
     name = key.rpartition(".")[2]
     names = _OTHER_NAMES.get(name, (name.replace("_", "-"),))
     line = effective_script(job).line(*names)
-    return "%s:%d" % (script_origin(job), line) if line else None
+    return f"{script_origin(job)}:{line}" if line else None
 
 
 def _ignored_option_notices(job: Job, script: BatchScript) -> Iterator[CheckResult]:
     names = list(dict.fromkeys(option.name for option in script.options))
     for name in names:
         if name in _OWN_NOTICES:
-            yield CheckResult("notice", "--%s: %s" % (name, _OWN_NOTICES[name]), _line_origin(job, script.line(name)))
+            yield CheckResult("notice", f"--{name}: {_OWN_NOTICES[name]}", _line_origin(job, script.line(name)))
     if script.value("export") in ("NONE", "NIL"):
-        what = "--export=%s: the script sees this shell's variables all the same" % script.value("export")
+        what = "--export={}: the script sees this shell's variables all the same".format(script.value("export"))
         yield CheckResult("notice", what, _line_origin(job, script.line("export")))
     for option in script.foreign:
-        what = "--%s is no option of sbatch's own: without effect on virtual nodes" % option.name
+        what = f"--{option.name} is no option of sbatch's own: without effect on virtual nodes"
         yield CheckResult("notice", what, _line_origin(job, option.line), option_hint(option.name))
     others = {*_HONOURED, *_OWN_NOTICES, "export", *(option.name for option in script.foreign)}
     idle = [name for name in names if name not in others]
     if idle:
-        what = "without effect on virtual nodes: %s" % ", ".join("--" + name for name in idle)
+        what = "without effect on virtual nodes: {}".format(", ".join("--" + name for name in idle))
         yield CheckResult("notice", what, script_origin(job))
 
 
 def _line_origin(job: Job, line: int | None) -> str:
     """A line of the script; without one, what is the job's word alone."""
-    return "%s:%d" % (script_origin(job), line) if line else job.source
+    return f"{script_origin(job)}:{line}" if line else job.source
 
 
 def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[CheckResult]:
@@ -96,7 +96,7 @@ def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[C
         if not certain or not _PLAIN_NAME.fullmatch(name) or text.count(os.path.basename(name)) > 1:
             continue
         if not os.path.exists(os.path.join(job.code, name)):
-            what = "script not found: %s (looked in %s)" % (name, job.code)
+            what = f"script not found: {name} (looked in {job.code})"
             hint = "run it from the directory that it is submitted in, or name that with --code"
             yield CheckResult("notice", what, _line_origin(job, launch.line), hint)
 
@@ -116,6 +116,6 @@ def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
         if UNKNOWN in path or os.sep not in path:
             continue
         if not os.path.exists(os.path.join(job.code or "", path)):
-            what = "no such file on this machine: %s" % seen.words[1]
+            what = f"no such file on this machine: {seen.words[1]}"
             hint = "`set -e` ends the script there" if strict else "the script goes on"
             yield CheckResult("notice", what, _line_origin(job, seen.line), hint)

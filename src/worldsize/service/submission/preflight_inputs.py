@@ -28,15 +28,15 @@ def check_inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 
 def _check_local(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
-    at = origins.of("inputs.%s.path" % name)
+    at = origins.of(f"inputs.{name}.path")
     if not os.path.exists(path):
-        what, hint = "no such file or directory: %s" % path, None
+        what, hint = f"no such file or directory: {path}", None
     elif not os.access(path, os.R_OK | os.X_OK if os.path.isdir(path) else os.R_OK):
-        what, hint = "cannot be read: %s" % path, "mend its permissions"
+        what, hint = f"cannot be read: {path}", "mend its permissions"
     elif value.type == "uri_file" and os.path.isdir(path):
-        what, hint = "is a directory, but the input's type is uri_file: %s" % path, "say type: uri_folder"
+        what, hint = f"is a directory, but the input's type is uri_file: {path}", "say type: uri_folder"
     elif value.type == "uri_folder" and not os.path.isdir(path):
-        what = "is a file, but the input's type is uri_folder: %s" % path
+        what = f"is a file, but the input's type is uri_folder: {path}"
         return _type_mismatch(name, what, "say type: uri_file", origins)
     else:
         return []
@@ -45,11 +45,11 @@ def _check_local(name: str, value: Input, path: str, origins: KeyOrigins) -> lis
 
 def _type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:
     """uri_folder is also what an input is that says no type: that alone is no mistake."""
-    key = "inputs.%s.type" % name
+    key = f"inputs.{name}.type"
     if origins.lines and not origins.is_set(key):
         return []
     level = "error" if origins.is_set(key) else "notice"
-    return [CheckResult(level, what, origins.of("inputs.%s.path" % name), hint)]
+    return [CheckResult(level, what, origins.of(f"inputs.{name}.path"), hint)]
 
 
 def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
@@ -57,24 +57,24 @@ def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> li
     from worldsize.staging.fetch import file_name, is_fetchable, is_web
     from worldsize.staging.http import display_url
 
-    at = origins.of("inputs.%s.path" % name)
+    at = origins.of(f"inputs.{name}.path")
     if not is_fetchable(path):
-        what = "%s cannot be read here" % path
+        what = f"{path} cannot be read here"
         return [CheckResult("error", what, at, "download it, and name the local path")]
     if is_web(path):
         if value.type != "uri_folder" or is_archive(file_name(path)):
             return []
-        what = "%s is one file, but the input's type is uri_folder" % display_url(path)
-        hint = "say type: uri_file, or name an archive (%s)" % ", ".join(SUFFIXES[:3])
+        what = f"{display_url(path)} is one file, but the input's type is uri_folder"
+        hint = "say type: uri_file, or name an archive ({})".format(", ".join(SUFFIXES[:3]))
         return _type_mismatch(name, what, hint, origins)
     from worldsize.staging.object_stores import find_missing_support
 
     lacks = find_missing_support(path)
-    return [CheckResult("error", "%s: %s" % (display_url(path), lacks.what), at, lacks.hint)] if lacks else []
+    return [CheckResult("error", f"{display_url(path)}: {lacks.what}", at, lacks.hint)] if lacks else []
 
 
 def _check_checksum(name: str, value: Input, origins: KeyOrigins) -> list[CheckResult]:
-    at = origins.of("inputs.%s.sha256" % name)
+    at = origins.of(f"inputs.{name}.sha256")
     if value.sha256 is None:
         return []
     if not _SHA256.fullmatch(value.sha256):
@@ -85,18 +85,18 @@ def _check_checksum(name: str, value: Input, origins: KeyOrigins) -> list[CheckR
 
 
 def _check_size(name: str, value: Input, origins: KeyOrigins) -> list[CheckResult]:
-    at = origins.of("inputs.%s.max_size" % name)
+    at = origins.of(f"inputs.{name}.max_size")
     if value.max_size is None:
         return []
     if bytes_of(value.max_size) is None:
-        return [CheckResult("error", "is no size: %.40s" % value.max_size, at, EXAMPLE)]
+        return [CheckResult("error", f"is no size: {value.max_size:.40}", at, EXAMPLE)]
     if not is_remote(value.path or ""):
         return [CheckResult("notice", "is of what is fetched, and the input is read in place", at, "leave it out")]
     return []
 
 
 def _check_mode(name: str, value: Input, path: str, job: Job, origins: KeyOrigins) -> Iterator[CheckResult]:
-    at = origins.of("inputs.%s.mode" % name)
+    at = origins.of(f"inputs.{name}.mode")
     if value.mode not in (*COPYING_MODES, *MOUNTING_MODES):
         return
     if job.batch_script is not None:
@@ -106,5 +106,5 @@ def _check_mode(name: str, value: Input, path: str, job: Job, origins: KeyOrigin
 
         why = try_read_only([path])
         if why:
-            what = "not read-only on this machine, nor where a node is like it: %s" % why
+            what = f"not read-only on this machine, nor where a node is like it: {why}"
             yield CheckResult("notice", what, at)

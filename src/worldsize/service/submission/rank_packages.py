@@ -36,7 +36,7 @@ def package_sources(packages: tuple[str, ...]) -> Mapping[str, str]:
     for package in packages:
         for folder, _, files in os.walk(os.path.join(root, package)):
             names += [os.path.relpath(os.path.join(folder, file), root) for file in files if file.endswith(".py")]
-    return {"%s/%s" % (_PACKAGES_DIRECTORY, name): os.path.join(root, name) for name in sorted(names)}
+    return {f"{_PACKAGES_DIRECTORY}/{name}": os.path.join(root, name) for name in sorted(names)}
 
 
 def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> None:
@@ -56,7 +56,7 @@ def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> No
             write_bytes(os.path.join(folder, file), content.read())
         link_or_copy(
             ensure_bytecode(source, cache),
-            os.path.join(compiled, "%s.%s.pyc" % (file[:-3], sys.implementation.cache_tag)),
+            os.path.join(compiled, f"{file[:-3]}.{sys.implementation.cache_tag}.pyc"),
         )
     if "virtual_gpu" in packages:
         _write_program(os.path.join(paths.root, PROGRAMS))

@@ -42,7 +42,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
         share = share_of(settings.options)
         job = with_client_paths(job, share.path_mapping()) if share else job
     if job.modules:
-        said.append("modules are not loaded in a rehearsal: %s" % ", ".join(job.modules))
+        said.append("modules are not loaded in a rehearsal: {}".format(", ".join(job.modules)))
         job = job._replace(modules=())
     if job.virtual_gpus is None:
         configured = settings.gpus_per_node if settings is not None else None
@@ -50,7 +50,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
         job = job._replace(virtual_gpus=_process_count(job) if gpus == _process_count(asked) else gpus)
     ranks = job.distribution.world_size(job.resources.instance_count) if job.distribution else 1
     if ranks > _MANY:
-        said.append("%d ranks on this machine; most mistakes show with -w 2x2 too" % ranks)
+        said.append(f"{ranks} ranks on this machine; most mistakes show with -w 2x2 too")
     here = name if settings is not None and settings.type == LOCAL else LOCAL
     return job._replace(compute=here), said
 
@@ -65,12 +65,12 @@ def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
     """For the end of a rehearsal; () for a run that is none."""
     if plan.rehearsal is None:
         return []
-    lines = ["this was a rehearsal on virtual GPUs; it does not show: %s" % LIMITS]
+    lines = [f"this was a rehearsal on virtual GPUs; it does not show: {LIMITS}"]
     found = read_isolation(paths)
     if found.get("network"):
-        lines.append("the network was not cut: %s" % found["network"])
+        lines.append("the network was not cut: {}".format(found["network"]))
     if found.get("disks"):
-        lines.append("the nodes share /tmp, so that a path that only node 0 has is found: %s" % found["disks"])
+        lines.append("the nodes share /tmp, so that a path that only node 0 has is found: {}".format(found["disks"]))
     if plan.batch is not None:
         lines.append("the nodes of a batch script share /tmp")
     return lines

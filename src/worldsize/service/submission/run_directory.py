@@ -40,7 +40,7 @@ def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, p
         try:
             start_git_diff(job.code, paths.diff, environ)
         except StorageError as error:
-            progress.notice("git: uncommitted changes are not recorded: %s" % error)
+            progress.notice(f"git: uncommitted changes are not recorded: {error}")
     digest = _snapshot_code(job, paths, request.config, progress)
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type, paths.outputs)
@@ -101,7 +101,7 @@ def _share_with_group(paths: RunPaths, progress: Progress) -> None:
     share_directories(paths)
     closed = closed_parent(paths)
     if closed:
-        progress.notice("share: the group cannot enter %s (name a runs_dir that it can: worldsize.toml)" % closed)
+        progress.notice(f"share: the group cannot enter {closed} (name a runs_dir that it can: worldsize.toml)")
 
 
 def _own_directories(config: Config) -> list[str]:
@@ -134,11 +134,11 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
         from worldsize.service.submission.batch_script import link_left_out_paths
 
         for name in link_left_out_paths(job, paths):
-            progress.notice("snapshot: leaves out %s: the script finds it where it is" % name)
+            progress.notice(f"snapshot: leaves out {name}: the script finds it where it is")
     script = script_of_command(job)
     if script and not os.path.isabs(script) and not os.path.exists(os.path.join(paths.code, script)):
         raise JobError(
-            "%s exists, but the snapshot leaves it out" % script,
+            f"{script} exists, but the snapshot leaves it out",
             os.path.join(job.code, ".amlignore or .gitignore"),
             "take it out of the ignore file",
         )
@@ -166,7 +166,7 @@ def _write_inrank(job: Job, paths: RunPaths, cache: str) -> None:
         write_text(hook, file.read())
     compiled = os.path.join(paths.inrank, "__pycache__")
     os.mkdir(compiled, 0o700)
-    name = "sitecustomize.%s.pyc" % sys.implementation.cache_tag
+    name = f"sitecustomize.{sys.implementation.cache_tag}.pyc"
     link_or_copy(ensure_bytecode(source, cache), os.path.join(compiled, name))
     packages = packages_of(job)
     if packages:

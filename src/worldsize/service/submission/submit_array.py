@@ -89,7 +89,7 @@ def plan_array(
     facts = prepared.compute.facts(prepared.job)
     at_once = request.job.at_once or _element_limit(prepared.plan, facts)
     if "array" not in prepared.compute.capabilities:
-        what = "inside an allocation all %d runs start at once" % len(varied)
+        what = f"inside an allocation all {len(varied)} runs start at once"
         hint = "in a job of their own each can have nodes to itself: leave the allocation's shell"
         prepared = prepared._replace(notices=(*prepared.notices, CheckResult("notice", what, "at_once", hint)))
         at_once = None
@@ -132,7 +132,7 @@ def _with_threads(plan: Plan, job: Job, facts: ComputeFacts, at_once: int) -> Pl
 
 def _shared_outputs(job: Job) -> list[str]:
     return [
-        "outputs.%s.path: every element writes to %s" % (name, output.path)
+        f"outputs.{name}.path: every element writes to {output.path}"
         for name, output in job.outputs.items()
         if output.path and "://" not in output.path
     ]

@@ -74,15 +74,12 @@ class DeviceProperties:
 
     def __init__(self, index: int) -> None:
         self.pci_bus_id = index
-        self.uuid = "%08d-0000-0000-0000-000000000000" % index
+        self.uuid = f"{index:08d}-0000-0000-0000-000000000000"
 
     def __repr__(self) -> str:
-        return "_CudaDeviceProperties(name='%s', major=%d, minor=%d, total_memory=%dMB, multi_processor_count=%d)" % (
-            self.name,
-            self.major,
-            self.minor,
-            self.total_memory // 1024**2,
-            self.multi_processor_count,
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // 1024**2}MB, multi_processor_count={self.multi_processor_count})"
         )
 
 
@@ -148,9 +145,7 @@ def get_arch_list() -> list[str]:
 
 
 def list_gpu_processes(device: Optional[Any] = None) -> str:
-    return "GPU:%d\nno processes are running" % devices.valid_index(
-        None if device is None else devices.index_of(device)
-    )
+    return f"GPU:{devices.valid_index(None if device is None else devices.index_of(device))}\nno processes are running"
 
 
 FUNCTIONS: dict[str, Any] = {

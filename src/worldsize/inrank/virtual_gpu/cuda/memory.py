@@ -69,27 +69,27 @@ def memory_stats(device: Any = None) -> dict[str, int]:
             ("allocated_bytes", now, most), ("active_bytes", now, most), ("requested_bytes", now, most),
             ("reserved_bytes", held, most_held), ("inactive_split_bytes", held - now, most_held - most),
         ):  # fmt: skip
-            found["%s.%s.current" % (what, pool)] = current
-            found["%s.%s.peak" % (what, pool)] = peak
-            found["%s.%s.allocated" % (what, pool)] = peak
-            found["%s.%s.freed" % (what, pool)] = peak - current
+            found[f"{what}.{pool}.current"] = current
+            found[f"{what}.{pool}.peak"] = peak
+            found[f"{what}.{pool}.allocated"] = peak
+            found[f"{what}.{pool}.freed"] = peak - current
     return found
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     stats = memory_stats(device)
     rows = [
-        "| %-16s | %14d | %14d |" % (name, stats[key + ".all.current"], stats[key + ".all.peak"])
+        "| {:<16} | {:14} | {:14} |".format(name, stats[key + ".all.current"], stats[key + ".all.peak"])
         for name, key in (("Allocated memory", "allocated_bytes"), ("Reserved memory", "reserved_bytes"))
     ]
-    head = "| worldsize rehearsal: virtual GPU %d, bytes" % _index(device)
-    return "\n".join([head, "| %-16s | %14s | %14s |" % ("Metric", "Cur Usage", "Peak Usage"), *rows])
+    head = f"| worldsize rehearsal: virtual GPU {_index(device)}, bytes"
+    return "\n".join([head, "| {!s:<16} | {!s:>14} | {!s:>14} |".format("Metric", "Cur Usage", "Peak Usage"), *rows])
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
     _index(device)
     if not 0 <= fraction <= 1:
-        raise ValueError("Invalid fraction value: %s. Allowed range: 0~1" % fraction)
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
 
 
 def do_nothing(*args: Any, **kwargs: Any) -> None:

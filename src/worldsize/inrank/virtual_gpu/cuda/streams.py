@@ -65,7 +65,7 @@ class Stream:
         return hash((self.device_index, self.stream_id))
 
     def __repr__(self) -> str:
-        return "<torch.cuda.Stream device=%s cuda_stream=%#x>" % (self.device, self.cuda_stream)
+        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
 
 class ExternalStream(Stream):
