@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from worldsize.inrank.data_parallel.batch_slices import size_of, slice_of  # noqa: E402
-from worldsize.inrank.data_parallel.loop_analysis import printed_sizes, training_verdict  # noqa: E402
+from worldsize.inrank.data_parallel.loop_purpose import printed_sizes, training_verdict  # noqa: E402
 from worldsize.inrank.data_parallel.loss_graph import LossReading, read_loss  # noqa: E402
 
 LOCAL, TOTAL = 8, 32

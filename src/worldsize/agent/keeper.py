@@ -56,7 +56,7 @@ def run_under_keeper(
     keeper = _Keeper(agent, held, starter if launcher else 0, paths.exit_record(node_rank) + _MARK_SUFFIX)
     code = keeper.wait(passed_on)
     if keeper.killed:
-        from worldsize.agent.local.outcome import agent_lost_verdict, kill_descendants, write_stand_in_record
+        from worldsize.agent.local.run_result import agent_lost_verdict, kill_descendants, write_stand_in_record
 
         kill_descendants()
         if read_exit(paths, node_rank) is None:

@@ -181,7 +181,7 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
     words = _plain_words(words)
     verb = next((word for word in words if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
-        from worldsize.cli.hints import unknown_verb_error
+        from worldsize.cli.suggestions import unknown_verb_error
 
         raise unknown_verb_error(words, verb, VERBS)
     parser = build_parser(list(VERBS) if verb is None else [verb], only=verb or "")
@@ -216,7 +216,7 @@ def _plain_words(words: list[str]) -> list[str]:
 def _raise_unknown_words(parser: Parser, verb: str | None, words: list[str], extra: list[str]) -> NoReturn:
     if verb is None:
         raise UsageError(f"there is no option {extra[0][:60]}", None, "worldsize --help")
-    from worldsize.cli.hints import unknown_words_error
+    from worldsize.cli.suggestions import unknown_words_error
 
     raise unknown_words_error(parser.verbs[verb], verb, words, extra)
 

@@ -70,7 +70,7 @@ class RankContext(NamedTuple):
 
     @property
     def node_name(self) -> str:
-        from worldsize.plan.slurm.node_names import node_names
+        from worldsize.plan.node_names import node_names
 
         return node_names([host.name for host in self.world.hosts])[self.node.node_rank]
 

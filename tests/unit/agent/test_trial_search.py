@@ -9,7 +9,6 @@ import re
 
 import pytest
 
-from worldsize.agent.trials.node import base_config
 from worldsize.agent.trials.search import (
     FAILED,
     GIVEN_UP,
@@ -21,6 +20,7 @@ from worldsize.agent.trials.search import (
     table,
     with_settings,
 )
+from worldsize.agent.trials.search_node import base_config
 from worldsize.agent.trials.trial import trial_paths, trial_plan, write_trial_directory
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.horovod import HorovodDistribution

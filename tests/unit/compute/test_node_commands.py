@@ -17,7 +17,7 @@ from worldsize.agent.node_programs import run_command
 from worldsize.cli.nodes.list_nodes import _row as row_of
 from worldsize.cli.nodes.list_nodes import group_equal_nodes
 from worldsize.cli.nodes.node_output import CollectedOutput, FoldedOutput, NodeResults
-from worldsize.cli.runs.explain import usage_text, waiting_data, waiting_lines
+from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines
 from worldsize.compute.capabilities import Change, ComputeNode, NodeCommand, NodeEvent, Usage, WaitExplanation
 from worldsize.compute.node_commands.by_process import OutputRules, ProcessCommandStream, command_spec
 from worldsize.compute.slurm import node_commands, reports

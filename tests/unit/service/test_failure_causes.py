@@ -12,7 +12,7 @@ import pytest
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.failure_causes import with_cause, with_ending_cause
+from worldsize.service.runs.start_failures import with_cause, with_ending_cause
 from worldsize.service.runs.startup_wait import with_startup_wait
 from worldsize.state.records import Failure, Reason, RunState, Status
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.service.runs.failure_causes import StartFailure, find_start_failure
+from worldsize.service.runs.start_failures import StartFailure, find_start_failure
 from worldsize.state.records import Reason
 
 BEFORE = [

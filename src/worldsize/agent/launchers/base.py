@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from worldsize.agent.control.rendezvous import leaves_launcher_open
 from worldsize.agent.launchers.rank_process import Process, rank_processes
 from worldsize.common.atomic_files import write_text
+from worldsize.plan.node_names import node_names, short_names
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import HOSTFILE_USERS, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.slurm.node_names import node_names, short_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

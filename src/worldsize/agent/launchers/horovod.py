@@ -13,10 +13,10 @@ import struct
 from collections.abc import Mapping
 
 from worldsize.agent.posix.processes import find_program, spawn
+from worldsize.plan.node_names import node_names
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import RendezvousResult, scrub
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.slurm.node_names import node_names
 
 INTERFACE = "HOROVOD_GLOO_IFACE"
 _SIOCGIFADDR = 0x8915

@@ -17,7 +17,7 @@ from functools import partial
 
 from worldsize.agent.control.rendezvous import HeadResources, open_head
 from worldsize.agent.launchers.base import choose_launcher
-from worldsize.agent.local.outcome import (
+from worldsize.agent.local.run_result import (
     ResultWriter,
     agent_lost_verdict,
     end_orphans,

@@ -52,7 +52,7 @@ class FirstFailure:
 
             self._batch_failure = batch_failure
         elif plan.launcher != "direct":
-            from worldsize.agent.launchers.failures import launcher_failures
+            from worldsize.agent.launchers.launcher_failures import launcher_failures
 
             self._launcher_failures = launcher_failures
         self._paths = paths

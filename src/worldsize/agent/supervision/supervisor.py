@@ -39,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from worldsize.agent.control.message_relay import MessageRelay
+    from worldsize.agent.control.launcher_relay import MessageRelay
     from worldsize.agent.node_disk.preparation import NodePreparation
 
 TICK = 1.0
@@ -98,7 +98,7 @@ class Supervisor:
             self._peers.leading = LeaderTracker(plan)
         self._relay: MessageRelay | None = None
         if plan.launcher in ("mpirun", "srun") and len(plan.nodes) > 1:
-            from worldsize.agent.control.message_relay import MessageRelay
+            from worldsize.agent.control.launcher_relay import MessageRelay
 
             self._relay = MessageRelay(self._peers, self._selector, node_rank, paths.launch_dir)
             self.plan = self._relay.with_pipes(plan)

@@ -21,7 +21,7 @@ from worldsize.agent.control.rendezvous import read_rendezvous
 from worldsize.agent.launchers.autotune import LISTENER, order_file
 from worldsize.agent.posix.signals import SignalPipe
 from worldsize.agent.trials.coordinator import SearchCoordinator
-from worldsize.agent.trials.node import SearchNode, base_config
+from worldsize.agent.trials.search_node import SearchNode, base_config
 from worldsize.common.atomic_files import read_json
 from worldsize.errors import UsageError
 from worldsize.plan.plan import Plan

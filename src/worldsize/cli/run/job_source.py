@@ -61,7 +61,7 @@ def _check_job_file(name: str, typed: list[str]) -> str:
     """Raises UsageError for what is plainly meant otherwise, such as a script, and for a file that is not there."""
     if name.endswith((".yml", ".yaml")) and os.path.exists(name):
         return name
-    from worldsize.cli.hints import missing_file_error, wrong_job_file_error
+    from worldsize.cli.suggestions import missing_file_error, wrong_job_file_error
 
     mistake = wrong_job_file_error(name, typed)
     if mistake is not None:

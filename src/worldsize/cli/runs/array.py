@@ -14,8 +14,8 @@ from worldsize.agent.launchers.batch_script import slurm_array_variables
 from worldsize.cli.console import duration, size, state_text
 from worldsize.cli.output import report, show, show_transient_line
 from worldsize.cli.progress_line import NoticePrinter
-from worldsize.cli.runs.explain import usage_text
 from worldsize.cli.runs.follow import DetachRequest, FollowSignals
+from worldsize.cli.runs.wait_and_usage import usage_text
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.reading.matrix import element_values, is_array_job, with_count, with_matrix

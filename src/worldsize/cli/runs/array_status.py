@@ -12,7 +12,7 @@ from typing import Any
 from worldsize.cli.console import duration, request_cancel, state_text
 from worldsize.cli.output import report, show, show_json
 from worldsize.cli.runs.array import element_name, element_text, size_text, states_text, values_text
-from worldsize.cli.runs.explain import usage_text, waiting_lines
+from worldsize.cli.runs.wait_and_usage import usage_text, waiting_lines
 from worldsize.common.atomic_files import printable_text
 from worldsize.errors import NotFound
 from worldsize.plan.array import array_file, element_id

@@ -132,7 +132,7 @@ def _used_text(run: Run, status: Status) -> str:
     """What it used, where its compute counts that."""
     if "usage" not in run.compute.capabilities:
         return ""
-    from worldsize.cli.runs.explain import usage_text
+    from worldsize.cli.runs.wait_and_usage import usage_text
     from worldsize.service.runs.compute_reports import usage
 
     took = (status.ended or 0.0) - (status.started or 0.0)
@@ -162,7 +162,7 @@ def show_end(run: Run, status: Status) -> None:
 def _warnings_text(status: Status) -> str:
     if not status.warnings:
         return ""
-    from worldsize.cli.runs.explain import warnings_text
+    from worldsize.cli.runs.wait_and_usage import warnings_text
 
     return warnings_text(status)
 

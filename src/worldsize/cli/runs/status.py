@@ -84,7 +84,7 @@ def show_status(options: argparse.Namespace) -> int:
 def status_data(run: Run, now: Status, patience: float = 0.0) -> dict[str, Any]:
     """{id, name, state, reason, exit_code, …, threads, binding, message, directory, failure, usage, waiting, warnings};
     `patience` is for the usage of a run that has just ended."""
-    from worldsize.cli.runs.explain import waiting_data
+    from worldsize.cli.runs.wait_and_usage import waiting_data
     from worldsize.cli.threads import threads_of
     from worldsize.service.runs.compute_reports import usage, wait_explanation
     from worldsize.service.runs.failure_screen import failure_data
@@ -106,8 +106,8 @@ def status_data(run: Run, now: Status, patience: float = 0.0) -> dict[str, Any]:
 
 
 def _status_lines(run: Run, now: Status) -> list[str]:
-    from worldsize.cli.runs.explain import usage_text, waiting_lines, warning_lines, warnings_text
     from worldsize.cli.runs.failure import failure_lines
+    from worldsize.cli.runs.wait_and_usage import usage_text, waiting_lines, warning_lines, warnings_text
     from worldsize.cli.threads import threads_of, threads_text
     from worldsize.service.runs.compute_reports import usage, wait_explanation
 
@@ -145,8 +145,8 @@ def wait(options: argparse.Namespace) -> int:
         from worldsize.cli.runs.array_status import wait as wait_for_all
 
         return wait_for_all(run, options)
-    from worldsize.cli.runs.explain import warnings_text
     from worldsize.cli.runs.follow import state_reporter
+    from worldsize.cli.runs.wait_and_usage import warnings_text
 
     now = run.follow(lambda: False, options.timeout, state_reporter(run))
     if options.output == "json":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .batch_norm import BatchNormPatch
-    from .rank_context import RankContext
+    from .rank_parts import RankContext
 
 _PATIENCE = 3
 """Steps after which a script that has shared out no batch makes its batches itself."""

@@ -17,7 +17,7 @@ from .printed_values import ReportedValues
 from .process_group import Communicator
 from .random_patches import RandomPatches
 from .random_streams import RandomStreams, call_with_numpy, seed_all_ranks
-from .rank_context import RankContext
+from .rank_parts import RankContext
 from .torch_module import torch
 from .training import NO_BATCH, BatchSizes, Training, refusal
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 
 from .batch_slices import size_of, slice_of
-from .learning_rate import rank_batches
-from .loop_analysis import ALWAYS, NEVER, printed_sizes, training_verdict
 from .loop_counts import LoopCounts
+from .loop_purpose import ALWAYS, NEVER, printed_sizes, training_verdict
+from .sampler_share import rank_batches
 from .torch_module import torch
 from .training import NO_BATCH, BatchSizes, user_frame
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Deque
 
-    from .rank_context import RankContext
+    from .rank_parts import RankContext
 
 _INDICES = (list, tuple)
 

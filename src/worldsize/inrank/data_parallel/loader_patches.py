@@ -9,7 +9,7 @@ gradient of equal batches is that of one.
 from __future__ import annotations
 
 from .loader_pass import LoaderPass
-from .loop_analysis import ALWAYS, NEVER, SOMETIMES, UNKNOWN, training_verdict
+from .loop_purpose import ALWAYS, NEVER, SOMETIMES, UNKNOWN, training_verdict
 from .torch_module import torch
 from .training import NO_BATCH, replace, user_frame
 
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .rank_context import RankContext
+    from .rank_parts import RankContext
 
 
 class LoaderPatches:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-from .loop_analysis import counted_variables
+from .loop_purpose import counted_variables
 from .torch_module import torch
 
 TYPE_CHECKING = False

@@ -134,7 +134,7 @@ def fold_observation(
                 compute.cancel(handle)  # what started the agents may wait for ever for the lost one's end
         return _conclude(paths, plan, status, settled_by)
     if observation.ending:
-        from worldsize.service.runs.failure_causes import with_ending_cause
+        from worldsize.service.runs.start_failures import with_ending_cause
 
         return with_ending_cause(paths, status)
     if status.state == RunState.STARTING and not status.message and (plan.setup or len(plan.agents) > 1):
@@ -152,7 +152,7 @@ def _is_recent(directory: str) -> bool:
 def _conclude(paths: RunPaths, plan: Plan, status: Status, settled_by: RecordResult = record_result) -> Status:
     """The status with what else is known of a failure, written down."""
     if os.path.exists(paths.batch_log):
-        from worldsize.service.runs.failure_causes import with_cause
+        from worldsize.service.runs.start_failures import with_cause
 
         status = with_cause(paths, status, _is_cancelled(paths))
     settled_by(paths, plan, status)

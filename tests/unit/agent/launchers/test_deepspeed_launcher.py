@@ -11,7 +11,7 @@ import pytest
 
 from worldsize.agent.launchers.base import node_processes
 from worldsize.agent.launchers.deepspeed import deepspeed_environment, rank_exit_code, write_launch_files
-from worldsize.agent.launchers.failures import launcher_failures
+from worldsize.agent.launchers.launcher_failures import launcher_failures
 from worldsize.agent.launchers.rank_process import Process, rank_processes
 from worldsize.agent.supervision.rank_processes import EndedProcess
 from worldsize.errors import PlanError

@@ -9,7 +9,7 @@ import pytest
 
 from worldsize.agent.launchers import slurm_srun
 from worldsize.agent.launchers.base import node_processes
-from worldsize.agent.launchers.failures import launcher_failures
+from worldsize.agent.launchers.launcher_failures import launcher_failures
 from worldsize.agent.launchers.mpirun import (
     first_cause,
     has_open_mpi,
@@ -21,11 +21,11 @@ from worldsize.agent.launchers.mpirun import (
 from worldsize.agent.launchers.rank_file import rank_lines
 from worldsize.agent.launchers.rank_process import Process, rank_processes
 from worldsize.agent.supervision.rank_processes import EndedProcess
+from worldsize.plan.node_names import node_names
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.slurm.node_names import node_names
 
 
 def plan_of(nodes: int, ranks: int, **fields) -> Plan:

@@ -10,8 +10,8 @@ import os
 import selectors
 
 from worldsize.agent.control.solo_peers import SoloPeers
+from worldsize.plan.node_names import short_names
 from worldsize.plan.plan import Plan
-from worldsize.plan.slurm.node_names import short_names
 
 
 class MessageRelay:
