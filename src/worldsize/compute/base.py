@@ -1,4 +1,4 @@
-"""What a compute is: eight methods, each with its guarantee, and no job state of its own."""
+"""What a compute is: nine methods, each with its guarantee, and no job state of its own."""
 
 from __future__ import annotations
 

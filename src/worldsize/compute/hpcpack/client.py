@@ -82,7 +82,7 @@ class HeadNodeClient:
         return self._value(self._send_with_retries("GET", path, None, params))
 
     def post(self, path: str, body: object = None, **params: object) -> Any:
-        """What it answers. Lost where it may have had its effect without an answer; otherwise as `get`."""
+        """What it answers. LostAnswer where it may have had its effect without an answer; otherwise as `get`."""
         return self._value(self._send_with_retries("POST", path, body, params))
 
     def put(self, path: str, body: object = None) -> None:

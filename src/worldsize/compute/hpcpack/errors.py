@@ -48,7 +48,7 @@ class ErrorResponse(NamedTuple):
 
 
 def refusal(answer: ErrorResponse, access: Access) -> WorldsizeError:
-    """ConfigError: the account; SubmitAgain: the head is away or busy, `Lost` where it may have done it all the same;
+    """ConfigError: the account; SubmitAgain: the head is away or busy, `LostAnswer` where it may have done it all the same;
     Missing: there is no such thing; SubmitRejected: everything else, in the head's words."""
     status, message, method, where = answer
     if status == 401:

@@ -63,7 +63,7 @@ class Training:
 
 
 def refusal(what: str, hint: str, place: str | None = None) -> ScriptRefused:
-    """`raise refuse(…)`: with the line of the user's script that led here."""
+    """`raise refusal(…)`: with the line of the user's script that led here."""
     return ScriptRefused(f"{place or user_location()}: {what}\n  -> {hint}")
 
 
