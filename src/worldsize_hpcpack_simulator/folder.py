@@ -77,7 +77,7 @@ def _is_ours(path: str) -> bool:
         return False
 
 
-def write(place: SimulatorPaths, authority: bytes, text: str) -> None:
+def write_files(place: SimulatorPaths, authority: bytes, text: str) -> None:
     """Both files, each whole or not at all. UsageError: they cannot be written."""
     for path, data in ((place.authority, authority), (place.config, text.encode())):
         try:

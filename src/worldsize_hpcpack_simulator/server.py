@@ -76,7 +76,7 @@ async def _simulate(
         server = _make_server(head, _make_context(issued, folder), woken, log)
         url = f"https://localhost:{listener.getsockname()[1]}"
         text = cluster_folder.configuration(where, options, url, cluster)
-        cluster_folder.write(where, issued.authority, text)
+        cluster_folder.write_files(where, issued.authority, text)
         await _serve(
             server, listener, stop, _run_scheduler(head, woken), lambda: announce(head, url, where.config, text)
         )

@@ -111,11 +111,11 @@ def _node_rank(options: AgentOptions, nodes: int) -> int:
             raise UsageError("not set, so this node cannot know which one it is", where, "start one agent per node")
     number = parse_digits(text)
     if number is None or number >= nodes:
-        raise UsageError(f"{text!r:.40} is no node of this run, which has {_span(nodes)}", where)
+        raise UsageError(f"{text!r:.40} is no node of this run, which has {_node_range_text(nodes)}", where)
     return int(text)
 
 
-def _span(nodes: int) -> str:
+def _node_range_text(nodes: int) -> str:
     return "node 0 only" if nodes == 1 else f"nodes 0 to {nodes - 1}"
 
 

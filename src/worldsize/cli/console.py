@@ -153,7 +153,7 @@ def state_text(state: str, stream: TextIO, width: int = 0) -> str:
     return paint_state(text, state, stream)
 
 
-def duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 120:
@@ -165,7 +165,7 @@ def duration(seconds: float) -> str:
     return f"{int(seconds / 86400)} d"
 
 
-def size(nodes: int, ranks: int) -> str:
+def nodes_and_ranks_text(nodes: int, ranks: int) -> str:
     return "{} node{}, {} rank{}".format(nodes, "" if nodes == 1 else "s", ranks, "" if ranks == 1 else "s")
 
 

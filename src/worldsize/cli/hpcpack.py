@@ -82,13 +82,13 @@ def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
     """By the very script that is printed otherwise; the password goes there in its environment."""
     import subprocess
 
-    from worldsize.compute.hpcpack.credentials import VARIABLE, password_of
+    from worldsize.compute.hpcpack.credentials import VARIABLE, obtain_password
 
     if os.geteuid() != 0:
         raise UsageError("mounting needs root", "--apply", "sudo, or give the printed script to who may")
     settings = None if options.head and options.user and not options.compute else _settings(options)
     url = str(settings.options.get("url", "")) if settings else mount.share
-    given = {} if os.path.exists(mount.credentials) else {VARIABLE: password_of(url, mount.user, os.environ)}
+    given = {} if os.path.exists(mount.credentials) else {VARIABLE: obtain_password(url, mount.user, os.environ)}
     return subprocess.run(["/bin/sh", "-s"], input=text.encode(), env={**os.environ, **given}, check=False).returncode
 
 

@@ -246,9 +246,9 @@ def run() -> NoReturn:
     try:
         _open_streams()
         if "WORLDSIZE_HPCPACK_PASSWORD" in os.environ:
-            from worldsize.compute.hpcpack.credentials import take_password
+            from worldsize.compute.hpcpack.credentials import withhold_password
 
-            take_password()
+            withhold_password()
         os._exit(_flush_streams(_run_main()))
     except KeyboardInterrupt:
         os._exit(INTERRUPTED)

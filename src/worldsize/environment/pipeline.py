@@ -26,7 +26,7 @@ from worldsize.environment.pip.uv import Uv, make_layer, make_venv
 from worldsize.environment.recipe import Recipe
 from worldsize.environment.sources import LOCK_FORMAT
 from worldsize.environment.workspace.builder import Build
-from worldsize.environment.workspace.programs import execute, with_modules, without_active_environment
+from worldsize.environment.workspace.programs import environ_after_modules, execute, without_active_environment
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.trust.directories import make_private_directory
@@ -43,7 +43,7 @@ def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str
     _refuse_masked(recipe)
     work.secrets = _secrets(recipe)
     make_private_directory(recipe.cache)
-    environ = with_modules(work, recipe.spec.modules, without_active_environment(recipe.environ))
+    environ = environ_after_modules(work, recipe.spec.modules, without_active_environment(recipe.environ))
     if recipe.spec.build_on == "login":
         check_prerequisites(recipe.spec, environ, tools_from_conda(recipe.spec.conda))
     project = recipe.spec.file
@@ -113,7 +113,7 @@ def _install_interpreter(work: Build, uv: Uv, recipe: Recipe) -> list[dict[str, 
     spec, lock = recipe.spec, recipe.lock
     if recipe.is_conda:
         cache = packages.ensure_cache_directory(recipe.cache, recipe.environ, recipe.channels, recipe.alias)
-        source = packages.Source(recipe.channels, recipe.alias, recipe.virtual, cache)
+        source = packages.PackageSource(recipe.channels, recipe.alias, recipe.virtual, cache)
         specs = packages.with_python(spec.conda, spec.version)
         found = packages.install(
             work, source, specs, recipe.environ, _require_usable_rows(lock["conda"]) if lock else None

@@ -39,7 +39,7 @@ class InputCopy(NamedTuple):
     target: str
 
 
-class Archive(NamedTuple):
+class PackedEnvironment(NamedTuple):
     """A packed environment (plan/pack_format.py) that nodes unpack on their own disks, where it stays for later runs.
 
     file     as the nodes call it; `digest` is its sha256, `size` counts its bytes
@@ -66,7 +66,7 @@ class NodeDiskPlan(NamedTuple):
     copies: tuple[InputCopy, ...] = ()
     read_only: tuple[str, ...] = ()
     variables: Mapping[str, str] = {}
-    archive: Archive | None = None
+    archive: PackedEnvironment | None = None
 
     @classmethod
     def from_json(cls, value: Any) -> NodeDiskPlan:
@@ -74,7 +74,7 @@ class NodeDiskPlan(NamedTuple):
         return local._replace(
             copies=tuple(tuple_of(InputCopy, each) for each in local.copies),
             read_only=tuple(local.read_only),
-            archive=tuple_of(Archive, local.archive) if local.archive else None,
+            archive=tuple_of(PackedEnvironment, local.archive) if local.archive else None,
         )
 
 

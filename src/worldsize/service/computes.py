@@ -75,9 +75,9 @@ def _slurm_compute(settings: Settings, home: str, environ: Mapping[str, str], in
     cluster = SlurmCompute(settings, home, environ)
     if inside is False or (inside is None and "SLURM_JOB_ID" not in environ):
         return cluster
-    from worldsize.compute.slurm.allocation import AllocationCompute, is_inside
+    from worldsize.compute.slurm.allocation import AllocationCompute, is_inside_allocation
 
-    return AllocationCompute(cluster, environ) if inside or is_inside(environ) else cluster
+    return AllocationCompute(cluster, environ) if inside or is_inside_allocation(environ) else cluster
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from worldsize.common.atomic_files import open_regular_file, read_file
 from worldsize.trust.decisions import decision_about_directory
 from worldsize.trust.directories import require_reliable_directory
-from worldsize.trust.links import refusal
+from worldsize.trust.links import unsafe_directory_error
 from worldsize.trust.owners import danger_of, is_believed
 
 _SYMBOLIC_DEPTH = 5
@@ -144,7 +144,7 @@ def _require_own_settings(git_dir: str) -> None:
         danger = danger_of(status, path)
         opened = status.st_mode & stat.S_IWOTH & ~above.st_mode
         if danger and (opened or not decision_about_directory(directory, above, os.environ)):
-            raise refusal(directory, f"of its {name}, {danger}")
+            raise unsafe_directory_error(directory, f"of its {name}, {danger}")
 
 
 def finish_git_diff(process: int, wait: bool = True) -> bool:

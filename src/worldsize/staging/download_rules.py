@@ -44,7 +44,7 @@ def downloads_in_shell(text: str) -> Iterator[Download]:
             yield Download("", 0, " ".join(found["what"].split()), kind, found.groupdict().get("name") or "")
 
 
-class Call(NamedTuple):
+class CallSite(NamedTuple):
     node: ast.Call
     name: str
     places: tuple[str, str]
@@ -76,13 +76,13 @@ class Call(NamedTuple):
         return self.name.partition(".")[0] in packages
 
 
-def _data_set_download(call: Call) -> Download | None:
+def _data_set_download(call: CallSite) -> Download | None:
     if call.keyword("download") is True:
         return Download("", 0, f"{call.last}(download=True)", "data")
     return None
 
 
-def _hub_download(call: Call) -> Download | None:
+def _hub_download(call: CallSite) -> Download | None:
     if call.last == "from_pretrained" and call.name != "from_pretrained":
         name = call.first("pretrained_model_name_or_path", "repo_id")
     elif call.last in ("snapshot_download", "hf_hub_download"):
@@ -102,7 +102,7 @@ def _hub_download(call: Call) -> Download | None:
     return Download("", 0, "{}({})".format(call.last, repr(bare) if bare else "…"), "huggingface", name)
 
 
-def _torch_hub_download(call: Call) -> Download | None:
+def _torch_hub_download(call: CallSite) -> Download | None:
     if call.name in ("torch.hub.load", "torch.hub.list", "torch.hub.help"):
         if call.keyword("source") == "local":
             return None
@@ -129,7 +129,7 @@ _WEB_FUNCTIONS = frozenset(
 )
 
 
-def _web_download(call: Call) -> Download | None:
+def _web_download(call: CallSite) -> Download | None:
     if call.name in _WEB_FUNCTIONS:
         return Download("", 0, f"{call.name}(…)", "data")
     if call.last == "load_data" and ".datasets." in call.name and call.is_in_package("keras", "tensorflow"):
@@ -141,7 +141,7 @@ def _web_download(call: Call) -> Download | None:
     return None
 
 
-def _shell_download(call: Call) -> Download | None:
+def _shell_download(call: CallSite) -> Download | None:
     if not (
         call.is_in_package("os", "subprocess")
         and call.last in ("system", "popen", "run", "call", "check_call", "check_output", "Popen")
@@ -165,7 +165,7 @@ def _command_texts(values: Iterable[ast.expr]) -> Iterator[str]:
             )
 
 
-RULES: tuple[Callable[[Call], Download | None], ...] = (
+RULES: tuple[Callable[[CallSite], Download | None], ...] = (
     _hub_download,
     _torch_hub_download,
     _web_download,

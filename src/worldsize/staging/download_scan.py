@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from worldsize.staging.download_rules import RULES, Call, Download, downloads_in_shell
+from worldsize.staging.download_rules import RULES, CallSite, Download, downloads_in_shell
 
 _MOST_FILES = 300
 _MOST_BYTES = 2 << 20
@@ -82,7 +82,7 @@ def _downloads_in_file(code: str, file: str) -> Iterator[Download]:
     beside = os.path.join(code, os.path.dirname(file))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            call = Call(node, _dotted_name(node.func, aliases), (beside, code))
+            call = CallSite(node, _dotted_name(node.func, aliases), (beside, code))
             for rule in RULES:
                 found = rule(call)
                 if found is not None:

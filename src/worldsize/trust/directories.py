@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping
 
 from worldsize.errors import StorageError, UsageError
-from worldsize.trust.links import follow_links, refusal, require_link
+from worldsize.trust.links import follow_links, require_link, unsafe_directory_error
 from worldsize.trust.owners import danger_of, is_believed, is_ours, is_unknown, user_name
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -52,7 +52,7 @@ def open_private_directory(path: str, make: bool = True) -> int:
         return open_private_directory(path, make=False)
     except OSError:
         if os.path.islink(real):
-            raise refusal(path, "it is a link") from None
+            raise unsafe_directory_error(path, "it is a link") from None
         raise
     try:
         _check_safe_parent(os.path.dirname(real), os.environ)
@@ -79,7 +79,7 @@ def require_reliable_directory(path: str, make: bool = True, environ: Mapping[st
         return path
     danger = danger_of(status, real)
     if danger and not _is_trusted(real, status, environ):
-        raise refusal(path, danger)
+        raise unsafe_directory_error(path, danger)
     return path
 
 
@@ -285,7 +285,7 @@ def _require_safe_parent(directory: str, status: os.stat_result, environ: Mappin
         status = _with_root_owner(status)
     danger = None if _is_sticky(status) else danger_of(status, directory)
     if danger and not _is_trusted(directory, status, environ):
-        raise refusal(directory, danger, "what lies in it could be replaced")
+        raise unsafe_directory_error(directory, danger, "what lies in it could be replaced")
 
 
 def _with_root_owner(status: os.stat_result) -> os.stat_result:
@@ -297,7 +297,7 @@ def _check_private(path: str, directory: int) -> None:
     status = os.fstat(directory)
     danger = danger_of(status, directory) if is_ours(status) else f"it belongs to {user_name(status.st_uid)}"
     if danger and not _is_trusted(path, status, os.environ):
-        raise refusal(path, danger)
+        raise unsafe_directory_error(path, danger)
 
 
 def _is_trusted(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool:

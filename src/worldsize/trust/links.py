@@ -56,10 +56,10 @@ def follow_links(path: str, enter: Callable[[str], None] | None = None, also: in
 def require_link(path: str, status: os.stat_result) -> None:
     """Check a link by its own status (lstat). Raises StorageError if it is neither this user's nor root's."""
     if not is_believed(status.st_uid) and not (os.path.dirname(path) == os.sep and is_unknown(status.st_uid)):
-        raise refusal(path, f"the link belongs to {user_name(status.st_uid)}")
+        raise unsafe_directory_error(path, f"the link belongs to {user_name(status.st_uid)}")
 
 
-def refusal(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
+def unsafe_directory_error(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
     """The error for a directory that others can change."""
     from worldsize.common.atomic_files import printable_text
 

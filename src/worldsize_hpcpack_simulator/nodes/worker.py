@@ -46,10 +46,10 @@ class NodeWorker:
             for key, _ in self.selector.select():
                 if key.data:
                     self._handle_end(key.data)
-                elif not self._read_orders():
+                elif not self._handle_orders():
                     return
 
-    def _read_orders(self) -> bool:
+    def _handle_orders(self) -> bool:
         data = self.head.recv(_CHUNK)
         *lines, self.read = (self.read + data).split(b"\n")
         for line in lines:

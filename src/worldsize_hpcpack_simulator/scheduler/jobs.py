@@ -15,7 +15,7 @@ LIVE = ("Dispatching", "Running", "Canceling")
 UNIT_LIMITS = {"Core": "Cores", "Socket": "Sockets", "Node": "Nodes", "GPU": "GPUs"}
 
 
-class Item:
+class WorkItem:
     """What jobs and tasks have in common. Times are Unix seconds, None: not yet; `since` is of the monotonic clock."""
 
     table: Mapping[str, Property]
@@ -95,7 +95,7 @@ class Item:
         }
 
 
-class Task(Item):
+class Task(WorkItem):
     """A basic task, the master of a parametric sweep, or one of its subtasks (`instance` > 0).
 
     place      the cores that it has on each of its nodes
@@ -153,7 +153,7 @@ class Task(Item):
         return {**own, **self._common_properties(), **{name: self.value(name) for name in self.table}}
 
 
-class Job(Item):
+class Job(WorkItem):
     """A job with its tasks, by number. `held` counts the cores that it has on each node."""
 
     table = JOB

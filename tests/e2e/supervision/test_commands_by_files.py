@@ -16,7 +16,7 @@ from pythons import SUPPORTED
 
 from worldsize.agent.node_programs import run_command
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeEvent
-from worldsize.compute.node_commands.by_files import FileCommandStream, NodeOutlook, execute_on_run
+from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStartStatus, execute_on_run
 from worldsize.compute.node_commands.by_process import command_spec
 from worldsize.compute.node_commands.files import write_command_directory
 from worldsize.errors import SubmitRejected
@@ -242,8 +242,8 @@ def test_nodes_that_cannot_begin_it_say_why(runs: LocalRuns, monkeypatch) -> Non
 class ByHand:
     """A backing that has nothing to say."""
 
-    def outlook(self) -> NodeOutlook:
-        return NodeOutlook()
+    def start_status(self) -> NodeStartStatus:
+        return NodeStartStatus()
 
     def release(self, ended: bool) -> None:
         pass

@@ -12,7 +12,7 @@ import pytest
 from driver import Cli, wait_for
 from security.people import Machine, Person
 
-from worldsize.agent.node_programs.command_watcher import find_node_commands
+from worldsize.agent.node_programs.command_watcher import poll_node_commands
 from worldsize.agent.startup import prerequisites
 from worldsize.agent.startup.prerequisites import unmet_dependency
 from worldsize.common.atomic_files import access_of, write_json
@@ -158,13 +158,13 @@ def test_errands_in_a_directory_of_somebody_elses(tmp_path: Path) -> None:
     paths = RunPaths(str(tmp_path / "run"))
     os.makedirs(paths.attempt_dir)
     access = access_of(paths.root)
-    assert find_node_commands(paths, access) == set() and os.path.isdir(paths.errands)
+    assert poll_node_commands(paths, access) == set() and os.path.isdir(paths.errands)
     os.mkdir(os.path.join(paths.errands, "x"))
-    assert find_node_commands(paths, access) == {"x"}
+    assert poll_node_commands(paths, access) == {"x"}
     os.chmod(paths.root, 0o775)
-    assert find_node_commands(paths, access) == set(), "others can move a directory there that they can write to"
+    assert poll_node_commands(paths, access) == set(), "others can move a directory there that they can write to"
     os.chmod(paths.root, 0o755)
     os.chown(paths.root, 65534, 65534)
-    assert find_node_commands(paths, access) == set()
+    assert poll_node_commands(paths, access) == set()
     shutil.rmtree(paths.root)
-    assert find_node_commands(paths, access) == set() and not os.path.exists(paths.root)
+    assert poll_node_commands(paths, access) == set() and not os.path.exists(paths.root)

@@ -16,7 +16,7 @@ from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import code_of
 from worldsize.compute.slurm.observe import observation
 from worldsize.compute.slurm.pending import explain, find_earlier_starts, make_start_estimator
-from worldsize.compute.slurm.queue import NOWHERE, QUEUE, UNANSWERED, JobRow, SlurmRunner, find_jobs, query
+from worldsize.compute.slurm.queue import NOWHERE, QUEUE, UNANSWERED, JobRow, SlurmRunner, find_jobs, query_jobs
 from worldsize.compute.slurm.usage import usage, usage_of_row
 from worldsize.errors import SubmitRejected
 from worldsize.state.records import Reason
@@ -38,7 +38,7 @@ def submit(cluster: Cluster, body: str, *options: str, name: str = "query") -> s
 def wait_for(run: SlurmRunner, job: str, good: Callable[[JobRow], bool], patience: float = PATIENCE) -> JobRow:
     deadline = time.monotonic() + patience
     while True:
-        row = query([job], run)[job]
+        row = query_jobs([job], run)[job]
         if good(row):
             return row
         assert time.monotonic() < deadline, row
@@ -75,7 +75,7 @@ def test_how_jobs_end_according_to_the_queue_and_to_accounting(slurm: Cluster, r
             break
         assert time.monotonic() < deadline, accounts
         time.sleep(0.2)
-    queued = query(expected, run)
+    queued = query_jobs(expected, run)
     for job, (reason, code) in expected.items():
         for row in (queued[job], accounts[job]):
             found = observation(row, name="query")
@@ -94,7 +94,7 @@ def test_what_runs_and_what_waits(slurm: Cluster, run: SlurmRunner) -> None:
     later = submit(slurm, "true", "--begin=now+1hour")
     wait_for(run, wide, running)
     wait_for(run, never, lambda row: row.reason == "DependencyNeverSatisfied")
-    rows = query([wide, held, never, later, "999999"], run)
+    rows = query_jobs([wide, held, never, later, "999999"], run)
     row = rows[wide]
     assert (row.nodes, row.node_count, row.limit, row.name) == ("node[1-2]", 2, 600, "query")
     assert "gres/gpu=4" in row.tres
@@ -108,7 +108,7 @@ def test_what_runs_and_what_waits(slurm: Cluster, run: SlurmRunner) -> None:
     assert expected is not None
     assert 3000 < expected - time.time() < 3700
     assert rows["999999"].seen == NOWHERE
-    assert query(["999999"], run)["999999"].seen == NOWHERE
+    assert query_jobs(["999999"], run)["999999"].seen == NOWHERE
 
 
 def test_an_arrays_elements_are_told_apart(slurm: Cluster, run: SlurmRunner) -> None:
@@ -122,7 +122,7 @@ def test_an_arrays_elements_are_told_apart(slurm: Cluster, run: SlurmRunner) -> 
         return run(argv)
 
     wait_for(run, base + "_99", lambda row: row.reason == "JobArrayTaskLimit")
-    rows = query(["%s_%d" % (base, element) for element in range(100)], counted)  # type: ignore[arg-type]
+    rows = query_jobs(["%s_%d" % (base, element) for element in range(100)], counted)  # type: ignore[arg-type]
     assert all(row.seen == QUEUE for row in rows.values())
     assert code_of(rows[base + "_1"].exit_code) == 5
     assert rows[base + "_0"].state == "RUNNING"
@@ -162,7 +162,7 @@ def test_a_controller_that_is_away_for_a_while(slurm: Cluster, run: SlurmRunner)
     wait_for(run, job, running)
     slurm.stop_controller(signal.SIGSTOP)
     try:
-        row = query([job], partial(run_slurm, environ=slurm.environ, timeout=1.0))[job]
+        row = query_jobs([job], partial(run_slurm, environ=slurm.environ, timeout=1.0))[job]
         assert row.seen == UNANSWERED
         assert observation(row).phase == "unknown"
     finally:
@@ -231,7 +231,7 @@ def test_a_cluster_can_be_named(slurm: Cluster, run: SlurmRunner) -> None:
     name = next(line.split("=")[1].strip() for line in config.splitlines() if line.startswith("ClusterName"))
     job = submit(slurm, "exec sleep 100", name="named-cluster")
     wait_for(run, job, running)
-    assert query([job], run, name)[job].state == "RUNNING"
+    assert query_jobs([job], run, name)[job].state == "RUNNING"
     assert find_jobs("named-cluster", run, name) == [job]
     assert len(slurm_cluster.nodes(run, name)) == 4
     deadline = time.monotonic() + PATIENCE
@@ -283,7 +283,7 @@ def test_a_cluster_without_accounting(slurm_without_accounting: Cluster) -> None
     held = usage_of_row(row)
     assert held is not None
     assert held.gpus == 2
-    gone = query(["999999"], run)["999999"]
+    gone = query_jobs(["999999"], run)["999999"]
     assert gone.seen == NOWHERE
     assert "accounting storage is disabled" in gone.trouble
     cancelled = submit(cluster, "exec sleep 100")

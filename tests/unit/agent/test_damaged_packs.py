@@ -21,7 +21,7 @@ from worldsize.environment.inspect.existing import ExistingEnvironment
 from worldsize.environment.pack.cache import environment_of_pack
 from worldsize.environment.pack.pack import pack
 from worldsize.errors import UsageError
-from worldsize.plan.node_disk import ENVIRONMENT_MARK, Archive
+from worldsize.plan.node_disk import ENVIRONMENT_MARK, PackedEnvironment
 from worldsize.plan.pack_format import DESCRIPTION, HEADER, PIECE, VERSION, make_member, member_content, member_length
 
 MIB = 1 << 20
@@ -186,7 +186,7 @@ def test_a_checksum_that_is_a_path(tmp_path: Path, digest: str) -> None:
     """Found by review: what lay where it led was taken for the unpacked environment, and executed."""
     evil = tmp_path / "evil" / "bin"
     evil.mkdir(parents=True)
-    unpacking = EnvironmentUnpacker(Archive("/gone", digest, 1, "/old"), str(tmp_path), lambda: False)
+    unpacking = EnvironmentUnpacker(PackedEnvironment("/gone", digest, 1, "/old"), str(tmp_path), lambda: False)
     with pytest.raises(DamagedPack, match="checksum"):
         unpacking.run()
     unpacking.close()

@@ -13,15 +13,15 @@ from worldsize.agent.node_disk.copy import PreparationStopped
 from worldsize.agent.node_disk.environment import EnvironmentUnpacker
 from worldsize.agent.node_disk.unpack import DamagedPack
 from worldsize.environment.pack.pack import EnvironmentPack
-from worldsize.plan.node_disk import Archive
+from worldsize.plan.node_disk import PackedEnvironment
 
 
 def never() -> bool:
     return False
 
 
-def as_archive(found: EnvironmentPack) -> Archive:
-    return Archive(found.path, found.digest, found.size, "/old")
+def as_archive(found: EnvironmentPack) -> PackedEnvironment:
+    return PackedEnvironment(found.path, found.digest, found.size, "/old")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from worldsize.agent.trials.search import (
     Search,
     metric_pattern,
     metric_values,
-    table,
+    results_csv,
     with_settings,
 )
 from worldsize.agent.trials.search_node import base_config
@@ -147,7 +147,7 @@ def test_the_table_has_a_row_for_each_trial_in_order() -> None:
         Result(2, {MICRO: 8, "a": "x,y"}, FAILED, None, 2.0, 'said "no"'),
         Result(1, {MICRO: 4, "a": True}, MEASURED, 1234567.8, 12.34),
     ]
-    head, *lines = csv.reader(table(rows, "throughput").splitlines())
+    head, *lines = csv.reader(results_csv(rows, "throughput").splitlines())
     assert head == ["trial", MICRO, "a", "throughput", "state", "seconds", "why"]
     assert lines == [
         ["1", "4", "true", "1.23457e+06", "measured", "12.3", ""],

@@ -216,7 +216,7 @@ def test_where_no_rank_lives_it_is_as_a_ranks_would_be() -> None:
 def test_a_ranks_environment_without_its_device_and_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     hook = RunPaths("/nowhere/" + plan().run_id).inrank
     rank = {"PATH": "/env/bin:/bin", "CUDA_VISIBLE_DEVICES": "3", "PYTHONPATH": hook + ":/a", "RANK": "3"}
-    monkeypatch.setattr(run_command, "rank_environment", lambda run_id, node: dict(rank))
+    monkeypatch.setattr(run_command, "living_rank_environment", lambda run_id, node: dict(rank))
     found = visited(plan(path=("/env/bin",), visible_devices=True), {"CUDA_VISIBLE_DEVICES": "0,1,2,3"})
     assert (found["PATH"], found["CUDA_VISIBLE_DEVICES"], found["PYTHONPATH"]) == ("/env/bin:/bin", "0,1,2,3", "/a")
     assert "CUDA_VISIBLE_DEVICES" not in visited(plan(visible_devices=True), {})

@@ -14,7 +14,7 @@ from worldsize.agent.node_programs import run_command
 from worldsize.agent.node_programs.run_command import line_of, segment_name
 from worldsize.compute.capabilities import NodeEvent
 from worldsize.compute.node_commands import by_files
-from worldsize.compute.node_commands.by_files import FileCommandStream, NodeOutlook
+from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStartStatus
 from worldsize.compute.node_commands.file_reader import NodeFileReader
 from worldsize.compute.node_commands.files import new_command_name, write_command_directory, write_lease
 from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
@@ -23,11 +23,11 @@ from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
 class Known:
     """A backing that says what the test knows."""
 
-    def __init__(self, outlook: NodeOutlook | Callable[[], NodeOutlook]) -> None:
+    def __init__(self, outlook: NodeStartStatus | Callable[[], NodeStartStatus]) -> None:
         self.known = outlook
         self.released: list[bool] = []
 
-    def outlook(self) -> NodeOutlook:
+    def start_status(self) -> NodeStartStatus:
         return self.known() if callable(self.known) else self.known
 
     def release(self, ended: bool) -> None:
@@ -145,9 +145,9 @@ def test_silence_is_time_in_which_there_was_nothing_to_read(errand: str) -> None
 
 
 def test_it_hears_all_nodes_and_cleans_up(errand: str) -> None:
-    backing = Known(NodeOutlook(notes=("queued as job 14",)))
+    backing = Known(NodeStartStatus(notes=("queued as job 14",)))
     errands = FileCommandStream(errand, [0, 1], backing)
-    backing.known = NodeOutlook()
+    backing.known = NodeStartStatus()
     tell(errand, 0, up(0), end(0, 3))
     tell(errand, 1, up(1), end(1))
     assert {(said.node, said.kind) for said in heard(errands)} >= {(0, "up"), (0, "end"), (1, "up"), (1, "end")}
@@ -158,7 +158,7 @@ def test_it_hears_all_nodes_and_cleans_up(errand: str) -> None:
 
 
 def test_the_lease_is_renewed_whether_or_not_anybody_listens(errand: str) -> None:
-    errands = FileCommandStream(errand, [0, 1], Known(NodeOutlook(begun=False)))
+    errands = FileCommandStream(errand, [0, 1], Known(NodeStartStatus(begun=False)))
     seen = set()
 
     def renewed_twice() -> bool:
@@ -175,7 +175,7 @@ def test_the_lease_is_renewed_whether_or_not_anybody_listens(errand: str) -> Non
 
 def test_a_node_that_is_gone_is_not_waited_for(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
-    errands = FileCommandStream(errand, [0, 1], Known(NodeOutlook(gone={1: "task 2 failed: python3: not found"})))
+    errands = FileCommandStream(errand, [0, 1], Known(NodeStartStatus(gone={1: "task 2 failed: python3: not found"})))
     tell(errand, 0, up(0), end(0))
     found = heard(errands)
     assert [said for said in found if said.kind == "lost"] == [
@@ -187,7 +187,7 @@ def test_a_node_that_is_gone_is_not_waited_for(errand: str, monkeypatch: pytest.
 
 def test_no_node_at_all_is_an_error(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
-    errands = FileCommandStream(errand, [0, 1], Known(NodeOutlook(gone={0: "not found", 1: "not found"})))
+    errands = FileCommandStream(errand, [0, 1], Known(NodeStartStatus(gone={0: "not found", 1: "not found"})))
     with pytest.raises(SubmitRejected, match="nodes 0,1: not found"):
         heard(errands)
     assert errands.read_events(0) is None
@@ -197,7 +197,7 @@ def test_no_node_at_all_is_an_error(errand: str, monkeypatch: pytest.MonkeyPatch
 def test_what_the_compute_refused_is_raised(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
 
-    def refuse() -> NodeOutlook:
+    def refuse() -> NodeStartStatus:
         raise SubmitRejected("there is no node called X", "job 14")
 
     errands = FileCommandStream(errand, [0, 1], Known(refuse))
@@ -209,7 +209,7 @@ def test_what_the_compute_refused_is_raised(errand: str, monkeypatch: pytest.Mon
 def test_a_node_that_fell_silent_is_lost_once_it_matters(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "SILENCE", 0.5)
 
-    def away() -> NodeOutlook:
+    def away() -> NodeStartStatus:
         raise SubmitAgain("the head does not answer")
 
     errands = FileCommandStream(errand, [0, 1], Known(away))
@@ -224,7 +224,7 @@ def test_what_waits_in_a_queue_may_wait_for_long_and_is_stopped_at_once(
     errand: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(by_files, "PATIENCE", 0.2)
-    backing = Known(NodeOutlook(begun=False))
+    backing = Known(NodeStartStatus(begun=False))
     errands = FileCommandStream(errand, [0, 1], backing)
     deadline = time.monotonic() + 1.5
     while time.monotonic() < deadline:

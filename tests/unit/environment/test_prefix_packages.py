@@ -21,7 +21,7 @@ from worldsize.environment.conda.clobbered_files import (
     refuse_clobbered,
 )
 from worldsize.environment.conda.packages import (
-    Source,
+    PackageSource,
     channel_addresses,
     packages_from_pip,
     with_masked_addresses,
@@ -217,9 +217,9 @@ def test_passwords_and_tokens_are_hidden() -> None:
 
 
 def test_an_order_names_what_the_nodes_have() -> None:
-    order = Source(("c",), "file:///m", ("__cuda=12.4",), "/cache").order("solve", specs=["a"])
+    order = PackageSource(("c",), "file:///m", ("__cuda=12.4",), "/cache").order("solve", specs=["a"])
     assert ("__cuda", "12.4", "0") in order["virtual"] and order["alias"] == "file:///m/"
-    assert Source(("c",), None, (), "/cache").order("solve")["virtual"] is None
+    assert PackageSource(("c",), None, (), "/cache").order("solve")["virtual"] is None
 
 
 # pip's words

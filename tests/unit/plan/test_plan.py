@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worldsize.plan.node_disk import Archive, InputCopy, NodeDiskPlan
+from worldsize.plan.node_disk import InputCopy, NodeDiskPlan, PackedEnvironment
 from worldsize.plan.plan import PLAN_VERSION, ArrayElement, BatchPlan, NodePlan, Plan, RankPlan, Rehearsal
 from worldsize.plan.rank_layout import node_major_layout
 
@@ -29,7 +29,7 @@ local_needs = st.builds(
     copies,
     st.lists(texts, max_size=2).map(tuple),
     st.dictionaries(texts, texts, max_size=2),
-    st.none() | st.builds(Archive, texts, texts, st.integers(0, 9), texts),
+    st.none() | st.builds(PackedEnvironment, texts, texts, st.integers(0, 9), texts),
 )
 rank_plans = st.builds(RankPlan, st.integers(0, 999), st.integers(0, 9), texts, st.integers(0, 9))
 

@@ -12,7 +12,7 @@ from worldsize.compute.base import Compute, Handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.status import fold_observation, read_native
+from worldsize.service.runs.status import fold_observation, read_native_handle
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason
 from worldsize.store.runs import create_run
 
@@ -49,7 +49,7 @@ def judged(paths: RunPaths, reason: str, phase: str = "running", age: float = 10
         now = os.stat(place).st_mtime
         os.utime(place, (now - age, now - age))
     compute = Asked()
-    status = fold_observation(paths, cast(Compute, compute), plan, read_native(paths), Observation(phase))
+    status = fold_observation(paths, cast(Compute, compute), plan, read_native_handle(paths), Observation(phase))
     return status.state, compute.cancelled
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import selectors
 
-from worldsize.agent.control.solo_peers import SoloPeers
+from worldsize.agent.control.solo_peers import Peers
 from worldsize.plan.node_names import short_names
 from worldsize.plan.plan import Plan
 
@@ -17,7 +17,7 @@ from worldsize.plan.plan import Plan
 class MessageRelay:
     """A host's name on the head's pipe: what `directory` has of that name comes out of the pipe of its first node."""
 
-    def __init__(self, peers: SoloPeers, selector: selectors.BaseSelector, node_rank: int, directory: str) -> None:
+    def __init__(self, peers: Peers, selector: selectors.BaseSelector, node_rank: int, directory: str) -> None:
         self._reading, self._writing = os.pipe()
         self._peers = peers
         self._directory = directory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from worldsize.agent.control.solo_peers import SoloPeers
+from worldsize.agent.control.solo_peers import Peers
 from worldsize.plan.rank_environment import Host
 
 TYPE_CHECKING = False
@@ -21,10 +21,10 @@ def make_peers(
     endpoint: Endpoint,
     nodes: int,
     selector: selectors.BaseSelector,
-) -> SoloPeers:
+) -> Peers:
     """The other nodes as node `node_rank` sees them; the head is the one that holds `head`."""
     if nodes == 1:
-        return SoloPeers(own)
+        return Peers(own)
     from worldsize.agent.control.peers import HeadPeers, MemberPeers
 
     if head is not None:

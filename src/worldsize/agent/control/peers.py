@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from worldsize.agent.control.channel import GONE, HELLO, HeadChannel, MemberChannel
 from worldsize.agent.control.endpoint import endpoint_text
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
-from worldsize.agent.control.solo_peers import SoloPeers
+from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.outcome.verdict import HEAD_LOST, NODE_LOST, PeerVerdict, Verdict, lost_node_verdict
 from worldsize.plan.rank_environment import Host
 
@@ -32,7 +32,7 @@ _REFUSED = "the head's agent is gone, or a firewall keeps its nodes apart (%s: c
 _ADVICE = "a firewall? or not its address for other nodes: `export WORLDSIZE_ADDRESS=…` in setup gives another"
 
 
-class HeadPeers(SoloPeers):
+class HeadPeers(Peers):
     def __init__(
         self, own: Host, head: HeadResources, endpoint: Endpoint, nodes: int, selector: selectors.BaseSelector
     ) -> None:
@@ -144,7 +144,7 @@ class HeadPeers(SoloPeers):
                 pass
 
 
-class MemberPeers(SoloPeers):
+class MemberPeers(Peers):
     def __init__(
         self,
         own: Host,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     """The ranks of a node that have not ended, and for how many seconds all of them have been idle."""
 
 
-class SoloPeers:
+class Peers:
     """The only node: everybody is here and nobody waits.
 
     check_standstill  a rank somewhere is known to have ended with 0

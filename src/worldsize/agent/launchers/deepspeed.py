@@ -49,7 +49,7 @@ exit 0
 """
 
 
-def directory_of(paths: RunPaths, node: NodePlan) -> str:
+def launcher_directory(paths: RunPaths, node: NodePlan) -> str:
     """First on the launcher's PATH."""
     return os.path.join(paths.launch_dir, f"node-{node.node_rank}")
 
@@ -63,7 +63,7 @@ def deepspeed_environment(
     own.update(name for name in first if name.endswith(("RANK", "_PROCID", "_LOCALID", "_PROCESS_ID")))
     own.update(name for name in first if name.endswith("ERROR_FILE") or name == "AZUREML_PROCESS_NAME")
     environment = {name: value for name, value in first.items() if name in _NODE_VARIABLES or name not in own}
-    environment["PATH"] = "{}:{}".format(directory_of(paths, node), first["PATH"])
+    environment["PATH"] = "{}:{}".format(launcher_directory(paths, node), first["PATH"])
     asked = {_AUTOTUNING: autotuning} if autotuning else {}
     return {**environment, **asked, HOOK: paths.launch_dir}
 
@@ -72,7 +72,7 @@ def write_launch_files(
     ranks: Iterable[Process], environment: Mapping[str, str], paths: RunPaths, node: NodePlan
 ) -> None:
     """The program that stands for `deepspeed`, and what each of this node's ranks is to become."""
-    directory = directory_of(paths, node)
+    directory = launcher_directory(paths, node)
     os.makedirs(directory, exist_ok=True)
     shims = {"deepspeed": _SHIM, **({"pdsh": _PDSH} if _AUTOTUNING in environment else {})}
     for name, text in shims.items():

@@ -14,7 +14,7 @@ from worldsize.agent.node_disk.copy import PreparationStopped, exclusive_lock
 from worldsize.agent.node_disk.directory import HeldDirectory, ensure_own_directory, remove_stale_directories
 from worldsize.agent.node_disk.unpack import DamagedPack, unpack_environment
 from worldsize.common.atomic_files import read_json
-from worldsize.plan.node_disk import Archive, is_sha256
+from worldsize.plan.node_disk import PackedEnvironment, is_sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _UNUSED_DAYS = 7
 class EnvironmentUnpacker:
     """Once `run` has returned: `path` is the environment's, and `kept` are files in it that still hold its old path."""
 
-    def __init__(self, archive: Archive, base: str, stopped: Callable[[], bool]) -> None:
+    def __init__(self, archive: PackedEnvironment, base: str, stopped: Callable[[], bool]) -> None:
         self.path = ""
         self.kept: tuple[str, ...] = ()
         self._archive = archive
@@ -76,7 +76,7 @@ def _stoppable_reader(file: BinaryIO, stopped: Callable[[], bool]) -> Callable[[
     return read
 
 
-def with_activation(path: str, environ: Mapping[str, str]) -> dict[str, str]:
+def environ_after_activation(path: str, environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` with what the conda environment brings: its variables, and what its activation scripts leave."""
     own = {**environ, **_variables(path)}
     scripts = os.path.join(path, "etc", "conda", "activate.d")

@@ -118,9 +118,9 @@ class NodePreparation:
         environ = {name: replace_directory(value, archive.prefix, place) for name, value in self._environ.items()}
         if archive.prefix != ENVIRONMENT_MARK:
             return environ
-        from worldsize.agent.node_disk.environment import with_activation
+        from worldsize.agent.node_disk.environment import environ_after_activation
 
-        return with_activation(place, environ)
+        return environ_after_activation(place, environ)
 
     def _failure_of(self, error: OSError) -> Failure:
         full = error.errno in DISK_FULL_ERRORS

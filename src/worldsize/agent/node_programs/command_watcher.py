@@ -33,13 +33,13 @@ def watch_commands(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) 
 def _watch(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, environ: Mapping[str, str]) -> None:
     seen: set[str] = set()
     while True:
-        for name in sorted(find_node_commands(paths, access) - seen):
+        for name in sorted(poll_node_commands(paths, access) - seen):
             if _start_command(os.path.join(paths.errands, name), node_rank, environ):
                 seen.add(name)
         time.sleep(POLL_SECONDS)
 
 
-def find_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
+def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
     """Return the names of the attempt's errands, and make their directory if it is missing. `access` is that of the
     run's directory when the agent began: a directory that others have put in its place has no errands."""
     try:

@@ -22,7 +22,7 @@ _PATIENCE = 300
 _QUERY = ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"]
 
 
-def report(asked: Dict[str, Any]) -> Dict[str, Any]:
+def make_report(asked: Dict[str, Any]) -> Dict[str, Any]:
     """Everything known of this node, as JSON can hold it."""
     installed = _installed_distributions()
     wanted = dict.fromkeys(asked["modules"], "")
@@ -144,4 +144,4 @@ def _torch() -> Any:
 
 
 if __name__ == "__main__":
-    print(json.dumps(report(json.loads(sys.argv[1]))))
+    print(json.dumps(make_report(json.loads(sys.argv[1]))))

@@ -57,7 +57,7 @@ _STOPPED = 128 + signal.SIGTERM
 _AT_SECURE = 23
 
 
-def rank_environment(run_id: str, node: int) -> dict[str, str] | None:
+def living_rank_environment(run_id: str, node: int) -> dict[str, str] | None:
     """The environment of a living rank of the run on this machine, of that node if possible, or else of what started
     them; None where nothing of it lives. Anybody may start a process with the run's id: only this user's count."""
     mark = b"WORLDSIZE_RUN_ID=%s" % run_id.encode()
@@ -110,7 +110,7 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
     plan = order["plan"]
     if plan is None:
         return {**own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
-    ranks = rank_environment(plan["run_id"], node)
+    ranks = living_rank_environment(plan["run_id"], node)
     environment = _without_rank_variables(ranks or own, order["scrub"], plan.get("kept", ()))
     if ranks is None:
         environment["PATH"] = os.pathsep.join((*plan["path"], environment.get("PATH", os.defpath)))

@@ -46,13 +46,13 @@ def answer_pings(directory: str, rounds: int, patience: float) -> int:
     return rounds
 
 
-def gpus() -> List[Dict[str, str]]:
+def gpu_reports() -> List[Dict[str, str]]:
     """{name, memory (MiB), driver} of each."""
     rows = [[word.strip() for word in line.split(",")] for line in _output(_GPUS, 30.0).splitlines()]
     return [dict(zip(("name", "memory", "driver"), row)) for row in rows if len(row) == 3]
 
 
-def torch() -> Dict[str, Any]:
+def torch_report() -> Dict[str, Any]:
     """{version, cuda, gpus}; {} where this Python cannot import it."""
     lines = _output([sys.executable, "-c", _TORCH], 120.0).splitlines()
     try:
@@ -72,7 +72,7 @@ def _output(argv: Sequence[str], timeout: float) -> str:
 def main(words: Sequence[str]) -> None:
     rounds = answer_pings(words[0], int(words[1]), float(words[2]))
     python = {"version": platform.python_version(), "path": sys.executable}
-    print(json.dumps({"rounds": rounds, "python": python, "gpus": gpus(), "torch": torch()}))
+    print(json.dumps({"rounds": rounds, "python": python, "gpus": gpu_reports(), "torch": torch_report()}))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ _STOP_CODES = (130, _TERM_CODE)
 """Killed by INT or TERM, or an exit code that says so."""
 
 
-class FirstFailure:
+class FirstFailureSelector:
     """One node's failures. `decide_at`: when the pending suspect's time is up (monotonic); None without one.
     `hosts`: the names of all nodes, once they are known.
 

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from worldsize.agent.control.solo_peers import SoloPeers
+from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.outcome.verdict import TIMEOUT_CODE
 from worldsize.agent.posix import processes
@@ -70,7 +70,7 @@ class StandstillDetector:
     """One node's ranks, to be looked at `every` so many seconds. A check that comes late starts anew: we did not run
     ourselves meanwhile, and they may not have either."""
 
-    def __init__(self, plan: Plan, paths: RunPaths, peers: SoloPeers, every: float) -> None:
+    def __init__(self, plan: Plan, paths: RunPaths, peers: Peers, every: float) -> None:
         self._plan = plan
         self._paths = paths
         self._peers = peers

@@ -25,7 +25,7 @@ from worldsize.agent.outcome.rank_failure import has_errors, precedence, without
 from worldsize.agent.outcome.verdict import Verdict, stronger_verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step_cgroup, pass_on_notices
-from worldsize.agent.supervision.first_failure import FirstFailure
+from worldsize.agent.supervision.first_failure import FirstFailureSelector
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.plan.array import is_cancelled
@@ -106,7 +106,7 @@ class Supervisor:
         self._node_done = False
         self._ended = False
         self._stopped_at = 0.0
-        self._first_failure = FirstFailure(plan, paths, node_rank, self._host.name)
+        self._first_failure = FirstFailureSelector(plan, paths, node_rank, self._host.name)
         self._beat_every = min(plan.silence, plan.hang_timeout or plan.silence) / BEATS_PER_SILENCE
         self._watch: Any = None
         self._readiness: NodePreparation | None = None
@@ -147,10 +147,10 @@ class Supervisor:
         if self._launched or self.verdict is not None:
             return
         hosts = self._peers.gather_hosts()
-        if hosts is not None and (self.plan.local is None or self._is_prepared()):
+        if hosts is not None and (self.plan.local is None or self._advance_preparation()):
             self._launch(RendezvousResult(self.rendezvous.address, self.rendezvous.port, hosts))
 
-    def _is_prepared(self) -> bool:
+    def _advance_preparation(self) -> bool:
         """Whether this node has on its disk what its ranks need, and all other nodes have it too."""
         if self._readiness is None:
             from worldsize.agent.node_disk.preparation import NodePreparation  # few runs need it

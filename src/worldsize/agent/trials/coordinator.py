@@ -14,8 +14,8 @@ from worldsize.agent.trials.search import (
     MEASURED,
     Result,
     Search,
+    results_csv,
     settings_text,
-    table,
     with_settings,
 )
 from worldsize.agent.trials.trial import trial_paths
@@ -155,7 +155,7 @@ class SearchCoordinator:
 
     def _save(self) -> None:
         """The table so far, and the best configuration: whenever the search ends, they are there."""
-        write_text(os.path.join(self._paths.outputs, TABLE), table(self._search.results, self._options["metric"]))
+        write_text(os.path.join(self._paths.outputs, TABLE), results_csv(self._search.results, self._options["metric"]))
         best = self._search.best
         if best is not None:
             name = os.path.basename(self._options["config"])

@@ -131,7 +131,7 @@ def metric_values(pattern: Pattern[str], lines: Iterable[str]) -> List[float]:
     return [float(found[1]) for line in lines for found in pattern.finditer(line)]
 
 
-def table(results: Iterable[Result], metric: str) -> str:
+def results_csv(results: Iterable[Result], metric: str) -> str:
     """All trials as CSV, in their order: the settings, the metric, what became of it."""
     import csv
     import io

@@ -43,7 +43,7 @@ class SearchNode:
         self._leads = False
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         return self._trial is not None
 
     def is_stop_requested(self) -> bool:

@@ -76,7 +76,7 @@ class _MemberTuner:
     def run(self) -> int:
         if not self._connect():
             return 143
-        while not (self._over and not self._node.busy):
+        while not (self._over and not self._node.is_busy):
             for key, _ in self._selector.select(_TICK):
                 key.data()
             for message in self._channel.take():
@@ -139,7 +139,7 @@ class _HeadTuner:
         if not self._wait_for_tuners():
             return 143
         self._coordinator.begin()
-        while self._node.busy or not (self._stopped or self._coordinator.is_over):
+        while self._node.is_busy or not (self._stopped or self._coordinator.is_over):
             for key, _ in self._selector.select(_TICK):
                 key.data()
             for news in self._channel.take() if self._channel else ():

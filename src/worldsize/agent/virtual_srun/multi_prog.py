@@ -13,7 +13,7 @@ _LARGEST = 16 << 20
 """Bytes of a file of programs."""
 
 
-class Programs:
+class StepPrograms:
     """`lines` by task, from a file; without them every task executes `words`."""
 
     def __init__(self, words: tuple[str, ...], lines: Mapping[str, str] | None = None) -> None:
@@ -37,10 +37,10 @@ class Programs:
         return tuple(word.replace("%t", str(task.number)).replace("%o", str(task.number - first)) for word in words)
 
 
-def read_programs(asked: SrunOptions) -> Programs:
+def read_programs(asked: SrunOptions) -> StepPrograms:
     """Raises SrunError for a file that cannot be read."""
     if not asked.flag("multi-prog"):
-        return Programs(asked.program)
+        return StepPrograms(asked.program)
     name = asked.program[0]
     try:
         with open(name, "rb") as file:
@@ -55,7 +55,7 @@ def read_programs(asked: SrunOptions) -> Programs:
         ranks, _, program = line.split("#", 1)[0].strip().partition(" ")
         if program.strip():
             lines[ranks] = program.strip()
-    return Programs((name,), lines)
+    return StepPrograms((name,), lines)
 
 
 def _has_task(ranks: str, number: int) -> bool:

@@ -18,7 +18,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def sbcast(words: Sequence[str]) -> int:
     """What sbcast exits with."""
-    names, said, faults = _read(words)
+    names, said, faults = _parse_words(words)
     if faults or len(names) != 2:
         what = "option {} {}".format(*faults[0]) if faults else f"Need two file names, have {len(names)} names"
         sys.stderr.write(f"sbcast: error: {what}\n")
@@ -32,7 +32,7 @@ def sbcast(words: Sequence[str]) -> int:
     return 0
 
 
-def _read(words: Sequence[str]) -> tuple[list[str], set[str], list[tuple[str, str]]]:
+def _parse_words(words: Sequence[str]) -> tuple[list[str], set[str], list[tuple[str, str]]]:
     """File names, options, and words that are neither, with why; options may stand behind names."""
     names: list[str] = []
     said: set[str] = set()

@@ -104,7 +104,7 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
     nothing to build, if a `prefix` is wanted, or nothing to use."""
     from worldsize.cli.progress_line import NoticePrinter, ProgressLine
     from worldsize.jobspec.job import Job
-    from worldsize.service.environments.build import make_ready
+    from worldsize.service.environments.build import ensure_ready
     from worldsize.service.environments.lookup import find_environment
     from worldsize.service.secrets import build_environ
     from worldsize.service.submission.submit import start
@@ -112,7 +112,7 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
     config = load_current_config()
     compute = config.compute(options.compute, "--compute").name
     environ = build_environ(_job_of(options.spec, config) or Job(), os.environ)
-    named = secrets_of(options.spec, config)
+    named = job_secrets(options.spec, config)
     found = find_environment(requested_environment(options.spec, config), config, compute, environ, name, named)
     for notice in found.notices if found else ():
         report_message("notice: " + notice)
@@ -120,7 +120,7 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
         raise UsageError(f"{options.spec}: there is nothing to build", None, "worldsize env build --help")
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
-        return found, make_ready(found, told, start)
+        return found, ensure_ready(found, told, start)
     finally:
         told.clear()
 
@@ -141,7 +141,7 @@ def requested_environment(spec: str, config: Config) -> Any:
     return spec
 
 
-def secrets_of(spec: str, config: Config) -> tuple[str, ...]:
+def job_secrets(spec: str, config: Config) -> tuple[str, ...]:
     """The variables that a job names as secrets, where the words name one."""
     job = _job_of(spec, config)
     return tuple(job.secrets) if job else ()

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from worldsize.cli.console import add_output_option, load_current_config, parse_count, table
-from worldsize.cli.env.build import add_compute_option, requested_environment, secrets_of
+from worldsize.cli.env.build import add_compute_option, job_secrets, requested_environment
 from worldsize.cli.output import lines_of, report, show, show_json
 
 _EXAMPLES = """examples:
@@ -44,7 +44,7 @@ def check(options: argparse.Namespace) -> int:
     compute = open_compute(config, name, os.environ)
     environment = None
     if options.spec:
-        wants, secrets = requested_environment(options.spec, config), secrets_of(options.spec, config)
+        wants, secrets = requested_environment(options.spec, config), job_secrets(options.spec, config)
         environment = find_environment(wants, config, name, os.environ, secrets=secrets)
     modules = [each.strip() for each in options.modules.split(",") if each.strip()]
     rows, left_out = check_on_nodes(compute, config, environment, modules, options.world, os.environ)

@@ -51,7 +51,7 @@ def propose_split(options: argparse.Namespace) -> int:
     channels = tuple(options.channel) or config.conda.get("channels") or DEFAULT_CHANNELS
     alias = config.conda.get("channel_alias")
     cache = packages.ensure_cache_directory(os.path.join(config.home, "cache"), os.environ, channels, alias)
-    source = packages.Source(channels, alias, (), cache)
+    source = packages.PackageSource(channels, alias, (), cache)
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     with tempfile.TemporaryDirectory(prefix="worldsize-") as scratch:
         work = ScratchBuild(scratch, told.show_activity)

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from worldsize.cli.console import add_output_option, duration, load_current_config, set_completer, table
+from worldsize.cli.console import add_output_option, duration_text, load_current_config, set_completer, table
 from worldsize.cli.env.build import add_compute_option
 from worldsize.cli.output import report, show, show_json
 
@@ -88,7 +88,7 @@ def environment_row(entry: Any, used: float, runs: list[str]) -> dict[str, Any]:
 
 def _cells(row: dict[str, Any]) -> list[str]:
     count = str(row["packages"]) if row["state"] == "ready" else ""
-    ago = duration(max(0.0, time.time() - row["used"])) + " ago"
+    ago = duration_text(max(0.0, time.time() - row["used"])) + " ago"
     by = " ".join(row["runs"]) or str((row["builder"] or {}).get("step", ""))
     return [row["name"], row["state"], row["kind"] or "", row["python"] or "", count, ago, by]
 
@@ -109,9 +109,9 @@ def remove(options: argparse.Namespace) -> int:
 
 def collect_garbage(options: argparse.Namespace) -> int:
     from worldsize.cli.runs.prune import parse_age
-    from worldsize.service.environments.shelf import tidy
+    from worldsize.service.environments.shelf import remove_unused
 
-    gone = tidy(load_current_config(), time.time() - parse_age(options.unused, "--unused"), options.dry_run)
+    gone = remove_unused(load_current_config(), time.time() - parse_age(options.unused, "--unused"), options.dry_run)
     freed = sum(each.bytes for each in gone)
     if options.output == "json":
         show_json([{"name": each.entry.name, "bytes": each.bytes, "why": each.why} for each in gone])

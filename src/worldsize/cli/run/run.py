@@ -15,9 +15,9 @@ from worldsize.cli.console import (
     current_directory,
     find_runs,
     load_current_config,
+    nodes_and_ranks_text,
     rehearsal_text,
     set_completer,
-    size,
 )
 from worldsize.cli.output import report, report_message, show
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
@@ -268,7 +268,7 @@ def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -
 
     run = Run(_start(request, submitting), request.environ)
     report(
-        f"run {run.id}: {size(len(run.plan.nodes), run.plan.world_size)} on {run.plan.compute}"
+        f"run {run.id}: {nodes_and_ranks_text(len(run.plan.nodes), run.plan.world_size)} on {run.plan.compute}"
         + rehearsal_text(run.plan)
     )
     if options.detach:

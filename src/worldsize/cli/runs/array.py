@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from worldsize.agent.launchers.batch_script import slurm_array_variables
-from worldsize.cli.console import duration, size, state_text
+from worldsize.cli.console import duration_text, nodes_and_ranks_text, state_text
 from worldsize.cli.output import report, show, show_transient_line
 from worldsize.cli.progress_line import NoticePrinter
 from worldsize.cli.runs.follow import DetachRequest, FollowSignals
@@ -26,7 +26,7 @@ from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.runs.array import RunArray
 from worldsize.service.runs.run import Run
-from worldsize.service.secrets import secrets_of
+from worldsize.service.secrets import varied_secrets
 from worldsize.service.submission.submit_array import plan_array
 from worldsize.state.array import array_status, count_states
 from worldsize.state.records import RunState, Status
@@ -82,7 +82,7 @@ def dry_run(request: SubmissionRequest, preview: Callable[[SubmissionRequest, Pl
     if runs_dir:
         paths = RunPaths(os.path.join(runs_dir, "RUN"))
         prepared = plan_array(request, varied, paths, created, checked=True)
-    secrets = [*plan_secret_values(prepared.plan), *secrets_of(varied)]
+    secrets = [*plan_secret_values(prepared.plan), *varied_secrets(varied)]
     report(f"{len(varied)} runs; this is the first")
     for number, values in enumerate(varied[: 2 * _SHOWN] if request.job.matrix else ()):
         report(
@@ -123,7 +123,7 @@ def states_text(states: Mapping[str, int], stream: Any = None) -> str:
 
 def size_text(array: RunArray) -> str:
     common = array.array
-    each = size(common.nodes, common.ranks)
+    each = nodes_and_ranks_text(common.nodes, common.ranks)
     return "{} run{} of {} on {}".format(len(array), "" if len(array) == 1 else "s", each, common.compute)
 
 
@@ -190,7 +190,7 @@ def follow_array(array: RunArray, signals: FollowSignals, quiet: bool = False) -
 
 def show_array_end(array: RunArray, statuses: list[Status]) -> None:
     status = array_status(array.array, statuses)
-    took = f" after {duration(status.ended - status.started)}" if status.started and status.ended else ""
+    took = f" after {duration_text(status.ended - status.started)}" if status.started and status.ended else ""
     state = state_text(status.state, sys.stderr)
     used = usage_text(array.usage(_ACCOUNTING_LAG))
     told = states_text(count_states(statuses)) + ("; " + used if used else "")

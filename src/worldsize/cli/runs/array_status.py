@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from worldsize.cli.console import duration, request_cancel, state_text
+from worldsize.cli.console import duration_text, request_cancel, state_text
 from worldsize.cli.output import report, show, show_json
 from worldsize.cli.runs.array import element_name, element_text, size_text, states_text, values_text
 from worldsize.cli.runs.wait_and_usage import usage_text, waiting_lines
@@ -63,12 +63,12 @@ def _lines(array: RunArray, statuses: Sequence[Status]) -> list[str]:
     common, now = array.array, array_status(array.array, statuses)
     reason = f" ({now.reason})" if now.reason else ""
     at_once = f"; at most {common.at_once} at once" if common.at_once else ""
-    took = f", ran for {duration((now.ended or time.time()) - now.started)}" if now.started else ""
+    took = f", ran for {duration_text((now.ended or time.time()) - now.started)}" if now.started else ""
     lines = [
         f"{array.id}  {state_text(now.state, sys.stdout)}{reason}",
         f"{printable_text(common.name)}: {size_text(array)}{at_once}",
         states_text(count_states(statuses), sys.stdout),
-        f"made {duration(time.time() - common.created)} ago{took}",
+        f"made {duration_text(time.time() - common.created)} ago{took}",
         array.directory,
     ]
     used = usage_text(array.usage())

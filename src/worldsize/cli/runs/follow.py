@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from worldsize.cli.console import duration, rehearsal_text, state_text
+from worldsize.cli.console import duration_text, rehearsal_text, state_text
 from worldsize.cli.output import lines_of, report, report_from_handler, show_log
 from worldsize.common.named_tuple import Protocol
 from worldsize.errors import WorldsizeError
@@ -128,7 +128,7 @@ def _has_entries(directory: str) -> bool:
         return False
 
 
-def _used_text(run: Run, status: Status) -> str:
+def _usage_text(run: Run, status: Status) -> str:
     """What it used, where its compute counts that."""
     if "usage" not in run.compute.capabilities:
         return ""
@@ -142,9 +142,9 @@ def _used_text(run: Run, status: Status) -> str:
 def show_end(run: Run, status: Status) -> None:
     took = ""
     if status.started and status.ended:
-        took = f" after {duration(status.ended - status.started)}"
+        took = f" after {duration_text(status.ended - status.started)}"
     reason = "" if status.reason in (None, "CANCELLED_BY_USER") else f": {status.reason}"
-    used = _used_text(run, status)
+    used = _usage_text(run, status)
     told = (reason + ("; " if reason else ": ") + used) if used else reason
     shown = state_text(status.state, sys.stderr)
     report(f"run {run.id} {shown}{took}{told}{rehearsal_text(run.plan)}{_warnings_text(status)}")

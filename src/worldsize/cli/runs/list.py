@@ -9,7 +9,7 @@ import time
 from worldsize.cli.console import (
     add_output_option,
     add_run_argument,
-    duration,
+    duration_text,
     find_runs,
     load_current_config,
     parse_count,
@@ -117,7 +117,7 @@ def _colour_states(lines: list[str], rows: list[Any]) -> list[str]:
 
 def _row(row: Any) -> list[str]:
     now = time.time()
-    took = duration((row.ended or now) - row.started) if row.started else ""
+    took = duration_text((row.ended or now) - row.started) if row.started else ""
     size = f"{row.nodes}x{row.ranks // max(row.nodes, 1)}"
     name, reason = row.name, row.reason or ""
     if row.states:
@@ -125,6 +125,6 @@ def _row(row: Any) -> list[str]:
         reason = ", ".join(f"{number} {state}" for state, number in row.states.items())
     if row.inputs:
         name = " ".join("{}={}".format(*item) for item in row.inputs.items())
-    age = duration(max(now - row.created, 0))
+    age = duration_text(max(now - row.created, 0))
     compute = row.compute + (" (rehearsal)" if row.virtual_gpus else "")
     return [row.id, printable_text(name), row.state, reason, compute, size, age, took]

@@ -10,14 +10,14 @@ import time
 from worldsize.cli.console import (
     add_output_option,
     add_run_argument,
-    duration,
+    duration_text,
     find_run,
     find_runs,
     load_current_config,
+    nodes_and_ranks_text,
     parse_seconds,
     rehearsal_text,
     request_cancel,
-    size,
     state_text,
 )
 from worldsize.cli.output import lines_of, report, show, show_json
@@ -116,7 +116,7 @@ def _status_lines(run: Run, now: Status) -> list[str]:
     lines += warning_lines(now)
     if run.has_plan():
         plan = run.plan
-        told = size(len(plan.nodes), plan.world_size)
+        told = nodes_and_ranks_text(len(plan.nodes), plan.world_size)
         lines.append(f"{printable_text(plan.name)}: {told} on {plan.compute}{rehearsal_text(plan)}")
         if plan.array:
             from worldsize.cli.runs.array_status import array_element_text
@@ -125,7 +125,7 @@ def _status_lines(run: Run, now: Status) -> list[str]:
         lines.append(
             "{}; {}".format(threads_text(threads_of(run)), "CPUs not bound" if plan.bind == "none" else "CPUs bound")
         )
-        lines.append(f"made {duration(time.time() - plan.created)} ago{_took_text(now)}")
+        lines.append(f"made {duration_text(time.time() - plan.created)} ago{_took_text(now)}")
         lines += ["used " + text for text in [usage_text(usage(run, now, 0.0))] if text]
     lines.append(run.directory)
     why = wait_explanation(run, now, _EXPLAINED_WITHIN)
@@ -136,7 +136,7 @@ def _status_lines(run: Run, now: Status) -> list[str]:
 def _took_text(now: Status) -> str:
     if now.started is None:
         return ""
-    return f", ran for {duration((now.ended or time.time()) - now.started)}"
+    return f", ran for {duration_text((now.ended or time.time()) - now.started)}"
 
 
 def wait(options: argparse.Namespace) -> int:

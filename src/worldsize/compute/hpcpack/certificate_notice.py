@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 
 from worldsize.common.atomic_files import printable_text
-from worldsize.compute.hpcpack.settings import Access
+from worldsize.compute.hpcpack.settings import HeadAccess
 
 KEY = "verify"
 CERTIFICATE_HINT = "name its authority's certificate instead: ca_file"
 _reported_urls: set[str] = set()
 
 
-def take_certificate_notice(access: Access) -> str | None:
+def take_certificate_notice(access: HeadAccess) -> str | None:
     """None for a head that is verified. It counts as told from now on."""
     if access.verify:
         return None
@@ -24,7 +24,7 @@ def take_certificate_notice(access: Access) -> str | None:
     return what % printable_text(access.url)
 
 
-def print_certificate_notice(access: Access) -> None:
+def print_certificate_notice(access: HeadAccess) -> None:
     """Before a password is asked for or sent."""
     if access.verify or access.url in _reported_urls:
         return

@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from worldsize.compute.hpcpack.certificate_notice import print_certificate_notice
-from worldsize.compute.hpcpack.errors import ErrorResponse, LostAnswer, MissingResource, connection_error, refusal
-from worldsize.compute.hpcpack.settings import Access
+from worldsize.compute.hpcpack.errors import (
+    ErrorResponse,
+    LostAnswer,
+    MissingResource,
+    connection_error,
+    response_error,
+)
+from worldsize.compute.hpcpack.settings import HeadAccess
 from worldsize.compute.hpcpack.wire import message_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
@@ -45,7 +51,7 @@ class HeadNodeClient:
 
     def __init__(
         self,
-        access: Access,
+        access: HeadAccess,
         password: Callable[[], str],
         patience: float = PATIENCE,
         idle: Callable[[], None] | None = None,
@@ -70,7 +76,7 @@ class HeadNodeClient:
             self._http.close()
             self._http = None
 
-    def hurry(self, seconds: float) -> None:
+    def limit_patience(self, seconds: float) -> None:
         """From now on nothing is tried again, and no answer is waited for longer than that."""
         self._patience = 0.0
         self._timeouts = (seconds, seconds)
@@ -163,7 +169,7 @@ class HeadNodeClient:
         if answer.is_success:
             return answer
         message = message_of(answer.content, answer.reason_phrase)
-        raise refusal(ErrorResponse(answer.status_code, message, method, f"{method} {path}"), self.access)
+        raise response_error(ErrorResponse(answer.status_code, message, method, f"{method} {path}"), self.access)
 
     def _read_response(self, http: httpx.Client, request: httpx.Request) -> httpx.Response:
         """The answer to its end, which a server could put off for ever, or never come to."""
@@ -229,7 +235,7 @@ class HeadNodeClient:
         return self._http
 
 
-def tls_context(access: Access) -> ssl.SSLContext:
+def tls_context(access: HeadAccess) -> ssl.SSLContext:
     """How the head's certificate is looked at. ConfigError for a ca_file that holds none."""
     import ssl
 

@@ -9,7 +9,7 @@ from typing import Any
 from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
 from worldsize.compute.hpcpack.client import PATIENCE, HeadNodeClient
 from worldsize.compute.hpcpack.render import RequestSettings, items_of, parents, preview, requests
-from worldsize.compute.hpcpack.settings import Share, access_of, handle_fields, has_account_of, job_options, share_of
+from worldsize.compute.hpcpack.settings import Share, handle_fields, has_account_of, head_access, job_options, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.job import Job
@@ -86,7 +86,7 @@ class HpcPackCompute:
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         share = self._require_share()
-        asked, access = self._request_settings(job, share), access_of(self._settings)
+        asked, access = self._request_settings(job, share), head_access(self._settings)
         notes = "" if access.verify else ", its certificate not verified"
         notes += f", on behalf of {access.as_user}" if access.as_user else ""
         shown = preview(requests(asked, plan, paths), access.base, access.user, notes, plan_secret_values(plan))
@@ -121,7 +121,7 @@ class HpcPackCompute:
 
     def _handles(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> list[Handle]:
         common = {
-            **handle_fields(access_of(self._settings), self._share),
+            **handle_fields(head_access(self._settings), self._share),
             "python": self.python,
             "gpus": self._settings.gpus_per_node,
         }
@@ -201,7 +201,7 @@ class HpcPackCompute:
             return [None] * len(handles)  # time alone, which the nodes' own records tell
         try:
             with self.head(patience) as head:
-                head.hurry(max(patience, _SHORTEST_ANSWER))
+                head.limit_patience(max(patience, _SHORTEST_ANSWER))
                 return usages(head, handles)
         except WorldsizeError:
             return [None] * len(handles)
@@ -216,16 +216,16 @@ class HpcPackCompute:
         )
 
     def shell(self, handle: Handle, errand: NodeCommand) -> int:
-        from worldsize.compute.hpcpack.node_commands import shell
+        from worldsize.compute.hpcpack.node_commands import refuse_shell
 
-        return shell(errand)
+        return refuse_shell(errand)
 
     def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
         """The head node, with our account; for requests that are tried again for so many seconds. ConfigError."""
-        from worldsize.compute.hpcpack.credentials import password_of
+        from worldsize.compute.hpcpack.credentials import obtain_password
 
-        access = access_of(self._settings)
-        return HeadNodeClient(access, partial(password_of, access.url, access.user, self._environ), patience, idle)
+        access = head_access(self._settings)
+        return HeadNodeClient(access, partial(obtain_password, access.url, access.user, self._environ), patience, idle)
 
     def _job_options(self, job: Job) -> dict[str, Any]:
         return job_options(self._settings.options, job.hpcpack)

@@ -19,7 +19,7 @@ VARIABLE = PASSWORD_VARIABLE
 _withdrawn_password: dict[str, str] = {}
 
 
-def password_of(url: str, user: str, environ: Mapping[str, str]) -> str:
+def obtain_password(url: str, user: str, environ: Mapping[str, str]) -> str:
     """ConfigError where nobody gives one."""
     found = given_password(environ) or _read_keyring(url, user) or _ask_at_terminal(url, user)
     if found:
@@ -33,11 +33,11 @@ def password_of(url: str, user: str, environ: Mapping[str, str]) -> str:
 
 
 def given_password(environ: Mapping[str, str]) -> str | None:
-    """What the variable holds, or held before `take_password`."""
+    """What the variable holds, or held before `withhold_password`."""
     return environ.get(VARIABLE) or _withdrawn_password.get(VARIABLE)
 
 
-def take_password() -> None:
+def withhold_password() -> None:
     """Takes the variable out of this process's environment, which all programs that it starts would inherit."""
     if VARIABLE in os.environ:
         _withdrawn_password[VARIABLE] = os.environ[VARIABLE]

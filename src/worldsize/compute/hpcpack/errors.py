@@ -8,7 +8,7 @@ import ssl
 from typing import NamedTuple
 
 from worldsize.compute.hpcpack.credentials import VARIABLE
-from worldsize.compute.hpcpack.settings import Access
+from worldsize.compute.hpcpack.settings import HeadAccess
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, WorldsizeError
 
 
@@ -47,7 +47,7 @@ class ErrorResponse(NamedTuple):
     where: str
 
 
-def refusal(answer: ErrorResponse, access: Access) -> WorldsizeError:
+def response_error(answer: ErrorResponse, access: HeadAccess) -> WorldsizeError:
     """ConfigError: the account; SubmitAgain: the head is away or busy, `LostAnswer` where it may have done it all the same;
     Missing: there is no such thing; SubmitRejected: everything else, in the head's words."""
     status, message, method, where = answer
@@ -70,7 +70,7 @@ def hint_for(message: str) -> str | None:
     return next((hint for pattern, hint in _HINTS if re.search(pattern, message, re.IGNORECASE)), None)
 
 
-def connection_error(error: Exception, sent: bool, access: Access) -> WorldsizeError:
+def connection_error(error: Exception, sent: bool, access: HeadAccess) -> WorldsizeError:
     """For what the connection went through. `sent`: the request may have reached the head."""
     cause: BaseException | None = error
     while cause is not None:
@@ -96,7 +96,7 @@ def _error_text(error: BaseException) -> str:
     return said.strip() or type(error).__name__.replace("Timeout", " timed out")
 
 
-def _certificate_error(error: ssl.SSLCertVerificationError, access: Access) -> WorldsizeError:
+def _certificate_error(error: ssl.SSLCertVerificationError, access: HeadAccess) -> WorldsizeError:
     code, words = error.verify_code, error.verify_message
     if code == _EXPIRED:
         what, hint = "its certificate has expired", "its administrators must renew it; nothing was sent to it"

@@ -20,7 +20,7 @@ from worldsize.compute.hpcpack.settings import Share
 from worldsize.compute.hpcpack.states import ENDED_TASK_STATES, state_of
 from worldsize.compute.hpcpack.submission import NewJob, submit_all
 from worldsize.compute.hpcpack.wire import Properties, number_of, properties
-from worldsize.compute.node_commands.by_files import FileCommandStream, NodeOutlook, execute_on_run
+from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStartStatus, execute_on_run
 from worldsize.compute.node_commands.by_process import command_spec
 from worldsize.compute.node_commands.files import (
     ensure_commands_directory,
@@ -65,16 +65,16 @@ def execute_on_own_nodes(errand: NodeCommand, asked: RequestSettings, heads: Cli
     except BaseException:
         remove_command_directory(directory)
         raise
-    return FileCommandStream(directory, errand.nodes, JobNodeStarter(heads, job, errand.nodes, share))
+    return FileCommandStream(directory, errand.nodes, JobCommandBackend(heads, job, errand.nodes, share))
 
 
-def shell(errand: NodeCommand) -> NoReturn:
+def refuse_shell(errand: NodeCommand) -> NoReturn:
     run = errand.plan.run_id if errand.plan else "RUN"
     hint = f"worldsize exec {run} --node {errand.nodes[0]} -- COMMAND; for a shell, ssh to the node, if you may"
     raise UsageError(_NO_TERMINAL, "shell", hint)
 
 
-class JobNodeStarter:
+class JobCommandBackend:
     """Backing of an errand: the job whose tasks are its nodes, in their order."""
 
     def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
@@ -88,16 +88,16 @@ class JobNodeStarter:
         self._gone: dict[int, str] = {}
         self._told = ""
 
-    def outlook(self) -> NodeOutlook:
+    def start_status(self) -> NodeStartStatus:
         try:
-            return self._outlook_of(properties(self._head.get(f"/jobs/{self._job}")))
+            return self._start_status_of(properties(self._head.get(f"/jobs/{self._job}")))
         except ValueError as error:
             raise SubmitAgain(f"the head node's answer is not understood: {error}") from None
 
-    def _outlook_of(self, row: Properties) -> NodeOutlook:
+    def _start_status_of(self, row: Properties) -> NodeStartStatus:
         state = state_of(row.get("state", ""))
         if state.phase == "queued":
-            return NodeOutlook(begun=False, notes=self._wait_notice(row))
+            return NodeStartStatus(begun=False, notes=self._wait_notice(row))
         now = time.monotonic()
         if state.phase == "ended" or now >= self._tasks_at:
             self._tasks_at = now + _TASKS_EVERY
@@ -105,7 +105,7 @@ class JobNodeStarter:
         refused = None
         if state.phase == "ended" and not row.get("starttime"):
             refused = SubmitRejected(self._failure_text(row, []), f"HPC Pack job {self._job}")
-        return NodeOutlook(gone=dict(self._gone), refused=refused)
+        return NodeStartStatus(gone=dict(self._gone), refused=refused)
 
     def release(self, ended: bool) -> None:
         """Where the head does not hear it, the nodes end by themselves: nobody keeps up their lease."""

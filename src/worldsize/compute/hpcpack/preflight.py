@@ -15,7 +15,7 @@ from worldsize.compute.hpcpack.certificate_notice import CERTIFICATE_HINT, KEY, 
 from worldsize.compute.hpcpack.client import PATIENCE, HeadNodeClient
 from worldsize.compute.hpcpack.render import LONGEST_LINE, RequestSettings, command_lines, meeting_node, node_names
 from worldsize.compute.hpcpack.reports import groups_of, nodes
-from worldsize.compute.hpcpack.settings import Access, Share
+from worldsize.compute.hpcpack.settings import HeadAccess, Share
 from worldsize.compute.hpcpack.wire import names_of
 from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
 from worldsize.jobspec.job import Input, Job
@@ -46,7 +46,7 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
         yield CheckResult("error", f"HPC Pack: {error.what}", error.where, error.hint)
 
 
-def check_account(access: Access) -> Iterator[CheckResult]:
+def check_account(access: HeadAccess) -> Iterator[CheckResult]:
     wrong = take_certificate_notice(access)
     if wrong is not None:
         yield CheckResult("notice", wrong, KEY, CERTIFICATE_HINT)

@@ -15,7 +15,7 @@ from worldsize.jobspec.keys.hpcpack import HEAD, NO_PASSWORD, local_share
 _BASE = "/hpc"
 
 
-class Access(NamedTuple):
+class HeadAccess(NamedTuple):
     """How the head node is reached.
 
     url         as configured; `base` is what requests begin with
@@ -43,7 +43,7 @@ class Access(NamedTuple):
         return self.as_user or self.user
 
 
-def access_of(settings: Settings) -> Access:
+def head_access(settings: Settings) -> HeadAccess:
     """ConfigError for a table that does not say enough."""
     said = settings.options
     for key, hint in (("url", "https://HEAD"), ("user", "DOMAIN\\\\name")):
@@ -55,10 +55,10 @@ def access_of(settings: Settings) -> Access:
         raise ConfigError(what, f"compute.{settings.name}.url", 'url = "https://HEAD"')
     if "@" in said["url"].partition("://")[2].partition("/")[0]:
         raise ConfigError("a login in an address is used nowhere", f"compute.{settings.name}.url", NO_PASSWORD)
-    return Access(**{name: said[name] for name in Access._fields if name in said})
+    return HeadAccess(**{name: said[name] for name in HeadAccess._fields if name in said})
 
 
-def handle_fields(access: Access, share: Share | None) -> dict[str, Any]:
+def handle_fields(access: HeadAccess, share: Share | None) -> dict[str, Any]:
     """What a handle keeps of it: for people, and to find the configured compute again."""
     return {**access._asdict(), "share": share._asdict() if share else None}
 

@@ -57,7 +57,7 @@ def submit_all(
         _check_accepted(head, jobs[0], sleep)
     except BaseException as error:
         if not isinstance(error, WorldsizeError):
-            head.hurry(_HURRY)
+            head.limit_patience(_HURRY)
         for job in reversed(jobs):
             _give_up(head, job)
         raise
@@ -147,7 +147,7 @@ def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
 
 def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
     """SubmitRejected for a job that the head does not find right. Once it cannot be asked, `observe` will say so."""
-    head.hurry(_HURRY)
+    head.limit_patience(_HURRY)
     for pause in ACCEPTANCE_PAUSES:
         sleep(pause)
         try:

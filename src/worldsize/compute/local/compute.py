@@ -133,9 +133,9 @@ class LocalCompute:
         return execute(handle, errand, self._environ)
 
     def shell(self, handle: Handle, errand: NodeCommand) -> int:
-        from worldsize.compute.local.node_commands import shell
+        from worldsize.compute.local.node_commands import open_shell
 
-        return shell(handle, errand)
+        return open_shell(handle, errand)
 
     def _requested_gpus(self, job: Job) -> int | None:
         """GPUs count once somebody asks for them: many CPU ranks may well run on a machine that has one GPU."""
@@ -171,7 +171,7 @@ class LocalCompute:
         if leftovers.is_alive(handle):
             return Observation("running")
         started = handle["start_time"]
-        over = started is not None and not leftovers.agents(handle["pid"], started, handle["run_dir"])
+        over = started is not None and not leftovers.living_agents(handle["pid"], started, handle["run_dir"])
         what = "its conductor (process {}) is gone".format(
             handle["pid"],
         )

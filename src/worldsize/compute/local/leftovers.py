@@ -21,7 +21,7 @@ _FORKED_WITHIN = 60.0
 _child_pids: set[int] = set()
 
 
-def agents(conductor: int, started: int, run_dir: str) -> list[int]:
+def living_agents(conductor: int, started: int, run_dir: str) -> list[int]:
     """What lives of the session that the conductor, which started at `started` clock ticks, has opened: its agents.
 
     They are forked in its first moments, so that nobody who has got the same number since is taken for one of them.
@@ -60,7 +60,7 @@ def kill_leftovers(run_id: str, run_dir: str | None, conductor: int | None = Non
     def left() -> list[int]:
         found = find_marked_processes(run_id, run_dir)
         if run_dir is not None and conductor is not None and started is not None:
-            found += agents(conductor, started, run_dir)
+            found += living_agents(conductor, started, run_dir)
         return found
 
     return _kill_until_none(left)

@@ -52,7 +52,7 @@ def execute(handle: Handle | None, errand: NodeCommand, environ: Mapping[str, st
     )
 
 
-def shell(handle: Handle, errand: NodeCommand) -> NoReturn:
+def open_shell(handle: Handle, errand: NodeCommand) -> NoReturn:
     _check_host(handle)
     wanted = command_spec(errand)
     if wanted["plan"] is not None:

@@ -2,7 +2,7 @@
 
 The errand is a directory: order.json and visit.py, the files in which each node tells what happens
 (`agent.visit.Files`), and `lease`, which we change every second for as long as somebody wants it. Who starts visit.py
-on the nodes, and whether they can still be waited for, is the `NodeStarter`'s business.
+on the nodes, and whether they can still be waited for, is the `NodeCommandBackend`'s business.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PAUSE = 0.05
 _WORDS = 1000
 
 
-class NodeOutlook(NamedTuple):
+class NodeStartStatus(NamedTuple):
     """What is known beside the files.
 
     begun    nodes should be telling by now
@@ -59,10 +59,10 @@ class NodeOutlook(NamedTuple):
     refused: WorldsizeError | None = None
 
 
-class NodeStarter(Protocol):
+class NodeCommandBackend(Protocol):
     """What has visit.py started on the nodes."""
 
-    def outlook(self) -> NodeOutlook:
+    def start_status(self) -> NodeStartStatus:
         """How it stands. Called about every second, in a thread of its own; may take its time. SubmitAgain: nobody
         could be asked."""
 
@@ -75,10 +75,10 @@ def execute_on_run(errand: NodeCommand, there: Callable[[str], str]) -> FileComm
     assert errand.paths is not None
     directory = os.path.join(errand.paths.errands, new_command_name())
     write_command_directory(directory, command_spec(errand, there=there))
-    return FileCommandStream(directory, errand.nodes, RunNodeStarter(directory, errand.paths, errand.nodes))
+    return FileCommandStream(directory, errand.nodes, RunCommandBackend(directory, errand.paths, errand.nodes))
 
 
-class RunNodeStarter:
+class RunCommandBackend:
     """On nodes of a running run, whose agents find the errand in the run's directory."""
 
     def __init__(self, directory: str, paths: RunPaths, nodes: Sequence[int]) -> None:
@@ -86,9 +86,9 @@ class RunNodeStarter:
         self._paths = paths
         self._nodes = nodes
 
-    def outlook(self) -> NodeOutlook:
+    def start_status(self) -> NodeStartStatus:
         ended = {each.node_rank: "its agent has ended" for each in read_exits(self._paths, max(self._nodes) + 1)}
-        return NodeOutlook(gone={**ended, **self._troubles()})
+        return NodeStartStatus(gone={**ended, **self._troubles()})
 
     def release(self, ended: bool) -> None:
         pass
@@ -106,11 +106,11 @@ class RunNodeStarter:
 class FileCommandStream:
     """`Errands` of a staged directory."""
 
-    def __init__(self, directory: str, nodes: Sequence[int], backing: NodeStarter) -> None:
+    def __init__(self, directory: str, nodes: Sequence[int], backing: NodeCommandBackend) -> None:
         self._directory = directory
         self._backing = backing
         self._ears = [NodeFileReader(directory, node) for node in nodes]
-        self._outlook = NodeOutlook(begun=False)
+        self._outlook = NodeStartStatus(begun=False)
         self._notes: deque[str] = deque()
         self._told_lost: set[int] = set()
         self._stopped: float | None = None
@@ -208,11 +208,11 @@ class FileCommandStream:
     def _watch(self) -> None:
         while not self._closed.is_set():
             try:
-                outlook = self._backing.outlook()
+                outlook = self._backing.start_status()
             except (SubmitAgain, OSError):
                 outlook = self._outlook._replace(notes=())
             except WorldsizeError as error:
-                outlook = NodeOutlook(refused=error)
+                outlook = NodeStartStatus(refused=error)
             self._notes.extend(outlook.notes)
             self._outlook = outlook
             self._closed.wait(_LOOK)

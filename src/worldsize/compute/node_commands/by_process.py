@@ -124,7 +124,7 @@ class ProcessCommandStream:
                 self._selector.unregister(key.fileobj)
             lines = self._lines(key.data, data)
             said += self._parse_events(lines) if key.data == "out" else self._notes(lines)
-        self._hurry()
+        self._end_overdue()
         return said
 
     def stop(self) -> None:
@@ -181,7 +181,7 @@ class ProcessCommandStream:
         assert self._process.stdin is not None
         self._process.stdin.close()
 
-    def _hurry(self) -> None:
+    def _end_overdue(self) -> None:
         """What was told to end, and should have by now, is ended."""
         if self._stopped is None:
             return

@@ -52,7 +52,7 @@ _PLACEHOLDER_NAME = "allocation"
 (as_mysql_job_start; seen with 22.05 for jobs of less than a second)."""
 
 
-class Record(NamedTuple):
+class AccountingRecord(NamedTuple):
     """One attempt of one job, as accounting holds it.
 
     row        as squeue's, with this attempt's times
@@ -81,9 +81,9 @@ def records_of(
     run: Callable[[Sequence[str]], str],
     cluster: str | None = None,
     columns: Sequence[str] = COLUMNS,
-) -> list[Record]:
+) -> list[AccountingRecord]:
     """Every attempt of these jobs, from one call; --jobs alone makes sacct look back to the beginning of time."""
-    found: list[Record] = []
+    found: list[AccountingRecord] = []
     for some in id_batches(ids):
         text = run([*_sacct_argv(cluster, columns), "--jobs=" + ",".join(some)])
         if text and not text.endswith("\n"):
@@ -115,24 +115,24 @@ def _sacct_argv(cluster: str | None, columns: Sequence[str] = COLUMNS) -> list[s
     return [*argv, "--clusters=" + cluster] if cluster else argv
 
 
-def newest_attempts(found: Iterable[Record]) -> dict[str, Record]:
+def newest_attempts(found: Iterable[AccountingRecord]) -> dict[str, AccountingRecord]:
     """Each job's newest attempt, with how many of the same name came before it, and how the last of them ended."""
-    attempts: dict[str, list[Record]] = {}
+    attempts: dict[str, list[AccountingRecord]] = {}
     for record in found:
         attempts.setdefault(record.row.job, []).append(record)
     return {job: _newest_attempt(some) for job, some in attempts.items()}
 
 
-def _newest_attempt(attempts: list[Record]) -> Record:
+def _newest_attempt(attempts: list[AccountingRecord]) -> AccountingRecord:
     attempts.sort(key=lambda record: (record.row.submitted or 0, record.row.started or record.row.expected or 1e12))
     last = attempts[-1]
     before = [record.row.state for record in attempts[:-1] if record.row.may_be(last.row.name)]
     return last._replace(row=last.row._replace(restarts=len(before), before=before[-1] if before else ""))
 
 
-def parse_records(text: str, columns: Sequence[str] = COLUMNS) -> Iterator[Record]:
+def parse_records(text: str, columns: Sequence[str] = COLUMNS) -> Iterator[AccountingRecord]:
     """sacct's lines as records, each step's word taken into its job's; a line that is not whole is left out."""
-    current: list[Record] = []
+    current: list[AccountingRecord] = []
     for line in text.split("\n"):
         fields = line.split(SEPARATOR)
         if len(fields) != len(columns) + 1:
@@ -150,7 +150,7 @@ def parse_records(text: str, columns: Sequence[str] = COLUMNS) -> Iterator[Recor
     yield from current
 
 
-def _record(job: str, value: dict[str, str]) -> Record:
+def _record(job: str, value: dict[str, str]) -> AccountingRecord:
     state = full_name(value["State"])
     phase = state_of(state).phase
     start = time_of(value["Start"])
@@ -175,7 +175,7 @@ def _record(job: str, value: dict[str, str]) -> Record:
         cancelled_by=_cancelling_user(value["State"]),
         out_of_memory=state == "OUT_OF_MEMORY",
     )
-    return Record(row, exact_seconds_of(value["TotalCPU"]), number_of(value["CPUTimeRAW"]))
+    return AccountingRecord(row, exact_seconds_of(value["TotalCPU"]), number_of(value["CPUTimeRAW"]))
 
 
 def _cancelling_user(state: str) -> int | None:

@@ -22,7 +22,7 @@ from worldsize.compute.local.leftovers import is_alive, may_be_signalled, rememb
 from worldsize.compute.slurm import preflight
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.compute import SlurmCompute
-from worldsize.compute.slurm.queue import UNANSWERED, query
+from worldsize.compute.slurm.queue import UNANSWERED, query_jobs
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
@@ -39,12 +39,12 @@ _LOOK_EVERY = 0.25
 _STARTS_WITHIN = 5.0
 
 
-def is_inside(environ: Mapping[str, str]) -> bool:
+def is_inside_allocation(environ: Mapping[str, str]) -> bool:
     """Whether this shell belongs to an allocation that is there. A rank's environment only looks so, and what an ended
     allocation left in a shell (tmux) does too."""
     if "SLURM_JOB_ID" not in environ or "SLURM_JOB_NODELIST" not in environ or "WORLDSIZE_RANK" in environ:
         return False
-    row = query([environ["SLURM_JOB_ID"]], partial(run_slurm, environ=environ))[environ["SLURM_JOB_ID"]]
+    row = query_jobs([environ["SLURM_JOB_ID"]], partial(run_slurm, environ=environ))[environ["SLURM_JOB_ID"]]
     return row.state == "RUNNING"
 
 
@@ -144,7 +144,7 @@ class AllocationCompute:
     def _observe_remote(self, handle: Handle) -> Observation:
         """What Slurm tells, wherever we are: whether the allocation is there, and in it a step named as the run."""
         job = handle["job"]
-        row = query([job], self._ask)[job]
+        row = query_jobs([job], self._ask)[job]
         if row.seen == UNANSWERED:
             return Observation("unknown", message=f"Slurm does not answer: {row.trouble}")
         if row.state not in ("RUNNING", "SUSPENDED", "COMPLETING"):

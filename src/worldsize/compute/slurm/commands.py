@@ -136,10 +136,10 @@ def run_slurm(
     answer = call(argv, environ=environ, timeout=timeout, input=input, idle=idle, umask=umask)
     if answer.code == 0:
         return answer.out
-    from worldsize.compute.slurm.errors import refusal
+    from worldsize.compute.slurm.errors import slurm_error
 
     text = answer.err.strip() or answer.out.strip() or f"it ended with code {answer.code} and said nothing"
-    raise refusal(argv[0], text, environ)
+    raise slurm_error(argv[0], text, environ)
 
 
 def _missing_program_error(program: str, error: OSError) -> ConfigError:

@@ -13,8 +13,8 @@ from worldsize.compute.slurm import options
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import fold_job_ids
 from worldsize.compute.slurm.observe import observation
-from worldsize.compute.slurm.queue import query
-from worldsize.compute.slurm.script import Script, render
+from worldsize.compute.slurm.queue import query_jobs
+from worldsize.compute.slurm.script import BatchScriptParts, render
 from worldsize.compute.slurm.script_trust import trusted_components
 from worldsize.compute.slurm.submission import query_pause, submit_once
 from worldsize.errors import SubmitRejected
@@ -115,7 +115,7 @@ class SlurmCompute:
             runs = os.path.dirname(runs)
         python, code = plan.interpreter or self.python, job.code
         chosen = [*plan.named, *([python] if os.sep in python else []), *([code] if code else [])]
-        script = Script(
+        script = BatchScriptParts(
             plan=plan,
             paths=paths,
             options=said,
@@ -167,7 +167,7 @@ class SlurmCompute:
 
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         run = partial(run_slurm, environ=self._environ, idle=idle) if idle else self._run
-        rows = query([handle["job"] for handle in handles], run)
+        rows = query_jobs([handle["job"] for handle in handles], run)
         return [
             observation(rows[handle["job"]], name=handle.get("name"), signal_before=handle.get("signal"))
             for handle in handles
@@ -211,9 +211,9 @@ class SlurmCompute:
         return node_commands.execute_on_own_nodes(errand, self._merged_options(Job()), self.python, self._environ)
 
     def shell(self, handle: Handle, errand: NodeCommand) -> int:
-        from worldsize.compute.slurm.node_commands import shell
+        from worldsize.compute.slurm.node_commands import open_shell
 
-        return shell(handle, errand, self._environ)
+        return open_shell(handle, errand, self._environ)
 
     def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> WaitExplanation | None:
         from worldsize.compute.slurm.reports import explain

@@ -78,7 +78,7 @@ _HINTS = (
 )
 
 
-def refusal(program: str, text: str, environ: Mapping[str, str] | None = None) -> WorldsizeError:
+def slurm_error(program: str, text: str, environ: Mapping[str, str] | None = None) -> WorldsizeError:
     """The error for what a program printed when it failed.
 
     SubmitAgain: the controller or the database is away or busy; ConfigError: this machine knows no cluster;

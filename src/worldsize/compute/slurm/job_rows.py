@@ -234,7 +234,7 @@ def span(seconds: float) -> str:
     return " ".join(words[:2]) or "0 s"
 
 
-def signal_name(number: int) -> str:
+def signal_text(number: int) -> str:
     """ "9 (KILL)"; the number alone where it has no name."""
     import signal
 
@@ -244,7 +244,7 @@ def signal_name(number: int) -> str:
         return str(number)
 
 
-def user_name(uid: int) -> str:
+def login_name(uid: int) -> str:
     """The login name; "uid 1000" where this machine knows none."""
     import pwd
 

@@ -28,7 +28,7 @@ from worldsize.compute.node_commands.by_process import (
     with_command_spec,
 )
 from worldsize.compute.slurm.commands import clean_environ, run_slurm
-from worldsize.compute.slurm.errors import refusal
+from worldsize.compute.slurm.errors import slurm_error
 from worldsize.compute.slurm.job_rows import SEPARATOR
 from worldsize.compute.slurm.options import sbatch_options
 from worldsize.compute.slurm.queue import SlurmRunner
@@ -126,7 +126,7 @@ def execute_in_allocation(errand: NodeCommand, job: str, python: str, environ: M
     return _start(argv, _srun_environment(environ, errand, numbers), environ)
 
 
-def shell(handle: Handle, errand: NodeCommand, environ: Mapping[str, str]) -> int:
+def open_shell(handle: Handle, errand: NodeCommand, environ: Mapping[str, str]) -> int:
     """srun has the terminal; what it says itself about how the shell ended is left out."""
     run = partial(run_slurm, environ=environ)
     place = find_running_job(handle["job"], run)
@@ -216,7 +216,7 @@ def _start(
     """srun with the environment `ordered`."""
 
     def refused(text: str) -> WorldsizeError:
-        return refusal("srun", text, environ)
+        return slurm_error("srun", text, environ)
 
     try:
         manner = OutputRules(refused, _PASS_ON, _IGNORE, _FATAL, leash)

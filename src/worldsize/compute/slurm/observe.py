@@ -11,11 +11,11 @@ from worldsize.compute.slurm.job_rows import (
     JobRow,
     code_of,
     has_no_output,
-    signal_name,
+    login_name,
+    signal_text,
     span,
-    user_name,
 )
-from worldsize.compute.slurm.reasons import wait_of
+from worldsize.compute.slurm.reasons import wait_reason
 from worldsize.compute.slurm.states import SlurmState, state_of
 from worldsize.state.records import Observation, Reason
 
@@ -45,7 +45,7 @@ def observation(
     *,
     name: str | None = None,
     signal_before: int | None = None,
-    who: Callable[[int], str] = user_name,
+    who: Callable[[int], str] = login_name,
 ) -> Observation:
     """What `row` says of the run.
 
@@ -67,7 +67,7 @@ def observation(
         what = f"Slurm's queue no longer holds job {row.job}, and its accounting has not noted the end"
         return Observation("absent", message=what, restarts=row.restarts, started=row.started)
     if state.phase == "queued":
-        wait = wait_of(row.reason)
+        wait = wait_reason(row.reason)
         stuck = state.stuck or wait.stuck
         return Observation("queued", message=waiting_words(row), restarts=row.restarts, stuck=stuck)
     message = "" if row.state == "RUNNING" else f"Slurm: it {state.words} ({row.state})"
@@ -77,7 +77,7 @@ def observation(
 
 def waiting_words(row: JobRow) -> str:
     """Why a queued job waits, where, and what its owner can do; with what put it back, if something did."""
-    state, wait = state_of(row.state), wait_of(row.reason)
+    state, wait = state_of(row.state), wait_reason(row.reason)
     before = _REQUEUE_TEXTS.get(row.before, "put back into the queue; ") if row.restarts else ""
     held = f" ({row.state})" if state.stuck else ""
     where = f" in partition {row.partition}" if row.partition else ""
@@ -174,4 +174,4 @@ def _limit_text(row: JobRow) -> str:
 def _code_text(code: int | None) -> str:
     if not code:
         return ""
-    return f" by signal {signal_name(code - 128)}" if code > 128 else f" with code {code}"
+    return f" by signal {signal_text(code - 128)}" if code > 128 else f" with code {code}"

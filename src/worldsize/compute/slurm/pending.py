@@ -10,7 +10,7 @@ from worldsize.compute.slurm.cluster import PartitionRow
 from worldsize.compute.slurm.commands import call
 from worldsize.compute.slurm.job_rows import JobRow, span, time_of
 from worldsize.compute.slurm.observe import waiting_words
-from worldsize.compute.slurm.reasons import wait_of
+from worldsize.compute.slurm.reasons import wait_reason
 from worldsize.compute.slurm.states import state_of
 from worldsize.compute.slurm.usage import gpus_of_tres
 from worldsize.errors import ConfigError, SubmitAgain
@@ -35,7 +35,7 @@ _OTHER_PLACES_HELP = re.compile(
 )
 
 
-class Explanation(NamedTuple):
+class PendingExplanation(NamedTuple):
     """`expected` is Slurm's own estimate (Unix seconds); it makes none for every job, and none for stuck ones."""
 
     words: str
@@ -63,14 +63,14 @@ class EarlierStart(NamedTuple):
     gain: float | None
 
 
-def explain(row: JobRow, now: float) -> Explanation:
+def explain(row: JobRow, now: float) -> PendingExplanation:
     """Why it waits, with the expected start where Slurm has estimated one."""
-    stuck = state_of(row.state).stuck or wait_of(row.reason).stuck
+    stuck = state_of(row.state).stuck or wait_reason(row.reason).stuck
     words = waiting_words(row)
     expected = row.expected if row.expected and row.expected > now and not stuck else None
     if expected:
         words += f"; Slurm expects it to start in {span(expected - now)}"
-    return Explanation(words, expected, stuck)
+    return PendingExplanation(words, expected, stuck)
 
 
 def is_worth_trying(row: JobRow) -> bool:

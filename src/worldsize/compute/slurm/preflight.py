@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from worldsize.compute.base import CheckResult
 from worldsize.compute.slurm.cluster import PartitionRow, nodes, partitions
 from worldsize.compute.slurm.commands import call
-from worldsize.compute.slurm.errors import refusal
+from worldsize.compute.slurm.errors import slurm_error
 from worldsize.compute.slurm.job_rows import span
 from worldsize.compute.slurm.options import Option, directive
 from worldsize.compute.slurm.queue import SlurmRunner
@@ -83,7 +83,7 @@ def check_slurm(
     except SubmitAgain as error:
         yield CheckResult("notice", f"not checked by Slurm: {error.what}")
         return
-    said = None if answer.code == 0 else refusal("sbatch", answer.err, environ)
+    said = None if answer.code == 0 else slurm_error("sbatch", answer.err, environ)
     if isinstance(said, SubmitAgain):
         yield CheckResult("notice", f"not checked by Slurm: {said.what}")
         return

@@ -63,7 +63,7 @@ _LAG = 5.0
 """Seconds that slurmdbd may need to hear of an end."""
 
 
-def query(ids: Iterable[str], run: SlurmRunner, cluster: str | None = None) -> dict[str, JobRow]:
+def query_jobs(ids: Iterable[str], run: SlurmRunner, cluster: str | None = None) -> dict[str, JobRow]:
     """A row for every id, "1234" or "1234_7"; all of them jobs of one cluster (None: this machine's own).
 
     One squeue, however many; one sacct more for those that squeue does not know, for waiting ones that had been

@@ -10,7 +10,7 @@ from worldsize.compute.capabilities import Change, ComputeNode, Usage, WaitExpla
 from worldsize.compute.slurm import cluster, pending
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import UNANSWERED, JobRow
-from worldsize.compute.slurm.queue import query
+from worldsize.compute.slurm.queue import query_jobs
 from worldsize.compute.slurm.states import state_of
 from worldsize.compute.slurm.usage import JobUsage, usage, usage_of_row
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
@@ -34,7 +34,7 @@ def nodes(environ: Mapping[str, str], configured: Sequence[str] = ()) -> list[Co
 def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -> WaitExplanation | None:
     deadline = time.monotonic() + seconds
     run = partial(run_slurm, environ=environ, timeout=max(seconds, _SHORTEST_ANSWER))
-    row = query([job], run)[job]
+    row = query_jobs([job], run)[job]
     if row.seen == UNANSWERED:
         raise SubmitAgain(f"Slurm does not answer: {row.trouble}", "squeue")
     if state_of(row.state).phase != "queued":
@@ -63,7 +63,7 @@ def usages(jobs: Sequence[str], patience: float, environ: Mapping[str, str]) -> 
         time.sleep(_PAUSE)
     unknown = [job for job in jobs if found[job] is None]
     if unknown:
-        found.update({job: usage_of_row(row) for job, row in query(unknown, run).items()})
+        found.update({job: usage_of_row(row) for job, row in query_jobs(unknown, run).items()})
     return [_usage(found[job]) for job in jobs]
 
 

@@ -95,7 +95,7 @@ _NO_OUTPUT = (
 """Slurm 24.11 makes the directories of a job's output where they are missing; 22.05 ends the job with this signal."""
 
 
-class Script(NamedTuple):
+class BatchScriptParts(NamedTuple):
     """What a batch script is made of.
 
     python   the interpreter that runs the agents
@@ -121,7 +121,7 @@ class Script(NamedTuple):
     makes_runs: bool = True
 
 
-def render(script: Script) -> str:
+def render(script: BatchScriptParts) -> str:
     plan = script.plan
     parts = [
         _BASH,
@@ -158,7 +158,7 @@ def _comment_text(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def _path_lines(script: Script) -> list[str]:
+def _path_lines(script: BatchScriptParts) -> list[str]:
     paths = script.paths
     runs = paths.root[: -len(paths.run_id) - 1]
     python = shlex.quote(script.python)
@@ -183,7 +183,7 @@ def _array_check_lines(plan: Plan) -> list[str]:
     return [*lines, '[ -e "$RUN/code" ] || cp -al "$RUNS/code" "$RUN/" || exit 1'] if plan.setup else lines
 
 
-def _manual_submission_lines(script: Script) -> list[str]:
+def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
     """What makes the run directory where there is none, or where it is another job's: the same script can be submitted
     many times. Such a run's id ends in the job's number. A directory of somebody else's is no run of ours, whatever
     lies in it: job numbers can be guessed, and others may write to some runs_dir."""
@@ -237,7 +237,7 @@ def _code_check_lines(code: str) -> list[str]:
     ]
 
 
-def _runs_directory_lines(script: Script) -> list[str]:
+def _runs_directory_lines(script: BatchScriptParts) -> list[str]:
     """A directory of runs that is gone by now is not made again: others could, and then replace what lies in it. The
     home's is, if nobody was sooner."""
     array, above = script.plan.array is not None, _runs_root(script.plan)
@@ -265,7 +265,7 @@ def _is_checked_at_once(plan: Plan) -> bool:
     return plan.batch is not None or bool(plan.setup)
 
 
-def _handle_json(script: Script) -> str:
+def _handle_json(script: BatchScriptParts) -> str:
     """As `submit` of the compute gives it, but for the job's name, which sbatch's words may have changed."""
     value = {"type": "slurm", "job": "@JOB", "run_id": "@RUN", "signal": script.signal, "python": script.python}
     return json.dumps(value, separators=(",", ":"))

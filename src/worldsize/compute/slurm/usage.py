@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from worldsize.compute.slurm.accounting import TRES_COLUMNS, Record, records_of
+from worldsize.compute.slurm.accounting import TRES_COLUMNS, AccountingRecord, records_of
 from worldsize.compute.slurm.job_rows import JobRow, span
 from worldsize.compute.slurm.states import state_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
@@ -51,13 +51,13 @@ def usage(
         found = records_of(wanted, run, cluster, TRES_COLUMNS)
     except (SubmitAgain, SubmitRejected, ConfigError):
         return dict.fromkeys(wanted)
-    attempts: dict[str, list[Record]] = {}
+    attempts: dict[str, list[AccountingRecord]] = {}
     for record in found:
         attempts.setdefault(record.row.job, []).append(record)
     return {job: usage_of(attempts.get(job, [])) for job in wanted}
 
 
-def usage_of(attempts: Sequence[Record]) -> JobUsage | None:
+def usage_of(attempts: Sequence[AccountingRecord]) -> JobUsage | None:
     """The attempts of one job, those of an older job of the same number left out."""
     if not attempts:
         return None

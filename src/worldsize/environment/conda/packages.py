@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?:[^\s:]+::)?([A-Za-z0-9_.-]+)")
 _TIMEOUT = 300.0
 
 
-class Source(NamedTuple):
+class PackageSource(NamedTuple):
     """Where packages come from, and for what: channels as somebody wrote them, the strongest first; `alias` is where
     those are that are named and not addresses; `virtual` what the nodes have, empty for what this machine has."""
 
@@ -67,7 +67,7 @@ def ensure_cache_directory(
 
 def install(
     work: Build,
-    source: Source,
+    source: PackageSource,
     specs: Sequence[str],
     environ: Mapping[str, str],
     rows: Sequence[Mapping[str, Any]] | None = None,
@@ -95,14 +95,14 @@ def _mask_addresses(prefix: str) -> None:
 
 
 def query_versions(
-    work: Build, source: Source, specs: Sequence[str], environ: Mapping[str, str]
+    work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]
 ) -> dict[str, list[str]]:
     """Which of `specs` the channels have anything for, and in which versions. Raises as `install`."""
     found: dict[str, list[str]] = ask_rattler(work, source.order("versions", specs=list(specs)), environ)
     return found
 
 
-def find_conflict(work: Build, source: Source, specs: Sequence[str], environ: Mapping[str, str]) -> str | None:
+def find_conflict(work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]) -> str | None:
     """Why `specs` do not fit together, in the solver's words; None where they do. Raises as `install`."""
     try:
         ask_rattler(work, source.order("solve", specs=list(specs)), environ)

@@ -75,7 +75,7 @@ def base_entries(base: str) -> Iterator[PackEntry]:
                 yield entry._replace(name=os.path.join(BASE, entry.name))
 
 
-def holder(entry: PackEntry, found: ExistingEnvironment, base: str | None) -> PrefixFile | None:
+def find_prefix_file(entry: PackEntry, found: ExistingEnvironment, base: str | None) -> PrefixFile | None:
     """Bytecode names its source for tracebacks alone."""
     if entry.link is not None or not stat.S_ISREG(entry.status.st_mode) or entry.name.endswith(".pyc"):
         return None

@@ -25,7 +25,7 @@ from worldsize.environment.pack.contents import (
     base_entries,
     base_installation,
     entries_below,
-    holder,
+    find_prefix_file,
     portability_notices,
     with_conda_padding,
 )
@@ -61,7 +61,7 @@ def pack(
     entries.sort(key=lambda entry: entry.name)
     total = sum(entry.status.st_size for entry in entries if entry.link is None)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        holders = list(filter(None, pool.map(lambda entry: holder(entry, found, base), entries)))
+        holders = list(filter(None, pool.map(lambda entry: find_prefix_file(entry, found, base), entries)))
         description = _description(found, base, entries, with_conda_padding(found, holders), total)
         part = f"{target}.{os.urandom(6).hex()}.part"
         try:

@@ -189,7 +189,7 @@ def run_bash(
     return run(work, argv, {**environ, **variable}, what, heard, cwd, logged=False)
 
 
-def with_modules(work: Build, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+def environ_after_modules(work: Build, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` as it is once the modules are loaded. BuildError names the one that cannot be."""
     if not modules:
         return dict(environ)

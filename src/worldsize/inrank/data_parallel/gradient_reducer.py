@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .models import Models
-    from .printed_values import ReportedValues
+    from .printed_values import PrintedValues
     from .process_group import Communicator
     from .training import Training
 
@@ -26,7 +26,7 @@ _FRAMES = 3
 
 
 class GradientReducer:
-    def __init__(self, training: Training, world: Communicator, models: Models, values: ReportedValues) -> None:
+    def __init__(self, training: Training, world: Communicator, models: Models, values: PrintedValues) -> None:
         self._training = training
         self._world = world
         self._models = models
@@ -165,7 +165,7 @@ class GradientReducer:
                 bucket.flat.div_(divisor)
             rows = [used[plan.place[index]] for index in bucket.indices] if used is not None else None
             bucket.give_back(rows)
-        return self._has_extra(run, head[EXTRA]), head[LOSS] if divisor is None else head[LOSS] / divisor
+        return self._take_extra(run, head[EXTRA]), head[LOSS] if divisor is None else head[LOSS] / divisor
 
     def _write_tail(self, run: BackwardPass, plan: BucketPlan) -> None:
         tail = plan.tail
@@ -187,7 +187,7 @@ class GradientReducer:
             return None if run.weight is None else weight
         return weight if weight and abs(weight - 1.0) > rounding * self._world.size else None
 
-    def _has_extra(self, run: BackwardPass, count: Any) -> bool:
+    def _take_extra(self, run: BackwardPass, count: Any) -> bool:
         """On a GPU, a rank that has none of its own does not wait to hear of the others'."""
         if not isinstance(count, torch.Tensor):
             return bool(count)

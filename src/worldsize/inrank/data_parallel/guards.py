@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .batch_norm import BatchNormPatch
-    from .rank_parts import RankContext
+    from .rank_parts import RankParts
 
 _PATIENCE = 3
 """Steps after which a script that has shared out no batch makes its batches itself."""
@@ -33,7 +33,7 @@ _TOLERANCE = 1e-6
 REFUSAL_CODE = 2
 
 
-def install_guards(parts: RankContext, normalising: BatchNormPatch) -> None:
+def install_guards(parts: RankParts, normalising: BatchNormPatch) -> None:
     sys.excepthook = _make_excepthook(sys.excepthook)
     replace(torch.distributed, "init_process_group", lambda original: _OwnProcessGroup(parts, original))
     replace(torch.nn.DataParallel, "__init__", _make_one_device)
@@ -64,7 +64,7 @@ def _make_excepthook(original: Any) -> Any:
 class _OwnProcessGroup:
     """`init_process_group` by the script."""
 
-    def __init__(self, parts: RankContext, original: Any) -> None:
+    def __init__(self, parts: RankParts, original: Any) -> None:
         self._parts = parts
         self._original = original
 
@@ -95,7 +95,7 @@ def _make_one_device(original: Any) -> Any:
 
 
 class _StepChecks:
-    def __init__(self, parts: RankContext, normalising: BatchNormPatch) -> None:
+    def __init__(self, parts: RankParts, normalising: BatchNormPatch) -> None:
         self._parts = parts
         self._normalising = normalising
 

@@ -13,11 +13,11 @@ from .gradient_reducer import GradientReducer
 from .guards import install_guards
 from .loader_patches import LoaderPatches
 from .models import Models
-from .printed_values import ReportedValues
+from .printed_values import PrintedValues
 from .process_group import Communicator
 from .random_patches import RandomPatches
 from .random_streams import RandomStreams, call_with_numpy, seed_all_ranks
-from .rank_parts import RankContext
+from .rank_parts import RankParts
 from .torch_module import torch
 from .training import NO_BATCH, BatchSizes, Training, refusal
 
@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Mapping
 
-PARTS: RankContext | None = None
+PARTS: RankParts | None = None
 
 
 def install(mode: str, environ: Mapping[str, str]) -> None:
@@ -36,8 +36,8 @@ def install(mode: str, environ: Mapping[str, str]) -> None:
     world = Communicator(training.rank, training.size)
     models = Models(training, world)
     streams = RandomStreams(training)
-    values = ReportedValues(training, world)
-    parts = PARTS = RankContext(training, world, models, streams, values)
+    values = PrintedValues(training, world)
+    parts = PARTS = RankParts(training, world, models, streams, values)
     models.install()
     LoaderPatches(parts).install()
     noise = RandomPatches(training, streams)
@@ -56,7 +56,7 @@ def install(mode: str, environ: Mapping[str, str]) -> None:
     file_patches.install(training, world)
     os.register_at_fork(after_in_child=training.stop)
     atexit.register(world.close)
-    atexit.register(report.write, training)
+    atexit.register(report.write_report, training)
 
 
 def take_part(batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:

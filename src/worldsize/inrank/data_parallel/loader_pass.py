@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Deque
 
-    from .rank_parts import RankContext
+    from .rank_parts import RankParts
 
 _INDICES = (list, tuple)
 
@@ -23,7 +23,7 @@ _INDICES = (list, tuple)
 class LoaderPass:
     """One pass over one loader."""
 
-    def __init__(self, parts: RankContext, loader: Any, site: Any, verdict: str) -> None:
+    def __init__(self, parts: RankParts, loader: Any, site: Any, verdict: str) -> None:
         self._parts = parts
         self._training = parts.training
         self.site = site

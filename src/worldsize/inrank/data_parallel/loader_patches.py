@@ -17,11 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .rank_parts import RankContext
+    from .rank_parts import RankParts
 
 
 class LoaderPatches:
-    def __init__(self, parts: RankContext) -> None:
+    def __init__(self, parts: RankParts) -> None:
         self._parts = parts
         self._next: LoaderPass | None = None
 

@@ -83,7 +83,7 @@ class _LossGraphReader:
                 continue
             self._seen.add(node)
             name = _operation_name(node)
-            if name == "AccumulateGrad" or self._is_reduction(node, name, divisors):
+            if name == "AccumulateGrad" or self._record_reduction(node, name, divisors):
                 continue
             if name in ("Sum", "Mean") or name in _THROUGH:
                 further = self._divisors(node, name, divisors)
@@ -107,7 +107,7 @@ class _LossGraphReader:
         value = other.item()
         return (*divisors, value if name == "Div" else 1 / value if value else 1)
 
-    def _is_reduction(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
+    def _record_reduction(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
         """Whether the node is where the batch became one number; it is then counted."""
         if hasattr(node, "_saved_reduction") and node._saved_reduction in (1, 2):
             sizes = tuple(node._saved_self.shape)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MAX_KNOWN = 8
 
 
-class ReportedValues:
+class PrintedValues:
     def __init__(self, training: Training, world: Communicator) -> None:
         self._training = training
         self._world = world

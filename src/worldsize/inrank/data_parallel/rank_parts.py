@@ -7,15 +7,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .models import Models
-    from .printed_values import ReportedValues
+    from .printed_values import PrintedValues
     from .process_group import Communicator
     from .random_streams import RandomStreams
     from .training import Training
 
 
-class RankContext:
+class RankParts:
     def __init__(
-        self, training: Training, world: Communicator, models: Models, streams: RandomStreams, values: ReportedValues
+        self, training: Training, world: Communicator, models: Models, streams: RandomStreams, values: PrintedValues
     ) -> None:
         self.training = training
         self.world = world

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .training import Training
 
 
-def write(training: Training) -> None:
+def write_report(training: Training) -> None:
     """Into the attempt's directory: samples, batches, steps."""
     if not training.run_dir or not (training.backwards or training.steps):
         return

@@ -20,7 +20,7 @@ _USER_KEYS = frozenset(("spec", "options", "steps"))
 """Of a description, what a user wrote."""
 
 
-def make_ready(
+def ensure_ready(
     environment: Environment, progress: Progress, start: Callable[[SubmissionRequest, Progress], RunPaths]
 ) -> bool:
     """Builds the environment unless it is there; whether it was we who built it. Whoever asks for it at the same time

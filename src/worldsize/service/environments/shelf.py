@@ -99,7 +99,7 @@ def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -
             raise UsageError(f"{entry.name} is being built", None, "wait until it is")
 
 
-def tidy(config: Config, unused_since: float, dry_run: bool) -> list[Removal]:
+def remove_unused(config: Config, unused_since: float, dry_run: bool) -> list[Removal]:
     """Removes half environments that nobody builds, and whole ones that were last used before `unused_since` (Unix
     seconds) and that no run uses which has not ended."""
     used = runs_by_prefix(config)
@@ -113,7 +113,7 @@ def tidy(config: Config, unused_since: float, dry_run: bool) -> list[Removal]:
             why = "unused"
         else:
             continue
-        found.append(Removal(entry, size(entry.path), why))
+        found.append(Removal(entry, disk_size(entry.path), why))
         if not dry_run:
             remove_if_idle(entry.path)
     if not dry_run:
@@ -122,7 +122,7 @@ def tidy(config: Config, unused_since: float, dry_run: bool) -> list[Removal]:
     return found
 
 
-def size(path: str) -> int:
+def disk_size(path: str) -> int:
     """Bytes on disk, as far as no other environment and no cache shares them."""
     total = 0
     for directory, _, names in os.walk(path):

@@ -11,7 +11,7 @@ from worldsize.environment.pack.cache import content_key, describe_pack, pack_on
 from worldsize.environment.pack.pack import SUFFIX, EnvironmentPack
 from worldsize.jobspec.config.config import ComputeSettings as Settings
 from worldsize.jobspec.job import Job
-from worldsize.plan.node_disk import Archive, NodeDiskPlan
+from worldsize.plan.node_disk import NodeDiskPlan, PackedEnvironment
 from worldsize.plan.plan import Plan
 from worldsize.service.environments.lookup import Environment
 from worldsize.service.provisioning.inputs import data_directory
@@ -52,7 +52,7 @@ def with_packed_environment(
     assert environment.prefix is not None
     found = packed or EnvironmentPack(environment.archive or "", "", 0, 0, 0, ())
     path = to_node_path(found.path, facts.mapped)
-    archive = Archive(path, found.digest, found.size, environment.prefix)
+    archive = PackedEnvironment(path, found.digest, found.size, environment.prefix)
     local = (plan.local or NodeDiskPlan(settings.local_dir or ""))._replace(archive=archive)
     interpreter = None if environment.archive else plan.interpreter
     return plan._replace(local=local, interpreter=interpreter), []

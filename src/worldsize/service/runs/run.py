@@ -137,7 +137,7 @@ class Run:
     def native(self) -> Handle | None:
         """The compute's native id of the run; None as long as it has none. Raises `Damaged`."""
         if self._handle is None or "queue" in self._handle:  # which is its native id only until it starts
-            self._handle = run_status.read_native(self.paths)
+            self._handle = run_status.read_native_handle(self.paths)
         return self._handle
 
     @property

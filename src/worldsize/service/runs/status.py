@@ -56,7 +56,7 @@ def read_result(paths: RunPaths) -> Status | None:
     return read_record(paths.result, status_of)
 
 
-def read_native(paths: RunPaths) -> Handle | None:
+def read_native_handle(paths: RunPaths) -> Handle | None:
     """The compute's native id of the run: its own, or what its array was given for it. Damaged for what is none."""
     return cast("Handle | None", read_handle(paths))
 
@@ -73,7 +73,7 @@ def refresh_status(
     settled = read_result(paths)
     if settled is not None:
         return settled if settled.state != RunState.LOST else _recover_lost(paths, plan) or settled
-    handle = read_native(paths)
+    handle = read_native_handle(paths)
     told = status_from_records(paths, plan, handle)
     if told is not None:
         return told
@@ -85,7 +85,7 @@ def refresh_status(
 def _recover_lost(paths: RunPaths, plan: Plan) -> Status | None:
     """The end of a run that was LOST, once every node's record of it can be read: a file server may have shown them
     later than anybody waited."""
-    facts = _facts(paths, plan, read_native(paths), Observation("ended"))
+    facts = _facts(paths, plan, read_native_handle(paths), Observation("ended"))
     status = fold(facts._replace(settled=False))
     return _conclude(paths, plan, status, replace_result) if status.final else None
 
@@ -127,7 +127,7 @@ def fold_observation(
     if status.final:
         held = observation.phase == "running" and status.reason == Reason.NODE_FAILURE
         absent = remains and observation.phase == "absent"
-        if (absent or held) and handle is not None and is_own(paths) and read_native(paths) == handle:
+        if (absent or held) and handle is not None and is_own(paths) and read_native_handle(paths) == handle:
             if absent:
                 compute.end_remains(handle)
             else:

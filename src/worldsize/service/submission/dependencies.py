@@ -10,7 +10,7 @@ from worldsize.errors import UsageError
 from worldsize.plan.array import array_file
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
-from worldsize.service.runs.status import read_native
+from worldsize.service.runs.status import read_native_handle
 from worldsize.state.records import RunState, Status
 
 
@@ -31,7 +31,7 @@ def _dependency_on(paths: RunPaths, environ: Mapping[str, str], any_end: bool) -
                 what = f"{run.run_id} is {status.state}, so this run would never start"
                 raise UsageError(what, "--after", f"start that one again, or say --after-any {paths.run_id}")
             continue
-        handle = read_native(run)
+        handle = read_native_handle(run)
         if handle is None:
             raise UsageError(f"{run.run_id} is not submitted yet", "--after", "try again in a moment")
         roots.append(run.root)

@@ -80,9 +80,9 @@ def _fetch_if_needed(request: SubmissionRequest, dry: PlannedJob, progress: Prog
 
 
 def _build(environment: Environment, progress: Progress) -> None:
-    from worldsize.service.environments.build import make_ready
+    from worldsize.service.environments.build import ensure_ready
 
-    make_ready(environment, progress, start)
+    ensure_ready(environment, progress, start)
 
 
 def _submit(prepared: PlannedJob, submission: Submission, home: str, paths: RunPaths) -> None:

@@ -21,7 +21,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values, write_result, write_secrets
 from worldsize.service.provisioning.inputs import with_input_paths
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
-from worldsize.service.secrets import masked_job_text, secrets_of, split_secrets
+from worldsize.service.secrets import masked_job_text, split_secrets, varied_secrets
 from worldsize.service.submission.creation import create_and_submit
 from worldsize.service.submission.make_plan import for_inputs
 from worldsize.service.submission.plan_job import check_dependencies, format_notice, may_need_fetching, plan_job
@@ -113,7 +113,7 @@ def _paths_named_by_all(
                 paths_named_in_plan(for_inputs(plan, with_input_paths(single, prepared.paths), paths, mapped))
             )
         )
-    return without_secrets(named, [*plan_secret_values(plan), *secrets_of(varied)])
+    return without_secrets(named, [*plan_secret_values(plan), *varied_secrets(varied)])
 
 
 def _element_limit(plan: Plan, facts: ComputeFacts) -> int | None:
@@ -149,7 +149,7 @@ def _fill(
     job = prepared.job._replace(
         inputs=request.job.inputs, matrix=request.job.matrix, count=request.job.count, at_once=request.job.at_once
     )
-    plan, secrets = prepared.plan, secrets_of(varied)
+    plan, secrets = prepared.plan, varied_secrets(varied)
     digest = write_run_directory(request, job, paths, progress)
     first = RunPaths(element_root(paths.root, 0))
     files = lambda: embedded_files(prepared.job, plan, request.config.home)  # noqa: E731

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from worldsize.compute.hpcpack.client import HeadNodeClient
-from worldsize.compute.hpcpack.settings import Access
+from worldsize.compute.hpcpack.settings import HeadAccess
 
 
 class Asked(NamedTuple):
@@ -53,7 +53,7 @@ class Server:
             self.slept.append(seconds)
 
         self.sleep = sleep
-        account = Access(self.url, "CORP\\me", **access)
+        account = HeadAccess(self.url, "CORP\\me", **access)
         return HeadNodeClient(account, lambda: "pass:wörd", patience, now=lambda: clock[0], sleep=sleep)
 
     def lines(self) -> list[str]:

@@ -14,7 +14,7 @@ from worldsize.compute.hpcpack import client
 from worldsize.compute.hpcpack.client import HeadNodeClient, tls_context
 from worldsize.compute.hpcpack.errors import LostAnswer, MissingResource
 from worldsize.compute.hpcpack.reports import nodes
-from worldsize.compute.hpcpack.settings import Access
+from worldsize.compute.hpcpack.settings import HeadAccess
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 
@@ -155,7 +155,7 @@ def test_a_head_that_takes_no_connections_is_waited_for() -> None:
 
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
-        access = Access("http://127.0.0.1:%d" % deaf.getsockname()[1], "me")
+        access = HeadAccess("http://127.0.0.1:%d" % deaf.getsockname()[1], "me")
         with (
             HeadNodeClient(access, lambda: "x", 5, now=lambda: clock[0], sleep=sleep) as head,
             pytest.raises(SubmitAgain, match="cannot be reached: Connection refused") as caught,
@@ -185,7 +185,7 @@ def test_refusals_are_told_in_the_heads_words(reply: Reply, kind: type[Exception
 
 
 def test_a_host_that_does_not_exist_is_said_at_once() -> None:
-    with HeadNodeClient(Access("https://no-such-host.invalid", "me"), lambda: "x", 3) as head:
+    with HeadNodeClient(HeadAccess("https://no-such-host.invalid", "me"), lambda: "x", 3) as head:
         with pytest.raises((ConfigError, SubmitAgain)) as caught:
             head.get("/x")
         assert "no host has this name" in str(caught.value) or "cannot be reached" in str(caught.value)
@@ -199,7 +199,7 @@ def test_a_ca_file_that_is_none(tmp_path, content: str | None, says: str) -> Non
     if content is not None:
         path.write_text(content)
     with pytest.raises(ConfigError, match=says) as caught:
-        tls_context(Access("https://head", "me", ca_file=str(path)))
+        tls_context(HeadAccess("https://head", "me", ca_file=str(path)))
     assert caught.value.where == str(path)
 
 
@@ -209,9 +209,9 @@ def test_a_head_that_does_not_finish_its_handshake() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        access = Access("https://127.0.0.1:%d" % silent.getsockname()[1], "me", verify=False)
+        access = HeadAccess("https://127.0.0.1:%d" % silent.getsockname()[1], "me", verify=False)
         with HeadNodeClient(access, lambda: "x", 0) as head, pytest.raises(SubmitAgain) as caught:
-            head.hurry(0.5)
+            head.limit_patience(0.5)
             head.get("/x")
     assert "timed out" in caught.value.what and "_ssl" not in caught.value.what
 
@@ -235,7 +235,7 @@ def test_somebody_is_called_while_an_answer_is_waited_for() -> None:
             raise KeyError("enough")
 
     with serving(answer) as server:
-        head = HeadNodeClient(Access(server.url, "me"), lambda: "x", 10, idle)
+        head = HeadNodeClient(HeadAccess(server.url, "me"), lambda: "x", 10, idle)
         with head, pytest.raises(KeyError, match="enough"):
             head.get("/slow")
         release.set()

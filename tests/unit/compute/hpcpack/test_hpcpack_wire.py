@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.compute.hpcpack.credentials import VARIABLE, password_of
+from worldsize.compute.hpcpack.credentials import VARIABLE, obtain_password
 from worldsize.compute.hpcpack.settings import (
-    Access,
+    HeadAccess,
     Share,
-    access_of,
     handle_fields,
     has_account_of,
+    head_access,
     job_options,
     share_of,
 )
@@ -83,9 +83,9 @@ OPTIONS = {
 
 def test_an_account_and_what_a_handle_keeps_of_it() -> None:
     settings = Settings("lab", "hpcpack", gpus_per_node=4, python="/opt/python3", options=OPTIONS)
-    access, share = access_of(settings), share_of(OPTIONS)
+    access, share = head_access(settings), share_of(OPTIONS)
     assert (access.base, access.owner, access.verify) == ("https://head.corp:8443/hpc", "CORP\\me", True)
-    assert Access("https://head/other/", "me", as_user="you").base == "https://head/other"
+    assert HeadAccess("https://head/other/", "me", as_user="you").base == "https://head/other"
     handle = {**handle_fields(access, share), "python": settings.python, "gpus": 4, "job": 1}
     assert has_account_of(settings, handle)
     other = {"url": "https://other/"}, {"user": "CORP\\you"}, {"as_user": "CORP\\you"}
@@ -104,7 +104,7 @@ def test_an_account_and_what_a_handle_keeps_of_it() -> None:
 )
 def test_a_table_that_does_not_say_enough(options: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        access_of(Settings("lab", "hpcpack", options=options))
+        head_access(Settings("lab", "hpcpack", options=options))
     assert (caught.value.where or "").startswith("compute.lab.")
 
 
@@ -138,10 +138,10 @@ def test_a_password_comes_from_the_environment_or_a_keyring(monkeypatch: pytest.
 
     kept = {("worldsize:https://head", "me"): "of the ring"}
     monkeypatch.setattr(keyring, "get_password", lambda service, user: kept.get((service, user)))
-    assert password_of("https://head", "me", {VARIABLE: "of the environment"}) == "of the environment"
-    assert password_of("https://head", "me", {}) == "of the ring"
+    assert obtain_password("https://head", "me", {VARIABLE: "of the environment"}) == "of the environment"
+    assert obtain_password("https://head", "me", {}) == "of the ring"
     with pytest.raises(ConfigError) as caught:
-        password_of("https://head", "you", {})
+        obtain_password("https://head", "you", {})
     for way in (VARIABLE, "keyring set worldsize:https://head 'you'", "type it"):
         assert way in str(caught.value)
 
@@ -155,4 +155,4 @@ def test_a_keyring_that_fails_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(keyring, "get_password", fails)
     with pytest.raises(ConfigError, match="there is no password for me"):
-        password_of("https://head", "me", {})
+        obtain_password("https://head", "me", {})

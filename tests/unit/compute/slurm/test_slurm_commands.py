@@ -14,7 +14,7 @@ from driver import wait_for
 from slurm_fakes import FakeSlurm
 
 from worldsize.compute.slurm.commands import call, clean_environ, run_slurm
-from worldsize.compute.slurm.errors import error_text_of, refusal
+from worldsize.compute.slurm.errors import error_text_of, slurm_error
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 
@@ -170,7 +170,7 @@ def test_a_program_that_dies_without_a_word(tmp_path: Path) -> None:
     ],
 )
 def test_a_controller_that_is_away_may_be_asked_again(text: str) -> None:
-    error = refusal("sbatch", text)
+    error = slurm_error("sbatch", text)
     assert type(error) is SubmitAgain
     assert "sbatch: error" not in error.what
 
@@ -290,7 +290,7 @@ def test_a_controller_that_is_away_may_be_asked_again(text: str) -> None:
     ],
 )
 def test_a_refusal_keeps_slurms_words_and_says_what_to_do(text: str, words: str, hint: str | None) -> None:
-    error = refusal("sbatch", text)
+    error = slurm_error("sbatch", text)
     assert type(error) is SubmitRejected
     assert error.what == words
     assert (hint is None and error.hint is None) or (hint is not None and hint in (error.hint or ""))
@@ -312,14 +312,14 @@ def test_a_refusal_keeps_slurms_words_and_says_what_to_do(text: str, words: str,
     ],
 )
 def test_a_machine_with_the_programs_but_no_cluster(text: str) -> None:
-    error = refusal("sbatch", text)
+    error = slurm_error("sbatch", text)
     assert type(error) is ConfigError
     assert "SLURM_CONF" in (error.hint or "")
 
 
 def test_a_default_of_the_shell_that_is_not_used_is_named() -> None:
     text = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
-    error = refusal("sbatch", text, {"SBATCH_ACCOUNT": "physics"})
+    error = slurm_error("sbatch", text, {"SBATCH_ACCOUNT": "physics"})
     assert error.hint == "SBATCH_ACCOUNT=physics of your shell is not used here: set slurm.account"
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.compute.slurm.job_rows import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, JobRow, signal_name, span, user_name
+from worldsize.compute.slurm.job_rows import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, JobRow, login_name, signal_text, span
 from worldsize.compute.slurm.observe import observation
 from worldsize.compute.slurm.states import STATES
 from worldsize.compute.slurm.submission import query_pause
@@ -242,10 +242,10 @@ def test_spans_signals_and_users() -> None:
         "1 d 1 h",
         "1 d",
     ]
-    assert signal_name(9) == "9 (KILL)"
-    assert signal_name(99) == "99"
-    assert user_name(0) == "root"
-    assert user_name(4_000_000_000) == "uid 4000000000"
+    assert signal_text(9) == "9 (KILL)"
+    assert signal_text(99) == "99"
+    assert login_name(0) == "root"
+    assert login_name(4_000_000_000) == "uid 4000000000"
 
 
 def test_slurm_is_asked_more_rarely_the_longer_nothing_happens() -> None:

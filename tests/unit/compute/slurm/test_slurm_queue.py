@@ -12,7 +12,7 @@ from slurm_fakes import VERSIONS, FakeSlurm
 
 from worldsize.compute.slurm import queue
 from worldsize.compute.slurm.job_rows import code_of, ids_of, limit_of, seconds_of, time_of
-from worldsize.compute.slurm.queue import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, find_jobs, query, queue_rows
+from worldsize.compute.slurm.queue import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, find_jobs, query_jobs, queue_rows
 from worldsize.errors import SubmitAgain
 
 START = 1_700_000_010.0
@@ -80,7 +80,7 @@ def test_every_release_tells_the_same(release: FakeSlurm) -> None:
     release.job("3", "FAILED", (0, 9), reason="RaisedSignal:9(Killed)")
     release.job("4", "OUT_OF_MEMORY", (0, 125), reason="OutOfMemory")
     release.job("5", "PENDING", reason="Priority", nodelist="", starttime="N/A", endtime="N/A", timelimit="NOT_SET")
-    rows = query(["1", "2", "3", "4", "5"], release.run)
+    rows = query_jobs(["1", "2", "3", "4", "5"], release.run)
     assert [code_of(row.exit_code) for row in rows.values()] == [0, 7, 137, 137, 0]
     assert [row.seen for row in rows.values()] == [QUEUE] * 5
     assert (rows["1"].started, rows["1"].limit, rows["1"].elapsed) == (START, 3600, 60)
@@ -90,7 +90,7 @@ def test_every_release_tells_the_same(release: FakeSlurm) -> None:
 def test_gpus_are_known_where_accounting_does_not_count_them(release: FakeSlurm) -> None:
     release.job("1", **{"tres-alloc": "cpu=8,mem=2G,node=2,billing=8"})
     release.job("2", **{"tres-alloc": "cpu=8,node=2", "tres-per-node": "N/A"})
-    rows = query(["1", "2"], release.run)
+    rows = query_jobs(["1", "2"], release.run)
     assert rows["1"].tres == "cpu=8,mem=2G,node=2,billing=8,gres/gpu=4"
     assert rows["2"].tres == "cpu=8,node=2"
 
@@ -102,7 +102,7 @@ def test_500_runs_are_one_squeue_and_no_sacct(one: FakeSlurm) -> None:
     one.job("99_[0-98%5]", "PENDING")
     one.job("99_99", "RUNNING")
     wanted = ["77", *map(str, range(1000, 1400)), *("99_%d" % element for element in range(100))]
-    rows = query(wanted, one.run)
+    rows = query_jobs(wanted, one.run)
     assert list(rows) == wanted
     assert all(row.seen == QUEUE and row.job == job for job, row in rows.items())
     assert rows["99_5"].state == "PENDING"
@@ -119,7 +119,7 @@ def test_jobs_that_squeue_forgot_come_from_one_sacct(release: FakeSlurm) -> None
     release.record("4_7", "FAILED", "7:0")
     release.record("4_8", "NODE_FAIL")
     release.record("5", "CANCELLED by 1000", "0:15")
-    rows = query(["1", "2", "3", "4_7", "4_8", "5", "6"], release.run)
+    rows = query_jobs(["1", "2", "3", "4_7", "4_8", "5", "6"], release.run)
     assert [(job, row.state, row.seen) for job, row in rows.items()] == [
         ("1", "RUNNING", QUEUE),
         ("2", "COMPLETED", ACCOUNTS),
@@ -135,20 +135,20 @@ def test_jobs_that_squeue_forgot_come_from_one_sacct(release: FakeSlurm) -> None
 
 
 def test_one_unknown_id_alone_is_nowhere_and_no_error(release: FakeSlurm) -> None:
-    rows = query(["4711"], release.run)
+    rows = query_jobs(["4711"], release.run)
     assert rows["4711"].seen == NOWHERE
     assert rows["4711"].trouble == ""
 
 
 def test_nothing_asked_asks_nothing(one: FakeSlurm) -> None:
-    assert query([], one.run) == {}
+    assert query_jobs([], one.run) == {}
     assert one.calls() == []
 
 
 def test_without_accounting_the_queue_still_counts(one: FakeSlurm) -> None:
     one.job("1", "CANCELLED", (0, 15))
     one.mode("sacct", "disabled")
-    rows = query(["1", "2"], one.run)
+    rows = query_jobs(["1", "2"], one.run)
     assert (rows["1"].state, rows["1"].cancelled_by) == ("CANCELLED", None)
     assert (rows["2"].seen, rows["2"].trouble) == (NOWHERE, "Slurm accounting storage is disabled")
 
@@ -160,7 +160,7 @@ def test_when_squeue_fails_nothing_is_concluded(one: FakeSlurm, mode: str) -> No
     one.job("1")
     one.record("2", "COMPLETED")
     one.mode("squeue", mode)
-    rows = query(["1", "2"], one.run)
+    rows = query_jobs(["1", "2"], one.run)
     assert [row.seen for row in rows.values()] == [UNANSWERED, UNANSWERED]
     assert all(row.trouble for row in rows.values())
     assert [call[0] for call in one.calls()] == ["squeue"]
@@ -168,7 +168,7 @@ def test_when_squeue_fails_nothing_is_concluded(one: FakeSlurm, mode: str) -> No
 
 def test_a_squeue_that_hangs_is_given_up(one: FakeSlurm) -> None:
     one.mode("squeue", "hang")
-    rows = query(["1"], lambda argv: one.run(argv, timeout=0.3))
+    rows = query_jobs(["1"], lambda argv: one.run(argv, timeout=0.3))
     assert rows["1"].seen == UNANSWERED
     assert "no answer within 0.3 s" in rows["1"].trouble
 
@@ -176,7 +176,7 @@ def test_a_squeue_that_hangs_is_given_up(one: FakeSlurm) -> None:
 def test_when_only_the_database_is_away_the_queue_counts(one: FakeSlurm) -> None:
     one.job("1")
     one.mode("sacct", "away")
-    rows = query(["1", "2"], one.run)
+    rows = query_jobs(["1", "2"], one.run)
     assert rows["1"].state == "RUNNING"
     assert rows["2"].seen == NOWHERE
     assert "Connection refused" in rows["2"].trouble
@@ -185,7 +185,7 @@ def test_when_only_the_database_is_away_the_queue_counts(one: FakeSlurm) -> None
 def test_a_machine_without_slurm_answers_nothing() -> None:
     from worldsize.compute.slurm.commands import run_slurm
 
-    rows = query(["1"], lambda argv: run_slurm(argv, environ={"PATH": "/nowhere"}))
+    rows = query_jobs(["1"], lambda argv: run_slurm(argv, environ={"PATH": "/nowhere"}))
     assert rows["1"].seen == UNANSWERED
     assert "no login node" in rows["1"].trouble
 
@@ -194,7 +194,7 @@ def test_an_answer_that_was_cut_is_none(one: FakeSlurm) -> None:
     one.job("1")
     one.job("2")
     one.mode("squeue", "cut")
-    rows = query(["1", "2"], one.run)
+    rows = query_jobs(["1", "2"], one.run)
     assert (rows["1"].seen, rows["2"].seen) == (UNANSWERED, UNANSWERED)
     assert "cut short" in rows["2"].trouble
 
@@ -208,7 +208,7 @@ def test_a_step_that_ran_out_of_memory_is_told_of_the_job(release: FakeSlurm) ->
         release.record(job + ".0", "OUT_OF_MEMORY", "0:125")
     release.record("3", "FAILED", "1:0")
     release.record("3.0", "FAILED", "1:0")
-    rows = query(["1", "2", "3"], release.run)
+    rows = query_jobs(["1", "2", "3"], release.run)
     assert [row.out_of_memory for row in rows.values()] == [True, True, False]
     assert [row.seen for row in rows.values()] == [QUEUE, ACCOUNTS, ACCOUNTS]
 
@@ -216,7 +216,7 @@ def test_a_step_that_ran_out_of_memory_is_told_of_the_job(release: FakeSlurm) ->
 def test_of_a_cancelled_job_accounting_tells_by_whom(one: FakeSlurm) -> None:
     one.job("1", "CANCELLED", (0, 15))
     one.record("1", "CANCELLED by 1234", "0:15")
-    row = query(["1"], one.run)["1"]
+    row = query_jobs(["1"], one.run)["1"]
     assert (row.seen, row.cancelled_by) == (QUEUE, 1234)
 
 
@@ -233,18 +233,18 @@ def test_what_was_killed_is_completing_until_accounting_has_heard_of_it(
     one.record("1", "RUNNING", End="Unknown")
     one.record("5", "CANCELLED by 1234", "0:15")
     states = ["COMPLETING", "COMPLETING", "CANCELLED", "CANCELLED", "CANCELLED"]
-    assert [row.state for row in query(["1", "2", "3", "4", "5"], one.run).values()] == states
+    assert [row.state for row in query_jobs(["1", "2", "3", "4", "5"], one.run).values()] == states
     one.mode("sacct", "disabled")
-    assert query(["1"], one.run)["1"].state == "CANCELLED"
+    assert query_jobs(["1"], one.run)["1"].state == "CANCELLED"
 
 
 def test_of_a_restarted_job_accounting_tells_why(release: FakeSlurm) -> None:
     release.job("1", "PENDING", reason="BeginTime", restartcnt="1", nodelist="")
     release.record("1", "PREEMPTED", "0:0", Submit=100, Start=110)
     release.record("1.batch", "CANCELLED", "0:15", Submit=100, Start=110)
-    at_first = query(["1"], release.run)["1"]
+    at_first = query_jobs(["1"], release.run)["1"]
     release.record("1", "PENDING", Submit=200, Start="Unknown", End="Unknown")
-    for row in (at_first, query(["1"], release.run)["1"]):
+    for row in (at_first, query_jobs(["1"], release.run)["1"]):
         assert (row.seen, row.state, row.restarts, row.before) == (QUEUE, "PENDING", 1, "PREEMPTED")
 
 
@@ -254,7 +254,7 @@ def test_every_attempt_is_a_record_and_the_newest_counts(release: FakeSlurm) -> 
     release.record("1", "COMPLETED", Submit=300, Start=310)
     release.record("2", "COMPLETED", Submit=300, Start=310)
     release.record("2", "NODE_FAIL", Submit=100, Start=110)
-    rows = query(["1", "2"], release.run)
+    rows = query_jobs(["1", "2"], release.run)
     assert [(row.state, row.restarts, row.before) for row in rows.values()] == [
         ("COMPLETED", 2, "PREEMPTED"),
         ("COMPLETED", 1, "NODE_FAIL"),
@@ -266,7 +266,7 @@ def test_a_job_that_accounting_does_not_know_the_name_of_yet(release: FakeSlurm)
     release.record("2", "COMPLETED", JobName="allocation", Partition="main")
     release.record("3", "PREEMPTED", Submit=100)
     release.record("3", "COMPLETED", Submit=200, JobName="allocation", Partition="")
-    rows = query(["1", "2", "3"], release.run)
+    rows = query_jobs(["1", "2", "3"], release.run)
     assert [row.name for row in rows.values()] == ["", "allocation", ""]
     assert [row.may_be("run") for row in rows.values()] == [True, False, True]
     assert rows["3"].restarts == 1
@@ -275,16 +275,16 @@ def test_a_job_that_accounting_does_not_know_the_name_of_yet(release: FakeSlurm)
 def test_a_number_that_is_used_again_is_no_restart(one: FakeSlurm) -> None:
     one.record("1", "TIMEOUT", Submit=100, JobName="somebody_elses")
     one.record("1", "COMPLETED", Submit=300, JobName="ours")
-    row = query(["1"], one.run)["1"]
+    row = query_jobs(["1"], one.run)["1"]
     assert (row.name, row.restarts, row.before) == ("ours", 0, "")
     one.job("2", "CANCELLED", (0, 15), name="ours")
     one.record("2", "CANCELLED by 7", Submit=100, JobName="somebody_elses")
-    assert query(["2"], one.run)["2"].cancelled_by is None
+    assert query_jobs(["2"], one.run)["2"].cancelled_by is None
 
 
 def test_a_cluster_of_several_is_named(one: FakeSlurm) -> None:
     one.job("1")
-    query(["1", "2"], one.run, "gpu")
+    query_jobs(["1", "2"], one.run, "gpu")
     assert all("--clusters=gpu" in call and "--local" not in call for call in one.calls())
 
 
@@ -292,7 +292,7 @@ def test_thousands_of_ids_do_not_overflow_an_argument(one: FakeSlurm) -> None:
     one.job("1234567000")
     one.job("1234597999")
     asked = ["%d" % job for job in range(1234567000, 1234598000)]
-    rows = query(asked, one.run)
+    rows = query_jobs(asked, one.run)
     assert rows[asked[0]].seen == rows["1234597999"].seen == QUEUE
     assert all(len(word) < 131072 for call in one.calls() for word in call)
 

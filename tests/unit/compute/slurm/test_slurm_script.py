@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from worldsize.compute.slurm.options import sbatch_options
-from worldsize.compute.slurm.script import Script, render
+from worldsize.compute.slurm.script import BatchScriptParts, render
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.rank_layout import node_major_layout
@@ -64,7 +64,7 @@ class Place:
         paths = RunPaths(str(self.runs / plan.run_id))
         job = Job(command="true", code=str(self.code))
         files = embedded_files(job, plan, str(self.home))
-        script = Script(
+        script = BatchScriptParts(
             plan, paths, sbatch_options({}, plan), sys.executable, (), str(self.code), str(self.home / "runs"), files
         )
         return render(script._replace(**changes))

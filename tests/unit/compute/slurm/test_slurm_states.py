@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.compute.slurm.reasons import REASONS, wait_of
+from worldsize.compute.slurm.reasons import REASONS, wait_reason
 from worldsize.compute.slurm.states import STATES, full_name, state_of
 from worldsize.state.records import Reason
 
@@ -145,14 +145,14 @@ def test_an_unknown_state_is_unknown_and_never_a_success(text: str) -> None:
 
 
 def test_every_reason_has_words_of_its_own() -> None:
-    strange = [reason for reason in ALL_REASONS if wait_of(reason).words.startswith("(Slurm")]
+    strange = [reason for reason in ALL_REASONS if wait_reason(reason).words.startswith("(Slurm")]
     assert strange == []
     assert set(REASONS) - {""} <= set(ALL_REASONS)
 
 
 def test_the_words_name_what_the_reason_names() -> None:
     for reason in ALL_REASONS:
-        words = wait_of(reason).words.lower()
+        words = wait_reason(reason).words.lower()
         if reason.startswith("Assoc"):
             assert "account" in words, reason
         if reason.startswith("QOS"):
@@ -169,7 +169,7 @@ def test_the_words_name_what_the_reason_names() -> None:
 
 
 def test_what_asks_for_more_than_is_allowed_never_starts_by_itself() -> None:
-    never = {reason for reason in ALL_REASONS if wait_of(reason).stuck}
+    never = {reason for reason in ALL_REASONS if wait_reason(reason).stuck}
     assert {reason for reason in ALL_REASONS if "PerJob" in reason or reason.startswith("QOSMin")} <= never
     assert {"DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "PartitionTimeLimit", "BadConstraints"} <= never
     waits = {
@@ -213,11 +213,11 @@ def test_what_asks_for_more_than_is_allowed_never_starts_by_itself() -> None:
     ],
 )
 def test_reasons_in_slurms_own_sentences(reason: str, part: str, stuck: bool) -> None:
-    wait = wait_of(reason)
+    wait = wait_reason(reason)
     assert part in wait.words
     assert wait.stuck is stuck
 
 
 @given(st.text(max_size=60))
 def test_any_reason_has_some_words(text: str) -> None:
-    assert wait_of(text).words
+    assert wait_reason(text).words
