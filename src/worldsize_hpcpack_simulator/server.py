@@ -90,7 +90,7 @@ def _check_names(options: SimulatorOptions, cluster: Cluster) -> None:
         if not cluster.isolated:
             raise UsageError(f"no node can lack the share without namespaces ({cluster.why})", "--unmounted")
         if name not in cluster.nodes:
-            raise UsageError(f"there is no node {name}", "--unmounted", "one of {}".format(", ".join(cluster.nodes)))
+            raise UsageError(f"there is no node {name}", "--unmounted", f"one of {', '.join(cluster.nodes)}")
 
 
 def _make_server(head: HeadNode, context: ssl.SSLContext, woken: asyncio.Event, log: IO[str] | None) -> uvicorn.Server:

@@ -52,7 +52,7 @@ def parse_arguments(argv: Sequence[str]) -> AgentOptions:
     values, rest = _split_options(argv)
     who = [name for name in _ROLE_OPTIONS if name in values]
     if len(who) != 1:
-        _refuse("exactly one of the arguments {} is required".format(" ".join(_ROLE_OPTIONS)))
+        _refuse(f"exactly one of the arguments {' '.join(_ROLE_OPTIONS)} is required")
     if len(rest) != 1:
         _refuse(f"one run directory is required, not {len(rest)}")
     return AgentOptions(

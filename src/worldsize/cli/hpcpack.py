@@ -115,7 +115,7 @@ _HEADERS = ["NODE", "SHARE", "PYTHON", "GPUS", "DRIVER", "TORCH"]
 def _node_cells(row: NodeCheck) -> list[str]:
     trip = "no" if row.round_trip is None else f"there and back in {row.round_trip:.2f} s"
     gpus = f"{len(row.gpus)} × {row.gpus[0]}" if row.gpus else "none"
-    torch = row.torch.get("version", "none") + (" (CUDA {})".format(row.torch["cuda"]) if row.torch.get("cuda") else "")
+    torch = row.torch.get("version", "none") + (f" (CUDA {row.torch['cuda']})" if row.torch.get("cuda") else "")
     if row.python is None:
         return [row.node, trip, "", "", "", ""]
     return [row.node, trip, row.python, gpus, row.driver or "", torch]

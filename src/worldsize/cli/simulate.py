@@ -154,13 +154,13 @@ def _parse_account(text: str) -> Account:
     password, _, role = rest.rpartition(":")
     found = next((each for each in ROLES if each.lower() == role.lower()), None)
     if not name or not password or found is None:
-        raise UsageError("a user is NAME:PASSWORD:ROLE", "--other-user", "ROLE is one of {}".format(", ".join(ROLES)))
+        raise UsageError("a user is NAME:PASSWORD:ROLE", "--other-user", f"ROLE is one of {', '.join(ROLES)}")
     return Account(name, password, found)
 
 
 def _report_start(head: HeadNode, url: str, config: str, options: SimulatorOptions, made_up: bool) -> None:
     cluster = head.cluster
-    report("HPC Pack at {}/hpc: nodes {}; Ctrl-C ends them".format(url, ", ".join(cluster.nodes)))
+    report(f"HPC Pack at {url}/hpc: nodes {', '.join(cluster.nodes)}; Ctrl-C ends them")
     for node in cluster.nodes.values():
         report(f"{node.name} is process {node.pid}")
     if not cluster.isolated:

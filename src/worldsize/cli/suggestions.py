@@ -31,7 +31,7 @@ def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) 
     if verb.endswith(_SCRIPTS):
         return UsageError(f"there is no verb {_shortened_text(verb)}", None, _suggested_command([], words))
     close = nearest_word(verb, verbs)
-    hint = f"did you mean {close}?" if close else "one of: {}".format(", ".join(verbs))
+    hint = f"did you mean {close}?" if close else f"one of: {', '.join(verbs)}"
     return UsageError(f"there is no verb {_shortened_text(verb)}", None, hint)
 
 
@@ -44,9 +44,7 @@ def unknown_words_error(
         return _missing_dashes_error(words[words.index(verb) + 1 :], verb, extra)
     option = next((word for word in extra if word.startswith("-")), None)
     if option is None:
-        return UsageError(
-            "{} does not know what to do with {}".format(verb, _command_line(extra, "")), None, _help_command(verb)
-        )
+        return UsageError(f"{verb} does not know what to do with {_command_line(extra, '')}", None, _help_command(verb))
     name = option.partition("=")[0]
     return UsageError(f"{verb} has no option {_shortened_text(name)}", None, _nearest_option(parser, verb, name))
 

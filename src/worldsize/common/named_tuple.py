@@ -47,7 +47,7 @@ else:
 
         def __repr__(self):
             pairs = ("{}={!r}".format(*pair) for pair in zip(self._fields, self))
-            return "{}({})".format(type(self).__name__, ", ".join(pairs))
+            return f"{type(self).__name__}({', '.join(pairs)})"
 
         def __getnewargs__(self):
             return tuple(self)
@@ -66,7 +66,7 @@ else:
             else:
                 raise TypeError(f"{cls.__name__} lacks a value for {name!r}")
         if named:
-            raise TypeError("{} does not take {}".format(cls.__name__, ", ".join(map(repr, named))))
+            raise TypeError(f"{cls.__name__} does not take {', '.join(map(repr, named))}")
         return values
 
     def _field_reader(index):

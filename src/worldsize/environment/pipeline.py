@@ -131,7 +131,7 @@ def _require_usable_rows(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[
     """BuildError for a lock of another platform, and for one whose addresses held a password: it was left out."""
     foreign = sorted({str(row["subdir"]) for row in rows if row.get("subdir")} - {"noarch", platform()})
     if foreign:
-        what = "the lock holds conda packages for {}, and this machine is {}".format(", ".join(foreign), platform())
+        what = f"the lock holds conda packages for {', '.join(foreign)}, and this machine is {platform()}"
         raise BuildError(what, None, "lock on such a machine what it was made from: worldsize env lock")
     hidden = [row["name"] for row in rows if MASK in row["url"]]
     if hidden:
@@ -144,7 +144,7 @@ def _install_pip_packages(
     work: Build, uv: Uv, recipe: Recipe, before: Sequence[InstalledDistribution]
 ) -> list[dict[str, Any]]:
     if recipe.lock is not None:
-        work.report_step("pip: {} packages of the lock".format(len(recipe.lock["pip"])))
+        work.report_step(f"pip: {len(recipe.lock['pip'])} packages of the lock")
         install.install_locked(work, uv, recipe.lock)
         return install.with_installed_digests(recipe.lock, install.added_distributions(work.prefix, before))
     lines = install.requirements_of(recipe.spec, work, uv)

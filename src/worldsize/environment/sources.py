@@ -80,7 +80,7 @@ def read_lock(path: str) -> dict[str, Any]:
     for kind, needed in _PACKAGE_KEYS.items():
         rows = value.get(kind)
         if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
-            what = "is not whole: {}: expected packages with {}".format(kind, ", ".join(sorted(needed)))
+            what = f"is not whole: {kind}: expected packages with {', '.join(sorted(needed))}"
             raise UsageError(what, printable_text(path), "`worldsize env lock` writes it anew")
     return value
 

@@ -45,7 +45,7 @@ class BuildStep(NamedTuple):
     @property
     def title(self) -> str:
         """As it is shown and written down: without secrets."""
-        return mask_text(self.name or (self.run or "pip {}".format(" ".join(self.pip))).split("\n")[0])
+        return mask_text(self.name or (self.run or f"pip {' '.join(self.pip)}").split("\n")[0])
 
 
 class EnvironmentSpec(NamedTuple):

@@ -75,7 +75,7 @@ def _torch(text: str) -> TorchRepo | str:
     found = re.fullmatch(_TORCH, text)
     if found is None:
         raise ValueError(f"torch_hub: {text!r:.80} is neither OWNER/NAME:REF nor a URL")
-    _check_plain("torch_hub", text, "{}/{}".format(found["owner"], found["name"]), found["ref"])
+    _check_plain("torch_hub", text, f"{found['owner']}/{found['name']}", found["ref"])
     return TorchRepo(found["owner"], found["name"], found["ref"])
 
 

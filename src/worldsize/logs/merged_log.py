@@ -132,7 +132,7 @@ class LogFollower:
         if ranks is None:
             ranks = sorted([rank.rank for node in nodes for rank in node.ranks])
         if fold not in (None, *MODES):
-            raise UsageError(f"fold is {fold!r}", hint="one of {}".format(", ".join(MODES)))
+            raise UsageError(f"fold is {fold!r}", hint=f"one of {', '.join(MODES)}")
         self._fold = fold or ("same" if len(ranks) > 1 else "off")
         self._folder = LineFolder(ranks, self._fold, WINDOW if live else None)
         self._printer = Printer(rank_names(nodes), len(ranks), write)

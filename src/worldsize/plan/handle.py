@@ -74,7 +74,7 @@ def handle_of(paths: RunPaths, value: Any) -> Any:
             )
         )
     if value.get("run_id", paths.run_id) != paths.run_id:
-        raise ValueError("it is the handle of another run, {!s:.60}".format(value["run_id"]))
+        raise ValueError(f"it is the handle of another run, {value['run_id']!s:.60}")
     handle = {**value, "run_dir": paths.root}
     if "queue" in value:
         handle["queue"] = _queue(paths)

@@ -101,7 +101,7 @@ class RunPaths:
 
     def setup_log(self, node_rank: int) -> str:
         """What modules and setup print on a node, where each executes them."""
-        return "{}-{:04d}.log".format(self.batch_log[: -len(".log")], node_rank) if node_rank else self.batch_log
+        return f"{self.batch_log[: -len('.log')]}-{node_rank:04d}.log" if node_rank else self.batch_log
 
     def rank_log(self, rank: int) -> str:
         return os.path.join(self.logs_dir, f"rank-{rank:05d}.log")

@@ -133,7 +133,7 @@ def _web_download(call: CallSite) -> Download | None:
     if call.name in _WEB_FUNCTIONS:
         return Download("", 0, f"{call.name}(…)", "data")
     if call.last == "load_data" and ".datasets." in call.name and call.is_in_package("keras", "tensorflow"):
-        return Download("", 0, "{}()".format(".".join(call.name.split(".")[-2:])), "data")
+        return Download("", 0, f"{'.'.join(call.name.split('.')[-2:])}()", "data")
     if call.name.startswith("sklearn.datasets.fetch_"):
         return Download("", 0, f"{call.last}()", "data")
     if call.name == "wandb.init" and call.keyword("mode") not in ("offline", "disabled"):

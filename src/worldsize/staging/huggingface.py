@@ -101,7 +101,7 @@ class Hub:
             if os.path.isabs(name) or ".." in name.split("/"):
                 raise UsageError(f"holds a file whose name leads out of it: {name}", display_url(where))
         if not wanted:
-            raise UsageError("no file of {} matches {}".format(repo.name, " ".join(repo.patterns)), "stage.huggingface")
+            raise UsageError(f"no file of {repo.name} matches {' '.join(repo.patterns)}", "stage.huggingface")
         return HubSnapshot(repo, commit, wanted)
 
     def _read_known_snapshot(self, repo: HubRepo, error: WorldsizeError) -> HubSnapshot:

@@ -108,7 +108,7 @@ class RemoteFiles:
             _check_inside(path, target)
             make_directories(os.path.dirname(path))
             try:
-                remote = "{}/{}".format(self._path.rstrip("/"), name) if name else self._path
+                remote = f"{self._path.rstrip('/')}/{name}" if name else self._path
                 self._fs.get_file(remote, path, callback=Progress())
             except _caught_errors(OSError, ValueError) as error:
                 raise self._fetch_error(error) from None

@@ -92,7 +92,7 @@ def _ended_status(facts: AttemptFacts) -> Status:
             return _killed_status(facts)
         return _cancelled_status(facts)
     missed = sorted(node_rank for record in facts.exits for node_rank in record.without)
-    what = "went on without node {}".format(", ".join(map(str, missed))) if missed else ""
+    what = f"went on without node {', '.join(map(str, missed))}" if missed else ""
     warnings = tuple(warning for record in facts.exits for warning in record.warnings)
     return _final_status(facts, RunState.SUCCEEDED, None, 0, what)._replace(warnings=warnings)
 

@@ -184,7 +184,7 @@ def replacement_danger(path: str) -> str | None:
     try:
         real_path(path)
     except StorageError as error:
-        return "in {} others could replace it: {}".format(error.where, error.what.rpartition(": ")[2])
+        return f"in {error.where} others could replace it: {error.what.rpartition(': ')[2]}"
     except OSError:
         pass
     return None

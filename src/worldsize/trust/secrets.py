@@ -217,14 +217,14 @@ class _Masking:
 
     def _mask_match(self, match: re.Match[str]) -> str:
         if match["scheme"] is not None:
-            return "{}{}@".format(match["scheme"], _mask_login(match["scheme"], match["login"]))
+            return f"{match['scheme']}{_mask_login(match['scheme'], match['login'])}@"
         if match["bearer"] is not None:
             return match["bearer"] + MASK
         if match["option"] is not None:
             return match["option"] + match["gap"] + self._mask_named(match["option"], match["word"])
         if match["name"] is None:
             return MASK
-        return "{}={}".format(match["name"], self._mask_named(match["name"], match["value"]))
+        return f"{match['name']}={self._mask_named(match['name'], match['value'])}"
 
     def _mask_rare(self, match: re.Match[str]) -> str:
         if match["header"] is not None:

@@ -48,7 +48,7 @@ def metric_history(head: HeadNode, call: Call) -> Answer:
     """A value for each minute that is over and that the simulator has seen."""
     name = next((each for each, *_ in _DEFINITIONS if each.lower() == call.path["name"].lower()), None)
     if name is None:
-        raise RequestRefused(404, "There is no metric {}.".format(call.path["name"]))
+        raise RequestRefused(404, f"There is no metric {call.path['name']}.")
     since, until = _required_date(call, "fromTime"), _required_date(call, "toTime")
     if since > until:
         raise RequestRefused(400, "fromTime is later than toTime.")
@@ -107,7 +107,7 @@ def node_metrics(head: HeadNode, call: Call) -> Answer:
         raise RequestRefused(400, "metricNames is missing.")
     for name in wanted:
         if name.lower() not in known:
-            raise RequestRefused(400, "There is no metric {}; there are {}.".format(name, ", ".join(_NODE_METRICS)))
+            raise RequestRefused(400, f"There is no metric {name}; there are {', '.join(_NODE_METRICS)}.")
     told = []
     for node in head.cluster.nodes.values():
         metrics = {name: _node_metric(head, node, known[name.lower()]) for name in wanted} if node.is_up else {}
@@ -144,7 +144,7 @@ def operation(head: HeadNode, call: Call) -> Answer:
     for each in head.operations:
         if each.id.lower() == call.path["id"].lower():
             return Answer(each.to_object(True))
-    raise RequestRefused(404, "There is no operation {}.".format(call.path["id"]))
+    raise RequestRefused(404, f"There is no operation {call.path['id']}.")
 
 
 def _select_operations(head: HeadNode, call: Call) -> list[Operation]:

@@ -109,7 +109,7 @@ class HeadNode:
         """Refused: 404 where there is none of this name."""
         node = self.cluster.node(call.path["name"])
         if node is None:
-            raise RequestRefused(404, "The node {} does not exist.".format(call.path["name"]))
+            raise RequestRefused(404, f"The node {call.path['name']} does not exist.")
         return node
 
     def group(self, call: Call) -> str:

@@ -58,7 +58,7 @@ def _select_jobs(head: HeadNode, call: Call) -> Sequence[Job]:
     if "JobState" in filters:
         state = canonical_name(filters["JobState"], JOB_STATES)
         if state is None:
-            raise RequestRefused(400, "There is no job state {}.".format(filters["JobState"]))
+            raise RequestRefused(400, f"There is no job state {filters['JobState']}.")
         jobs = [job for job in jobs if job.state == state]
     if "NodeGroup" in filters:
         jobs = [job for job in jobs if filters["NodeGroup"].lower() in map(str.lower, job.names("NodeGroups"))]

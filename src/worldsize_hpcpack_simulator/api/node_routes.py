@@ -78,9 +78,7 @@ def operate_node(head: HeadNode, call: Call) -> Answer:
     check_administrator(call.user)
     operation = canonical_name(call.path["operation"], OPERATIONS)
     if operation is None:
-        raise RequestRefused(
-            400, "There is no operation {}; there are {}.".format(call.path["operation"], ", ".join(OPERATIONS))
-        )
+        raise RequestRefused(400, f"There is no operation {call.path['operation']}; there are {', '.join(OPERATIONS)}.")
     operate(head.cluster, node, operation)
     head.log(f"{operation} node {node.name}", call.user.name, node.name, "The operation was accepted.")
     return Answer(status=202)

@@ -57,7 +57,7 @@ def _select_nodes(head: HeadNode, call: Call) -> Sequence[SimulatedNode]:
     if "NodeState" in filters:
         state = canonical_name(filters["NodeState"], STATES)
         if state is None:
-            raise RequestRefused(400, "There is no node state {}.".format(filters["NodeState"]))
+            raise RequestRefused(400, f"There is no node state {filters['NodeState']}.")
         nodes = [node for node in nodes if node.state == state]
     if "NodeGroup" in filters:
         nodes = [node for node in nodes if filters["NodeGroup"].lower() in map(str.lower, node.groups)]

@@ -89,7 +89,7 @@ def parse_filter(text: str | None, known: Sequence[str]) -> dict[str, str]:
         if match is None:
             raise RequestRefused(400, f"{part!r} is no filter of the form: NAME eq VALUE.")
         if match[1].lower() not in names:
-            raise RequestRefused(400, "There is no filter {}; there are {}.".format(match[1], ", ".join(known)))
+            raise RequestRefused(400, f"There is no filter {match[1]}; there are {', '.join(known)}.")
         found[names[match[1].lower()]] = match[2].strip("'\"")
     return found
 

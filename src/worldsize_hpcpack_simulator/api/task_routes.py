@@ -58,8 +58,7 @@ def _select_tasks(job: Job, call: Call) -> Sequence[Task]:
         tasks += task.subtasks.values() if expanded and task.subtasks else [task]
     filters = parse_filter(call.query.get("$filter"), _FILTERS)
     states = [
-        _parse_state(name)
-        for name in names_in("{},{}".format(filters.get("TaskState", ""), filters.get("TaskStates", "")))
+        _parse_state(name) for name in names_in(f"{filters.get('TaskState', '')},{filters.get('TaskStates', '')}")
     ]
     if states:
         tasks = [task for task in tasks if task.state in states]

@@ -122,7 +122,7 @@ class Scheduler(TaskRunner):
 
     def _waiting_reason(self, job: Job) -> str:
         if job.value("HoldUntil") and parse_date(job.value("HoldUntil")) > time.time():
-            return "The job is held until {}.".format(job.value("HoldUntil"))
+            return f"The job is held until {job.value('HoldUntil')}."
         for parent in job.names("ParentJobIds"):
             if not self.jobs[int(parent)].is_over:
                 return f"The job waits for job {parent}."

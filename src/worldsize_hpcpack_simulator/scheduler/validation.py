@@ -16,7 +16,7 @@ def find_problem(job: Job, rooms: Sequence[placement.NodeCapacity], jobs: Contai
     """In words for the job's owner; "" where there is none."""
     kind = UNIT_LIMITS[job.value("UnitType")]
     if job.value("JobTemplate") not in TEMPLATES:
-        return "There is no job template {}.".format(job.value("JobTemplate"))
+        return f"There is no job template {job.value('JobTemplate')}."
     if not job.flag("AutoCalculateMax") and job.amount("Max" + kind) < job.amount("Min" + kind):
         return f"The job's Max{kind} is smaller than its Min{kind}."
     for parent in job.names("ParentJobIds"):

@@ -13,10 +13,10 @@ from slurm.cluster import Cluster
 from worldsize.compute.slurm import cluster as slurm_cluster
 from worldsize.compute.slurm.accounting import account_rows
 from worldsize.compute.slurm.commands import run_slurm
-from worldsize.compute.slurm.job_rows import code_of
+from worldsize.compute.slurm.job_rows import NOWHERE, QUEUE, UNANSWERED, JobRow, code_of
 from worldsize.compute.slurm.observe import observation
 from worldsize.compute.slurm.pending import explain, find_earlier_starts, make_start_estimator
-from worldsize.compute.slurm.queue import NOWHERE, QUEUE, UNANSWERED, JobRow, SlurmRunner, find_jobs, query_jobs
+from worldsize.compute.slurm.queue import SlurmRunner, find_jobs, query_jobs
 from worldsize.compute.slurm.usage import usage, usage_of_row
 from worldsize.errors import SubmitRejected
 from worldsize.state.records import Reason

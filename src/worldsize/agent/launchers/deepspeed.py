@@ -63,7 +63,7 @@ def deepspeed_environment(
     own.update(name for name in first if name.endswith(("RANK", "_PROCID", "_LOCALID", "_PROCESS_ID")))
     own.update(name for name in first if name.endswith("ERROR_FILE") or name == "AZUREML_PROCESS_NAME")
     environment = {name: value for name, value in first.items() if name in _NODE_VARIABLES or name not in own}
-    environment["PATH"] = "{}:{}".format(launcher_directory(paths, node), first["PATH"])
+    environment["PATH"] = f"{launcher_directory(paths, node)}:{first['PATH']}"
     asked = {_AUTOTUNING: autotuning} if autotuning else {}
     return {**environment, **asked, HOOK: paths.launch_dir}
 

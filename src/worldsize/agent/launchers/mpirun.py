@@ -161,7 +161,7 @@ def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], cro
         **ours,
         **plan.environment,
     }
-    environment["PATH"] = "{}:{}".format(paths.launch_dir, rank["PATH"])
+    environment["PATH"] = f"{paths.launch_dir}:{rank['PATH']}"
     if os.getuid() == 0:
         environment.update(dict.fromkeys(_AS_ROOT, "1"))
     return environment

@@ -38,7 +38,7 @@ def rank_lines(process: Process, launcher: str, environment: Mapping[str, str], 
     if umask is not None:
         lines.append(f"umask {umask:03o}")
     if process.cpus:
-        lines.append("taskset -cp {} $$ >/dev/null 2>&1".format(",".join(map(str, process.cpus))))
+        lines.append(f"taskset -cp {','.join(map(str, process.cpus))} $$ >/dev/null 2>&1")
     return "\n".join(lines) + "\n"
 
 

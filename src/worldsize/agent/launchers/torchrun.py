@@ -87,7 +87,7 @@ def _c10d_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tuple[
     how = [f"is_host={int(node.node_rank == hosts[0])}"] if hosts else []
     if plan.spare:
         how.append(f"last_call_timeout={_LAST_CALL}")
-    conf = ("--rdzv-conf={}".format(",".join(how)),) if how else ()
+    conf = (f"--rdzv-conf={','.join(how)}",) if how else ()
     return f"--rdzv-id={plan.run_id}", "--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}", *conf
 
 

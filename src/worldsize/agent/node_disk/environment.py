@@ -83,7 +83,7 @@ def environ_after_activation(path: str, environ: Mapping[str, str]) -> dict[str,
     if not os.path.isdir(scripts):
         return own
     script = 'for each in "$1"/*.sh; do . "$each"; done >/dev/null 2>&1; exec env -0'
-    before = {**own, "CONDA_PREFIX": path, "PATH": "{}/bin:{}".format(path, environ.get("PATH", os.defpath))}
+    before = {**own, "CONDA_PREFIX": path, "PATH": f"{path}/bin:{environ.get('PATH', os.defpath)}"}
     done = subprocess.run(["bash", "-c", script, "bash", scripts], env=before, stdout=subprocess.PIPE)
     entries = [entry.partition(b"=") for entry in done.stdout.split(b"\0") if b"=" in entry]
     after = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}

@@ -105,9 +105,7 @@ class NodePreparation:
             found += ["not read-only: " + text for text in make_read_only(self._local.read_only, paths.root)]
         kept = self._unpacking.kept if self._unpacking else ()
         if kept:
-            found.append(
-                "{} files of the environment still name its old place: {}".format(len(kept), ", ".join(kept[:5]))
-            )
+            found.append(f"{len(kept)} files of the environment still name its old place: {', '.join(kept[:5])}")
         return found
 
     def _activated_environment(self, place: str | None) -> Mapping[str, str]:

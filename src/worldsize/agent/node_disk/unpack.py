@@ -93,7 +93,7 @@ def _parse_description(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in ("kind", "prefix")):
         raise ValueError("what it says of itself is damaged")
     if value.get("version") != VERSION:
-        raise ValueError("it is of version {!r}, and this worldsize reads {}".format(value.get("version"), VERSION))
+        raise ValueError(f"it is of version {value.get('version')!r}, and this worldsize reads {VERSION}")
     return dict(value)
 
 

@@ -32,7 +32,7 @@ def answer_pings(directory: str, rounds: int, patience: float) -> int:
     """How many rounds were seen within so many seconds. By listing: a name looked for too early may stay missing."""
     deadline = time.monotonic() + patience
     for number in range(rounds):
-        name = "{}-{}".format(os.environ["WORLDSIZE_NODE_RANK"], number)
+        name = f"{os.environ['WORLDSIZE_NODE_RANK']}-{number}"
         while "ping-" + name not in os.listdir(directory):
             if time.monotonic() > deadline:
                 return number

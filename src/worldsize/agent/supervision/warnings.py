@@ -68,7 +68,7 @@ def _batch_warnings(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
             continue  # a script that ends its own step by a signal means to
         failure = step.get("failure") or {}
         told.add(failure.get("rank"))
-        what = "step {} ({}) ended with code {}".format(step["step"], _short_text(step["command"]), step["code"])
+        what = f"step {step['step']} ({_short_text(step['command'])}) ended with code {step['code']}"
         why = failure.get("message")
         yield RunWarning(STEP, f"{what}: {why}" if why else what, failure.get("rank"))
     for rank, error in sorted(rank_errors(paths), key=lambda each: each[0]):

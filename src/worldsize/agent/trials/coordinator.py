@@ -143,11 +143,11 @@ class SearchCoordinator:
             timed_out = running.why.startswith("TIME_LIMIT")
             state = MEASURED if value is not None and (running.code == 0 or timed_out) else FAILED
             if state == FAILED:
-                value, why = None, running.why or "it never told its {}".format(self._options["metric"])
+                value, why = None, running.why or f"it never told its {self._options['metric']}"
         return Result(running.number, running.settings, state, value, seconds, why)
 
     def _print_result(self, result: Result) -> None:
-        value = "" if result.value is None else "  {}={:.6g}".format(self._options["metric"], result.value)
+        value = "" if result.value is None else f"  {self._options['metric']}={result.value:.6g}"
         state = "" if result.state == MEASURED else "  " + result.state
         why = ": " + result.why.splitlines()[0][:200] if result.why else ""
         settings = settings_text(result.settings)

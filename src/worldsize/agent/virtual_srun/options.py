@@ -72,7 +72,7 @@ def parse_srun_words(words: Sequence[str], environ: Mapping[str, str]) -> SrunOp
         if name in said:
             raise SrunError(f"srun: error: worldsize: --{name}: {why}")
     if ":" in words[read.rest :]:
-        raise SrunError("srun: error: worldsize: {}".format(_REFUSED["het-group"]))
+        raise SrunError(f"srun: error: worldsize: {_REFUSED['het-group']}")
     if not asked.program and not {"help", "usage", "version"} & set(said):
         raise SrunError("srun: fatal: No command given to execute.")
     return asked

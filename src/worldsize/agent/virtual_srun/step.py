@@ -190,9 +190,7 @@ class StepRun:
         self._stopped_at = time.time()
         self._kill_at = time.monotonic() + self._grace
         if self._living:
-            print_as_srun(
-                "Terminating StepId={}.{}{}".format(os.environ.get("SLURM_JOB_ID", "0"), self._step.number, why)
-            )
+            print_as_srun(f"Terminating StepId={os.environ.get('SLURM_JOB_ID', '0')}.{self._step.number}{why}")
         for pid in self._living:
             processes.signal_group(pid, signal.SIGTERM)
 

@@ -72,7 +72,7 @@ def _show(rows: Any, problems: Any) -> None:
     for row in answered:
         said = row.said
         versions = [version_of(said, name) if version_of(said, name) is not None else "FAILS" for name in names]
-        gpus = "{} × {}".format(len(said["gpus"]), said["gpus"][0][0]) if said["gpus"] else ""
+        gpus = f"{len(said['gpus'])} × {said['gpus'][0][0]}" if said["gpus"] else ""
         cells = (said["python"], said["glibc"], said["driver"], gpus, *(text or "there" for text in versions))
         alike.setdefault(cells, []).append(row.node)
     if alike:

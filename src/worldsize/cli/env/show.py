@@ -36,7 +36,7 @@ def show_environment(options: argparse.Namespace) -> int:
     else:
         _show(prefix, description)
         for each in found:
-            report("{} of {} was {}".format(each["file"], each["package"], each["what"]))
+            report(f"{each['file']} of {each['package']} was {each['what']}")
     return 1 if found or (options.verify and description is None) else 0
 
 
@@ -78,7 +78,7 @@ def _show(prefix: str | None, description: dict[str, Any] | None) -> None:
     keys = ("name", "kind", "python", "platform", "fingerprint", "digest", "upon", "host")
     lines = [["prefix", prefix or ""], *([key, str(description[key])] for key in keys if description.get(key))]
     if description.get("took"):
-        lines.append(["took", "{:.1f} s".format(description["took"])])
+        lines.append(["took", f"{description['took']:.1f} s"])
     show(*("{!s:<12} {}".format(*tuple(line)) for line in lines))
     rows = [[each["name"], each["version"], each["build"], "conda"] for each in description.get("conda", ())]
     rows += [[each["name"], each["version"], "", "pip"] for each in description.get("pip", ())]

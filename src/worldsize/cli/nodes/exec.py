@@ -75,7 +75,7 @@ def execute(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     if not options.words or not options.words[0]:
         words = ["--", options.run] if options.words is None and options.run else ["--", "nvidia-smi"]
-        raise UsageError("no command after --", None, "worldsize exec {}".format(" ".join(words)))
+        raise UsageError("no command after --", None, f"worldsize exec {' '.join(words)}")
     if options.all and options.world is not None:
         raise UsageError("both -w and --all say how many nodes", None, "leave one of them out")
     alone = _has_own_nodes(options)

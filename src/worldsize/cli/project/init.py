@@ -84,7 +84,7 @@ def _collect_answers(directory: str, cluster: SlurmCluster | None, asking: bool)
         nodes = _ask("nodes", str(nodes), _parse_positive)
         processes = _ask("processes per node", str(processes), _parse_positive)
         compute = _ask(
-            "compute ({})".format(", ".join(_computes(cluster))), compute, lambda text: _parse_compute(text, cluster)
+            f"compute ({', '.join(_computes(cluster))})", compute, lambda text: _parse_compute(text, cluster)
         )
         for option in _required_options(script):
             values[option.name] = _ask(f"{option.flag}, which {path} requires", "", _parse_word)
@@ -131,7 +131,7 @@ def _computes(cluster: SlurmCluster | None) -> list[str]:
 
 def _parse_compute(text: str, cluster: SlurmCluster | None) -> str:
     if text not in _computes(cluster):
-        raise ValueError("one of: {}".format(", ".join(_computes(cluster))))
+        raise ValueError(f"one of: {', '.join(_computes(cluster))}")
     return text
 
 
@@ -188,4 +188,4 @@ def _advise(answers: InitAnswers) -> None:
     missing = [option.flag for option in _required_options(script) if option.name not in answers.values]
     missing += script.positionals
     if missing:
-        report("{} wants {}: add it to the command".format(script.path, ", ".join(missing)))
+        report(f"{script.path} wants {', '.join(missing)}: add it to the command")

@@ -98,7 +98,7 @@ def config_text(cluster: SlurmCluster | None) -> str:
     ]
     if cluster and cluster.partitions:
         others = cluster.partitions[1:]
-        beside = "      # or: {}".format(", ".join(others)) if others else ""
+        beside = f"      # or: {', '.join(others)}" if others else ""
         lines.append(f'partition = "{cluster.partitions[0]}"{beside}')
     if cluster and cluster.gpus_per_node:
         lines.append(f"gpus_per_node = {cluster.gpus_per_node}")

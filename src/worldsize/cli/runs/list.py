@@ -54,7 +54,7 @@ def complete_states(**_: Any) -> list[str]:
 def parse_state(text: str | None) -> str | None:
     known = complete_states()
     if text is not None and text.upper() not in known:
-        raise UsageError(f"there is no state {text}", "--state", "one of {}".format(", ".join(known)))
+        raise UsageError(f"there is no state {text}", "--state", f"one of {', '.join(known)}")
     return text.upper() if text else None
 
 

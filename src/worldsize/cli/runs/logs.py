@@ -131,7 +131,7 @@ def _check(options: argparse.Namespace) -> None:
     for one, other in (("raw", "grep"), ("raw", "fold"), ("raw", "output"), ("output", "fold")):
         if _is_given(options, one) and _is_given(options, other):
             names = {"output": "-o json"}
-            what = "{} and {} do not go together".format(names.get(one, "--" + one), names.get(other, "--" + other))
+            what = f"{names.get(one, '--' + one)} and {names.get(other, '--' + other)} do not go together"
             raise UsageError(what, None, "leave one of them out")
 
 

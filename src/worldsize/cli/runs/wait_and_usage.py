@@ -16,7 +16,7 @@ def warnings_text(status: Status) -> str:
     if not status.warnings:
         return ""
     more = f" (and {len(status.warnings) - 1} more)" if len(status.warnings) > 1 else ""
-    return ", but {}{}".format(" ".join(lines_of(status.warnings[0].text)), more)
+    return f", but {' '.join(lines_of(status.warnings[0].text))}{more}"
 
 
 def warning_lines(status: Status) -> list[str]:

@@ -11,7 +11,6 @@ from worldsize.compute.hpcpack.certificate_notice import print_certificate_notic
 from worldsize.compute.hpcpack.errors import (
     ErrorResponse,
     LostAnswer,
-    MissingResource,
     connection_error,
     response_error,
 )
@@ -127,7 +126,7 @@ class HeadNodeClient:
         try:
             return answer.json()
         except (ValueError, RecursionError):
-            what = "what answers is no HPC Pack head node: {}".format(message_of(answer.content, "no JSON")[:100])
+            what = f"what answers is no HPC Pack head node: {message_of(answer.content, 'no JSON')[:100]}"
             raise ConfigError(what, self.access.url, "mend `url` of the compute") from None
 
     def _send_with_retries(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
@@ -261,6 +260,3 @@ def _require_list(value: object, path: str) -> list[Any]:
     if not isinstance(value, list):
         raise SubmitRejected(f"a list was expected, and not {value!r:.60}", "GET " + path)
     return value
-
-
-__all__ = ["PATIENCE", "ROWS", "HeadNodeClient", "LostAnswer", "MissingResource", "tls_context"]

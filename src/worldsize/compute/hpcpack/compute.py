@@ -159,9 +159,7 @@ class HpcPackCompute:
         with self.head(PATIENCE) as head:
             for handle in reversed(handles):
                 try:
-                    head.post(
-                        "/jobs/{}/cancel".format(int(handle["job"])), "worldsize cancel", forced=True if now else None
-                    )
+                    head.post(f"/jobs/{int(handle['job'])}/cancel", "worldsize cancel", forced=True if now else None)
                 except MissingResource:
                     pass
                 except SubmitRejected:

@@ -48,8 +48,8 @@ class ErrorResponse(NamedTuple):
 
 
 def response_error(answer: ErrorResponse, access: HeadAccess) -> WorldsizeError:
-    """ConfigError: the account; SubmitAgain: the head is away or busy, `LostAnswer` where it may have done it all the same;
-    Missing: there is no such thing; SubmitRejected: everything else, in the head's words."""
+    """ConfigError: the account; SubmitAgain: the head is away or busy, LostAnswer where it may have done it all the
+    same; MissingResource: there is no such thing; SubmitRejected: everything else, in the head's words."""
     status, message, method, where = answer
     if status == 401:
         what = f"the head node refuses {access.user}: wrong user or password"

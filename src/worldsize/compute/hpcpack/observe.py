@@ -55,7 +55,7 @@ def observation(row: Properties | None, job: int, run_id: str) -> Observation:
     if row is None:
         return Observation("absent", message=f"HPC Pack knows no job {job} any more")
     if row.get("name") not in (None, "", job_name(run_id)):
-        return Observation("absent", message="HPC Pack's job {} is another one, named {}".format(job, row["name"]))
+        return Observation("absent", message=f"HPC Pack's job {job} is another one, named {row['name']}")
     state = state_of(row.get("state", ""))
     seen = Observation(state.phase, restarts=number_of(row.get("requeuecount", "")) or 0, counted=False)
     if state.phase == "queued":

@@ -130,7 +130,7 @@ def _check_meeting_node(
         yield CheckResult("error", f"there is no node {host} to meet on", "hpcpack.rdzv_endpoint", hint)
     elif host and wanted and host.lower() not in {name.lower() for name in wanted}:
         what = f"torchrun is to meet on {host}, which is none of the nodes that are named"
-        yield CheckResult("error", what, "hpcpack.rdzv_endpoint", "name one of {}".format(", ".join(wanted)))
+        yield CheckResult("error", what, "hpcpack.rdzv_endpoint", f"name one of {', '.join(wanted)}")
 
 
 def _check_template(wanted: str, known: Any) -> Iterator[CheckResult]:
@@ -159,7 +159,7 @@ def check_share(share: Share | None, runs_dir: str | None, job: Job) -> Iterator
     if runs_dir and not is_mapped(runs_dir, mapped) and not is_mapped(os.path.realpath(runs_dir), mapped):
         what = f"{runs_dir} does not lie on the share ({share.local}): no node would see the run"
         yield CheckResult(
-            "error", what, "runs_dir", "leave it out: runs are kept in {}".format(os.path.join(share.local, "runs"))
+            "error", what, "runs_dir", f"leave it out: runs are kept in {os.path.join(share.local, 'runs')}"
         )
     for key, path in _job_paths(job):
         if not is_mapped(path, mapped) and not is_mapped(os.path.realpath(path), mapped):

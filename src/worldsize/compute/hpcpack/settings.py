@@ -51,7 +51,7 @@ def head_access(settings: Settings) -> HeadAccess:
             what = f"compute {settings.name} does not say `{key}`"
             raise ConfigError(what, f"compute.{settings.name}.{key}", f'{key} = "{hint}"')
     if not said["url"].startswith("https://"):
-        what = "{} is no https address: the password would travel in the clear".format(said["url"])
+        what = f"{said['url']} is no https address: the password would travel in the clear"
         raise ConfigError(what, f"compute.{settings.name}.url", 'url = "https://HEAD"')
     if "@" in said["url"].partition("://")[2].partition("/")[0]:
         raise ConfigError("a login in an address is used nowhere", f"compute.{settings.name}.url", NO_PASSWORD)
@@ -78,9 +78,6 @@ def job_options(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str
     raw = {**found.get("job_properties", {}), **said.get("job_properties", {})}
     found.update(said)
     return {**found, "job_properties": raw} if raw else found
-
-
-__all__ = ["Access", "Share", "access_of", "handle_fields", "has_account_of", "job_options", "share_of"]
 
 
 class Share(NamedTuple):

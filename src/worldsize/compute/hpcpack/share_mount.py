@@ -34,7 +34,7 @@ class Mount(NamedTuple):
     @property
     def credentials(self) -> str:
         """The file that holds the password: root's alone."""
-        return "/etc/worldsize{}.credentials".format(self.at.replace("/", "-"))
+        return f"/etc/worldsize{self.at.replace('/', '-')}.credentials"
 
     @property
     def options(self) -> str:

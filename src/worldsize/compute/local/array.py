@@ -33,7 +33,7 @@ def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], f
 def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
     """Of a run that had not been started when its handle was read. `said` keeps what was found out of each queue."""
     if handle["host"] != socket.gethostname():
-        return Observation("unknown", message="it waits on {}".format(handle["host"]))
+        return Observation("unknown", message=f"it waits on {handle['host']}")
     if not is_alive(handle):
         what = "the process that was to start it ({}) is gone".format(
             handle["pid"],
@@ -42,7 +42,7 @@ def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
     root = handle["queue"]
     if root not in said:
         waits = _unfinished_dependencies(root)
-        said[root] = "waits for {}".format(", ".join(waits)) if waits else "waits for its turn on this machine"
+        said[root] = f"waits for {', '.join(waits)}" if waits else "waits for its turn on this machine"
     return Observation("queued", message=said[root])
 
 

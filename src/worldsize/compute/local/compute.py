@@ -167,7 +167,7 @@ class LocalCompute:
 
             return observe_queued(handle, said)
         if handle["host"] != socket.gethostname():
-            return Observation("unknown", message="it runs on {}".format(handle["host"]))
+            return Observation("unknown", message=f"it runs on {handle['host']}")
         if leftovers.is_alive(handle):
             return Observation("running")
         started = handle["start_time"]

@@ -63,7 +63,7 @@ def open_shell(handle: Handle, errand: NodeCommand) -> NoReturn:
 
 def _check_host(handle: Handle | None) -> None:
     if handle is not None and handle["host"] != socket.gethostname():
-        raise UsageError("it runs on {}".format(handle["host"]), None, "log in there")
+        raise UsageError(f"it runs on {handle['host']}", None, "log in there")
 
 
 def _memory() -> tuple[int | None, int | None]:

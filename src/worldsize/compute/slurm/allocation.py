@@ -22,7 +22,8 @@ from worldsize.compute.local.leftovers import is_alive, may_be_signalled, rememb
 from worldsize.compute.slurm import preflight
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.compute import SlurmCompute
-from worldsize.compute.slurm.queue import UNANSWERED, query_jobs
+from worldsize.compute.slurm.job_rows import UNANSWERED
+from worldsize.compute.slurm.queue import query_jobs
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
@@ -72,7 +73,7 @@ class AllocationCompute:
             hint = "ask for fewer, or leave the allocation's shell"
             return [CheckResult("error", what % values, "resources.instance_count", hint)]
         missing = list(preflight.check_programs(self._environ))
-        said = "it runs inside the allocation that this shell belongs to: job {}".format(self._environ["SLURM_JOB_ID"])
+        said = f"it runs inside the allocation that this shell belongs to: job {self._environ['SLURM_JOB_ID']}"
         return missing or [*self._cluster.check_locations(job), CheckResult("notice", said)]
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
@@ -151,7 +152,7 @@ class AllocationCompute:
             return Observation("absent", message=f"its allocation (job {job}) is no more", over=True)
         if self._step(handle) is not None:
             return Observation("running")
-        return Observation("unknown", message="it has no step in job {} now; {} started it".format(job, handle["host"]))
+        return Observation("unknown", message=f"it has no step in job {job} now; {handle['host']} started it")
 
     def _step(self, handle: Handle) -> str | None:
         """The id of its step, which bears the run's name."""

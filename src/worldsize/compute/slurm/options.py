@@ -122,7 +122,7 @@ def signal_of(text: str) -> tuple[str, int]:
     if found is None:
         raise JobError(f"{text!r:.40} is no signal", "slurm.signal", "write 120 (seconds), or USR1@120")
     if found["to"] and found["to"].upper() != "R:":
-        what = "{} asks for the batch shell, which only waits here".format(found["to"])
+        what = f"{found['to']} asks for the batch shell, which only waits here"
         raise JobError(what, "slurm.signal", "leave it out: every rank gets the signal")
     return (found["to"] or "").upper() + (found["name"] or "TERM").upper().removeprefix("SIG"), int(found["seconds"])
 

@@ -148,9 +148,9 @@ def change_words(change: Mapping[str, str], wait: float) -> str:
     """ "partition short with slurm.time 60: at once"."""
     parts = []
     if "partition" in change:
-        parts.append("slurm.partition {}".format(change["partition"]))
+        parts.append(f"slurm.partition {change['partition']}")
     if "time" in change:
-        parts.append("slurm.time {}".format(change["time"]))
+        parts.append(f"slurm.time {change['time']}")
     return "{}: {}".format(" with ".join(parts), "at once" if wait < _LEAST_GAIN else f"in {span(wait)}")
 
 

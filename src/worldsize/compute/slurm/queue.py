@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from worldsize.compute.slurm.accounting import account_rows, find_ended_jobs
 from worldsize.compute.slurm.cluster import gpus_of
 from worldsize.compute.slurm.job_rows import (
-    ACCOUNTS,
     NOWHERE,
     QUEUE,
     SEPARATOR,
@@ -212,6 +211,3 @@ def _state_before_restart(queued: JobRow, account: JobRow) -> str:
     """A job that was just put back has, for some seconds, no record yet but that of the attempt before."""
     behind = account.restarts < queued.restarts and state_of(account.state).phase == "ended"
     return account.state if behind else account.before
-
-
-__all__ = ["ACCOUNTS", "NOWHERE", "QUEUE", "UNANSWERED", "JobRow", "SlurmRunner", "find_jobs", "query", "queue_rows"]

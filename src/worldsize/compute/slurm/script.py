@@ -166,7 +166,7 @@ def _path_lines(script: BatchScriptParts) -> list[str]:
         f"RUNS={shlex.quote(runs)}",
         "ID={}".format(f"{script.plan.array.run_id}_$SLURM_ARRAY_TASK_ID" if script.plan.array else paths.run_id),
         f"PYTHON={python}",
-        "NAMED=({})".format(" ".join(map(shlex.quote, script.named))),
+        f"NAMED=({' '.join(map(shlex.quote, script.named))})",
         "RUN=$RUNS/$ID",
         *_runs_directory_lines(script),
     ]

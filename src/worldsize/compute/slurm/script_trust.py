@@ -122,7 +122,7 @@ def _chosen_components(named: Iterable[str]) -> dict[str, str]:
 
 
 def _join_entries(found: Mapping[str, str]) -> str:
-    return "|{}|".format("|".join(found.values())) if found else ""
+    return f"|{'|'.join(found.values())}|" if found else ""
 
 
 def _path_components(path: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -138,7 +138,7 @@ def _path_components(path: str) -> Iterator[tuple[str, os.stat_result]]:
             else:
                 if stat.S_ISLNK(status.st_mode):
                     target = os.readlink(at)
-                    left.append(target if os.path.isabs(target) else "{}/{}".format(at.rpartition("/")[0], target))
+                    left.append(target if os.path.isabs(target) else f"{at.rpartition('/')[0]}/{target}")
                 yield at or os.sep, status
             if not at:
                 break

@@ -36,7 +36,7 @@ class JobUsage(NamedTuple):
         used = "" if self.cpu_efficiency is None else f" of which {100 * self.cpu_efficiency:.0f} % were used"
         parts.append(f"{self.cpu_hours:.3g} CPU-hours{used}")
         count = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
-        return "{} for {}: {}".format(count, span(self.elapsed), ", ".join(parts))
+        return f"{count} for {span(self.elapsed)}: {', '.join(parts)}"
 
 
 def usage(

@@ -165,7 +165,7 @@ def refuse_pip_packages(prefix: str) -> None:
     """UsageError where pip has installed something that conda does not know of: each would break the other's."""
     touched = packages_from_pip(prefix)
     if touched:
-        what = "pip has installed {} there, and conda may not change it any more".format(", ".join(touched[:5]))
+        what = f"pip has installed {', '.join(touched[:5])} there, and conda may not change it any more"
         raise UsageError(what, prefix, "say what is to be in it, and build it anew: conda first, then pip")
 
 
@@ -190,7 +190,7 @@ def with_python(specs: Sequence[str], version: str | None) -> list[str]:
         return ["python", *specs]
     exact = version[0].isdigit()
     return [
-        "python {}.*".format(version.removesuffix(".*")) if exact else "python {}".format(version.replace(" ", "")),
+        f"python {version.removesuffix('.*')}.*" if exact else f"python {version.replace(' ', '')}",
         *specs,
     ]
 

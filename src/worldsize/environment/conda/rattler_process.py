@@ -109,7 +109,7 @@ async def _solve(order: dict[str, Any]) -> list[Any]:
     from rattler.exceptions import GatewayError, SolverError
 
     specs = _specs(order)
-    print_message("solving {} packages of {}".format(len(specs), ", ".join(order["shown"])))
+    print_message(f"solving {len(specs)} packages of {', '.join(order['shown'])}")
     try:
         return await solve(
             _channels(order),

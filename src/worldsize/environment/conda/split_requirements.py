@@ -87,7 +87,7 @@ def parse_requirement(line: str) -> RequirementLine:
     if "+" in versions:
         return RequirementLine(line, name, why="is of an index of its own")
     conda = CONDA_NAMES.get(normalized_name(name), normalized_name(name))
-    return RequirementLine(line, name, ("{} {}".format(conda, versions.replace("===", "=="))).strip())
+    return RequirementLine(line, name, (f"{conda} {versions.replace('===', '==')}").strip())
 
 
 def propose(

@@ -123,7 +123,7 @@ def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping
     """Names the package set: the same packages, byte for byte, give the same; where they lie does not count."""
     keys = ("name", "version", "build", "sha256")
     rows = ["conda {} {} {} {}".format(*tuple(each.get(key) for key in keys)) for each in conda]
-    rows += ["pip {} {} {}".format(normalized_name(each["name"]), each["version"], each.get("digest")) for each in pip]
+    rows += [f"pip {normalized_name(each['name'])} {each['version']} {each.get('digest')}" for each in pip]
     return hashlib.sha256("\n".join(sorted(rows)).encode()).hexdigest()
 
 
@@ -136,7 +136,7 @@ def _url(path: str) -> str | None:
     if not isinstance(url, str):
         return None
     if isinstance(source, dict):
-        url = "{}+{}@{}".format(source.get("vcs"), url, source.get("commit_id"))
+        url = f"{source.get('vcs')}+{url}@{source.get('commit_id')}"
     return mask_text(f"{url}#subdirectory={within}" if within else url)
 
 

@@ -103,14 +103,14 @@ def _node_problems(row: NodeReport, gpus_per_node: int | None) -> _Findings:
     yield from _glibc_problems(said)
     for name, found in said["imports"].items():
         if "error" in found:
-            yield "error", "{} cannot be imported: {}".format(name, found["error"]), _import_hint(found["error"], name)
+            yield "error", f"{name} cannot be imported: {found['error']}", _import_hint(found["error"], name)
     yield from _gpu_problems(said, gpus_per_node)
 
 
 def _glibc_problems(said: Mapping[str, Any]) -> _Findings:
     needed, _, name = said["needs_glibc"].partition(" ")
     if said["glibc"] and needed and version_numbers(said["glibc"]) < version_numbers(needed):
-        what = "glibc {} is older than {} was built for ({})".format(said["glibc"], name, needed)
+        what = f"glibc {said['glibc']} is older than {name} was built for ({needed})"
         yield "error", what, "an older version of it, or conda's, or a container image"
 
 
@@ -183,7 +183,7 @@ def _differences(rows: Sequence[NodeReport]) -> list[NodeProblem]:
             if version is not None:
                 by_version.setdefault(version, []).append(row.node)
         if len(by_version) > 1:
-            said = "; ".join("{} on {}".format(version, ", ".join(nodes)) for version, nodes in by_version.items())
+            said = "; ".join(f"{version} on {', '.join(nodes)}" for version, nodes in by_version.items())
             nodes = tuple(node for each in by_version.values() for node in each)
             found.append(NodeProblem("error", nodes, f"{name} is not the same everywhere: {said}"))
     return found

@@ -23,7 +23,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     os.umask(0o077)  # an environment is its owner's: others could change what runs execute
     order: dict[str, Any] = read_json(argv[0])
     if not os.path.isdir(order["prefix"]):
-        print("this node does not see {}".format(order["prefix"]), file=sys.stderr)
+        print(f"this node does not see {order['prefix']}", file=sys.stderr)
         return 2
     work = ScratchBuild(order["prefix"], lambda what: print(what, flush=True), order["log"])
     work.secrets = order["secrets"]

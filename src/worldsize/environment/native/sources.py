@@ -61,7 +61,7 @@ def _fetch_step_archives(work: Build, step: BuildStep, active: Mapping[str, str]
     packages = _resolve_packages(work, step, wanted, names, {**active, **own})
     missing = names - {normalized_name(each["name"]) for each in packages if "sdist" in each}
     if missing:
-        what = "the index has no source archive of {}".format(", ".join(sorted(missing)))
+        what = f"the index has no source archive of {', '.join(sorted(missing))}"
         raise BuildError(f"{step.title}: {what}", None, "build where it can be downloaded: build_on: login")
     _install_dependencies(work, step, packages, names, active)
     archives = [each["sdist"] for each in packages if normalized_name(each["name"]) in names]
@@ -103,7 +103,7 @@ def _install_dependencies(
     """What the compiled packages need when they are used."""
     there = {normalized_name(each.name) for each in installed_distributions(work.prefix)}
     lines = [
-        "{}=={}".format(each["name"], each["version"])
+        f"{each['name']}=={each['version']}"
         for each in packages
         if normalized_name(each["name"]) not in names | there and "version" in each
     ]

@@ -112,7 +112,7 @@ def _make_include_absolute(work: Build, path: str) -> str:
     moved = [new for old, new in zip(said, absolute, strict=True) if old != new and parse_include(old) is None]
     if not moved and [parse_include(line) for line in there] == [parse_include(line) for line in absolute]:
         return path
-    name = "included-{}-{}".format(digest_of(path.encode("utf-8", "surrogateescape"))[:8], os.path.basename(path))
+    name = f"included-{digest_of(path.encode('utf-8', 'surrogateescape'))[:8]}-{os.path.basename(path)}"
     return write_input(work, name, there)
 
 
@@ -232,7 +232,7 @@ def install_locked(work: Build, uv: Uv, lock: Mapping[str, Any]) -> None:
 
 
 def _pin(row: Mapping[str, Any]) -> str:
-    return "{} @ {}".format(row["name"], row["url"]) if row["url"] else "{}=={}".format(row["name"], row["version"])
+    return f"{row['name']} @ {row['url']}" if row["url"] else f"{row['name']}=={row['version']}"
 
 
 def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDistribution]) -> list[dict[str, Any]]:
@@ -242,14 +242,12 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
     wrong = [name for name in {*rows, *here} if name not in rows or name not in here]
     wrong += [name for name in rows if name in here and here[name].version != rows[name]["version"]]
     if wrong:
-        raise BuildError(
-            "not what the lock says: {}".format(", ".join(sorted(set(wrong)))), None, "was the index changed?"
-        )
+        raise BuildError(f"not what the lock says: {', '.join(sorted(set(wrong)))}", None, "was the index changed?")
     for name, row in rows.items():
         url = row.get("url") or ""
         exact = local_directories([url]) or re.search(r"\.whl(?:[?#].*)?$", url)  # what is built of others may differ
         if exact and row["digest"] not in (None, here[name].digest):
-            what = "{} is not what was locked: the sources have changed since, in {}".format(row["name"], url)
+            what = f"{row['name']} is not what was locked: the sources have changed since, in {url}"
             raise BuildError(what, None, "bring it back, or lock anew: worldsize env lock")
     return [{**row, "digest": here[name].digest} for name, row in rows.items()]
 

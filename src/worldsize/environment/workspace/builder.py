@@ -200,4 +200,4 @@ def _wait_message(note: dict[str, Any]) -> str:
     """For those who wait."""
     if not note:
         return "waiting for its builder"
-    return "waiting for process {} on {}: {}".format(note.get("pid"), note.get("host"), note.get("step"))
+    return f"waiting for process {note.get('pid')} on {note.get('host')}: {note.get('step')}"

@@ -193,7 +193,7 @@ def environ_after_modules(work: Build, modules: Sequence[str], environ: Mapping[
     """`environ` as it is once the modules are loaded. BuildError names the one that cannot be."""
     if not modules:
         return dict(environ)
-    work.report_step("loading modules: {}".format(", ".join(modules)))
+    work.report_step(f"loading modules: {', '.join(modules)}")
     return environ_after(work, [module_line(module) for module in modules], environ, "loading modules")
 
 

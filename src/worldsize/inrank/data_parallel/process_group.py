@@ -75,7 +75,7 @@ class Communicator:
         import socket
 
         device = torch.cuda.get_device_properties(torch.cuda.current_device())
-        mine = "{} {}".format(socket.gethostname(), getattr(device, "uuid", torch.cuda.current_device()))
+        mine = f"{socket.gethostname()} {getattr(device, 'uuid', torch.cuda.current_device())}"
         self.store.set(f"worldsize/device/{self.rank}", mine)
         everyone = {self.store.get(f"worldsize/device/{rank}") for rank in range(self.size)}
         return len(everyone) == self.size

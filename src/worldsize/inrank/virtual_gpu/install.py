@@ -121,7 +121,7 @@ def _patch_default_types() -> None:
 
     def set_default_tensor_type(kind: Any) -> None:
         """The old way to make every new tensor on the GPU."""
-        named = "{}.{}".format(getattr(kind, "__module__", ""), getattr(kind, "__name__", ""))
+        named = f"{getattr(kind, '__module__', '')}.{getattr(kind, '__name__', '')}"
         text = kind if isinstance(kind, str) else named
         if not text.startswith("torch.cuda."):
             function_mode.DefaultDevice.index = None

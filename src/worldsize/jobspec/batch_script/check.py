@@ -62,7 +62,7 @@ def max_tasks_per_node(found: Sequence[Launch], asked: AllocationRequest) -> int
 
 def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Finding]:
     if launch.refusal:
-        yield Finding(launch.line, "srun refuses this: {}".format(launch.refusal.removeprefix("error: ")))
+        yield Finding(launch.line, f"srun refuses this: {launch.refusal.removeprefix('error: ')}")
         return
     torchrun = torchrun_of(launch)
     if torchrun is not None:

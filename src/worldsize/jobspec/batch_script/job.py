@@ -109,7 +109,7 @@ def job_of_script(script: BatchScript, source: str) -> Job:
         raise JobError(f"{own.nodes * processes} ranks are more than the limit of {MAX_RANKS}", source)
     if array and len(array.indices) > MAX_ELEMENTS:
         what = f"{len(array.indices)} runs are more than the limit of {MAX_ELEMENTS}"
-        raise JobError("--array: " + what, "{}:{}".format(source, script.line("array")), "submit them in parts")
+        raise JobError("--array: " + what, f"{source}:{script.line('array')}", "submit them in parts")
     return Job(
         batch_script=script.text,
         resources=Resources(own.nodes),

@@ -159,7 +159,7 @@ def _odd_blank_hint(text: str) -> str | None:
     odd = next((character for character in text if character.isspace() and character not in BLANKS), None)
     if odd is None:
         return None
-    return "U+{:04X} ({}) is no blank: write a space".format(ord(odd), unicodedata.name(odd, "a control character"))
+    return f"U+{ord(odd):04X} ({unicodedata.name(odd, 'a control character')}) is no blank: write a space"
 
 
 def _foreign_option(word: str, line: int) -> SbatchOption | None:

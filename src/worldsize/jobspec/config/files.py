@@ -227,7 +227,7 @@ def _read_compute(name: str, settings: Settings, report: Problems) -> ComputeSet
         if key in COMPUTE_KEYS:
             values.update(read_keys({key: node}, path, COMPUTE_KEYS, report))
     if "type" not in values and "type" not in entries:
-        hint = "one of: {}".format(", ".join(TYPES))
+        hint = f"one of: {', '.join(TYPES)}"
         report.add(settings[("compute", name)], path + ".type", "is missing", hint)
     if name == LOCAL and values["type"] != LOCAL:
         report.add(entries["type"], path + ".type", "is always local", "give the compute another name")

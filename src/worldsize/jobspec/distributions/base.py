@@ -46,7 +46,7 @@ def ignore_unknown_keywords(kind: Kind) -> Kind:
         if unknown:
             import warnings
 
-            what = "{} has no {}: ignored".format(cls.__name__, ", ".join(sorted(unknown)))
+            what = f"{cls.__name__} has no {', '.join(sorted(unknown))}: ignored"
             warnings.warn(what, stacklevel=2)
         return exact(cls, *values, **{name: value for name, value in named.items() if name not in unknown})
 

@@ -62,7 +62,7 @@ class PyTorchDistribution(NamedTuple):
             said["rdzv_backend"] = self.rdzv_backend
         if said and self.launcher != "torchrun":
             raise _plan_error(
-                "{}: torchrun's alone".format(", ".join(said).replace("min_nodes", "nodes")), "launcher: torchrun"
+                f"{', '.join(said).replace('min_nodes', 'nodes')}: torchrun's alone", "launcher: torchrun"
             )
         if instances > 1 and "rdzv_backend" in said and len(said) > 1:
             what = "with static rendezvous each node would start its own ranks again, and not the others'"

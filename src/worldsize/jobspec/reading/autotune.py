@@ -42,7 +42,7 @@ def with_trials(arrangement: Arrangement, said: Mapping[str, Any]) -> Arrangemen
         raise PlanError(what, "autotune.nodes", "take a divisor of the run's nodes")
     search = {name: said.get(name, default) for name, default in _DEFAULTS.items()}
     if os.path.isabs(search["config"]) or ".." in search["config"].split("/"):
-        what = "{!r} does not lie in the code by its name".format(search["config"])
+        what = f"{search['config']!r} does not lie in the code by its name"
         raise PlanError(what, "autotune.config", "name a file of the code: conf/ds_config.json")
     trials = trial_settings(said.get("search") or _SEARCH, said.get("trials"))
     options = {

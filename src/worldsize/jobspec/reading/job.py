@@ -97,7 +97,7 @@ def read_distribution(node: YamlNode, path: str, report: Problems) -> Distributi
         return None
     kind = nodes.get("type")
     if kind is None or kind.value is None:
-        hint = "one of: {}".format(", ".join(DISTRIBUTIONS))
+        hint = f"one of: {', '.join(DISTRIBUTIONS)}"
         report.add(kind or node, join(path, "type"), "is missing", hint)
         return None
     name = read_text(kind, join(path, "type"), Key("text", "", choices=kind_names(kind.text)), report)

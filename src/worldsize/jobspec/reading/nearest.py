@@ -22,4 +22,4 @@ def did_you_mean(word: str, valid: Iterable[str], otherwise: str = "one of") -> 
         return f"did you mean {close!r}?"
     if not choices:
         return None
-    return "{}: {}".format(otherwise, ", ".join(choices)) if len(choices) <= 40 else None
+    return f"{otherwise}: {', '.join(choices)}" if len(choices) <= 40 else None

@@ -56,9 +56,7 @@ def _check_declared(root: YamlNode, path: list[str], where: str) -> None:
 def _with_leaf(node: YamlNode, path: list[str], leaf: YamlNode, where: str) -> YamlNode:
     children: dict[str, YamlNode] = node.value if isinstance(node.value, dict) else {}
     if node.value is not None and not isinstance(node.value, dict):
-        raise JobError(
-            "{} is {}, which has no keys".format(where[len("--set ") :].rpartition(".")[0], node.kind), where
-        )
+        raise JobError(f"{where[len('--set ') :].rpartition('.')[0]} is {node.kind}, which has no keys", where)
     head, rest = path[0], path[1:]
     child = _with_leaf(children.get(head, leaf._replace(value=None)), rest, leaf, where) if rest else leaf
     return node._replace(value={**children, head: child})

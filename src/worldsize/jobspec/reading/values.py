@@ -69,7 +69,7 @@ def read_number(node: YamlNode, path: str, key: Key, report: Problems) -> float 
     whole = key.kind == "int"
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         hint = "write it without quotes" if isinstance(value, str) and value.strip().isdigit() else None
-        report.add(node, path, "expected a {}number, found {}".format("whole " * whole, value_description(node)), hint)
+        report.add(node, path, f"expected a {'whole ' * whole}number, found {value_description(node)}", hint)
         return None
     number: float = value
     low, high, above = key.minimum, key.maximum, key.above

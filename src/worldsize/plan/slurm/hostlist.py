@@ -140,7 +140,7 @@ class _Group(NamedTuple):
     def text(self) -> str:
         if len(self.numbers) == 1:
             return self.name(self.numbers[0])
-        return "{}[{}]{}".format(self.prefix, ",".join(self._ranges()), self.suffix)
+        return f"{self.prefix}[{','.join(self._ranges())}]{self.suffix}"
 
     def _ranges(self) -> Iterator[str]:
         first = last = self.numbers[0]

@@ -157,8 +157,8 @@ def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[
         run.wait(_PATIENCE)
     except (WorldsizeError, TimeoutError) as error:
         if isinstance(error, TimeoutError):
-            what = "an earlier build goes on, and cannot be ended: run {}".format(note["run"])
-            raise BuildError(what, None, "worldsize cancel {}".format(note["run"])) from None
+            what = f"an earlier build goes on, and cannot be ended: run {note['run']}"
+            raise BuildError(what, None, f"worldsize cancel {note['run']}") from None
 
 
 def _end(run: Run) -> None:

@@ -92,7 +92,7 @@ def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -
     chosen, used = list(wanted), {} if force else runs_by_prefix(config)
     for entry in chosen:
         if entry.path in used:
-            what = "{} is used by {}".format(entry.name, ", ".join(used[entry.path]))
+            what = f"{entry.name} is used by {', '.join(used[entry.path])}"
             raise UsageError(what, None, "wait for its end, or remove it with --force")
     for entry in chosen:
         if not remove_if_idle(entry.path):

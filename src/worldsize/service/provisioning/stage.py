@@ -151,7 +151,7 @@ def _fetch_torch(stage: StagingSpec, data: DataStore, environ: Mapping[str, str]
         if len(tops) != 1:
             what = f"no archive of a repository: it holds {len(tops)} directories, and not one"
             raise UsageError(what, archive.uri, "does the repository exist, and its branch?")
-        name = "{}_{}_{}".format(repo.owner, repo.name, ref.replace("/", "_"))
+        name = f"{repo.owner}_{repo.name}_{ref.replace('/', '_')}"
         said = {f"{repo.owner}/{repo.name}:{ref}": {"url": archive.uri, "sha256": archive.sha256}}
         found.append(_StagingPart({"torch/hub/" + name: os.path.join(folder, tops[0])}, {}, said))
         trusted.append("{}_{}".format(*repo[:2]))

@@ -107,12 +107,12 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
         lines += ["", "the others:"]
         lines += ["  " + line for line in data["others"]]
     if data["rank"] is not None:
-        lines += ["", "all of it: worldsize logs {} --rank {}".format(run_id, data["rank"])]
+        lines += ["", f"all of it: worldsize logs {run_id} --rank {data['rank']}"]
     return [without_colours(line) for line in lines]
 
 
 def _exception_lines(exception: dict[str, Any], code: str) -> list[str]:
-    said = ("{}: {}".format(exception["type"], exception["message"])).strip(": ")
+    said = (f"{exception['type']}: {exception['message']}").strip(": ")
     frames = exception["frames"]
     own = [frame for frame in frames if frame["file"].startswith(code)] or frames
     where = [_frame_text(frame, code) for frame in reversed(own[-_FRAMES:])]
@@ -122,8 +122,8 @@ def _exception_lines(exception: dict[str, Any], code: str) -> list[str]:
 
 
 def _frame_text(frame: dict[str, Any], code: str) -> str:
-    place = "  {}:{} in {}".format(frame["file"].removeprefix(code + "/"), frame["line"], frame["function"])
-    return "{}    {}".format(place, frame["code"]) if frame["code"] else place
+    place = f"  {frame['file'].removeprefix(code + '/')}:{frame['line']} in {frame['function']}"
+    return f"{place}    {frame['code']}" if frame["code"] else place
 
 
 def _shorten(line: str) -> str:

@@ -27,10 +27,10 @@ def hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     hidden = dict(_hidden_programs(job.command))
     found = []
     if "|" in hidden and "pipefail" not in job.command:
-        what = "a failure of `{}` before the | ends with 0".format(hidden["|"])
+        what = f"a failure of `{hidden['|']}` before the | ends with 0"
         found.append(CheckResult("notice", what, origins.of("command"), "begin it with set -o pipefail;"))
     if "&" in hidden and not re.search(r"\bwait\b", job.command):
-        what = "`{}` is ended as soon as the command's last program has ended".format(hidden["&"])
+        what = f"`{hidden['&']}` is ended as soon as the command's last program has ended"
         found.append(CheckResult("notice", what, origins.of("command"), "end it with wait"))
     return found
 

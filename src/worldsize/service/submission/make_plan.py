@@ -180,7 +180,7 @@ def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]
         return setup
     import shlex
 
-    return ("export PATH={}:$PATH".format(":".join(map(shlex.quote, path))), *setup)
+    return (f"export PATH={':'.join(map(shlex.quote, path))}:$PATH", *setup)
 
 
 def _setup_lines(job: Job, facts: ComputeFacts) -> tuple[str, ...]:

@@ -211,5 +211,5 @@ def _service_only_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     found = []
     keys = service_only_keys(job)
     if keys:
-        found.append(CheckResult("notice", "kept, but only Azure ML honours: {}".format(", ".join(keys))))
+        found.append(CheckResult("notice", f"kept, but only Azure ML honours: {', '.join(keys)}"))
     return found

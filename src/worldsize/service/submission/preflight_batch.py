@@ -68,7 +68,7 @@ def _ignored_option_notices(job: Job, script: BatchScript) -> Iterator[CheckResu
         if name in _OWN_NOTICES:
             yield CheckResult("notice", f"--{name}: {_OWN_NOTICES[name]}", _line_origin(job, script.line(name)))
     if script.value("export") in ("NONE", "NIL"):
-        what = "--export={}: the script sees this shell's variables all the same".format(script.value("export"))
+        what = f"--export={script.value('export')}: the script sees this shell's variables all the same"
         yield CheckResult("notice", what, _line_origin(job, script.line("export")))
     for option in script.foreign:
         what = f"--{option.name} is no option of sbatch's own: without effect on virtual nodes"

@@ -65,7 +65,7 @@ def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> li
         if value.type != "uri_folder" or is_archive(file_name(path)):
             return []
         what = f"{display_url(path)} is one file, but the input's type is uri_folder"
-        hint = "say type: uri_file, or name an archive ({})".format(", ".join(SUFFIXES[:3]))
+        hint = f"say type: uri_file, or name an archive ({', '.join(SUFFIXES[:3])})"
         return _type_mismatch(name, what, hint, origins)
     from worldsize.staging.object_stores import find_missing_support
 

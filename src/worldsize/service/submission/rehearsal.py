@@ -42,7 +42,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
         share = share_of(settings.options)
         job = with_client_paths(job, share.path_mapping()) if share else job
     if job.modules:
-        said.append("modules are not loaded in a rehearsal: {}".format(", ".join(job.modules)))
+        said.append(f"modules are not loaded in a rehearsal: {', '.join(job.modules)}")
         job = job._replace(modules=())
     if job.virtual_gpus is None:
         configured = settings.gpus_per_node if settings is not None else None
@@ -68,9 +68,9 @@ def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
     lines = [f"this was a rehearsal on virtual GPUs; it does not show: {LIMITS}"]
     found = read_isolation(paths)
     if found.get("network"):
-        lines.append("the network was not cut: {}".format(found["network"]))
+        lines.append(f"the network was not cut: {found['network']}")
     if found.get("disks"):
-        lines.append("the nodes share /tmp, so that a path that only node 0 has is found: {}".format(found["disks"]))
+        lines.append(f"the nodes share /tmp, so that a path that only node 0 has is found: {found['disks']}")
     if plan.batch is not None:
         lines.append("the nodes of a batch script share /tmp")
     return lines

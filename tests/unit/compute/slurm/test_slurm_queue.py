@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 from slurm_fakes import VERSIONS, FakeSlurm
 
 from worldsize.compute.slurm import queue
-from worldsize.compute.slurm.job_rows import code_of, ids_of, limit_of, seconds_of, time_of
-from worldsize.compute.slurm.queue import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, find_jobs, query_jobs, queue_rows
+from worldsize.compute.slurm.job_rows import (
+    ACCOUNTS,
+    NOWHERE,
+    QUEUE,
+    UNANSWERED,
+    code_of,
+    ids_of,
+    limit_of,
+    seconds_of,
+    time_of,
+)
+from worldsize.compute.slurm.queue import find_jobs, query_jobs, queue_rows
 from worldsize.errors import SubmitAgain
 
 START = 1_700_000_010.0

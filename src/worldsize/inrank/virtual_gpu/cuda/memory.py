@@ -79,11 +79,11 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     stats = memory_stats(device)
     rows = [
-        "| {:<16} | {:14} | {:14} |".format(name, stats[key + ".all.current"], stats[key + ".all.peak"])
+        f"| {name:<16} | {stats[key + '.all.current']:14} | {stats[key + '.all.peak']:14} |"
         for name, key in (("Allocated memory", "allocated_bytes"), ("Reserved memory", "reserved_bytes"))
     ]
     head = f"| worldsize rehearsal: virtual GPU {_index(device)}, bytes"
-    return "\n".join([head, "| {!s:<16} | {!s:>14} | {!s:>14} |".format("Metric", "Cur Usage", "Peak Usage"), *rows])
+    return "\n".join([head, f"| {'Metric'!s:<16} | {'Cur Usage'!s:>14} | {'Peak Usage'!s:>14} |", *rows])
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
