@@ -1,6 +1,6 @@
 """A command on the nodes of a run, on whatever compute: `exec`; and what a compute tells of its nodes.
 
-A test makes several visits to one run, since on a cluster a run takes seconds to come and go.
+A test executes several commands on one run, since on a cluster a run takes seconds to come and go.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def test_without_a_run_it_is_for_every_node_or_says_so(place: Place) -> None:
         assert (result.code, result.out) == (2, "") and "no run is running" in result.err
 
 
-def test_only_a_running_run_can_be_visited(place: Place) -> None:
+def test_only_a_running_run_can_be_reached(place: Place) -> None:
     none = place("exec", "--node", "0", "--", "true")
     assert (none.code, none.out) == (2, "") and "no run is running" in none.err
     place.job("true")

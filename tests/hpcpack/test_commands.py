@@ -42,7 +42,7 @@ class Client(Cli):
         return run
 
     def left(self) -> list[str]:
-        """Errands that nobody has removed."""
+        """Directories of commands that nobody has removed."""
         directory = os.path.join(self.simulator.share, ".exec-%d" % os.getuid())
         return os.listdir(directory) if os.path.isdir(directory) else []
 

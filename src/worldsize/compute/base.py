@@ -99,7 +99,7 @@ class Compute(Protocol):
                   can be submitted by hand, and trains; "queue": a run may have to wait, and can tell for what;
                   "after": a submission's `after` is honoured; "array": of an array no more elements run at once
                   than it says; "steps": its nodes have srun; "everywhere": a command without a run goes to all
-                  nodes unless somebody says how many; further ones name abilities (compute/capabilities.py)
+                  nodes unless somebody says how many; further ones name capabilities (compute/capabilities.py)
     """
 
     name: str

@@ -1,5 +1,5 @@
 """What some computes can do beside running: tell of their nodes, execute a command on them, explain a wait, say what a
-run used. A compute has an ability where its `capabilities` name it; nobody else owes it.
+run used. A compute has a capability where its `capabilities` name it; nobody else owes it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class NodeCommand(NamedTuple):
 
 
 class NodeEvent(NamedTuple):
-    """News of an errand. `kind`: "up" (`data` is the host's name), "out", "err" (what the command wrote), "end"
+    """News of a node command. `kind`: "up" (`data` is the host's name), "out", "err" (what the command wrote), "end"
     (`code`, 128+N for signal N), "lost" (why no end is to be expected, where that is known); and "note", of no node
     (-1): what the compute itself has to say."""
 
@@ -78,7 +78,7 @@ class NodeEvent(NamedTuple):
 
 
 class NodeCommandStream(Protocol):
-    """An errand on its way."""
+    """A node command on its way."""
 
     def read_events(self, timeout: float) -> list[NodeEvent] | None:
         """What is new, after at most `timeout` seconds; None: nothing more will come.
@@ -94,7 +94,7 @@ class NodeCommandStream(Protocol):
 
 
 class HasNodes(Protocol):
-    """Capability "nodes". `group_noun`: the scheduler's word for `Node.groups`."""
+    """Capability "nodes". `group_noun`: the scheduler's word for `ComputeNode.groups`."""
 
     group_noun: str
 
@@ -105,12 +105,12 @@ class HasNodes(Protocol):
 class CanExecute(Protocol):
     """Capability "exec"."""
 
-    def execute(self, handle: Handle | None, errand: NodeCommand) -> NodeCommandStream:
-        """Start the errand: on nodes of a running run, whose ranks it neither waits for nor disturbs; with None on as
+    def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
+        """Start the command: on nodes of a running run, whose ranks it neither waits for nor disturbs; with None on as
         many nodes of its own. Ends when we do. UsageError for a run that cannot be reached from here."""
 
-    def shell(self, handle: Handle, errand: NodeCommand) -> int:
-        """An interactive shell on the errand's one node, at our terminal; its exit code, unless this process becomes
+    def shell(self, handle: Handle, command: NodeCommand) -> int:
+        """An interactive shell on the command's one node, at our terminal; its exit code, unless this process becomes
         the shell itself. UsageError as above."""
 
 

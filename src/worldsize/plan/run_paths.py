@@ -42,6 +42,10 @@ from __future__ import annotations
 
 import os
 
+NODE_PROGRAM_FILE = "visit.py"
+"""The name in `errands/ID/` of the program that each node executes (`agent.node_programs.run_command`). It is protocol:
+agents of running runs start the program by this name."""
+
 
 class RunPaths:
     """Paths inside one run directory; touches no disk."""

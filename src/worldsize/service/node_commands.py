@@ -27,7 +27,7 @@ def require_node_listing(compute: Compute) -> HasNodes:
 
 
 class RunningRun(NamedTuple):
-    """A running run, to be visited. `hosts` are its nodes' names, as far as its agents have told."""
+    """A running run, whose nodes can be reached. `hosts` are its nodes' names, as far as its agents have told."""
 
     run: Run
     compute: CanExecute
@@ -72,10 +72,10 @@ def execute_on_own_nodes(
     """On `count` nodes of its own, those of these `names` where they are said, with `variables`; `limit` seconds are
     what it is meant to take. Nodes are to see what is `named` as this machine does."""
     hosts = dict(enumerate(names))
-    errand = NodeCommand(
+    command = NodeCommand(
         tuple(argv), tuple(range(count)), cwd, hosts=hosts, limit=limit, variables=variables, named=tuple(named)
     )
-    return _require_exec(compute).execute(None, errand)
+    return _require_exec(compute).execute(None, command)
 
 
 def usable_nodes(compute: Compute) -> tuple[tuple[str, ...], int]:

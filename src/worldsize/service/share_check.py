@@ -122,12 +122,12 @@ def check_share(
     try:
         # Not on the share: Python takes modules from its working directory, and others may have put some there.
         words = [python, "-c", _program(), share.to_node_path(directory), str(ROUNDS), f"{_PATIENCE:g}"]
-        errands = execute_on_own_nodes(compute, words, len(names), os.sep, None, names)
+        stream = execute_on_own_nodes(compute, words, len(names), os.sep, None, names)
         meeting = ShareRoundTrips(directory, len(names))
         try:
-            said = _collect_output(errands, meeting, len(names), tell)
+            said = _collect_output(stream, meeting, len(names), tell)
         finally:
-            errands.close()
+            stream.close()
     finally:
         _remove(directory)
     return found, [_make_node_check(name, said[node], meeting, node) for node, name in enumerate(names)]
@@ -157,12 +157,12 @@ class _ProbeOutput:
 
 
 def _collect_output(
-    errands: NodeCommandStream, meeting: ShareRoundTrips, count: int, tell: Callable[[str], None]
+    stream: NodeCommandStream, meeting: ShareRoundTrips, count: int, tell: Callable[[str], None]
 ) -> dict[int, _ProbeOutput]:
     nodes = {node: _ProbeOutput() for node in range(count)}
     while True:
         try:
-            said = errands.read_events(_TICK)
+            said = stream.read_events(_TICK)
         except SubmitRejected as error:
             for node in nodes.values():
                 node.lost = error.what

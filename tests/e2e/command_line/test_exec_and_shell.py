@@ -60,7 +60,7 @@ def test_the_latest_running_run_is_meant(cli: Cli) -> None:
     cli.ok("cancel", first, "--now")
 
 
-def test_elements_of_an_array_are_visited_as_runs_are(cli: Cli) -> None:
+def test_elements_of_an_array_are_reached_as_runs_are(cli: Cli) -> None:
     array = cli.submit("-w", "1x1", "--count", "2", "--", "sh", "-c", "touch outputs/up; sleep 120")
     wait_for(lambda: all(os.path.exists(cli.path(array, "%s_%d" % (array, i), "outputs", "up")) for i in (0, 1)))
     (line,) = cli.ok("exec", array + "_1", "--", "sh", "-c", "echo $WORLDSIZE_RUN_DIR").lines

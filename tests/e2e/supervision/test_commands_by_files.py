@@ -1,4 +1,4 @@
-"""Commands beside ranks through nothing but the run's directory: real agents, real visits, real clients that die."""
+"""Commands beside ranks through nothing but the run's directory: real agents, node programs, and clients that die."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStar
 from worldsize.compute.node_commands.by_process import command_spec
 from worldsize.compute.node_commands.files import write_command_directory
 from worldsize.errors import SubmitRejected
+from worldsize.plan.run_paths import NODE_PROGRAM_FILE
 
 _CLIENT = """
 import json, sys, time
@@ -29,8 +30,8 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 paths = RunPaths(sys.argv[1])
 plan = Plan.from_json(open(paths.plan).read())
-errands = execute_on_run(NodeCommand(tuple(sys.argv[2:]), tuple(range(len(plan.nodes))), paths.code, plan, paths), str)
-while (said := errands.read_events(0.1)) is not None:
+stream = execute_on_run(NodeCommand(tuple(sys.argv[2:]), tuple(range(len(plan.nodes))), paths.code, plan, paths), str)
+while (said := stream.read_events(0.1)) is not None:
     for each in said:
         print(each.node, each.kind, flush=True)
 """
@@ -63,7 +64,7 @@ def begun(run: LocalRun, *argv: str, nodes: Sequence[int] | None = None) -> Node
     return execute_on_run(NodeCommand(argv, numbers, run.paths.code, run.plan, run.paths), str)
 
 
-def told(errands: NodeCommandStream, before: Sequence[NodeEvent] = ()) -> Told:
+def told(stream: NodeCommandStream, before: Sequence[NodeEvent] = ()) -> Told:
     found = Told({}, {}, {}, [])
     said: list[NodeEvent] | None = list(before)
     deadline = time.monotonic() + 30
@@ -75,16 +76,16 @@ def told(errands: NodeCommandStream, before: Sequence[NodeEvent] = ()) -> Told:
             elif each.kind == "end":
                 found.codes[each.node] = each.code
             elif each.kind != "up":
-                stream = found.out if each.kind == "out" else found.err
-                stream.setdefault(each.node, bytearray()).extend(each.data)
-        said = errands.read_events(0.1)
-    errands.close()
+                texts = found.out if each.kind == "out" else found.err
+                texts.setdefault(each.node, bytearray()).extend(each.data)
+        said = stream.read_events(0.1)
+    stream.close()
     return found
 
 
-def until_said(errands: NodeCommandStream, kind: str, nodes: int) -> list[NodeEvent]:
+def until_said(stream: NodeCommandStream, kind: str, nodes: int) -> list[NodeEvent]:
     heard: list[NodeEvent] = []
-    until(lambda: heard.extend(errands.read_events(0.1) or []) or sum(each.kind == kind for each in heard) >= nodes)
+    until(lambda: heard.extend(stream.read_events(0.1) or []) or sum(each.kind == kind for each in heard) >= nodes)
     return heard
 
 
@@ -117,14 +118,14 @@ def test_long_output_is_whole_and_does_not_pile_up(runs: LocalRuns) -> None:
     """Segments are removed as they are read; a node that is not read from waits."""
     run = running(runs, nodes=1)
     program = "import os\nfor i in range(400): os.write(1, b'%07d' % i + b'x' * 99993)"
-    errands = begun(run, sys.executable, "-c", program)
-    before = until_said(errands, "out", 1)
+    stream = begun(run, sys.executable, "-c", program)
+    before = until_said(stream, "out", 1)
     time.sleep(3)
     (name,) = os.listdir(run.paths.errands)
-    errand = os.path.join(run.paths.errands, name)
-    sizes = [os.path.getsize(os.path.join(errand, file)) for file in os.listdir(errand)]
+    directory = os.path.join(run.paths.errands, name)
+    sizes = [os.path.getsize(os.path.join(directory, file)) for file in os.listdir(directory)]
     assert sum(sizes) < (run_command.AHEAD + 2) * run_command.SEGMENT
-    found = told(errands, before)
+    found = told(stream, before)
     assert found.codes == {0: 0}
     assert found.out[0] == b"".join(b"%07d" % i + b"x" * 99993 for i in range(400))
 
@@ -132,10 +133,10 @@ def test_long_output_is_whole_and_does_not_pile_up(runs: LocalRuns) -> None:
 @pytest.mark.timing
 def test_stop_leaves_a_grace_and_close_none(runs: LocalRuns) -> None:
     run = running(runs)
-    errands = begun(run, "sh", "-c", "trap 'echo told; exit 3' TERM; echo up; sleep 4731 & wait")
-    before = until_said(errands, "out", 2)
-    errands.stop()
-    found = told(errands, before)
+    stream = begun(run, "sh", "-c", "trap 'echo told; exit 3' TERM; echo up; sleep 4731 & wait")
+    before = until_said(stream, "out", 2)
+    stream.stop()
+    found = told(stream, before)
     assert found.codes == {0: 3, 1: 3} and found.out == dict.fromkeys((0, 1), b"up\ntold\n")
     until(lambda: not sleeping("4731"))
 
@@ -159,10 +160,10 @@ def test_what_cannot_be_executed_is_told(runs: LocalRuns) -> None:
 @pytest.mark.exhaustive
 def test_what_is_deaf_to_a_stop_is_killed_after_the_grace_and_its_last_words_are_heard(runs: LocalRuns) -> None:
     run = running(runs)
-    errands = begun(run, "sh", "-c", "trap '' TERM; echo up; sleep 4736; sleep 4736")
-    before = until_said(errands, "out", 2)
-    errands.stop()
-    assert told(errands, before).codes == {0: 137, 1: 137}
+    stream = begun(run, "sh", "-c", "trap '' TERM; echo up; sleep 4736; sleep 4736")
+    before = until_said(stream, "out", 2)
+    stream.stop()
+    assert told(stream, before).codes == {0: 137, 1: 137}
     until(lambda: not sleeping("4736"))
 
 
@@ -185,7 +186,7 @@ def test_a_client_that_dies_takes_its_command_along_and_leaves_nothing(runs: Loc
 
 
 @pytest.mark.exhaustive
-def test_an_errand_that_nobody_waits_for_is_never_begun(runs: LocalRuns) -> None:
+def test_a_command_that_nobody_waits_for_is_never_begun(runs: LocalRuns) -> None:
     """Its client was killed before the nodes saw it; or it was left in a directory that a later attempt finds."""
     run = running(runs)
     made = begun(run, "sh", "-c", "echo executed >> %s/executed" % run.paths.outputs)
@@ -196,33 +197,33 @@ def test_an_errand_that_nobody_waits_for_is_never_begun(runs: LocalRuns) -> None
 
 def test_it_ends_with_the_run_and_holds_nothing_up(runs: LocalRuns) -> None:
     run = running(runs, script="echo up; while ! [ -e outputs/go ]; do sleep 0.1; done", grace=5.0)
-    errands = begun(run, "sh", "-c", "echo up; sleep 4734")
-    before = until_said(errands, "out", 2)
+    stream = begun(run, "sh", "-c", "echo up; sleep 4734")
+    before = until_said(stream, "out", 2)
     open(os.path.join(run.paths.outputs, "go"), "w").close()
     assert run.ended()["state"] == "SUCCEEDED"
     assert not sleeping("4734")
-    assert told(errands, before).codes == {0: 137, 1: 137}
+    assert told(stream, before).codes == {0: 137, 1: 137}
 
 
 def test_it_ends_with_its_agent(runs: LocalRuns) -> None:
     run = running(runs)
-    errands = begun(run, "sh", "-c", "echo up; sleep 4735")
-    until_said(errands, "out", 2)
+    stream = begun(run, "sh", "-c", "echo up; sleep 4735")
+    until_said(stream, "out", 2)
     os.kill(run.agent(1), signal.SIGKILL)
     until(lambda: not sleeping("4735"), 30)
-    errands.close()
+    stream.close()
 
 
 def test_it_is_no_rank(runs: LocalRuns) -> None:
     """Neither its end nor its code is the run's; a rank that ends beside it is noticed."""
     run = running(runs, script="echo up; until [ -e outputs/go ]; do sleep 0.1; done; exit 7")
     assert told(begun(run, "sh", "-c", "exit 9")).codes == {0: 9, 1: 9}
-    errands = begun(run, "sleep", "4737")
+    stream = begun(run, "sleep", "4737")
     until(lambda: len(sleeping("4737")) == 2)
     open(os.path.join(run.paths.outputs, "go"), "w").close()
     ended = run.ended()
     assert (ended["state"], ended["exit_code"]) == ("FAILED", 7)
-    errands.close()
+    stream.close()
     codes = {run.event(node, "rank_exited")["code"] for node in (0, 1)}
     assert 7 in codes and codes <= {7, 143}
 
@@ -232,15 +233,15 @@ def test_nodes_that_cannot_begin_it_say_why(runs: LocalRuns, monkeypatch) -> Non
     monkeypatch.setattr(
         "worldsize.compute.node_commands.files.program", lambda: "import sys\nsys.exit('broken here')\n"
     )
-    errands = begun(run, "true")
+    stream = begun(run, "true")
     with pytest.raises(SubmitRejected, match=r"nodes 0,1: broken here"):
-        told(errands)
-    errands.close()
+        told(stream)
+    stream.close()
     assert os.listdir(run.paths.errands) == []
 
 
 class ByHand:
-    """A backing that has nothing to say."""
+    """A backend that has nothing to say."""
 
     def start_status(self) -> NodeStartStatus:
         return NodeStartStatus()
@@ -252,14 +253,14 @@ class ByHand:
 @pytest.mark.parametrize("python", SUPPORTED, ids=os.path.basename)
 def test_a_node_of_its_own_on_every_python(python: str, tmp_path) -> None:
     """Its exit code is the command's, for whoever started it."""
-    directory = str(tmp_path / "errand")
+    directory = str(tmp_path / "command")
     write_command_directory(
         directory,
         command_spec(NodeCommand(("sh", "-c", "echo $WORLDSIZE_NODE_RANK; pwd; exit 5"), (0,), str(tmp_path))),
     )
-    errands = FileCommandStream(directory, [0], ByHand())
-    node = subprocess.Popen([python, "-I", "-S", os.path.join(directory, "visit.py"), directory, "0"])
-    found = told(errands)
+    stream = FileCommandStream(directory, [0], ByHand())
+    node = subprocess.Popen([python, "-I", "-S", os.path.join(directory, NODE_PROGRAM_FILE), directory, "0"])
+    found = told(stream)
     assert found.codes == {0: 5} and found.out == {0: b"0\n%s\n" % os.fsencode(tmp_path)}
     assert node.wait(10) == 5
     assert os.listdir(tmp_path) == []

@@ -153,7 +153,7 @@ def test_a_run_whose_setup_takes_its_time(victim: Cli, place: Place) -> None:
     assert not os.path.exists(place.mark)
 
 
-def test_errands_in_a_directory_of_somebody_elses(tmp_path: Path) -> None:
+def test_commands_in_a_directory_of_somebody_elses(tmp_path: Path) -> None:
     """Found by review: an agent executed what lay there."""
     paths = RunPaths(str(tmp_path / "run"))
     os.makedirs(paths.attempt_dir)

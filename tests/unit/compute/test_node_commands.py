@@ -191,7 +191,7 @@ def test_the_program_that_travels_scrubs_as_we_do() -> None:
     assert "SLURM_JOB_ID" in run_command._without_rank_variables(environ, scrub_rules(), ("SLURM_JOB_ID",))
 
 
-def visited(plan: Plan, own: Mapping[str, str]) -> dict[str, str]:
+def environment_on_node(plan: Plan, own: Mapping[str, str]) -> dict[str, str]:
     paths = RunPaths("/nowhere/" + plan.run_id)
     wanted = command_spec(NodeCommand(("true",), (1,), paths.code, plan, paths))
     return run_command.node_environment({**wanted, "plan": json.loads(plan.to_json())}, 1, own)
@@ -200,7 +200,7 @@ def visited(plan: Plan, own: Mapping[str, str]) -> dict[str, str]:
 def test_where_no_rank_lives_it_is_as_a_ranks_would_be() -> None:
     """A rank's own environment is seen in the conformance suite."""
     own = {"PATH": "/bin", "RANK": "4", "CUDA_VISIBLE_DEVICES": "0,1", "PYTHONPATH": "/a"}
-    found = visited(plan(path=("/env/bin",), environment={"A": "1", "WORLDSIZE_LR": "2"}), own)
+    found = environment_on_node(plan(path=("/env/bin",), environment={"A": "1", "WORLDSIZE_LR": "2"}), own)
     assert found == {
         "PATH": "/env/bin:/bin",
         "CUDA_VISIBLE_DEVICES": "0,1",
@@ -217,24 +217,24 @@ def test_a_ranks_environment_without_its_device_and_hook(monkeypatch: pytest.Mon
     hook = RunPaths("/nowhere/" + plan().run_id).inrank
     rank = {"PATH": "/env/bin:/bin", "CUDA_VISIBLE_DEVICES": "3", "PYTHONPATH": hook + ":/a", "RANK": "3"}
     monkeypatch.setattr(run_command, "living_rank_environment", lambda run_id, node: dict(rank))
-    found = visited(plan(path=("/env/bin",), visible_devices=True), {"CUDA_VISIBLE_DEVICES": "0,1,2,3"})
+    found = environment_on_node(plan(path=("/env/bin",), visible_devices=True), {"CUDA_VISIBLE_DEVICES": "0,1,2,3"})
     assert (found["PATH"], found["CUDA_VISIBLE_DEVICES"], found["PYTHONPATH"]) == ("/env/bin:/bin", "0,1,2,3", "/a")
-    assert "CUDA_VISIBLE_DEVICES" not in visited(plan(visible_devices=True), {})
+    assert "CUDA_VISIBLE_DEVICES" not in environment_on_node(plan(visible_devices=True), {})
 
 
 # srun
 
 
-def errand(nodes: Sequence[int], hosts: Mapping[int, str], count: int = 3) -> NodeCommand:
+def command(nodes: Sequence[int], hosts: Mapping[int, str], count: int = 3) -> NodeCommand:
     return NodeCommand(("true",), tuple(nodes), "/", plan(count), RunPaths("/r"), hosts)
 
 
 def test_slurms_names_of_the_runs_nodes() -> None:
     place = node_commands.RunningJob("7", ("a1", "a2", "a3"))
-    assert node_commands.numbers_of(place, errand([0, 2], {0: "a3", 2: "a1.lab.org"})) == {"a3": 0, "a1": 2}
-    assert node_commands.numbers_of(place, errand([1], {})) == {"a2": 1}, "the run has all of the job's nodes"
+    assert node_commands.numbers_of(place, command([0, 2], {0: "a3", 2: "a1.lab.org"})) == {"a3": 0, "a1": 2}
+    assert node_commands.numbers_of(place, command([1], {})) == {"a2": 1}, "the run has all of the job's nodes"
     with pytest.raises(UsageError, match="node 1 has not told its name"):
-        node_commands.numbers_of(place, errand([1], {}, count=2))
+        node_commands.numbers_of(place, command([1], {}, count=2))
 
 
 def test_a_step_beside_the_runs() -> None:
@@ -274,9 +274,9 @@ def test_srun_gets_the_computes_options_for_nodes_of_its_own(tmp_path: Path) -> 
     environ = {**srun(tmp_path, 'printf "%%s\\n" "$@" >%s; exit 0' % said), "SLURM_JOB_ID": "5", "LANG": "de"}
     asked = {"partition": "gpu", "account": "a,b", "gpus_per_node": "4", "requeue": True, "signal": "120"}
     alone = NodeCommand(("true",), (0, 1), "/", limit=30.0)
-    errands = node_commands.execute_on_own_nodes(alone, asked, "/env/python", environ)
+    stream = node_commands.execute_on_own_nodes(alone, asked, "/env/python", environ)
     with pytest.raises(SubmitRejected, match="ended with code 0"):
-        while errands.read_events(1) is not None:
+        while stream.read_events(1) is not None:
             pass
     words = said.read_text().splitlines()
     for word in ("--nodes=2", "--ntasks=2", "--partition=gpu", "--account=a,b", "--gpus-per-node=4", "--time=2"):
@@ -306,19 +306,19 @@ def test_no_srun_at_all(tmp_path: Path) -> None:
 # the process that reaches the nodes
 
 
-def heard(errands: object) -> list[NodeEvent]:
-    assert isinstance(errands, ProcessCommandStream)
+def heard(stream: object) -> list[NodeEvent]:
+    assert isinstance(stream, ProcessCommandStream)
     said: list[NodeEvent] = []
     try:
-        while (new := errands.read_events(0.1)) is not None:
+        while (new := stream.read_events(0.1)) is not None:
             said += new
     finally:
-        errands.close()
+        stream.close()
     return said
 
 
-def start(script: str, **manner: object) -> ProcessCommandStream:
-    wanted = OutputRules(lambda text: SubmitRejected(text, "test"))._replace(**manner)
+def start(script: str, **rules: object) -> ProcessCommandStream:
+    wanted = OutputRules(lambda text: SubmitRejected(text, "test"))._replace(**rules)
     return ProcessCommandStream([sys.executable, "-c", script], os.environ, wanted)
 
 
@@ -336,37 +336,37 @@ def test_notes_wait_for_the_first_node_unless_they_are_news(tmp_path: Path) -> N
     go = tmp_path / "go"
     script = "import sys; print('queued', 'later', 'chatter', sep='\\n', file=sys.stderr, flush=True)\n"
     waits = "import os, time\nwhile not os.path.exists(%r): time.sleep(0.01)\n" % str(go)
-    errands = start(script + waits + UP, pass_on=re.compile("queued"), ignore=re.compile("chatter"))
-    while not (found := errands.read_events(0.1)):
+    stream = start(script + waits + UP, pass_on=re.compile("queued"), ignore=re.compile("chatter"))
+    while not (found := stream.read_events(0.1)):
         assert found is not None
     assert found == [NodeEvent(-1, "note", b"queued")]
     go.touch()
-    assert heard(errands) == [NodeEvent(-1, "note", b"later"), NodeEvent(0, "up", b"n")]
+    assert heard(stream) == [NodeEvent(-1, "note", b"later"), NodeEvent(0, "up", b"n")]
     with pytest.raises(SubmitRejected, match="later") as error:
         heard(start(script, pass_on=re.compile("queued"), ignore=re.compile("chatter")))
     assert "chatter" not in str(error.value) and "queued" not in str(error.value)
 
 
 def up(script: str) -> ProcessCommandStream:
-    errands = start(UP + script)
-    while errands.read_events(0.1) != [NodeEvent(0, "up", b"n")]:
+    stream = start(UP + script)
+    while stream.read_events(0.1) != [NodeEvent(0, "up", b"n")]:
         pass
-    return errands
+    return stream
 
 
 def test_it_is_told_to_stop() -> None:
-    errands = up("print('ws1 0 end', 7 if input() == 'stop' else 1)")
-    errands.stop()
-    assert heard(errands) == [NodeEvent(0, "end", code=7)]
+    stream = up("print('ws1 0 end', 7 if input() == 'stop' else 1)")
+    stream.stop()
+    assert heard(stream) == [NodeEvent(0, "end", code=7)]
 
 
 def test_who_does_not_hear_that_it_should_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worldsize.compute.node_commands.by_process.GRACE", 0.2)
     monkeypatch.setattr("worldsize.compute.node_commands.by_process._OVERTIME", 0.2)
-    errands = up("time.sleep(600)")
+    stream = up("time.sleep(600)")
     started = time.monotonic()
-    errands.stop()
-    assert heard(errands) == []
+    stream.stop()
+    assert heard(stream) == []
     assert time.monotonic() - started < 60
 
 
@@ -375,10 +375,10 @@ def test_at_once_is_said_on_the_lifeline_and_output_nobody_reads_does_not_keep_i
 ) -> None:
     monkeypatch.setattr("worldsize.compute.node_commands.by_process._AT_ONCE", 30)
     words = str(tmp_path / "words")
-    errands = up("words = input(), input(); print('x' * 1_000_000); print(*words, file=open(%r, 'w'))" % words)
-    errands.stop()
-    errands.close()
-    errands.close()
+    stream = up("words = input(), input(); print('x' * 1_000_000); print(*words, file=open(%r, 'w'))" % words)
+    stream.stop()
+    stream.close()
+    stream.close()
     with open(words) as file:
         assert file.read() == "stop now\n"
 

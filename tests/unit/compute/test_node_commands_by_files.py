@@ -1,4 +1,4 @@
-"""The client's side of an errand that travels in files: what it hears, when it stops waiting. Nodes are files here."""
+"""The client's side of a node command in files: what it hears, when it stops waiting. Nodes are files here."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStar
 from worldsize.compute.node_commands.file_reader import NodeFileReader
 from worldsize.compute.node_commands.files import new_command_name, write_command_directory, write_lease
 from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
+from worldsize.plan.run_paths import NODE_PROGRAM_FILE
 
 
-class Known:
-    """A backing that says what the test knows."""
+class FixedBackend:
+    """A backend that says what the test wants."""
 
-    def __init__(self, outlook: NodeStartStatus | Callable[[], NodeStartStatus]) -> None:
-        self.known = outlook
+    def __init__(self, status: NodeStartStatus | Callable[[], NodeStartStatus]) -> None:
+        self.status = status
         self.released: list[bool] = []
 
     def start_status(self) -> NodeStartStatus:
-        return self.known() if callable(self.known) else self.known
+        return self.status() if callable(self.status) else self.status
 
     def release(self, ended: bool) -> None:
         self.released.append(ended)
 
 
 @pytest.fixture
-def errand(tmp_path: Path) -> str:
-    """The directory of an errand for nodes 0 and 1."""
+def directory(tmp_path: Path) -> str:
+    """The directory of a command for nodes 0 and 1."""
     directory = str(tmp_path / new_command_name())
     write_command_directory(directory, {"argv": ["true"], "nodes": [0, 1], "grace": 5.0})
     return directory
 
 
-def tell(errand: str, node: int, *lines: bytes, segment: int = 0) -> None:
-    with open(os.path.join(errand, segment_name(node, segment)), "ab") as file:
+def tell(directory: str, node: int, *lines: bytes, segment: int = 0) -> None:
+    with open(os.path.join(directory, segment_name(node, segment)), "ab") as file:
         file.write(b"".join(lines))
 
 
@@ -55,181 +56,183 @@ def end(node: int, code: int = 0) -> bytes:
     return line_of(node, "end", code)
 
 
-def heard(errands: FileCommandStream, seconds: float = 10.0) -> list[NodeEvent]:
+def heard(stream: FileCommandStream, seconds: float = 10.0) -> list[NodeEvent]:
     """Everything until the end."""
     found: list[NodeEvent] = []
     deadline = time.monotonic() + seconds
-    while (said := errands.read_events(0.1)) is not None:
+    while (said := stream.read_events(0.1)) is not None:
         assert time.monotonic() < deadline
         found += said
     return found
 
 
-def listen(ear: NodeFileReader, now: float) -> list[tuple[str, bytes]]:
-    return [(said.kind, said.data) for said in ear.read_events(now)]
+def listen(reader: NodeFileReader, now: float) -> list[tuple[str, bytes]]:
+    return [(said.kind, said.data) for said in reader.read_events(now)]
 
 
-def test_an_errand_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_command_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
     write_command_directory(str(directory), {"nodes": [3]})
-    assert sorted(os.listdir(directory)) == ["lease", "node-0003.0", "order.json", "visit.py"]
+    assert sorted(os.listdir(directory)) == ["lease", "node-0003.0", "order.json", NODE_PROGRAM_FILE]
     assert {file.stat().st_mode & 0o777 for file in directory.iterdir()} == {0o600}
     with pytest.raises(StorageError):
         write_command_directory(str(directory), {"nodes": [3]})
     assert os.listdir(tmp_path / "a") == ["b"]
 
 
-def test_a_lease_changes_in_place(errand: str) -> None:
-    lease = os.path.join(errand, "lease")
+def test_a_lease_changes_in_place(directory: str) -> None:
+    lease = os.path.join(directory, "lease")
     inode, size = os.stat(lease).st_ino, os.stat(lease).st_size
     for word in ("1", "2", "stop"):
-        write_lease(errand, word)
+        write_lease(directory, word)
         with open(lease) as file:
             assert file.read().strip() == word
         assert (os.stat(lease).st_ino, os.stat(lease).st_size) == (inode, size)
 
 
-def test_an_ear_hears_whole_lines_once(errand: str) -> None:
-    ear = NodeFileReader(errand, 0)
-    assert listen(ear, 0.0) == [] and not ear.up
+def test_a_reader_reads_whole_lines_once(directory: str) -> None:
+    reader = NodeFileReader(directory, 0)
+    assert listen(reader, 0.0) == [] and not reader.up
     line = line_of(0, "out", b"data")
-    tell(errand, 0, up(0), line[:7])
-    assert listen(ear, 1.0) == [("up", b"host-0")] and ear.up
-    tell(errand, 0, line[7:], line_of(0, "beat", 0), b"noise of a file system\n")
-    assert listen(ear, 2.0) == [("out", b"data")]
-    tell(errand, 0, end(0, 4), line_of(0, "out", b"late"))
-    assert next((said.kind, said.code) for said in ear.read_events(3.0)) == ("end", 4)
-    assert ear.is_over and listen(ear, 4.0) == []
+    tell(directory, 0, up(0), line[:7])
+    assert listen(reader, 1.0) == [("up", b"host-0")] and reader.up
+    tell(directory, 0, line[7:], line_of(0, "beat", 0), b"noise of a file system\n")
+    assert listen(reader, 2.0) == [("out", b"data")]
+    tell(directory, 0, end(0, 4), line_of(0, "out", b"late"))
+    assert next((said.kind, said.code) for said in reader.read_events(3.0)) == ("end", 4)
+    assert reader.is_over and listen(reader, 4.0) == []
 
 
-def test_an_ear_goes_on_with_the_next_segment_and_removes_the_last(errand: str) -> None:
-    ear = NodeFileReader(errand, 1)
-    tell(errand, 1, up(1), line_of(1, "out", b"a"), line_of(1, "next", 1))
-    tell(errand, 1, line_of(1, "out", b"b"), line_of(1, "next", 2), segment=1)
-    assert listen(ear, 0.0) == [("up", b"host-1"), ("out", b"a")]
-    assert listen(ear, 0.0) == [("out", b"b")]
-    assert [name for name in os.listdir(errand) if name.startswith("node-0001")] == []
-    tell(errand, 1, end(1), segment=2)
-    assert listen(ear, 0.1) == [("end", b"")]
+def test_a_reader_goes_on_with_the_next_segment_and_removes_the_last(directory: str) -> None:
+    reader = NodeFileReader(directory, 1)
+    tell(directory, 1, up(1), line_of(1, "out", b"a"), line_of(1, "next", 1))
+    tell(directory, 1, line_of(1, "out", b"b"), line_of(1, "next", 2), segment=1)
+    assert listen(reader, 0.0) == [("up", b"host-1"), ("out", b"a")]
+    assert listen(reader, 0.0) == [("out", b"b")]
+    assert [name for name in os.listdir(directory) if name.startswith("node-0001")] == []
+    tell(directory, 1, end(1), segment=2)
+    assert listen(reader, 0.1) == [("end", b"")]
 
 
-def test_bytes_that_are_not_there_yet_are_read_again(errand: str) -> None:
+def test_bytes_that_are_not_there_yet_are_read_again(directory: str) -> None:
     """A file system may show a file's size before its content."""
-    ear = NodeFileReader(errand, 0)
+    reader = NodeFileReader(directory, 0)
     line = up(0)
-    path = os.path.join(errand, segment_name(0, 0))
+    path = os.path.join(directory, segment_name(0, 0))
     with open(path, "wb") as file:
         file.write(line[:5] + b"\0" * (len(line) - 5))
-    assert listen(ear, 0.0) == []
+    assert listen(reader, 0.0) == []
     with open(path, "wb") as file:
         file.write(line)
-    assert listen(ear, 1.0) == [("up", b"host-0")]
+    assert listen(reader, 1.0) == [("up", b"host-0")]
 
 
-def test_silence_is_time_in_which_there_was_nothing_to_read(errand: str) -> None:
-    ear = NodeFileReader(errand, 0)
+def test_silence_is_time_in_which_there_was_nothing_to_read(directory: str) -> None:
+    reader = NodeFileReader(directory, 0)
     for now in (0.0, 0.6, 1.2):
-        ear.read_events(now)
-    assert ear.silence == pytest.approx(1.2)
-    ear.read_events(100.0)
-    assert ear.silence == pytest.approx(2.2), "we were suspended ourselves"
-    path = os.path.join(errand, segment_name(0, 0))
+        reader.read_events(now)
+    assert reader.silence == pytest.approx(1.2)
+    reader.read_events(100.0)
+    assert reader.silence == pytest.approx(2.2), "we were suspended ourselves"
+    path = os.path.join(directory, segment_name(0, 0))
     os.unlink(path)
     os.mkdir(path)
-    ear.read_events(101.0)
-    assert ear.silence == pytest.approx(2.2), "the file server did not answer"
+    reader.read_events(101.0)
+    assert reader.silence == pytest.approx(2.2), "the file server did not answer"
     os.rmdir(path)
-    tell(errand, 0, line_of(0, "beat", 0))
-    ear.read_events(102.0)
-    assert ear.silence == 0.0
+    tell(directory, 0, line_of(0, "beat", 0))
+    reader.read_events(102.0)
+    assert reader.silence == 0.0
 
 
-def test_it_hears_all_nodes_and_cleans_up(errand: str) -> None:
-    backing = Known(NodeStartStatus(notes=("queued as job 14",)))
-    errands = FileCommandStream(errand, [0, 1], backing)
-    backing.known = NodeStartStatus()
-    tell(errand, 0, up(0), end(0, 3))
-    tell(errand, 1, up(1), end(1))
-    assert {(said.node, said.kind) for said in heard(errands)} >= {(0, "up"), (0, "end"), (1, "up"), (1, "end")}
-    assert errands.read_events(0) is None
-    errands.close()
-    errands.close()
-    assert backing.released == [True] and not os.path.exists(errand)
+def test_it_hears_all_nodes_and_cleans_up(directory: str) -> None:
+    backend = FixedBackend(NodeStartStatus(notes=("queued as job 14",)))
+    stream = FileCommandStream(directory, [0, 1], backend)
+    backend.status = NodeStartStatus()
+    tell(directory, 0, up(0), end(0, 3))
+    tell(directory, 1, up(1), end(1))
+    assert {(said.node, said.kind) for said in heard(stream)} >= {(0, "up"), (0, "end"), (1, "up"), (1, "end")}
+    assert stream.read_events(0) is None
+    stream.close()
+    stream.close()
+    assert backend.released == [True] and not os.path.exists(directory)
 
 
-def test_the_lease_is_renewed_whether_or_not_anybody_listens(errand: str) -> None:
-    errands = FileCommandStream(errand, [0, 1], Known(NodeStartStatus(begun=False)))
+def test_the_lease_is_renewed_whether_or_not_anybody_listens(directory: str) -> None:
+    stream = FileCommandStream(directory, [0, 1], FixedBackend(NodeStartStatus(begun=False)))
     seen = set()
 
     def renewed_twice() -> bool:
-        with open(os.path.join(errand, "lease")) as file:
+        with open(os.path.join(directory, "lease")) as file:
             seen.add(file.read())
         return len(seen) >= 3
 
     wait_for(renewed_twice)
-    errands.stop()
-    with open(os.path.join(errand, "lease")) as file:
+    stream.stop()
+    with open(os.path.join(directory, "lease")) as file:
         assert file.read().split()[0] == run_command.STOP
-    errands.close()
+    stream.close()
 
 
-def test_a_node_that_is_gone_is_not_waited_for(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_is_gone_is_not_waited_for(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
-    errands = FileCommandStream(errand, [0, 1], Known(NodeStartStatus(gone={1: "task 2 failed: python3: not found"})))
-    tell(errand, 0, up(0), end(0))
-    found = heard(errands)
+    stream = FileCommandStream(
+        directory, [0, 1], FixedBackend(NodeStartStatus(gone={1: "task 2 failed: python3: not found"}))
+    )
+    tell(directory, 0, up(0), end(0))
+    found = heard(stream)
     assert [said for said in found if said.kind == "lost"] == [
         NodeEvent(1, "lost", b"task 2 failed: python3: not found")
     ]
     assert {said.node for said in found if said.kind == "end"} == {0}
-    errands.close()
+    stream.close()
 
 
-def test_no_node_at_all_is_an_error(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_node_at_all_is_an_error(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
-    errands = FileCommandStream(errand, [0, 1], Known(NodeStartStatus(gone={0: "not found", 1: "not found"})))
+    stream = FileCommandStream(directory, [0, 1], FixedBackend(NodeStartStatus(gone={0: "not found", 1: "not found"})))
     with pytest.raises(SubmitRejected, match="nodes 0,1: not found"):
-        heard(errands)
-    assert errands.read_events(0) is None
-    errands.close()
+        heard(stream)
+    assert stream.read_events(0) is None
+    stream.close()
 
 
-def test_what_the_compute_refused_is_raised(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_compute_refused_is_raised(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
 
     def refuse() -> NodeStartStatus:
         raise SubmitRejected("there is no node called X", "job 14")
 
-    errands = FileCommandStream(errand, [0, 1], Known(refuse))
+    stream = FileCommandStream(directory, [0, 1], FixedBackend(refuse))
     with pytest.raises(SubmitRejected, match="no node called X"):
-        heard(errands)
-    errands.close()
+        heard(stream)
+    stream.close()
 
 
-def test_a_node_that_fell_silent_is_lost_once_it_matters(errand: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_fell_silent_is_lost_once_it_matters(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "SILENCE", 0.5)
 
     def away() -> NodeStartStatus:
         raise SubmitAgain("the head does not answer")
 
-    errands = FileCommandStream(errand, [0, 1], Known(away))
-    tell(errand, 0, up(0), end(0))
-    tell(errand, 1, up(1))
-    found = heard(errands)
+    stream = FileCommandStream(directory, [0, 1], FixedBackend(away))
+    tell(directory, 0, up(0), end(0))
+    tell(directory, 1, up(1))
+    found = heard(stream)
     assert {said.node for said in found if said.kind == "end"} == {0}
-    errands.close()
+    stream.close()
 
 
 def test_what_waits_in_a_queue_may_wait_for_long_and_is_stopped_at_once(
-    errand: str, monkeypatch: pytest.MonkeyPatch
+    directory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(by_files, "PATIENCE", 0.2)
-    backing = Known(NodeStartStatus(begun=False))
-    errands = FileCommandStream(errand, [0, 1], backing)
+    backend = FixedBackend(NodeStartStatus(begun=False))
+    stream = FileCommandStream(directory, [0, 1], backend)
     deadline = time.monotonic() + 1.5
     while time.monotonic() < deadline:
-        assert errands.read_events(0.1) == []
-    errands.stop()
-    assert heard(errands, 1.0) == []
-    errands.close()
-    assert backing.released == [False]
+        assert stream.read_events(0.1) == []
+    stream.stop()
+    assert heard(stream, 1.0) == []
+    stream.close()
+    assert backend.released == [False]

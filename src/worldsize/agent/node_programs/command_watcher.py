@@ -1,4 +1,4 @@
-"""Commands beside the ranks that nobody can bring to a node: errands that lie in the run's directory, found and begun.
+"""Finds and begins commands beside the ranks that nobody can bring to a node: they lie in the run's directory.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8), and is loaded where the plan asks for it.
 """
@@ -14,7 +14,7 @@ from threading import Thread
 
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import access_of
-from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ POLL_SECONDS = 0.5
 
 
 def watch_commands(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
-    """Begin this node's part of every errand of the attempt, until the agent ends. In a thread of its own: a file
+    """Begin this node's part of every command of the attempt, until the agent ends. In a thread of its own: a file
     server that keeps it waiting keeps nobody else."""
     Thread(target=_watch, args=(paths, access_of(paths.root), node_rank, environ), daemon=True).start()
 
@@ -40,8 +40,8 @@ def _watch(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, envi
 
 
 def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
-    """Return the names of the attempt's errands, and make their directory if it is missing. `access` is that of the
-    run's directory when the agent began: a directory that others have put in its place has no errands."""
+    """Return the names of the attempt's commands, and make their directory if it is missing. `access` is that of the
+    run's directory when the agent began: a directory that others have put in its place has no commands."""
     try:
         if not os.path.isdir(paths.errands):
             os.mkdir(paths.errands)  # what is there is listed anew, what is missing may be cached
@@ -51,21 +51,21 @@ def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[s
     return {name for name in names if not name.startswith(".")} if access_of(paths.root) == access else set()
 
 
-def _start_command(errand: str, node_rank: int, environ: Mapping[str, str]) -> bool:
-    """Whether it needs no further look. A visit is a child of ours and no rank: it ends with its command, or when we
-    do; what is left of it when the ranks are gone is ended like everything else that is left then."""
+def _start_command(directory: str, node_rank: int, environ: Mapping[str, str]) -> bool:
+    """Whether it needs no further look. The node program is a child of ours and no rank: it ends with its command, or
+    when we do; what is left of it when the ranks are gone is ended like everything else that is left then."""
     try:
-        with open(os.path.join(errand, "order.json"), encoding="utf-8") as file:
+        with open(os.path.join(directory, "order.json"), encoding="utf-8") as file:
             wanted = node_rank in json.load(file)["nodes"]
         if wanted:
-            words = [os.path.join(errand, "visit.py"), errand, str(node_rank), str(os.getpid())]
+            words = [os.path.join(directory, NODE_PROGRAM_FILE), directory, str(node_rank), str(os.getpid())]
             argv = [sys.executable, "-I", "-S", *words]
-            processes.spawn(sys.executable, argv, environ, trouble_log(errand, node_rank))
+            processes.spawn(sys.executable, argv, environ, trouble_log(directory, node_rank))
     except (OSError, ValueError, KeyError, TypeError):
         return False  # whoever asked has removed it, or is told by our silence
     return True
 
 
-def trouble_log(errand: str, node_rank: int) -> str:
-    """Where a visit complains that cannot tell of it."""
-    return os.path.join(errand, f"trouble-{node_rank:04d}.log")
+def trouble_log(directory: str, node_rank: int) -> str:
+    """Where the node program complains when it can tell nobody."""
+    return os.path.join(directory, f"trouble-{node_rank:04d}.log")

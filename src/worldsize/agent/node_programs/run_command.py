@@ -1,13 +1,15 @@
 """A command on nodes of a run, beside its ranks: `exec` and `shell`.
 
 One standard-library file that needs no other: it travels as text, since a run may have been started by another release
-and an allocation of its own has no run directory. What it is to do is an `Order` of the compute that sends it, in JSON;
+and an allocation of its own has no run directory. What it is to do is an order of the compute that sends it, in JSON;
 what happens is told in lines:
 
     ws1 NODE up HOST | ws1 NODE out DATA | ws1 NODE err DATA | ws1 NODE end CODE          HOST and DATA in base64
 
-    WORLDSIZE_ORDER=… visit.py           on its standard output; its standard input is the lifeline
-    visit.py DIRECTORY NODE [PARENT]     in files of a directory that holds order.json, and the lifeline `lease`
+    WORLDSIZE_ORDER=… PROGRAM            on its standard output; its standard input is the lifeline
+    PROGRAM DIRECTORY NODE [PARENT]      in files of a directory that holds order.json, and the lifeline `lease`
+
+The program lies in such a directory too, as visit.py (`NODE_PROGRAM_FILE` of `plan.run_paths`).
 
 Each line is shorter than the 1,024 bytes that srun passes on whole. The lifeline brings `stop` when the end is wanted,
 and ends with whoever asked: the commands get TERM, their grace, KILL. `now` there, or TERM to us, is KILL at once.
@@ -52,7 +54,7 @@ _HELD = 1 << 20
 _FINAL_FLUSH_SECONDS = 30.0
 _UNREADABLE = 12
 _MASK = "***"
-"""What stands for a secret in plan.json: ranks have it, and who visits one."""
+"""What stands for a secret in plan.json: ranks have it, and so has a command beside one."""
 _STOPPED = 128 + signal.SIGTERM
 _AT_SECURE = 23
 
@@ -519,9 +521,9 @@ def main(words: Sequence[str]) -> int:
         line.send(line_of(nodes[0], "up", socket.gethostname().encode()) + line_of(nodes[0], "end", _STOPPED))
         line.close()
         return _STOPPED
-    visit = NodeCommandRun(order, nodes, line)
-    visit.run()
-    return visit.code if isinstance(line, FileTransport) else 0
+    command = NodeCommandRun(order, nodes, line)
+    command.run()
+    return command.code if isinstance(line, FileTransport) else 0
 
 
 def _umask(plan: Mapping[str, Any]) -> int:

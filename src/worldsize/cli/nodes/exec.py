@@ -65,11 +65,11 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     _check(options)
-    nodes, errands, interrupts = _start(options)
+    nodes, stream, interrupts = _start(options)
     try:
-        return _follow(options, nodes, errands, interrupts)
+        return _follow(options, nodes, stream, interrupts)
     finally:
-        errands.close()
+        stream.close()
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -138,8 +138,8 @@ def _start_on_own_nodes(
 
     names = _usable_node_names(compute) if everywhere else ()
     number = len(names) or options.world or 1
-    errands = execute_on_own_nodes(compute, options.words, number, current_directory(), options.timeout, names)
-    return tuple(range(number)), errands, _Interrupts()
+    stream = execute_on_own_nodes(compute, options.words, number, current_directory(), options.timeout, names)
+    return tuple(range(number)), stream, _Interrupts()
 
 
 def _usable_node_names(compute: Compute) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class _Interrupts:
 
 
 def _follow(
-    options: argparse.Namespace, nodes: tuple[int, ...], errands: NodeCommandStream, interrupts: _Interrupts
+    options: argparse.Namespace, nodes: tuple[int, ...], stream: NodeCommandStream, interrupts: _Interrupts
 ) -> int:
     from worldsize.cli.nodes.node_output import CollectedOutput, FoldedOutput, NodeResults
 
@@ -171,19 +171,19 @@ def _follow(
     gathered = NodeResults(nodes, output)
     deadline = None if options.timeout is None else time.monotonic() + options.timeout
     told, late = 0, False
-    while (said := errands.read_events(_TICK)) is not None:
+    while (said := stream.read_events(_TICK)) is not None:
         gathered.take(said)
         if deadline is not None and not late and time.monotonic() > deadline:
             late = True
             report(f"it {gathered.progress()} after {options.timeout:g} s: ending it")
-            errands.stop()
+            stream.stop()
         if len(interrupts.heard) > told:
             told = len(interrupts.heard)
             if told > 1:
-                errands.close()
+                stream.close()
                 break
             report(f"it {gathered.progress()}: ending it (again: at once)")
-            errands.stop()
+            stream.stop()
     gathered.finish()
     if isinstance(output, CollectedOutput):
         show_json(output.rows(gathered))

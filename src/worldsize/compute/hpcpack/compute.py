@@ -204,19 +204,19 @@ class HpcPackCompute:
         except WorldsizeError:
             return [None] * len(handles)
 
-    def execute(self, handle: Handle | None, errand: NodeCommand) -> NodeCommandStream:
+    def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
         from worldsize.compute.hpcpack import node_commands
 
         if handle is not None:
-            return node_commands.execute(errand, self._share)
+            return node_commands.execute(command, self._share)
         return node_commands.execute_on_own_nodes(
-            errand, self._request_settings(Job(), self._require_share()), self.head
+            command, self._request_settings(Job(), self._require_share()), self.head
         )
 
-    def shell(self, handle: Handle, errand: NodeCommand) -> int:
+    def shell(self, handle: Handle, command: NodeCommand) -> int:
         from worldsize.compute.hpcpack.node_commands import refuse_shell
 
-        return refuse_shell(errand)
+        return refuse_shell(command)
 
     def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
         """The head node, with our account; for requests that are tried again for so many seconds. ConfigError."""

@@ -1,6 +1,7 @@
 """Commands on nodes. HPC Pack brings none to a node that a job holds, and nothing back: both go through the share.
 
-On a running run its agents find them (`agent.errands`); on nodes of their own they are a job with a task on each.
+On a running run its agents find them (`agent.node_programs.command_watcher`); on nodes of their own they are a job
+with a task on each.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from worldsize.compute.node_commands.files import (
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
-from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
 
 ClientFactory = Callable[[float], HeadNodeClient]
 """The head node, asked again for so many seconds."""
@@ -43,39 +44,39 @@ _NOTICE_AFTER = 2.0
 _NO_TERMINAL = "HPC Pack carries no terminal to a node"
 
 
-def execute(errand: NodeCommand, share: Share | None) -> NodeCommandStream:
+def execute(command: NodeCommand, share: Share | None) -> NodeCommandStream:
     """On nodes of a running run. UsageError, ConfigError, StorageError."""
     seen = _require_local_share(share)
-    if errand.plan is not None and not errand.plan.errands:
-        raise UsageError(f"the agents of {errand.plan.run_id} do not look for commands", None, "start it again")
-    return execute_on_run(errand, seen.to_node_path)
+    if command.plan is not None and not command.plan.errands:
+        raise UsageError(f"the agents of {command.plan.run_id} do not look for commands", None, "start it again")
+    return execute_on_run(command, seen.to_node_path)
 
 
-def execute_on_own_nodes(errand: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
+def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
     """On as many nodes of their own, or those that are named, as a job with the compute's options. What the head node
     has against it is heard when it says so, which may be later."""
     share = _require_local_share(asked.share)
     name = new_command_name()
     directory = os.path.join(ensure_commands_directory(str(share.local)), name)
-    write_command_directory(directory, command_spec(errand, there=share.to_node_path))
+    write_command_directory(directory, command_spec(command, there=share.to_node_path))
     try:
-        made = _requests(errand, asked, directory, name)
+        made = _requests(command, asked, directory, name)
         with heads(PATIENCE) as head:
             (job,) = submit_all(head, [NewJob(made)], lambda jobs: None)
     except BaseException:
         remove_command_directory(directory)
         raise
-    return FileCommandStream(directory, errand.nodes, JobCommandBackend(heads, job, errand.nodes, share))
+    return FileCommandStream(directory, command.nodes, JobCommandBackend(heads, job, command.nodes, share))
 
 
-def refuse_shell(errand: NodeCommand) -> NoReturn:
-    run = errand.plan.run_id if errand.plan else "RUN"
-    hint = f"worldsize exec {run} --node {errand.nodes[0]} -- COMMAND; for a shell, ssh to the node, if you may"
+def refuse_shell(command: NodeCommand) -> NoReturn:
+    run = command.plan.run_id if command.plan else "RUN"
+    hint = f"worldsize exec {run} --node {command.nodes[0]} -- COMMAND; for a shell, ssh to the node, if you may"
     raise UsageError(_NO_TERMINAL, "shell", hint)
 
 
 class JobCommandBackend:
-    """Backing of an errand: the job whose tasks are its nodes, in their order."""
+    """The job whose tasks are the nodes of a command, in their order."""
 
     def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
         self._heads = heads
@@ -152,25 +153,25 @@ def _require_local_share(share: Share | None) -> Share:
     return share
 
 
-def _requests(errand: NodeCommand, asked: RequestSettings, directory: str, name: str) -> Requests:
+def _requests(command: NodeCommand, asked: RequestSettings, directory: str, name: str) -> Requests:
     plan = Plan(
         run_id="exec " + name,
         name="exec",
         compute="",
         created=0.0,
         attempt=0,
-        nodes=node_major_layout(len(errand.nodes), 1),
-        argv=errand.argv,
+        nodes=node_major_layout(len(command.nodes), 1),
+        argv=command.argv,
         environment={},
         grace=_GRACE,
-        timeout=errand.limit,
+        timeout=command.limit,
     )
-    said = {**asked.said, "nodes": list(errand.hosts.values())} if errand.hosts else asked.said
+    said = {**asked.said, "nodes": list(command.hosts.values())} if command.hosts else asked.said
     made = requests(asked._replace(said=said), plan, RunPaths(directory))
     there = asked.share.to_node_path(directory)
     tasks = []
     for number, task in enumerate(made.tasks):
-        words = [asked.python, "-I", "-S", there + "/visit.py", there, str(errand.nodes[number])]
+        words = [asked.python, "-I", "-S", f"{there}/{NODE_PROGRAM_FILE}", there, str(command.nodes[number])]
         tasks.append({**task, "CommandLine": _require_short_line(shlex.join(words))})
     return Requests({**made.job, "FailOnTaskFailure": "False"}, tuple(tasks))
 

@@ -127,15 +127,15 @@ class LocalCompute:
 
         return nodes()
 
-    def execute(self, handle: Handle | None, errand: NodeCommand) -> NodeCommandStream:
+    def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
         from worldsize.compute.local.node_commands import execute
 
-        return execute(handle, errand, self._environ)
+        return execute(handle, command, self._environ)
 
-    def shell(self, handle: Handle, errand: NodeCommand) -> int:
+    def shell(self, handle: Handle, command: NodeCommand) -> int:
         from worldsize.compute.local.node_commands import open_shell
 
-        return open_shell(handle, errand)
+        return open_shell(handle, command)
 
     def _requested_gpus(self, job: Job) -> int | None:
         """GPUs count once somebody asks for them: many CPU ranks may well run on a machine that has one GPU."""

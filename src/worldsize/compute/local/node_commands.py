@@ -44,21 +44,21 @@ def nodes() -> list[ComputeNode]:
     ]
 
 
-def execute(handle: Handle | None, errand: NodeCommand, environ: Mapping[str, str]) -> NodeCommandStream:
+def execute(handle: Handle | None, command: NodeCommand, environ: Mapping[str, str]) -> NodeCommandStream:
     _check_host(handle)
     argv = [sys.executable, "-I", "-S", run_command.__file__]
     return ProcessCommandStream(
-        argv, with_command_spec(environ, command_spec(errand)), OutputRules(lambda text: SubmitRejected(text, "exec"))
+        argv, with_command_spec(environ, command_spec(command)), OutputRules(lambda text: SubmitRejected(text, "exec"))
     )
 
 
-def open_shell(handle: Handle, errand: NodeCommand) -> NoReturn:
+def open_shell(handle: Handle, command: NodeCommand) -> NoReturn:
     _check_host(handle)
-    wanted = command_spec(errand)
+    wanted = command_spec(command)
     if wanted["plan"] is not None:
         with open(wanted["plan"], encoding="utf-8") as file:
             wanted["plan"] = json.load(file)
-    run_command.become_shell(wanted, errand.nodes[0])
+    run_command.become_shell(wanted, command.nodes[0])
 
 
 def _check_host(handle: Handle | None) -> None:

@@ -1,8 +1,9 @@
 """A command on nodes, on its way, where nothing connects us with them but a directory that they see too.
 
-The errand is a directory: order.json and visit.py, the files in which each node tells what happens
-(`agent.visit.Files`), and `lease`, which we change every second for as long as somebody wants it. Who starts visit.py
-on the nodes, and whether they can still be waited for, is the `NodeCommandBackend`'s business.
+The command is a directory: order.json and the node program (`NODE_PROGRAM_FILE`), the files in which each node
+tells what happens (`agent.node_programs.run_command.FileTransport`), and `lease`, which we change every second for as
+long as somebody wants it. Who starts the program on the nodes, and whether they can still be waited for, is the
+`NodeCommandBackend`'s business.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class NodeStartStatus(NamedTuple):
 
 
 class NodeCommandBackend(Protocol):
-    """What has visit.py started on the nodes."""
+    """What has the node program started on the nodes."""
 
     def start_status(self) -> NodeStartStatus:
         """How it stands. Called about every second, in a thread of its own; may take its time. SubmitAgain: nobody
@@ -70,16 +71,16 @@ class NodeCommandBackend(Protocol):
         """Nothing may run any more, or be started later. `ended`: every node has told its end."""
 
 
-def execute_on_run(errand: NodeCommand, there: Callable[[str], str]) -> FileCommandStream:
+def execute_on_run(command: NodeCommand, there: Callable[[str], str]) -> FileCommandStream:
     """On nodes of a run whose plan has `errands`. `there`: what the nodes call a path of ours. StorageError."""
-    assert errand.paths is not None
-    directory = os.path.join(errand.paths.errands, new_command_name())
-    write_command_directory(directory, command_spec(errand, there=there))
-    return FileCommandStream(directory, errand.nodes, RunCommandBackend(directory, errand.paths, errand.nodes))
+    assert command.paths is not None
+    directory = os.path.join(command.paths.errands, new_command_name())
+    write_command_directory(directory, command_spec(command, there=there))
+    return FileCommandStream(directory, command.nodes, RunCommandBackend(directory, command.paths, command.nodes))
 
 
 class RunCommandBackend:
-    """On nodes of a running run, whose agents find the errand in the run's directory."""
+    """On nodes of a running run, whose agents find the command in the run's directory."""
 
     def __init__(self, directory: str, paths: RunPaths, nodes: Sequence[int]) -> None:
         self._directory = directory
@@ -104,13 +105,13 @@ class RunCommandBackend:
 
 
 class FileCommandStream:
-    """`Errands` of a staged directory."""
+    """`NodeCommandStream` of a staged directory."""
 
-    def __init__(self, directory: str, nodes: Sequence[int], backing: NodeCommandBackend) -> None:
+    def __init__(self, directory: str, nodes: Sequence[int], backend: NodeCommandBackend) -> None:
         self._directory = directory
-        self._backing = backing
-        self._ears = [NodeFileReader(directory, node) for node in nodes]
-        self._outlook = NodeStartStatus(begun=False)
+        self._backend = backend
+        self._readers = [NodeFileReader(directory, node) for node in nodes]
+        self._status = NodeStartStatus(begun=False)
         self._notes: deque[str] = deque()
         self._told_lost: set[int] = set()
         self._stopped: float | None = None
@@ -130,11 +131,11 @@ class FileCommandStream:
                 return said
             if self._over:
                 return None
-            if all(ear.is_over for ear in self._ears):
+            if all(reader.is_over for reader in self._readers):
                 self._over = True
-                if self._stopped is None and not any(ear.up for ear in self._ears):
-                    hint = None if self._outlook.gone else _HINT
-                    raise self._outlook.refused or SubmitRejected(_loss_message(self._ears), "exec", hint)
+                if self._stopped is None and not any(reader.up for reader in self._readers):
+                    hint = None if self._status.gone else _HINT
+                    raise self._status.refused or SubmitRejected(_loss_message(self._readers), "exec", hint)
                 return None
             rest = deadline - time.monotonic()
             if rest <= 0:
@@ -151,45 +152,49 @@ class FileCommandStream:
         self._stopped = self._stopped or time.monotonic()
         self._write(run_command.NOW)
         deadline = time.monotonic() + GRACE
-        while any(ear.up and not ear.is_over for ear in self._ears) and time.monotonic() < deadline:
+        while any(reader.up and not reader.is_over for reader in self._readers) and time.monotonic() < deadline:
             self._read_new_events()
             time.sleep(_PAUSE)
         self._closed.set()
-        self._backing.release(all(ear.ended for ear in self._ears))
+        self._backend.release(all(reader.ended for reader in self._readers))
         with self._writing:
             remove_command_directory(self._directory)
 
     def _read_new_events(self) -> list[NodeEvent]:
         now = time.monotonic()
         said = [NodeEvent(-1, "note", self._notes.popleft().encode()) for _ in range(len(self._notes))]
-        for ear in self._ears:
-            said += ear.read_events(now)
-            if not ear.is_over:
-                self._notice_loss(ear, now)
+        for reader in self._readers:
+            said += reader.read_events(now)
+            if not reader.is_over:
+                self._notice_loss(reader, now)
         return said + self._new_losses()
 
     def _new_losses(self) -> list[NodeEvent]:
         """Told once some node is known to have begun; where none ever does, that is an error."""
-        if not any(ear.up for ear in self._ears):
+        if not any(reader.up for reader in self._readers):
             return []
-        found = [ear for ear in self._ears if ear.lost and ear.node not in self._told_lost]
-        self._told_lost.update(ear.node for ear in found)
-        return [NodeEvent(ear.node, "lost", ear.lost.encode()) for ear in found if ear.up or self._stopped is None]
+        found = [reader for reader in self._readers if reader.lost and reader.node not in self._told_lost]
+        self._told_lost.update(reader.node for reader in found)
+        return [
+            NodeEvent(reader.node, "lost", reader.lost.encode())
+            for reader in found
+            if reader.up or self._stopped is None
+        ]
 
-    def _notice_loss(self, ear: NodeFileReader, now: float) -> None:
+    def _notice_loss(self, reader: NodeFileReader, now: float) -> None:
         """A node is lost when it can tell nothing more, however long it is waited for."""
-        outlook = self._outlook
-        begun = ear.up or outlook.begun
-        why = outlook.gone.get(ear.node, "") or (outlook.refused.what if outlook.refused else "")
+        status = self._status
+        begun = reader.up or status.begun
+        why = status.gone.get(reader.node, "") or (status.refused.what if status.refused else "")
         if not (begun or why):
-            ear.silence = 0.0
-        patience, if_gone = (SILENCE, _SILENCE_IF_GONE) if ear.up else (PATIENCE, _LAG_IF_GONE)
+            reader.silence = 0.0
+        patience, if_gone = (SILENCE, _SILENCE_IF_GONE) if reader.up else (PATIENCE, _LAG_IF_GONE)
         late = self._stopped is not None and (not begun or now - self._stopped > GRACE + _OVERTIME)
-        if late or ear.silence > (if_gone if why else patience):
-            ear.lost = why or f"nothing was heard of it for {ear.silence:.0f} s"
+        if late or reader.silence > (if_gone if why else patience):
+            reader.lost = why or f"nothing was heard of it for {reader.silence:.0f} s"
 
     def _renew(self) -> None:
-        while not self._closed.wait(_RENEW if all(ear.up for ear in self._ears) else _RENEW_FIRST):
+        while not self._closed.wait(_RENEW if all(reader.up for reader in self._readers) else _RENEW_FIRST):
             self._write("")
 
     def _write(self, word: str) -> None:
@@ -208,24 +213,24 @@ class FileCommandStream:
     def _watch(self) -> None:
         while not self._closed.is_set():
             try:
-                outlook = self._backing.start_status()
+                status = self._backend.start_status()
             except (SubmitAgain, OSError):
-                outlook = self._outlook._replace(notes=())
+                status = self._status._replace(notes=())
             except WorldsizeError as error:
-                outlook = NodeStartStatus(refused=error)
-            self._notes.extend(outlook.notes)
-            self._outlook = outlook
+                status = NodeStartStatus(refused=error)
+            self._notes.extend(status.notes)
+            self._status = status
             self._closed.wait(_LOOK)
 
 
 _HINT = "does the node see the shared directory, and has it a Python from 3.8 on?"
 
 
-def _loss_message(ears: Sequence[NodeFileReader]) -> str:
+def _loss_message(readers: Sequence[NodeFileReader]) -> str:
     """What became of nodes that never came, each reason once."""
     reasons: dict[str, list[int]] = {}
-    for ear in ears:
-        reasons.setdefault(ear.lost, []).append(ear.node)
+    for reader in readers:
+        reasons.setdefault(reader.lost, []).append(reader.node)
     return "; ".join(
         "node{} {}: {}".format("" if len(nodes) == 1 else "s", ",".join(map(str, nodes)), why)
         for why, nodes in reasons.items()

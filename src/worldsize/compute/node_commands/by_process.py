@@ -1,5 +1,5 @@
-"""A command on nodes, on its way: one process here (srun, or the visiting program itself) that tells of all nodes in
-the lines of `agent.visit`. Its standard input is the lifeline of what it started."""
+"""A command on nodes, on its way: one process here (srun, or the node program itself) that tells of all nodes in
+the lines of `agent.node_programs.run_command`. Its standard input is the lifeline of what it started."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _NOTHING = re.compile("$^")
 
 
 def program() -> str:
-    """The visiting program's text, which any Python (3.8) on a node can run."""
+    """The node program's text, which any Python (3.8) on a node can run."""
     with open(run_command.__file__, encoding="utf-8") as file:
         return file.read()
 
 
 def command_spec(
-    errand: NodeCommand,
+    command: NodeCommand,
     variable: str | None = None,
     numbers: Mapping[str, int] | None = None,
     there: Callable[[str], str] = str,
 ) -> dict[str, Any]:
-    """What the visiting program is to do. A node finds its number under the name that `variable` holds there, in
-    `numbers`, or in `variable` itself; without it one program stands for all nodes of the errand. `there`: what the
+    """What the node program is to do. A node finds its number under the name that `variable` holds there, in
+    `numbers`, or in `variable` itself; without it one program stands for all nodes of the command. `there`: what the
     nodes call a path of ours."""
-    count = len(errand.plan.nodes if errand.plan else errand.nodes)
-    own = {**errand.variables, "WORLDSIZE_NODE_COUNT": str(count)}
-    if errand.paths is not None:
-        own["WORLDSIZE_RUN_DIR"] = there(errand.paths.root)
+    count = len(command.plan.nodes if command.plan else command.nodes)
+    own = {**command.variables, "WORLDSIZE_NODE_COUNT": str(count)}
+    if command.paths is not None:
+        own["WORLDSIZE_RUN_DIR"] = there(command.paths.root)
     return {
-        "argv": errand.argv,
-        "cwd": there(errand.cwd),
-        "nodes": errand.nodes,
-        "plan": there(errand.paths.plan) if errand.paths else None,
-        "hook": there(errand.paths.inrank) if errand.paths else None,
+        "argv": command.argv,
+        "cwd": there(command.cwd),
+        "nodes": command.nodes,
+        "plan": there(command.paths.plan) if command.paths else None,
+        "hook": there(command.paths.inrank) if command.paths else None,
         "set": own,
         "scrub": scrub_rules(),
         "variable": variable,
@@ -67,7 +67,7 @@ def command_spec(
 
 
 def with_command_spec(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
-    """The environment in which the visiting program finds its order: its command line can be read by everybody."""
+    """The environment in which the node program finds its order: its command line can be read by everybody."""
     return {**environ, run_command.ORDER: json.dumps(wanted)}
 
 
@@ -89,10 +89,10 @@ class OutputRules(NamedTuple):
 
 
 class ProcessCommandStream:
-    """`Errands` of one process."""
+    """`NodeCommandStream` of one process."""
 
-    def __init__(self, argv: Sequence[str], environ: Mapping[str, str], manner: OutputRules) -> None:
-        self._manner = manner
+    def __init__(self, argv: Sequence[str], environ: Mapping[str, str], rules: OutputRules) -> None:
+        self._rules = rules
         self._reached = False
         self._asked = False
         self._stopped: float | None = None
@@ -106,7 +106,7 @@ class ProcessCommandStream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_death_signal_setter() if manner.parent_death_signal else None,
+            preexec_fn=_death_signal_setter() if rules.parent_death_signal else None,
         )
         self._selector = selectors.DefaultSelector()
         for name, pipe in (("out", self._process.stdout), ("err", self._process.stderr)):
@@ -158,7 +158,7 @@ class ProcessCommandStream:
         self._close_stdin()
         code = self._process.wait()
         if not self._reached and not self._asked:
-            raise self._manner.on_refusal("\n".join(self._held) or f"it ended with code {code} and said nothing")
+            raise self._rules.on_refusal("\n".join(self._held) or f"it ended with code {code} and said nothing")
 
     def _send(self, word: str) -> None:
         stdin = self._process.stdin
@@ -211,17 +211,17 @@ class ProcessCommandStream:
 
     def _notes(self, lines: list[bytes]) -> list[NodeEvent]:
         """What it says of an end that we, or it, have begun is of no interest."""
-        manner = self._manner
+        rules = self._rules
         if self._stopped is not None:
             return []
         texts = [line.decode(errors="replace") for line in lines if line.strip()]
-        texts = [text for text in texts if not manner.ignore.search(text)]
-        if any(manner.fatal.search(text) for text in texts):
+        texts = [text for text in texts if not rules.ignore.search(text)]
+        if any(rules.fatal.search(text) for text in texts):
             self._stopped = time.monotonic() - GRACE
         if self._reached:
             return _note_events(texts)
-        self._held += [text for text in texts if not manner.pass_on.search(text)]
-        return _note_events([text for text in texts if manner.pass_on.search(text)])
+        self._held += [text for text in texts if not rules.pass_on.search(text)]
+        return _note_events([text for text in texts if rules.pass_on.search(text)])
 
 
 def _death_signal_setter() -> Callable[[], None]:
@@ -237,7 +237,7 @@ def _note_events(texts: list[str]) -> list[NodeEvent]:
 
 
 def parse_event(line: bytes) -> NodeEvent | None:
-    """What a line of the visiting program says; None for a line that is not one of its own."""
+    """What a line of the node program says; None for a line that is not one of its own."""
     words = line.split(b" ")
     if len(words) != 4 or words[0] != run_command.MARK.encode():
         return None

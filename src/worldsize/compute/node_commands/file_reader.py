@@ -1,4 +1,4 @@
-"""What one node tells of an errand in files (`agent.visit.Files`), read while it grows."""
+"""What one node tells of a command in files (`agent.node_programs.run_command.FileTransport`), read while it grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The directory of an errand that travels in files: made as a whole, kept alive by its lease, removed."""
+"""The directory of a node command that travels in files: made as a whole, kept alive by its lease, removed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from worldsize.agent.node_programs import run_command
 from worldsize.common.atomic_files import storage_error
 from worldsize.compute.node_commands.by_process import program
+from worldsize.plan.run_paths import NODE_PROGRAM_FILE
 from worldsize.trust.directories import (
     make_directories,
     make_private_directory,
@@ -25,8 +26,8 @@ _WIDTH = 16
 
 
 def ensure_commands_directory(share: str) -> str:
-    """This user's own directory for errands on a share of several users, made if it is missing: what lies in it is
-    executed, and removed. StorageError where others could put something in its place."""
+    """This user's own directory for node commands on a share of several users, made if it is missing: what lies in it
+    is executed, and removed. StorageError where others could put something in its place."""
     path = os.path.join(user_directory_in(share), f".exec-{os.getuid()}")
     try:
         require_shared_directory(share)
@@ -36,10 +37,14 @@ def ensure_commands_directory(share: str) -> str:
 
 
 def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:
-    """Make the errand's directory, which is there as a whole or not at all. StorageError."""
+    """Make the node command's directory, which is there as a whole or not at all. StorageError."""
     parent, name = os.path.split(directory)
     draft = os.path.join(parent, "." + name)
-    files = {"order.json": json.dumps({**wanted, "lease": LEASE}), "visit.py": program(), "lease": lease_text("0")}
+    files = {
+        "order.json": json.dumps({**wanted, "lease": LEASE}),
+        NODE_PROGRAM_FILE: program(),
+        "lease": lease_text("0"),
+    }
     files.update({run_command.segment_name(node, 0): "" for node in wanted["nodes"]})
     try:
         make_directories(draft)

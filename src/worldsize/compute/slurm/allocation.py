@@ -130,17 +130,17 @@ class AllocationCompute:
     def nodes(self) -> list[ComputeNode]:
         return self._cluster.nodes()
 
-    def execute(self, handle: Handle | None, errand: NodeCommand) -> NodeCommandStream:
+    def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
         from worldsize.compute.slurm import node_commands
 
         if handle is not None:
-            return node_commands.execute(handle, errand, self._environ)
+            return node_commands.execute(handle, command, self._environ)
         return node_commands.execute_in_allocation(
-            errand, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ
+            command, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ
         )
 
-    def shell(self, handle: Handle, errand: NodeCommand) -> int:
-        return self._cluster.shell(handle, errand)
+    def shell(self, handle: Handle, command: NodeCommand) -> int:
+        return self._cluster.shell(handle, command)
 
     def _observe_remote(self, handle: Handle) -> Observation:
         """What Slurm tells, wherever we are: whether the allocation is there, and in it a step named as the run."""

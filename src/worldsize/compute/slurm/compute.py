@@ -203,17 +203,17 @@ class SlurmCompute:
         said = self._settings.options.get("partition", ())
         return nodes(self._environ, said.split(",") if isinstance(said, str) else said)
 
-    def execute(self, handle: Handle | None, errand: NodeCommand) -> NodeCommandStream:
+    def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
         from worldsize.compute.slurm import node_commands
 
         if handle is not None:
-            return node_commands.execute(handle, errand, self._environ)
-        return node_commands.execute_on_own_nodes(errand, self._merged_options(Job()), self.python, self._environ)
+            return node_commands.execute(handle, command, self._environ)
+        return node_commands.execute_on_own_nodes(command, self._merged_options(Job()), self.python, self._environ)
 
-    def shell(self, handle: Handle, errand: NodeCommand) -> int:
+    def shell(self, handle: Handle, command: NodeCommand) -> int:
         from worldsize.compute.slurm.node_commands import open_shell
 
-        return open_shell(handle, errand, self._environ)
+        return open_shell(handle, command, self._environ)
 
     def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> WaitExplanation | None:
         from worldsize.compute.slurm.reports import explain

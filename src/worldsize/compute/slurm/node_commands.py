@@ -74,16 +74,16 @@ class RunningJob(NamedTuple):
     nodes: tuple[str, ...]
 
 
-def execute(handle: Handle, errand: NodeCommand, environ: Mapping[str, str]) -> NodeCommandStream:
+def execute(handle: Handle, command: NodeCommand, environ: Mapping[str, str]) -> NodeCommandStream:
     run = partial(run_slurm, environ=environ)
     place = find_running_job(handle["job"], run)
-    numbers = numbers_of(place, errand)
-    argv = [*step_argv(place, list(numbers), _slurm_version(run)), *_node_program_argv(handle, errand)]
-    return _start(argv, _srun_environment(environ, errand, numbers), environ)
+    numbers = numbers_of(place, command)
+    argv = [*step_argv(place, list(numbers), _slurm_version(run)), *_node_program_argv(handle, command)]
+    return _start(argv, _srun_environment(environ, command, numbers), environ)
 
 
 def execute_on_own_nodes(
-    errand: NodeCommand, asked: Mapping[str, Any], python: str, environ: Mapping[str, str]
+    command: NodeCommand, asked: Mapping[str, Any], python: str, environ: Mapping[str, str]
 ) -> NodeCommandStream:
     """On nodes of a new job, with the compute's options."""
     plan = Plan(
@@ -92,48 +92,48 @@ def execute_on_own_nodes(
         compute="",
         created=0.0,
         attempt=0,
-        nodes=node_major_layout(len(errand.nodes), 1),
-        argv=errand.argv,
+        nodes=node_major_layout(len(command.nodes), 1),
+        argv=command.argv,
         environment={},
         grace=0.0,
-        timeout=errand.limit,
+        timeout=command.limit,
     )
     options = [option for option in sbatch_options(asked, plan) if option[0] not in _SBATCH_ONLY_OPTIONS]
     words = ["--{}".format(name if value is None else f"{name}={value}") for name, value in options]
-    words += ["--nodelist=" + fold_hostlist(errand.hosts.values())] if errand.hosts else []
-    argv = ["srun", *words, f"--ntasks={len(errand.nodes)}", "--ntasks-per-node=1", *_STEP[1:]]
+    words += ["--nodelist=" + fold_hostlist(command.hosts.values())] if command.hosts else []
+    argv = ["srun", *words, f"--ntasks={len(command.nodes)}", "--ntasks-per-node=1", *_STEP[1:]]
     return _start(
-        [*argv, *_node_program_argv({"python": python}, errand)],
-        _srun_environment(environ, errand),
+        [*argv, *_node_program_argv({"python": python}, command)],
+        _srun_environment(environ, command),
         environ,
         leash=True,
     )
 
 
-def execute_in_allocation(errand: NodeCommand, job: str, python: str, environ: Mapping[str, str]) -> NodeCommandStream:
+def execute_in_allocation(command: NodeCommand, job: str, python: str, environ: Mapping[str, str]) -> NodeCommandStream:
     """On as many nodes of the allocation that this shell belongs to."""
     run = partial(run_slurm, environ=environ)
     place = find_running_job(job, run)
-    if not set(place.nodes).issuperset(errand.hosts.values()):
+    if not set(place.nodes).issuperset(command.hosts.values()):
         what = f"not all nodes are in the allocation that this shell belongs to (job {job})"
         raise UsageError(what, "--all", f"say -w {len(place.nodes)} for the nodes that are")
-    if len(errand.nodes) > len(place.nodes):
+    if len(command.nodes) > len(place.nodes):
         what = "%d nodes are asked for, and this allocation (job %s) has %d"
-        raise UsageError(what % (len(errand.nodes), job, len(place.nodes)), "-w", "ask for fewer")
-    nodes = place.nodes[: len(errand.nodes)]
+        raise UsageError(what % (len(command.nodes), job, len(place.nodes)), "-w", "ask for fewer")
+    nodes = place.nodes[: len(command.nodes)]
     numbers = {name: number for number, name in enumerate(nodes)}
-    argv = [*step_argv(place, nodes, _slurm_version(run)), *_node_program_argv({"python": python}, errand)]
-    return _start(argv, _srun_environment(environ, errand, numbers), environ)
+    argv = [*step_argv(place, nodes, _slurm_version(run)), *_node_program_argv({"python": python}, command)]
+    return _start(argv, _srun_environment(environ, command, numbers), environ)
 
 
-def open_shell(handle: Handle, errand: NodeCommand, environ: Mapping[str, str]) -> int:
+def open_shell(handle: Handle, command: NodeCommand, environ: Mapping[str, str]) -> int:
     """srun has the terminal; what it says itself about how the shell ended is left out."""
     run = partial(run_slurm, environ=environ)
     place = find_running_job(handle["job"], run)
-    numbers = numbers_of(place, errand)
-    argv = [*step_argv(place, list(numbers), _slurm_version(run)), "--pty", *_node_program_argv(handle, errand)]
+    numbers = numbers_of(place, command)
+    argv = [*step_argv(place, list(numbers), _slurm_version(run)), "--pty", *_node_program_argv(handle, command)]
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is srun's, until the terminal is the shell's
-    process = subprocess.Popen(argv, env=_srun_environment(environ, errand, numbers), stderr=subprocess.PIPE)
+    process = subprocess.Popen(argv, env=_srun_environment(environ, command, numbers), stderr=subprocess.PIPE)
     assert process.stderr is not None
     for line in process.stderr:
         if not _IGNORE.search(line.decode(errors="replace")):
@@ -156,13 +156,13 @@ def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
     raise UsageError(f"Slurm's job {job} does not run now", None, "`worldsize status` says more")
 
 
-def numbers_of(place: RunningJob, errand: NodeCommand) -> dict[str, int]:
-    """The nodes of the errand: Slurm's name → the run's number. A run that has only part of its allocation's nodes is
+def numbers_of(place: RunningJob, command: NodeCommand) -> dict[str, int]:
+    """The nodes of the command: Slurm's name → the run's number. A run that has only part of its allocation's nodes is
     known by what its agents have told."""
-    nodes = errand.plan.nodes if errand.plan else ()
+    nodes = command.plan.nodes if command.plan else ()
     found = {}
-    for number in errand.nodes:
-        host = errand.hosts.get(number, "")
+    for number in command.nodes:
+        host = command.hosts.get(number, "")
         name = next((each for each in (host, host.partition(".")[0]) if each in place.nodes), None)
         if name is None and len(nodes) == len(place.nodes):
             name = place.nodes[number]
@@ -188,20 +188,20 @@ def step_argv(place: RunningJob, nodes: Sequence[str], version: tuple[int, int])
     ]
 
 
-def _node_program_argv(handle: Handle, errand: NodeCommand) -> list[str]:
-    """What srun starts on each node: the visiting program, by the Python that runs the agents there."""
+def _node_program_argv(handle: Handle, command: NodeCommand) -> list[str]:
+    """What srun starts on each node: the node program, by the Python that runs the agents there."""
     python = handle.get("python") or "python3"
-    cwd = errand.cwd if errand.plan is None else os.sep
-    seen = trusted_paths([*([python] if os.sep in python else []), *errand.named, cwd])
-    return ["sh", "-c", _START_NODE_PROGRAM, python, program(), str(os.geteuid()), seen, cwd, *errand.named]
+    cwd = command.cwd if command.plan is None else os.sep
+    seen = trusted_paths([*([python] if os.sep in python else []), *command.named, cwd])
+    return ["sh", "-c", _START_NODE_PROGRAM, python, program(), str(os.geteuid()), seen, cwd, *command.named]
 
 
 def _srun_environment(
-    environ: Mapping[str, str], errand: NodeCommand, numbers: Mapping[str, int] | None = None
+    environ: Mapping[str, str], command: NodeCommand, numbers: Mapping[str, int] | None = None
 ) -> dict[str, str]:
     """srun's environment, which its tasks get."""
     variable = "SLURM_NODEID" if numbers is None else "SLURMD_NODENAME"
-    return with_command_spec(clean_environ(environ, "sbatch"), command_spec(errand, variable, numbers))
+    return with_command_spec(clean_environ(environ, "sbatch"), command_spec(command, variable, numbers))
 
 
 def _slurm_version(run: SlurmRunner) -> tuple[int, int]:
@@ -219,8 +219,8 @@ def _start(
         return slurm_error("srun", text, environ)
 
     try:
-        manner = OutputRules(refused, _PASS_ON, _IGNORE, _FATAL, leash)
-        return ProcessCommandStream(argv, ordered, manner)
+        rules = OutputRules(refused, _PASS_ON, _IGNORE, _FATAL, leash)
+        return ProcessCommandStream(argv, ordered, rules)
     except FileNotFoundError:
         hint = "log in to the cluster first, or load its module (often `module load slurm`)"
         raise ConfigError("Slurm's srun is not found on PATH", "srun", hint) from None

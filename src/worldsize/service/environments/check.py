@@ -31,7 +31,7 @@ def check_on_nodes(
     environ: Mapping[str, str],
 ) -> tuple[list[NodeReport], int]:
     """What each node says, of all that can be used or of `count` of their own; and how many were left out. UsageError
-    for a compute without such an ability, and for an environment that is packed or not built."""
+    for a compute without such a capability, and for an environment that is packed or not built."""
     if environment is not None and environment.archive:
         what = "a packed environment is only there while a run has it"
         raise UsageError(what, environment.archive, "name the prefix that it was packed from")

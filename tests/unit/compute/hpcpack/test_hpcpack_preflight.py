@@ -277,7 +277,7 @@ def test_nodes_without_usable_names(name: object, generation: str) -> None:
 @pytest.mark.parametrize(
     "task", [{}, {"Name": ""}, {"Name": "node-2"}, {"Name": "node-x"}, {"Name": "node-%s" % ("9" * 5000)}]
 )
-def test_tasks_that_are_none_of_the_errand(task: dict[str, str], tmp_path: Path) -> None:
+def test_tasks_that_are_none_of_the_command(task: dict[str, str], tmp_path: Path) -> None:
     """Found by review: a head that numbers or names tasks otherwise was a traceback."""
 
     def answer(asked: Asked) -> Reply:
@@ -286,24 +286,24 @@ def test_tasks_that_are_none_of_the_errand(task: dict[str, str], tmp_path: Path)
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backing = JobCommandBackend(
+        backend = JobCommandBackend(
             lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path))
         )
         with pytest.raises(SubmitAgain, match="the head node's answer is not understood"):
-            backing.start_status()
+            backend.start_status()
 
 
-def test_tasks_of_the_errand(tmp_path: Path) -> None:
+def test_tasks_of_the_command(tmp_path: Path) -> None:
     def answer(asked: Asked) -> Reply:
         if asked.path.endswith("/tasks"):
             return Reply(body=several({"Name": "node-1", "State": "Failed"}, {"Name": "node-0", "State": "Running"}))
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backing = JobCommandBackend(
+        backend = JobCommandBackend(
             lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path))
         )
-        assert list(backing.start_status().gone) == [5]
+        assert list(backend.start_status().gone) == [5]
 
 
 def test_what_a_run_used() -> None:
