@@ -94,7 +94,7 @@ class LineFolder:
         """The rank will say no more."""
         self._lanes[rank].closed = True
 
-    def pending(self, rank: int) -> int:
+    def pending_count(self, rank: int) -> int:
         """Lines of the rank that were not given out yet."""
         return self._lanes[rank].lines_left
 

@@ -181,7 +181,7 @@ class LogFollower:
             now = self._now()
             for rank in ranks:
                 log = self._logs[rank]
-                if self._folder.pending(rank) >= LOOKAHEAD:
+                if self._folder.pending_count(rank) >= LOOKAHEAD:
                     continue
                 before = log.offset
                 self._push(rank, log.read(now, limit), now)

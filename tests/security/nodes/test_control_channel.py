@@ -243,7 +243,7 @@ def test_what_a_node_hears_first_is_the_proof_that_it_is_the_head(first: str) ->
 
     wait_for(joined)
     turned()
-    assert member.channel.pending and not member.channel.connected
+    assert member.channel.has_unproved_head and not member.channel.connected
     if first == "start":
         head.channel.send("start", hosts=[])
     else:
@@ -255,7 +255,7 @@ def test_what_a_node_hears_first_is_the_proof_that_it_is_the_head(first: str) ->
 
     wait_for(proved)
     assert [message["kind"] for message in member.channel.take()] == (["start"] if first == "start" else [])
-    assert not member.channel.pending
+    assert not member.channel.has_unproved_head
     member.channel.close()
     head.channel.close()
 

@@ -30,45 +30,45 @@ def test_tokens_for_other_purposes() -> None:
 def test_both_ways() -> None:
     head, member = pair()
     for number in range(3):
-        assert head.open(member.close(b"to the head %d" % number)) == b"to the head %d" % number
-        assert member.open(head.close(b"back %d" % number)) == b"back %d" % number
+        assert head.unseal(member.seal(b"to the head %d" % number)) == b"to the head %d" % number
+        assert member.unseal(head.seal(b"back %d" % number)) == b"back %d" % number
 
 
 def test_another_token() -> None:
     head, member = pair(other="guess")
-    assert head.open(member.close(b"{}")) is None and member.open(head.close(b"{}")) is None
+    assert head.unseal(member.seal(b"{}")) is None and member.unseal(head.seal(b"{}")) is None
 
 
 def test_a_line_counts_once_and_in_its_place() -> None:
     head, member = pair()
-    _, second = member.close(b"1"), member.close(b"2")
-    assert head.open(second) is None
+    _, second = member.seal(b"1"), member.seal(b"2")
+    assert head.unseal(second) is None
     head, member = pair()
-    first = member.close(b"1")
-    assert head.open(first) == b"1" and head.open(first) is None
+    first = member.seal(b"1")
+    assert head.unseal(first) == b"1" and head.unseal(first) is None
 
 
 def test_a_line_sent_back_to_its_sender() -> None:
     head, member = pair()
-    assert member.open(member.close(b"x")) is None and head.open(head.close(b"x")) is None
+    assert member.unseal(member.seal(b"x")) is None and head.unseal(head.seal(b"x")) is None
 
 
 def test_a_line_of_another_connection() -> None:
     (_, old), (head, _) = pair(), pair()
-    assert head.open(old.close(b"x")) is None
+    assert head.unseal(old.seal(b"x")) is None
 
 
 @pytest.mark.parametrize("line", [b"", b" ", b"x" * 64, b"0" * 64 + b" {}", b"\xc3\xbc" * 70, b"\x00" * 200])
 def test_nonsense(line: bytes) -> None:
-    assert pair()[0].open(line) is None
+    assert pair()[0].unseal(line) is None
 
 
 @pytest.mark.parametrize("place", [0, 63, 64, 65, -1])
 def test_a_changed_line(place: int) -> None:
     head, member = pair()
-    line = bytearray(member.close(b'{"kind":"ready"}'))
+    line = bytearray(member.seal(b'{"kind":"ready"}'))
     line[place] ^= 1
-    assert head.open(bytes(line)) is None
+    assert head.unseal(bytes(line)) is None
 
 
 def test_nonces() -> None:

@@ -85,7 +85,7 @@ class Link:
 
     def _send_unsealed(self) -> None:
         if self._seal is not None:
-            self._out += b"".join(self._seal.close(text) + b"\n" for text in self._unsealed)
+            self._out += b"".join(self._seal.seal(text) + b"\n" for text in self._unsealed)
             self._unsealed.clear()
             self.flush()
 
@@ -121,7 +121,7 @@ class Link:
     def _open_line(self, line: bytes) -> dict[str, Any]:
         if self._seal is None or len(line) > self.max_line:
             return {"kind": GONE}
-        text = self._seal.open(line)
+        text = self._seal.unseal(line)
         return {"kind": GONE} if text is None else _parse(text)
 
     def _fill(self) -> bool:
@@ -333,7 +333,7 @@ class MemberChannel:
         self.trouble = ""
 
     @property
-    def pending(self) -> bool:
+    def has_unproved_head(self) -> bool:
         """Whether there is a connection to somebody who has yet to prove that he is the head."""
         return self._link is not None and not self.connected
 

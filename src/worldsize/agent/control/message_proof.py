@@ -54,12 +54,12 @@ class Seal:
         self._in = _mac(session, MEMBER if role == HEAD else HEAD)
         self._sent = self._taken = 0
 
-    def close(self, text: bytes) -> bytes:
+    def seal(self, text: bytes) -> bytes:
         """The text as a line, without its end."""
         self._sent += 1
         return _mac(self._out, b"%d %s" % (self._sent, text)).hex().encode() + b" " + text
 
-    def open(self, line: bytes) -> bytes | None:
+    def unseal(self, line: bytes) -> bytes | None:
         """The text of a line; None for one that the other side has not sent now."""
         self._taken += 1
         text = line[_MAC + 1 :]

@@ -171,7 +171,7 @@ class MemberPeers(Peers):
 
     @property
     def needs_quick_retry(self) -> bool:
-        return not (self.has_joined or self._channel.pending)
+        return not (self.has_joined or self._channel.has_unproved_head)
 
     def gather_hosts(self) -> tuple[Host, ...] | None:
         if not self.has_joined:
@@ -238,7 +238,7 @@ class MemberPeers(Peers):
         self._channel.send("done")
 
     def may_end(self, late: bool) -> bool:
-        return late or self._ended or not (self._channel.connected or self._channel.pending)
+        return late or self._ended or not (self._channel.connected or self._channel.has_unproved_head)
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
         self._channel.send("ping")

@@ -130,7 +130,7 @@ class Conductor:
             environ, self._closed
         )  # os.environ decodes every value each time that it is read
         self._access = access_of(paths.root)
-        self._conclusion = ResultWriter(plan, paths)
+        self._result_writer = ResultWriter(plan, paths)
         self._agents: dict[int, int] = {}
         self._lost: dict[int, Verdict] = {}
         self._cancelled = False
@@ -147,11 +147,11 @@ class Conductor:
         processes.become_subreaper()
         withdraw_variables([*self._closed, *(name for name in os.environ if name not in self.environ)])
         if os.path.exists(self.paths.cancel) or os.path.exists(self.paths.result):
-            return self._conclusion.write(dict.fromkeys(self._nodes(), Verdict(CANCEL, None)))
+            return self._result_writer.write(dict.fromkeys(self._nodes(), Verdict(CANCEL, None)))
         if self.plan.setup:
             ended = self._set_up()
             if ended is not None:
-                return self._conclusion.write(dict.fromkeys(self._nodes(), ended))
+                return self._result_writer.write(dict.fromkeys(self._nodes(), ended))
             if access_of(self.paths.root) != self._access:
                 note(f"{self.paths.root} is not there any more")
                 return 1
@@ -161,7 +161,7 @@ class Conductor:
             launcher = choose_launcher(self.plan, self.environ)
             head = open_head(self.plan, self.paths, LOCAL_ADDRESS, launcher)
         except (OSError, WorldsizeError) as error:
-            return self._conclusion.write(dict.fromkeys(self._nodes(), no_head_verdict(error)))
+            return self._result_writer.write(dict.fromkeys(self._nodes(), no_head_verdict(error)))
         hold_signals()
         try:
             self._fork_agents(head)
@@ -175,7 +175,7 @@ class Conductor:
         self._write_handle()
         self._wait_for_agents()
         kill_descendants()
-        return self._conclusion.write(self._lost)
+        return self._result_writer.write(self._lost)
 
     def _set_up(self) -> Verdict | None:
         """Execute what the job asks for first; why the run ends here, where that failed or was cancelled."""
@@ -243,10 +243,10 @@ class Conductor:
         for node in self.plan.agents:
             pid = os.fork()
             if pid == 0:
-                run_as_program(partial(self._agent, node.node_rank, head))
+                run_as_program(partial(self._run_agent, node.node_rank, head))
             self._agents[pid] = node.node_rank
 
-    def _agent(self, node_rank: int, head: HeadResources) -> int:
+    def _run_agent(self, node_rank: int, head: HeadResources) -> int:
         os.setpgid(0, 0)
         os.close(self._held)
         self._signals.forget()

@@ -212,7 +212,7 @@ class PipeTransport:
     """Standard output carries what is told, and standard input is the lifeline; None once it has ended."""
 
     lifeline: Optional[int] = 0
-    room = True
+    has_room = True
 
     def send(self, line: bytes) -> None:
         try:
@@ -271,7 +271,7 @@ class FileTransport:
         self._held += line
 
     @property
-    def room(self) -> bool:
+    def has_room(self) -> bool:
         """Whether more may be told before somebody has read what there is."""
         while self._freed <= self._segment - AHEAD:
             if self._has_segment(self._freed):
@@ -446,7 +446,7 @@ class NodeCommandRun:
 
     def _readable_keys(self) -> List[selectors.SelectorKey]:
         """What can be read; nothing as long as nobody takes what was read before."""
-        if self._line.room:
+        if self._line.has_room:
             return [key for key, _ in self._selector.select(self._select_timeout())]
         time.sleep(_TICK)
         return []

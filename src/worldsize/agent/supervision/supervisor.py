@@ -87,7 +87,7 @@ class Supervisor:
             from worldsize.agent.launchers.autotune import with_listener
 
             self.environ = with_listener(environ, self._ports)
-        self._report = NodeRecorder(paths, node_rank, len(self.node.ranks))
+        self._recorder = NodeRecorder(paths, node_rank, len(self.node.ranks))
         self._ranks = RankProcesses()
         self._selector = selectors.DefaultSelector()
         endpoint, nodes = rendezvous.endpoint(paths), len(plan.agents)
@@ -129,7 +129,7 @@ class Supervisor:
 
     def run(self) -> int:
         processes.become_subreaper()
-        self._report.write_event("agent_started", pid=os.getpid(), host=self._host.name)
+        self._recorder.write_event("agent_started", pid=os.getpid(), host=self._host.name)
         self._gather()
         while not self._ended:
             for key, _ in self._selector.select(self._pause()):
@@ -166,15 +166,15 @@ class Supervisor:
         self._peers.spare_nodes = self.plan.spare
         if self.plan.timeout is not None:
             self._time_limit = time.monotonic() + self.plan.timeout
-        if self._report.is_deleted():
+        if self._recorder.is_deleted():
             return self._decide(verdict.deleted_verdict(self.paths.root))
         if self._readiness is not None:
-            self.plan, self.environ = self._readiness.finish(self.paths, self._report)
+            self.plan, self.environ = self._readiness.finish(self.paths, self._recorder)
         self._first_failure.hosts = [host.name for host in world.hosts]
         self._decide_failure(self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ))
         if self.plan.batch is not None or is_in_step_cgroup():
             pass_on_notices(self._ranks.running)
-        self._report.write_event("ranks_started", **self._ranks.pids_and_cpus())
+        self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
         if self.plan.errands:
             from worldsize.agent.node_programs.command_watcher import (
                 watch_commands,  # few computes need them, and ranks come first
@@ -192,11 +192,11 @@ class Supervisor:
             return
         if not final:
             self._peers.send_verdict(self.verdict)
-        self._report.write_event("stopping", **self.verdict.fields())
+        self._recorder.write_event("stopping", **self.verdict.fields())
         if before is None:
             self._first_failure.drop()
             self._stopped_at = time.time()
-            grace = 0.0 if self._report.is_replaced() else self.plan.grace
+            grace = 0.0 if self._recorder.is_replaced() else self.plan.grace
             self._kill_at = time.monotonic() + grace
             self._ranks.terminate()
 
@@ -232,7 +232,7 @@ class Supervisor:
         stopped = self.verdict is not None
         failures: list[Failure] = []
         for ended in self._ranks.reap(stopped):
-            self._report.write_event("rank_exited", ranks=ended.process.ranks, code=ended.code, stopped=stopped)
+            self._recorder.write_event("rank_exited", ranks=ended.process.ranks, code=ended.code, stopped=stopped)
             if ended.code:
                 failures += self._first_failure.failures(ended, self._stopped_at if stopped else None)
             elif not stopped:
@@ -282,7 +282,7 @@ class Supervisor:
         if now - self._ran_at > self.plan.silence / 2:
             self._peers.reset_silence()
         self._notice_suspension(now)
-        if self.verdict is None and self._report.is_deleted():
+        if self.verdict is None and self._recorder.is_deleted():
             self._decide(verdict.deleted_verdict(self.paths.root))
         self._decide_failure(self._first_failure.overdue_failure(now))
         if self._kill_at is not None and now >= self._kill_at and self._ranks:
@@ -303,13 +303,13 @@ class Supervisor:
 
     def _beat(self, now: float) -> None:
         self._beat_at = now + self._beat_every
-        if self._report.full:
+        if self._recorder.full:
             self._decide(verdict.storage_full_verdict(self.paths.root))
         for heard in self._peers.send_heartbeat(self.plan.silence):
             self._decide(heard.verdict)
         if not self._peers.has_joined and not self._unjoined_reported:
             self._unjoined_reported = True
-            self._report.write_event("unjoined", text=self._peers.missing_text())
+            self._recorder.write_event("unjoined", text=self._peers.missing_text())
         if self.plan.hang_timeout and self.verdict is None:
             from worldsize.agent.supervision.standstill import StandstillDetector  # most runs are over by now
 
@@ -330,8 +330,8 @@ class Supervisor:
 
     def _finish(self) -> int:
         if self.verdict is None:
-            self._report.write_event("agent_ended")
-            if self._report.full or is_disk_full(self.paths.root):
+            self._recorder.write_event("agent_ended")
+            if self._recorder.full or is_disk_full(self.paths.root):
                 self._decide(verdict.storage_full_verdict(self.paths.root))
         found = self.verdict
         code = found.code if found else 0
@@ -344,7 +344,7 @@ class Supervisor:
             from worldsize.agent.supervision.warnings import strict_failure
 
             failure, code = strict_failure(warnings, node_rank), 1
-        self._report.write_exit_record(
+        self._recorder.write_exit_record(
             ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without, warnings)
         )
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):

@@ -108,13 +108,13 @@ class TrialAgent:
         lifeline, self._held = os.pipe()
         pid = os.fork()
         if pid == 0:
-            run_as_program(lambda: self._agent(rendezvous, head, signals, lifeline))
+            run_as_program(lambda: self._run_agent(rendezvous, head, signals, lifeline))
         self.pid = pid
         os.close(lifeline)
         if head is not None and head.listener is not None:
             head.listener.close()
 
-    def _agent(self, rendezvous: Rendezvous, head: HeadResources | None, signals: SignalPipe, lifeline: int) -> int:
+    def _run_agent(self, rendezvous: Rendezvous, head: HeadResources | None, signals: SignalPipe, lifeline: int) -> int:
         os.setsid()
         os.close(self._held)
         signals.forget()

@@ -58,7 +58,7 @@ class StepRun:
         self._allocation = allocation
         self._grace = grace
         self._argv = argv
-        self._living: dict[int, StepTask] = {}
+        self._running: dict[int, StepTask] = {}
         self._codes: list[int] = []
         self._failures: list[Failure] = []
         self._oom_kills = oom_kills()
@@ -82,7 +82,7 @@ class StepRun:
         self._time_limit = None if limit is None else time.monotonic() + limit
         self._start()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
-        while self._living or self._terminate_leftovers() or self._relays:
+        while self._running or self._terminate_leftovers() or self._relays:
             for key, _ in self._selector.select(self._pause()):
                 key.data()
             self._reap()
@@ -116,7 +116,7 @@ class StepRun:
             self._record_start_failure(task, error.filename or "output", error, 1)
             return False
         try:
-            self._living[spawn_task(argv, environment, streams, self._step.umask)] = task
+            self._running[spawn_task(argv, environment, streams, self._step.umask)] = task
         except OSError as error:
             self._record_start_failure(task, argv[0], error, _MISSING)
         finally:
@@ -143,7 +143,7 @@ class StepRun:
     def _reap(self) -> None:
         now = time.time()
         for pid, code in processes.reap():
-            task = self._living.pop(pid, None)
+            task = self._running.pop(pid, None)
             if task is None:
                 continue
             if self._stop_code is None:
@@ -189,9 +189,9 @@ class StepRun:
         self._stop_code = code
         self._stopped_at = time.time()
         self._kill_at = time.monotonic() + self._grace
-        if self._living:
+        if self._running:
             print_as_srun(f"Terminating StepId={os.environ.get('SLURM_JOB_ID', '0')}.{self._step.number}{why}")
-        for pid in self._living:
+        for pid in self._running:
             processes.signal_group(pid, signal.SIGTERM)
 
     def _handle_signals(self, numbers: set[int]) -> None:
@@ -202,7 +202,7 @@ class StepRun:
             self._kill_at = time.monotonic()
 
     def _forward_signal(self, number: int, _: object) -> None:
-        for pid in self._living:
+        for pid in self._running:
             processes.signal_process(pid, number)
 
     def _terminate_leftovers(self) -> bool:
@@ -227,7 +227,7 @@ class StepRun:
                 processes.signal_process(pid, signal.SIGKILL)
 
     def _pause(self) -> float | None:
-        if self._kill_at is not None or not self._living:
+        if self._kill_at is not None or not self._running:
             return _BUSY
         moments = [moment for moment in (self._due, self._time_limit) if moment is not None]
         return max(0.0, min(*moments, time.monotonic() + _LONGEST_PAUSE) - time.monotonic()) if moments else None
